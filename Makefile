@@ -1,0 +1,42 @@
+# Needs Python >= 3.11, make and git; everything else is installed into .venv from requirements.lock.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help run demo test lint bench lock
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(READY) ## set up and serve on an embedded PostgreSQL, printing what to paste next
+	@$(BIN)/hostsvc serve --guide
+
+demo: $(READY) ## the main job, start to end, shown as it happens
+	@$(BIN)/hostsvc demo
+
+test: $(READY) ## set up and run all tests
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: $(READY) ## ruff, mypy strict, import-linter
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(READY) ## hot paths as ratios against a bare handler
+	@$(BIN)/python -m tests.benchmarks
+
+lock: $(READY) ## write requirements.lock anew from pyproject.toml
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate \
+		--upgrade --group dev pyproject.toml -o requirements.lock
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "hostsvc needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@echo "setting up .venv (first time: about a minute)" >&2
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
