@@ -1,0 +1,311 @@
+"""What is kept, as plain values. Imports nothing of ours; every instant is an aware UTC datetime."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+
+class Role(StrEnum):
+    """What a user may do in an organization."""
+
+    OWNER = "owner"
+    ADMIN = "admin"
+    MEMBER = "member"
+
+
+class AgentStatus(StrEnum):
+    """What a client sees an agent do; the supervisor's `Phase` is finer."""
+
+    RUNNING = "running"
+    SLEEPING = "sleeping"
+    ARCHIVED = "archived"
+
+
+class Purpose(StrEnum):
+    PRODUCTION = "production"
+    EVAL = "eval"
+    DEV = "dev"
+
+
+class ReasoningEffort(StrEnum):
+    NONE = "none"
+    MINIMAL = "minimal"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    XHIGH = "xhigh"
+
+
+class Priority(StrEnum):
+    HIGH = "high"
+    LOW = "low"
+
+
+class Source(StrEnum):
+    """Where a notification came from."""
+
+    EMAIL = "email"
+    SMS = "sms"
+    MMS = "mms"
+    SMS_PROVIDER_A = "sms_provider_a"
+    SMS_PROVIDER_B = "sms_provider_b"
+    SYSTEM = "system"
+    AGENT = "agent"
+    SUBAGENT = "subagent"
+    BROWSER = "browser"
+    API = "api"
+    PORTAL = "portal"
+
+
+class Visibility(StrEnum):
+    PUBLIC = "public"
+    PRIVATE = "private"
+
+
+class Outcome(StrEnum):
+    """How a run ended."""
+
+    SLEPT = "slept"
+    ENDED = "ended"
+    TURN_LIMIT = "turn_limit"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    TIMED_OUT = "timed_out"
+    BUDGET = "budget"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Organization:
+    id: UUID
+    name: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    id: UUID
+    email: str
+    name: str
+    password_hash: str = field(repr=False)
+    token_version: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """One user's place in one organization."""
+
+    organization_id: UUID
+    organization_name: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    id: UUID
+    organization_id: UUID
+    name: str
+    prefix: str
+    is_active: bool
+    last_used_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    id: UUID
+    organization_id: UUID
+    name: str
+    description: str
+    system_prompt: str
+    default_model: str
+    default_reasoning_effort: ReasoningEffort
+    thinking_max_tokens: int
+    max_turns: int
+    debounce_window_seconds: int
+    harness_git_ref: str
+    agent_created_webhook_url: str
+    tool_call_secret: str = field(repr=False)
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent as its organization sees it: what it is, and the shown part of its state."""
+
+    id: UUID
+    organization_id: UUID
+    template_id: UUID | None
+    template_name: str | None
+    parent_id: UUID | None
+    parent_name: str
+    adapters: tuple[UUID, ...]
+    tags: tuple[str, ...]
+    name: str
+    model: str
+    created_at: datetime
+    timezone: str
+    system_prompt: str
+    email_alias: str | None
+    max_turns: int
+    max_sleep_hours: int | None
+    harness_git_ref: str | None
+    reasoning_effort: str
+    debounce_window_seconds: int | None
+    call_voice_id: str
+    purpose: Purpose
+    status: AgentStatus
+    sleep_until: datetime | None
+    run_started_at: datetime | None
+    last_wake_reason: str
+    last_wake_interrupted_sleep_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """The narrow row that a supervisor owns; migration 0001 says what each column is for."""
+
+    agent_id: UUID
+    status: AgentStatus = AgentStatus.SLEEPING
+    run_id: UUID | None = None
+    run_started_at: datetime | None = None
+    last_wake_reason: str = ""
+    last_wake_interrupted_sleep_until: datetime | None = None
+    sleep_until: datetime | None = None
+    max_sleep_until: datetime | None = None
+    last_started_at: datetime | None = None
+    last_ended_at: datetime | None = None
+    stopped_at: datetime | None = None
+    run_requested_at: datetime | None = None
+    queued_at: datetime | None = None
+    failures: int = 0
+    retries: int = 0
+    retry_at: datetime | None = None
+    retry_reason: str = ""
+    last_error: str = ""
+    wake_seq: int = 0
+    next_due_at: datetime | None = None
+
+
+class Era(StrEnum):
+    """When a waiting notification became active, seen from the agent's last run."""
+
+    BEFORE = "before"  # at or before the run's start
+    DURING = "during"  # after its start, at or before its end
+    SINCE = "since"  # after its end, or there was no run yet
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Active notifications of one agent that are alike to the rules: their number and first and last activation.
+
+    Those from before a stop are left out: they start nothing.
+    """
+
+    source: Source
+    reminder: bool
+    era: Era
+    count: int
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """All that the rules need to say what one agent does next, read in one snapshot of the database."""
+
+    organization_id: UUID
+    state: AgentState
+    paused: bool
+    max_sleep_hours: int | None
+    agent_window_seconds: int | None
+    template_window_seconds: int | None
+    waiting: tuple[Waiting, ...]
+    blockers: int  # active notifications, those from before a stop included: they refuse sleep
+    next_reminder_at: datetime | None  # the earliest high, uncleared notification that lies ahead
+    waiting_at_start: int  # active notifications when the active run started
+    interrupted_sleep_until: datetime | None  # the sleep that the active run cut short
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    id: UUID
+    organization_id: UUID
+    agent_id: UUID
+    source: Source
+    source_id: str
+    title: str
+    body: str
+    priority: Priority
+    created_at: datetime
+    scheduled_for: datetime | None
+    cleared: bool
+    cleared_at: datetime | None
+    activated_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One wake to sleep. Its trace has the same id."""
+
+    id: UUID
+    agent_id: UUID
+    organization_id: UUID
+    wake_reason: str
+    notifications: tuple[UUID, ...]
+    interrupted_sleep_until: datetime | None
+    max_sleep_until: datetime | None
+    started_at: datetime
+    ended_at: datetime | None
+    turns: int
+    outcome: Outcome | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    id: UUID
+    organization_id: UUID
+    agent_id: UUID
+    name: str
+    started_at: datetime
+    ended_at: datetime | None
+    error: str
+    metadata: Any
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSummary:
+    """A trace as a list shows it."""
+
+    trace: Trace
+    agent_name: str
+    template_name: str | None
+    span_count: int
+    has_error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One step of a run, without its metadata."""
+
+    id: UUID
+    trace_id: UUID
+    parent_id: UUID | None
+    name: str
+    span_type: str
+    started_at: datetime
+    ended_at: datetime | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewSpan:
+    """A finished span on its way to storage, with its metadata."""
+
+    span: Span
+    metadata: Mapping[str, Any]
