@@ -1,0 +1,56 @@
+"""What an operator can set about supervisors and runs."""
+
+from dataclasses import dataclass
+
+from storage.model import Source
+
+CONVERSATIONAL = frozenset(
+    {Source.EMAIL, Source.SMS, Source.MMS, Source.SMS_PROVIDER_A, Source.SMS_PROVIDER_B},
+)
+YEAR_SECONDS = 365 * 86_400  # no duration is longer: timers and timestamps stay far from their ends
+
+
+def require_between(name: str, value: float, least: float, most: float) -> None:
+    """Refuse a value outside `least … most` (NaN included) by a ValueError that names the setting."""
+    if not least <= value <= most:
+        raise ValueError(f"{name} takes {least} to {most}, not {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorSettings:
+    """How supervisors hold, scan, idle and queue."""
+
+    conversational_sources: frozenset[Source] = CONVERSATIONAL
+    debounce_cap_seconds: int = 300
+    scan_interval_seconds: float = 5.0
+    idle_seconds: float = 60.0
+    mailbox_limit: int = 256
+
+    def __post_init__(self) -> None:
+        require_between("debounce_cap_seconds", self.debounce_cap_seconds, 0, YEAR_SECONDS)
+        require_between("scan_interval_seconds", self.scan_interval_seconds, 0.1, 3600)
+        require_between("idle_seconds", self.idle_seconds, 0, YEAR_SECONDS)
+        require_between("mailbox_limit", self.mailbox_limit, 1, 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """How many runs there are at once, how long each may take, and how it is ended."""
+
+    max_concurrent: int = 100
+    max_seconds: float = 3600.0
+    max_turns: int = 50
+    stop_grace_seconds: float = 5.0
+    min_interval_seconds: float = 1.0
+    default_provider: str = "builtin"
+
+    def __post_init__(self) -> None:
+        require_between("max_concurrent", self.max_concurrent, 1, 1_000_000)
+        require_between("max_seconds", self.max_seconds, 0.1, YEAR_SECONDS)
+        require_between("max_turns", self.max_turns, 1, 2**31 - 1)
+        require_between("stop_grace_seconds", self.stop_grace_seconds, 0, 3600)
+        require_between("min_interval_seconds", self.min_interval_seconds, 0.01, 3600)
+        if not self.default_provider.strip() or "/" in self.default_provider:
+            raise ValueError(
+                f"default_provider takes the name of a model provider, not {self.default_provider!r}"
+            )
