@@ -1,0 +1,114 @@
+"""One configured value: from TOML's own types, which are not bent, or from the text of a variable."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from storage.model import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How a type of value is read; both ways raise ValueError for what it does not take."""
+
+    takes: str
+    from_toml: Callable[[object], Any]
+    from_text: Callable[[str], Any]
+
+
+def reader_of(hint: object) -> Reader:
+    """The reader for a setting's declared type."""
+    if get_origin(hint) is Literal:
+        return _choice(get_args(hint))
+    return READERS[hint]
+
+
+def _choice(values: tuple[str, ...]) -> Reader:
+    def read(value: object) -> str:
+        text = _text(value)
+        if text not in values:
+            raise ValueError(text)
+        return text
+
+    return Reader(f"one of {', '.join(values)}", read, read)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or "\0" in value:
+        raise ValueError(value)
+    return value
+
+
+def _integer(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(value)
+    return value
+
+
+def _integer_from_text(text: str) -> int:
+    # int() alone takes 1_000, blanks and digits of other scripts.
+    if not re.fullmatch(r"-?[0-9]{1,20}", text):
+        raise ValueError(text)
+    return int(text)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    whole = _integer(value)
+    if abs(whole) > 2**53:
+        raise ValueError(value)
+    return float(whole)
+
+
+def _number_from_text(text: str) -> float:
+    if not re.fullmatch(r"-?[0-9]{1,20}(\.[0-9]{1,20})?", text):
+        raise ValueError(text)
+    return float(text)
+
+
+def _path(value: object) -> Path:
+    text = _text(value)
+    if not text.strip():
+        raise ValueError(value)
+    return Path(text)
+
+
+def _strings(value: object) -> list[str]:
+    if not isinstance(value, list):
+        raise ValueError(value)
+    return [_text(item) for item in value]
+
+
+def _strings_from_text(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",")] if text.strip() else []
+
+
+def _sources(value: object) -> frozenset[Source]:
+    return frozenset(Source(item) for item in _strings(value))
+
+
+def _networks(value: object) -> tuple[IPv4Network | IPv6Network, ...]:
+    return tuple(ip_network(item) for item in _strings(value))
+
+
+READERS: Mapping[object, Reader] = {
+    str: Reader("text", _text, _text),
+    int: Reader("an integer", _integer, _integer_from_text),
+    float: Reader("a number", _number, _number_from_text),
+    Path: Reader("a path", _path, _path),
+    frozenset[Source]: Reader(
+        f"a list of sources ({', '.join(Source)})",
+        _sources,
+        lambda text: _sources(_strings_from_text(text)),
+    ),
+    tuple[IPv4Network | IPv6Network, ...]: Reader(
+        'a list of networks such as "10.0.0.0/8"',
+        _networks,
+        lambda text: _networks(_strings_from_text(text)),
+    ),
+}

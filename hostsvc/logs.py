@@ -1,0 +1,75 @@
+"""Log lines, ours and the libraries': one pipe to stderr, JSON in production, readable on a terminal."""
+
+import logging
+import sys
+from dataclasses import dataclass
+from typing import Literal, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+HIDDEN = "(hidden)"
+SECRET_KEYS = frozenset(
+    {"api_key", "authorization", "key", "key_hash", "password", "secret", "token", "token_secret"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """`auto` is `console` on a terminal and `json` elsewhere."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "console", "json"] = "auto"
+
+
+def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> None:
+    """Send every log line of the process, with its bound context variables, to `stream` (None: stderr)."""
+    stream = stream or sys.stderr
+    level = logging.getLevelNamesMapping()[settings.level.upper()]
+    console = settings.format == "console" or (settings.format == "auto" and stream.isatty())
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        hide_secrets,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_rendering(console, stream),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    logging.captureWarnings(True)
+
+
+def _rendering(console: bool, stream: TextIO) -> list[Processor]:
+    # Plain tracebacks in both: the rich ones print local variables, and those hold secrets.
+    if console:
+        return [
+            structlog.dev.ConsoleRenderer(
+                colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+
+
+def hide_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """The last line of defence: a value under a telling key is not printed, whoever logged it."""
+    for key in SECRET_KEYS & event.keys():
+        event[key] = HIDDEN
+    return event
