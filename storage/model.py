@@ -192,19 +192,18 @@ class AgentState:
 
 
 class Era(StrEnum):
-    """When a waiting notification became active, seen from the agent's last run."""
+    """When a high, uncleared notification became active, seen from its agent's last stop and run."""
 
-    BEFORE = "before"  # at or before the run's start
+    AHEAD = "ahead"  # a reminder that is not due yet
+    STOPPED = "stopped"  # at or before the stop: starts nothing
+    BEFORE = "before"  # at or before the last run's start
     DURING = "during"  # after its start, at or before its end
     SINCE = "since"  # after its end, or there was no run yet
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Active notifications of one agent that are alike to the rules: their number and first and last activation.
-
-    Those from before a stop are left out: they start nothing.
-    """
+    """High, uncleared notifications of one agent that are alike to the rules: their number and times."""
 
     source: Source
     reminder: bool
@@ -220,15 +219,53 @@ class Circumstances:
 
     organization_id: UUID
     state: AgentState
+    created_at: datetime
+    name: str
     paused: bool
     max_sleep_hours: int | None
     agent_window_seconds: int | None
     template_window_seconds: int | None
-    waiting: tuple[Waiting, ...]
-    blockers: int  # active notifications, those from before a stop included: they refuse sleep
-    next_reminder_at: datetime | None  # the earliest high, uncleared notification that lies ahead
-    waiting_at_start: int  # active notifications when the active run started
-    interrupted_sleep_until: datetime | None  # the sleep that the active run cut short
+    waiting: tuple[Waiting, ...] = ()
+    waiting_at_start: int = 0  # active notifications when the active run started
+    interrupted_sleep_until: datetime | None = None  # the sleep that the active run cut short
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """The run that a move of its agent begins; its trace begins with it."""
+
+    run_id: UUID
+    wake_reason: str
+    interrupted_sleep_until: datetime | None
+    max_sleep_until: datetime | None
+    started_at: datetime
+    trace_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """The run that a move of its agent ends, and its trace with it."""
+
+    run_id: UUID
+    outcome: Outcome
+    ended_at: datetime
+    turns: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One step of one agent: from the state that was seen to the next, with the run it starts or ends.
+
+    It counts only if status and run are still as in `before` and, when `guarded`, nothing became
+    active meanwhile.
+    """
+
+    before: AgentState
+    after: AgentState
+    guarded: bool
+    start: RunStart | None = None
+    end: RunEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """Why a supervisor could not do what it was asked.
 
-    SupervisorError
-    ├── AgentGone           no such agent (any more)
-    ├── AgentArchived       the agent is archived: it starts no run
-    └── TryAgainLater       nothing was done; the same question may succeed soon
-        ├── MailboxFull     too many unanswered questions to this agent
-        └── Draining        the service is shutting down
+SupervisorError
+├── AgentGone           no such agent (any more)
+├── AgentArchived       the agent is archived: it starts no run
+└── TryAgainLater       nothing was done; the same question may succeed soon
+    ├── MailboxFull     too many unanswered questions to this agent
+    └── Draining        the service is shutting down
 """
 
 

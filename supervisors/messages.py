@@ -1,4 +1,4 @@
-"""What can be said to a supervisor. `Look` may be told for ever; questions are asked, bounded, and answered."""
+"""What can be said to a supervisor: a `Look` is told and never refused; a question is asked and answered."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -66,13 +66,13 @@ UNSET = Unset.UNSET
 
 @dataclass(frozen=True, slots=True)
 class OwnedFields:
-    """A write of fields that the supervisor owns; `status` counts before `sleep_until`. Answered with None."""
+    """A write of fields that the supervisor owns; `status` counts before `sleep_until`. Answer: None."""
 
     status: AgentStatus | Unset = UNSET
-    sleep_until: datetime | None | Unset = UNSET
-    run_started_at: datetime | None | Unset = UNSET
+    sleep_until: datetime | Unset | None = UNSET
+    run_started_at: datetime | Unset | None = UNSET
     last_wake_reason: str | Unset = UNSET
-    last_wake_interrupted_sleep_until: datetime | None | Unset = UNSET
+    last_wake_interrupted_sleep_until: datetime | Unset | None = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class SleepGranted:
 
 @dataclass(frozen=True, slots=True)
 class SleepRefused:
-    """Sleep is refused while `blockers` (ids, oldest first, at most 100) are active; `count` is all of them."""
+    """Sleep is refused while `blockers` (ids, oldest first, at most 100) are active; `count` is of all."""
 
     blockers: tuple[UUID, ...]
     count: int

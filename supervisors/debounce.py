@@ -1,0 +1,46 @@
+"""How long inbound conversation is held before it wakes an agent. Pure: values in, values out."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from storage.model import Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A wake that waits for a quiet moment: from the first held message to `due_at`."""
+
+    window_seconds: int
+    first_at: datetime
+    last_at: datetime
+    due_at: datetime
+
+
+def effective_window(agent_seconds: int | None, template_seconds: int | None) -> int:
+    """The agent's own window where it has one (0 included), else its template's, else none."""
+    if agent_seconds is not None:
+        return agent_seconds
+    return template_seconds or 0
+
+
+def longest_hold(window_seconds: int, cap_seconds: int) -> int:
+    """The seconds after which constant conversation no longer extends a hold."""
+    return max(2 * window_seconds, min(10 * window_seconds, cap_seconds))
+
+
+def hold_for(held: Iterable[Waiting], window_seconds: int, cap_seconds: int) -> Hold | None:
+    """The hold that these conversational notifications make; None without any, or with a window of 0.
+
+    It ends one window after the last of them, but no later than `longest_hold` after the first.
+    """
+    groups = tuple(held)
+    if not groups or window_seconds == 0:
+        return None
+    first_at = min(group.first_at for group in groups)
+    last_at = max(group.last_at for group in groups)
+    due_at = min(
+        last_at + timedelta(seconds=window_seconds),
+        first_at + timedelta(seconds=longest_hold(window_seconds, cap_seconds)),
+    )
+    return Hold(window_seconds, first_at, last_at, due_at)

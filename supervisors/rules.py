@@ -1,0 +1,221 @@
+"""What an agent does next. Every path through a supervisor asks `decide`; nothing else starts a run.
+
+Pure: circumstances and the time in, a decision out. How an agent's state changes is told in `transitions`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from storage.model import AgentStatus, Circumstances, Era, Source, Waiting
+from supervisors.debounce import Hold, effective_window, hold_for
+from supervisors.settings import RunSettings, SupervisorSettings
+from supervisors.states import Phase
+
+QUARANTINE_AFTER_FAILURES = 5
+QUARANTINE_ATTEMPT_INTERVAL = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The operator's settings that the rules go by."""
+
+    conversational_sources: frozenset[Source]
+    debounce_cap_seconds: int
+    min_interval_seconds: float
+
+
+def policy_of(supervisors: SupervisorSettings, runs: RunSettings) -> Policy:
+    """The policy that the settings amount to."""
+    return Policy(
+        conversational_sources=supervisors.conversational_sources,
+        debounce_cap_seconds=supervisors.debounce_cap_seconds,
+        min_interval_seconds=runs.min_interval_seconds,
+    )
+
+
+class WakeReason(StrEnum):
+    """The recorded causes of a run; `notification:<source>` is the remaining one."""
+
+    RUN_REQUESTED = "run_requested"
+    REMINDER = "reminder"
+    SLEEP_ELAPSED = "sleep_elapsed"
+    RESTART_RECOVERY = "restart_recovery"
+    RETRY_AFTER_FAILURE = "retry_after_failure"
+    UNCLEARED_NOTIFICATIONS = "uncleared_notifications"
+
+
+class Because(StrEnum):
+    """What proposes a wake."""
+
+    RUN_REQUEST = "run request"
+    NOTIFICATION = "notification"
+    HOLD = "hold"
+    REMINDER = "reminder"
+    SLEEP_UNTIL = "sleep until"
+    RETRY = "retry"
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """A start that is proposed for `at`, and the wake reason it would record."""
+
+    at: datetime
+    reason: str
+    because: Because
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The phase an agent rests in, the earliest wake ahead of it, and the hold that delays one."""
+
+    phase: Phase
+    wake: Wake | None = None
+    hold: Hold | None = None
+
+    def starts(self, now: datetime) -> bool:
+        """Whether the agent should be started now."""
+        return self.wake is not None and self.wake.at <= now
+
+
+def decide(circumstances: Circumstances, now: datetime, policy: Policy) -> Decision:
+    """What the agent does next: the earliest wake that anything proposes, or rest."""
+    state = circumstances.state
+    if state.status is AgentStatus.ARCHIVED:
+        return Decision(Phase.ARCHIVED)
+    if state.run_id is not None:
+        return Decision(Phase.RUNNING if state.stopped_at is None else Phase.STOPPING)
+    if circumstances.paused:
+        return Decision(Phase.PAUSED)
+    hold = hold_of(circumstances, policy)
+    wakes = tuple(_proposed_wakes(circumstances, hold, now, policy))
+    wake = min(wakes, key=lambda proposed: proposed.at, default=None)
+    return Decision(_resting_phase(circumstances, hold), wake, hold)
+
+
+def hold_of(circumstances: Circumstances, policy: Policy) -> Hold | None:
+    """The hold over the conversation that reached the agent since its last start."""
+    window = effective_window(circumstances.agent_window_seconds, circumstances.template_window_seconds)
+    held = (group for group in circumstances.waiting if _is_fresh(group) and _is_held(group, policy))
+    return hold_for(held, window, policy.debounce_cap_seconds)
+
+
+def active_count(circumstances: Circumstances) -> int:
+    """How many notifications are active; those from before a stop start nothing, but refuse sleep too."""
+    return sum(group.count for group in circumstances.waiting if group.era is not Era.AHEAD)
+
+
+def has_left_over(circumstances: Circumstances) -> bool:
+    """Whether something is active that the last run had its chance at."""
+    return any(map(_is_stale, circumstances.waiting))
+
+
+def next_reminder_at(circumstances: Circumstances) -> datetime | None:
+    """When the earliest reminder falls due that is still ahead."""
+    ahead = (group.first_at for group in circumstances.waiting if group.era is Era.AHEAD)
+    return min(ahead, default=None)
+
+
+def is_quarantined(circumstances: Circumstances) -> bool:
+    """Whether too many runs in a row have failed for the agent to be started by just anything."""
+    state = circumstances.state
+    return state.failures >= QUARANTINE_AFTER_FAILURES and state.retry_at is not None
+
+
+def pending_retry_at(circumstances: Circumstances) -> datetime | None:
+    """When the stored retry starts the agent; None once what it was meant for is gone."""
+    state = circumstances.state
+    match state.retry_reason:
+        case WakeReason.RETRY_AFTER_FAILURE | WakeReason.RESTART_RECOVERY:
+            is_meant = True
+        case WakeReason.UNCLEARED_NOTIFICATIONS:
+            is_meant = has_left_over(circumstances)
+        case _:
+            is_meant = any(_is_fresh(group) or _is_stale(group) for group in circumstances.waiting)
+    return state.retry_at if is_meant else None
+
+
+def _proposed_wakes(
+    circumstances: Circumstances, hold: Hold | None, now: datetime, policy: Policy
+) -> Iterator[Wake]:
+    state = circumstances.state
+    if state.run_requested_at is not None:
+        yield Wake(state.run_requested_at, WakeReason.RUN_REQUESTED, Because.RUN_REQUEST)
+    for wake in _wakes_by_activation(circumstances, hold, policy):
+        yield _not_before(wake, _quarantine_opens_at(circumstances))
+    retry_at = pending_retry_at(circumstances)
+    if retry_at is not None:
+        yield Wake(retry_at, state.retry_reason or _reason_of_latest(circumstances), Because.RETRY)
+        return
+    if has_left_over(circumstances):
+        yield Wake(now, WakeReason.UNCLEARED_NOTIFICATIONS, Because.RETRY)
+    if state.sleep_until is not None:
+        wake = Wake(state.sleep_until, WakeReason.SLEEP_ELAPSED, Because.SLEEP_UNTIL)
+        min_interval = timedelta(seconds=policy.min_interval_seconds)
+        yield _not_before(wake, state.last_started_at and state.last_started_at + min_interval)
+
+
+def _wakes_by_activation(circumstances: Circumstances, hold: Hold | None, policy: Policy) -> Iterator[Wake]:
+    at_once = tuple(
+        group
+        for group in circumstances.waiting
+        if _is_fresh(group) and (hold is None or not _is_held(group, policy))
+    )
+    if at_once:
+        first_at = min(group.first_at for group in at_once)
+        yield Wake(first_at, _reason_of_latest(circumstances), Because.NOTIFICATION)
+    if hold is not None:
+        # A start that waits for a slot has its hold behind it: later messages do not send it back.
+        due_at = min(hold.due_at, circumstances.state.queued_at or hold.due_at)
+        yield Wake(due_at, _reason_of_latest(circumstances), Because.HOLD)
+    reminder_at = next_reminder_at(circumstances)
+    if reminder_at is not None:
+        yield Wake(reminder_at, WakeReason.REMINDER, Because.REMINDER)
+
+
+def _resting_phase(circumstances: Circumstances, hold: Hold | None) -> Phase:
+    retry_at = pending_retry_at(circumstances)
+    if retry_at is not None and is_quarantined(circumstances):
+        return Phase.QUARANTINED
+    if hold is not None and (retry_at is None or hold.due_at <= retry_at):
+        return Phase.HOLDING
+    return Phase.ASLEEP if retry_at is None else Phase.BACKING_OFF
+
+
+def _quarantine_opens_at(circumstances: Circumstances) -> datetime | None:
+    """The earliest moment at which an activation may start a quarantined agent."""
+    state = circumstances.state
+    if not is_quarantined(circumstances) or state.last_started_at is None:
+        return None
+    return state.last_started_at + QUARANTINE_ATTEMPT_INTERVAL
+
+
+def _not_before(wake: Wake, earliest: datetime | None) -> Wake:
+    if earliest is None or wake.at >= earliest:
+        return wake
+    return Wake(earliest, wake.reason, wake.because)
+
+
+def _is_fresh(group: Waiting) -> bool:
+    """Activated since the last start by someone else than the agent: treated as if it had just arrived."""
+    return group.era is Era.SINCE or (group.era is Era.DURING and not _is_own(group))
+
+
+def _is_stale(group: Waiting) -> bool:
+    """The last run had its chance at these: they start the next one by backoff."""
+    return group.era is Era.BEFORE or (group.era is Era.DURING and _is_own(group))
+
+
+def _is_own(group: Waiting) -> bool:
+    return group.source is Source.AGENT and not group.reminder
+
+
+def _is_held(group: Waiting, policy: Policy) -> bool:
+    return group.source in policy.conversational_sources and not group.reminder
+
+
+def _reason_of_latest(circumstances: Circumstances) -> str:
+    candidates = (group for group in circumstances.waiting if _is_fresh(group) or _is_stale(group))
+    latest = max(candidates, key=lambda group: group.last_at)
+    return WakeReason.REMINDER if latest.reminder else f"notification:{latest.source}"
