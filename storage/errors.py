@@ -2,9 +2,11 @@
 
     StorageError
     ├── DatabaseUnavailable     the database is away, or a command or an acquire timed out
+    │   └── RowLocked           somebody else held a row for longer than we wait
     ├── DatabaseRefused         the service may not start on this database
     │   └── SchemaMismatch      its schema is newer than this version, or a migration was changed
     ├── LeadershipLost          another instance leads, or the leader's connection is gone
+    ├── Forbidden               the row belongs to another organization
     └── ConstraintError         a write that the data forbids
         ├── NotUnique           some fields must make a unique set
         └── ReferenceMissing    an id that names no row
@@ -19,6 +21,10 @@ class DatabaseUnavailable(StorageError):
     """The database cannot be reached or did not answer in time."""
 
 
+class RowLocked(DatabaseUnavailable):
+    """Somebody else held a row for longer than we wait; the same write may succeed soon."""
+
+
 class DatabaseRefused(StorageError):
     """The service may not start on this database; the message says why and what to do."""
 
@@ -29,6 +35,10 @@ class SchemaMismatch(DatabaseRefused):
 
 class LeadershipLost(StorageError):
     """This instance does not lead (any more)."""
+
+
+class Forbidden(StorageError):
+    """The row belongs to another organization."""
 
 
 class ConstraintError(StorageError):

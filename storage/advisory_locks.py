@@ -1,0 +1,10 @@
+"""The advisory locks of the service, as the two integers that PostgreSQL takes. They count per database."""
+
+_SERVICE = 0x68737663  # "hsvc": keeps our locks apart from those of other programs in the same database
+
+LEADER = (_SERVICE, 1)  # held by the connection of the instance that leads
+MIGRATION = (_SERVICE, 2)  # held while migrations are applied
+
+# Shared, with the epoch as second integer: held by each pool connection of the instance of that epoch.
+# Never taken exclusively: a waiting exclusive lock would block every new connection of the active instance.
+MEMBER = _SERVICE + 1

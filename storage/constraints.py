@@ -1,0 +1,42 @@
+"""What the names of the database's constraints mean to its callers."""
+
+from storage.errors import ConstraintError, NotUnique, ReferenceMissing
+
+_UNIQUE = {
+    "user_account_pkey": ("id",),
+    "user_account_email_unique": ("email",),
+    "membership_unique": ("user", "organization"),
+    "api_key_pkey": ("id",),
+    "api_key_prefix_unique": ("prefix",),
+    "template_pkey": ("id",),
+    "agent_pkey": ("id",),
+    "agent_email_alias_unique": ("email_alias",),
+    "agent_adapter_pkey": ("agent", "adapter"),
+    "notification_pkey": ("id",),
+    "run_pkey": ("id",),
+    "trace_pkey": ("id",),
+    "span_pkey": ("id",),
+}
+
+_REFERENCES = {
+    "membership_organization_id_fkey": "organization",
+    "membership_user_id_fkey": "user",
+    "api_key_organization_id_fkey": "organization",
+    "template_organization_id_fkey": "organization",
+    "agent_organization_id_fkey": "organization",
+    "agent_template_id_fkey": "template",
+    "agent_parent_id_fkey": "parent",
+    "agent_adapter_agent_id_fkey": "agent",
+    "agent_adapter_adapter_id_fkey": "adapters",
+    "agent_state_agent_id_fkey": "agent",
+    "notification_agent_id_fkey": "agent",
+}
+
+
+def meaning(constraint: str) -> ConstraintError | None:
+    """The error that a violation of this constraint is; None where it can only come from a defect of ours."""
+    if constraint in _UNIQUE:
+        return NotUnique(*_UNIQUE[constraint])
+    if constraint in _REFERENCES:
+        return ReferenceMissing(_REFERENCES[constraint])
+    return None

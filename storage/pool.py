@@ -1,0 +1,277 @@
+"""The way to PostgreSQL: pooled connections with a limit on every wait, and asyncpg's errors in our words."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+from uuid import UUID
+
+import asyncpg
+import asyncpg.pool
+import orjson
+import structlog
+
+from storage.advisory_locks import MEMBER
+from storage.constraints import meaning
+from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost, RowLocked
+
+Connection: TypeAlias = (
+    "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+)
+Result = TypeVar("Result")
+
+# The origin keeps the triggers for foreign writers quiet. Given at connect, because a later SET would
+# not survive a reset. Compiling small statements costs more than it saves, hence no jit.
+SERVER_SETTINGS = {
+    "hostsvc.origin": "service",
+    "application_name": "hostsvc",
+    "timezone": "UTC",
+    "jit": "off",
+}
+
+CONNECT_TIMEOUT_SECONDS = 10.0
+CLOSE_TIMEOUT_SECONDS = 10.0
+_NO_LIMIT = 2**62  # queries until asyncpg replaces a connection; there is no reason to
+
+_AWAY = (
+    OSError,  # TimeoutError is one as well
+    asyncpg.PostgresConnectionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSettings:
+    """Where the database is and how long to wait for it. The URL may hold a password."""
+
+    url: str = field(repr=False)
+    pool_size: int = 10
+    acquire_timeout_seconds: float = 5.0
+    command_timeout_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not self.url:
+            raise ValueError("url must not be blank")
+        if self.pool_size < 1:
+            raise ValueError("pool_size must be at least 1")
+        if self.acquire_timeout_seconds <= 0 or self.command_timeout_seconds <= 0:
+            raise ValueError("timeouts must be above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSize:
+    """How many connections there are, how many of them are idle, and how many callers wait for one."""
+
+    connections: int
+    idle: int
+    waiting: int
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn what asyncpg raises into `storage.errors`; what only a defect of ours can cause passes as it is."""
+    try:
+        yield
+    except (asyncpg.UniqueViolationError, asyncpg.ForeignKeyViolationError) as error:
+        known = meaning(error.constraint_name or "")
+        if known is None:
+            raise
+        raise known from error
+    except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
+        raise RowLocked(str(error)) from error
+    except asyncpg.ClientConfigurationError as error:
+        raise DatabaseRefused(f"the database URL cannot be used: {error}") from error
+    except _AWAY as error:
+        raise DatabaseUnavailable(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    return "the database did not answer in time" if isinstance(error, TimeoutError) else str(error)
+
+
+@asynccontextmanager
+async def connect(url: str, **server_settings: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    """One connection of its own, outside the pool, without a limit on the time of its commands."""
+    with translated():
+        connection = await asyncpg.connect(
+            url, timeout=CONNECT_TIMEOUT_SECONDS, server_settings=SERVER_SETTINGS | server_settings
+        )
+    try:
+        yield connection
+    finally:
+        # At once: nothing is in flight any more, or nobody wants its answer.
+        connection.terminate()
+
+
+class Pool:
+    """The connections of one instance.
+
+    A single statement is one call of `fetch`, `fetchrow`, `fetchval` or `execute`; several that belong
+    together stand in a `transaction`. A caller that is cancelled in the middle of a write cannot know whether
+    it was committed; a write that must reach its end, and tell somebody, goes through `to_the_end`.
+    """
+
+    def __init__(self, inner: "asyncpg.Pool[asyncpg.Record]", settings: DatabaseSettings) -> None:
+        self._inner = inner
+        self._settings = settings
+        self._waiting = 0
+        self._writes: set[asyncio.Task[Any]] = set()
+
+    def __repr__(self) -> str:
+        return f"<Pool {self.size()}>"
+
+    async def fetch(self, sql: str, *args: Any) -> list[asyncpg.Record]:
+        async with self._connection() as connection:
+            return await connection.fetch(sql, *args)
+
+    async def fetchrow(self, sql: str, *args: Any) -> asyncpg.Record | None:
+        async with self._connection() as connection:
+            return await connection.fetchrow(sql, *args)
+
+    async def fetchval(self, sql: str, *args: Any) -> Any:
+        async with self._connection() as connection:
+            return await connection.fetchval(sql, *args)
+
+    async def execute(self, sql: str, *args: Any) -> str:
+        async with self._connection() as connection:
+            return await connection.execute(sql, *args)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A connection inside BEGIN … COMMIT; rolled back when the body raises or is cancelled."""
+        async with self._connection() as connection, connection.transaction():
+            yield connection
+
+    async def to_the_end(self, write: Coroutine[Any, Any, Result], name: str) -> Result:
+        """Run `write` to its end whether or not its caller is cancelled meanwhile; `name` is its task's."""
+        task = asyncio.create_task(write, name=name)
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_log_failure)
+            raise
+
+    def size(self) -> PoolSize:
+        return PoolSize(self._inner.get_size(), self._inner.get_idle_size(), self._waiting)
+
+    async def finish_writes(self) -> None:
+        """Wait for the writes whose callers have gone."""
+        while self._writes:
+            await asyncio.wait(self._writes)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator["asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"]:
+        with translated():
+            connection = await self._acquire()
+            try:
+                yield connection
+            except asyncpg.InterfaceError as error:
+                # asyncpg's word for the use of a connection that has died, and for wrong use of a live one.
+                if connection.is_closed():
+                    raise DatabaseUnavailable(str(error)) from error
+                raise
+            finally:
+                await self._inner.release(connection)
+
+    async def _acquire(self) -> "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]":
+        self._waiting += 1
+        try:
+            return await self._inner.acquire(timeout=self._settings.acquire_timeout_seconds)
+        except asyncpg.InterfaceError as error:
+            raise DatabaseUnavailable(str(error)) from error  # closing, or the new connection died at once
+        finally:
+            self._waiting -= 1
+
+
+def _log_failure(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        _log.error(
+            "a write failed after its caller had gone", task=task.get_name(), exc_info=task.exception()
+        )
+
+
+@asynccontextmanager
+async def open_pool(settings: DatabaseSettings, *, epoch: int | None) -> AsyncIterator[Pool]:
+    """The pool of one instance, fenced by its epoch; `None` for tests and tools, which do not lead."""
+    with translated():
+        inner = await asyncpg.create_pool(
+            settings.url,
+            min_size=min(2, settings.pool_size),
+            max_size=settings.pool_size,
+            max_queries=_NO_LIMIT,
+            max_inactive_connection_lifetime=0,
+            timeout=CONNECT_TIMEOUT_SECONDS,
+            command_timeout=settings.command_timeout_seconds,
+            server_settings=SERVER_SETTINGS,
+            init=partial(_prepare, epoch=epoch),
+            reset=_keep_session,
+        )
+    pool = Pool(inner, settings)
+    try:
+        yield pool
+    finally:
+        await _close(pool, inner)
+
+
+async def _close(pool: Pool, inner: "asyncpg.Pool[asyncpg.Record]") -> None:
+    try:
+        async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
+            await pool.finish_writes()
+            await inner.close()
+    except TimeoutError:
+        _log.warning("connections were still in use when the pool closed", size=pool.size())
+        inner.terminate()
+
+
+async def _keep_session(_: Any) -> None:
+    """Stands for asyncpg's reset between two users of a connection.
+
+    That would give up all advisory locks, the fence of the epoch among them, and cost a round trip. Nothing
+    of ours changes the session; a transaction left open asyncpg has rolled back before it calls this.
+    """
+
+
+TAKE_MEMBERSHIP = "SELECT pg_advisory_lock_shared($1, $2)"
+SELECT_EPOCH = "SELECT epoch FROM instance"
+
+
+async def _prepare(connection: Connection, *, epoch: int | None) -> None:
+    await connection.set_type_codec(
+        "jsonb", schema="pg_catalog", encoder=_dump_jsonb, decoder=_load_jsonb, format="binary"
+    )
+    if epoch is None:
+        return
+    # In this order: whoever reads its own epoch after it took the lock is seen by the next leader, who bumps
+    # the epoch before it looks for holders of the lock.
+    await connection.execute(TAKE_MEMBERSHIP, MEMBER, epoch)
+    current = await connection.fetchval(SELECT_EPOCH)
+    if current != epoch:
+        raise LeadershipLost(f"another instance leads: the epoch is {current}, ours was {epoch}")
+
+
+_JSONB_VERSION = b"\x01"  # leads the binary form of every jsonb value
+
+
+def _dump_jsonb(value: Any) -> bytes:
+    return _JSONB_VERSION + orjson.dumps(value, default=_plain)
+
+
+def _load_jsonb(data: bytes) -> Any:
+    return orjson.loads(data[1:])
+
+
+def _plain(value: Any) -> str:
+    """asyncpg's UUIDs are of a subclass, which orjson does not take."""
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
