@@ -53,7 +53,7 @@ class DatabaseChoice:
     command_timeout_seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        if self.url and not self.url.startswith(("postgresql://", "postgres://")):
+        if self.url and not _is_database_url(self.url):
             raise ValueError("url takes postgresql://user:password@host:port/name, or a blank")
         require_between("pool_size", self.pool_size, 1, 1000)
         require_between("acquire_timeout_seconds", self.acquire_timeout_seconds, 0.1, 3600)
@@ -177,6 +177,17 @@ def _with_key(
         return replace(config, **{section: replace(settings, **{key: accepted})})
     except ValueError as error:
         raise ConfigError(f"{origin}: {error}") from error
+
+
+def _is_database_url(text: str) -> bool:
+    """Whether the driver can take it apart; what it finds there it judges itself."""
+    try:
+        parts = urlsplit(text)
+        for host in parts.netloc.rpartition("@")[2].split(","):
+            _ = urlsplit(f"//{host}").port
+    except ValueError:
+        return False
+    return parts.scheme in {"postgresql", "postgres"}
 
 
 def _is_base_url(text: str) -> bool:
