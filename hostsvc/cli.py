@@ -17,7 +17,7 @@ from hostsvc.logs import configure_logging
 from storage.errors import DatabaseRefused, DatabaseUnavailable
 from storage.instance import Instance
 from storage.migrate import check, migrate, read_migrations, refuse_unsafe
-from storage.pool import DatabaseSettings, open_pool
+from storage.pool import open_pool
 
 REFUSED = 2
 PENDING = 1
@@ -138,7 +138,7 @@ async def _kept_operator_token(config: Config) -> str:
     async with _database(config) as url:
         if await _is_empty(url):
             await migrate(url)
-        async with open_pool(DatabaseSettings(url, pool_size=1), epoch=None) as pool:
+        async with open_pool(config.database.at(url), epoch=None) as pool:
             return await Instance(pool).operator_token()
 
 

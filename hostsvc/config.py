@@ -10,11 +10,13 @@ from urllib.parse import urlsplit
 
 from hostsvc.config_values import reader_of
 from hostsvc.logs import LogSettings
+from storage.pool import DatabaseSettings
 from supervisors.settings import RunSettings, SupervisorSettings, require_between
 
 DEFAULT_FILE = Path("config.toml")
 ENVIRONMENT_PREFIX = "HOSTSVC__"
 TOKEN_SECRET_BYTES = 32
+POOL = DatabaseSettings(url="postgresql://")  # for its defaults
 
 
 class ConfigError(Exception):
@@ -48,9 +50,9 @@ class DatabaseChoice:
 
     url: str = field(default="", repr=False)
     data_dir: Path = Path("data/postgres")
-    pool_size: int = 10
-    acquire_timeout_seconds: float = 5.0
-    command_timeout_seconds: float = 30.0
+    pool_size: int = POOL.pool_size
+    acquire_timeout_seconds: float = POOL.acquire_timeout_seconds
+    command_timeout_seconds: float = POOL.command_timeout_seconds
 
     def __post_init__(self) -> None:
         if self.url and not _is_database_url(self.url):
@@ -58,6 +60,12 @@ class DatabaseChoice:
         require_between("pool_size", self.pool_size, 1, 1000)
         require_between("acquire_timeout_seconds", self.acquire_timeout_seconds, 0.1, 3600)
         require_between("command_timeout_seconds", self.command_timeout_seconds, 0.1, 3600)
+
+    def at(self, url: str) -> DatabaseSettings:
+        """The pool's settings for the database that was found: this one's URL or the embedded one's."""
+        return DatabaseSettings(
+            url, self.pool_size, self.acquire_timeout_seconds, self.command_timeout_seconds
+        )
 
 
 @dataclass(frozen=True, slots=True)
