@@ -1,0 +1,261 @@
+"""What the strict fields take, what they refuse, and in which words."""
+
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from marshmallow import ValidationError
+
+from storage.model import Priority
+from web.fields import (
+    Boolean,
+    Choice,
+    Datetime,
+    Email,
+    Integer,
+    JsonValue,
+    Line,
+    ListOf,
+    LocalPart,
+    Text,
+    Timezone,
+    Url,
+    Uuid,
+    to_utc,
+)
+
+A_UUID = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+def refusal(field: Any, value: object) -> Any:
+    """The messages with which the field refuses the value."""
+    with pytest.raises(ValidationError) as refused:
+        field.deserialize(value)
+    return refused.value.messages
+
+
+def test_one_line_text_is_trimmed_and_free_text_is_not() -> None:
+    assert Line().deserialize("  a b ") == "a b"
+    assert Text().deserialize("  a b ") == "  a b "
+
+
+def test_text_takes_numbers_as_their_digits() -> None:
+    assert [Text().deserialize(value) for value in (7, -1, 2**70, 1.5)] == ["7", "-1", str(2**70), "1.5"]
+
+
+@pytest.mark.parametrize("value", [True, [], {}, ["a"]])
+def test_text_refuses_booleans_lists_and_objects(value: object) -> None:
+    assert refusal(Text(), value) == ["Not a valid string."]
+
+
+def test_text_refuses_nuls_and_lone_surrogates() -> None:
+    assert refusal(Text(), "a\x00b") == ["Null characters are not allowed."]
+    assert refusal(Text(), "a\ud800b") == ["Surrogate characters are not allowed."]
+    assert Text().deserialize("ü\U0001f600") == "ü\U0001f600"
+
+
+def test_blank_null_and_missing_have_their_own_messages() -> None:
+    title = Line(required=True, blank=False)
+    assert refusal(title, "   ") == ["This field may not be blank."]
+    assert refusal(title, None) == ["This field may not be null."]
+
+
+def test_length_is_counted_after_trimming() -> None:
+    field = Line(max_length=3)
+    assert field.deserialize(" abc ") == "abc"
+    assert refusal(field, "abcd") == ["Ensure this field has no more than 3 characters."]
+
+
+@pytest.mark.parametrize(("value", "taken"), [(5, 5), ("5", 5), ("-7", -7), (" 8 ", 8), (3.0, 3), (0, 0)])
+def test_integers_are_numbers_or_ascii_digits(value: object, taken: int) -> None:
+    assert Integer(least=-10, most=10).deserialize(value) == taken
+
+
+@pytest.mark.parametrize(
+    "value", [True, 3.7, "1_000", "\uff13", "", "1.0", "0x1", "+1", "9" * 5000, [], {}, float("inf")]
+)
+def test_what_is_no_integer_is_refused(value: object) -> None:
+    assert refusal(Integer(least=0, most=10), value) == ["A valid integer is required."]
+
+
+def test_integers_stay_in_their_range() -> None:
+    field = Integer(least=0, most=10)
+    assert refusal(field, -1) == ["Ensure this value is greater than or equal to 0."]
+    assert refusal(field, 11) == ["Ensure this value is less than or equal to 10."]
+    assert refusal(field, 2**70) == ["Ensure this value is less than or equal to 10."]
+
+
+@pytest.mark.parametrize("value", [True, "true", "TRUE", "1", 1])
+def test_true_has_these_spellings(value: object) -> None:
+    assert Boolean().deserialize(value) is True
+
+
+@pytest.mark.parametrize("value", [False, "false", "False", "0", 0])
+def test_false_has_these_spellings(value: object) -> None:
+    assert Boolean().deserialize(value) is False
+
+
+@pytest.mark.parametrize("value", ["yes", "on", "t", "", 2, 1.0, [], {}])
+def test_nothing_else_is_a_boolean(value: object) -> None:
+    assert refusal(Boolean(), value) == ["Must be a valid boolean."]
+
+
+def test_a_uuid_is_written_the_usual_way() -> None:
+    assert str(Uuid().deserialize(A_UUID.upper())) == A_UUID
+
+
+@pytest.mark.parametrize(
+    "value",
+    [A_UUID.replace("-", ""), f"{{{A_UUID}}}", f"urn:uuid:{A_UUID}", "x", 7, b"0" * 16, A_UUID + "\n"],
+)
+def test_no_other_way_is_a_uuid(value: object) -> None:
+    assert refusal(Uuid(), value) == ["Must be a valid UUID."]
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("2026-11-21T09:00:00Z", datetime(2026, 11, 21, 9, tzinfo=UTC)),
+        ("2026-11-21t09:00:00.5z", datetime(2026, 11, 21, 9, microsecond=500_000, tzinfo=UTC)),
+        ("2026-11-21 09:00+02:00", datetime(2026, 11, 21, 7, tzinfo=UTC)),
+        ("2026-11-21T09:00:00-0330", datetime(2026, 11, 21, 12, 30, tzinfo=UTC)),
+        ("2026-11-21T09:00:00", datetime(2026, 11, 21, 9)),  # noqa: DTZ001 (naive on purpose)
+    ],
+)
+def test_datetimes_are_iso_8601(text: str, instant: datetime) -> None:
+    assert Datetime().deserialize(text) == instant
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "2026-11-21",
+        "tomorrow",
+        "",
+        1_700_000_000,
+        "2026-02-30T00:00Z",
+        "2026-W10-1T00:00Z",
+        "\uff12026-11-21T00:00Z",
+    ],
+)
+def test_bare_dates_and_other_things_are_no_datetimes(value: object) -> None:
+    (message,) = refusal(Datetime(), value)
+    assert message.startswith("Datetime has wrong format. Use one of these formats instead: ")
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T23:00:00-05:00", "0001-01-01T00:00:00+01:00"])
+def test_instants_outside_the_years_1_to_9999_are_refused(text: str) -> None:
+    assert refusal(Datetime(), text) == ["Datetime value out of range."]
+
+
+@pytest.mark.parametrize(
+    ("local", "instant"),
+    [
+        (datetime(2026, 3, 8, 2, 30), datetime(2026, 3, 8, 7, 30, tzinfo=UTC)),  # noqa: DTZ001 (skipped)
+        (datetime(2026, 11, 1, 1, 30), datetime(2026, 11, 1, 5, 30, tzinfo=UTC)),  # noqa: DTZ001 (shown twice)
+        (datetime(2026, 7, 1, 12), datetime(2026, 7, 1, 16, tzinfo=UTC)),  # noqa: DTZ001
+    ],
+)
+def test_skipped_local_times_move_forward_and_doubled_ones_are_the_first(
+    local: datetime, instant: datetime
+) -> None:
+    assert to_utc(local, ZoneInfo("America/New_York")) == instant
+
+
+def test_local_times_that_leave_the_calendar_in_utc_are_refused() -> None:
+    with pytest.raises(ValidationError, match="out of range"):
+        to_utc(datetime(1, 1, 1), ZoneInfo("Asia/Tokyo"))  # noqa: DTZ001
+
+
+def test_a_choice_is_one_of_its_enum() -> None:
+    assert Choice(Priority).deserialize("high") is Priority.HIGH
+    assert refusal(Choice(Priority), "urgent") == ['"urgent" is not a valid choice.']
+    assert refusal(Choice(Priority), 5) == ['"5" is not a valid choice.']
+    assert refusal(Choice(Priority), "") == ['"" is not a valid choice.']
+    assert Choice(Priority, blank=True).deserialize("") == ""
+
+
+def test_list_items_are_refused_by_index() -> None:
+    tags = ListOf(Line(max_length=3, blank=False))
+    assert tags.deserialize(["a", " b "]) == ["a", "b"]
+    assert refusal(tags, "a") == ['Expected a list of items but got type "str".']
+    assert refusal(tags, ["a", "long", None]) == {
+        1: ["Ensure this field has no more than 3 characters."],
+        2: ["This field may not be null."],
+    }
+
+
+def test_addresses_and_names_of_places_are_checked() -> None:
+    assert Email().deserialize(" a.b@example.com ") == "a.b@example.com"
+    assert refusal(Email(), "a@b") == ["Enter a valid email address."]
+    assert LocalPart().deserialize("front.desk+1") == "front.desk+1"
+    assert refusal(LocalPart(), "a..b") == ["Enter a valid local part of an email address."]
+    assert Timezone().deserialize("Europe/Berlin") == "Europe/Berlin"
+    assert refusal(Timezone(), "../etc/passwd") == ['"../etc/passwd" is not a valid choice.']
+
+
+@pytest.mark.parametrize("text", ["https://example.com/hook?x=1", "http://10.0.0.1:8080", ""])
+def test_http_addresses_are_urls(text: str) -> None:
+    assert Url(blank=True).deserialize(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["ftp://x", "example.com", "http://", "http://a b", "http://[", "javascript:1"]
+)
+def test_nothing_else_is_a_url(text: str) -> None:
+    assert refusal(Url(), text) == ["Enter a valid URL."]
+
+
+def nested(levels: int) -> Any:
+    value: Any = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+def test_json_values_have_limits() -> None:
+    field = JsonValue()
+    kept = {"a": [1, -(2**63), 2**64 - 1, 1.5, None, True, "ü"]}
+    assert field.deserialize(kept) == kept
+    assert field.deserialize(nested(64)) == nested(64)
+    assert refusal(field, nested(65)) == ["Nested deeper than 64 levels."]
+    for number in (2**64, -(2**63) - 1):
+        assert refusal(field, [number]) == [
+            "Ensure integers are between -9223372036854775808 and 18446744073709551615."
+        ]
+    assert refusal(field, {"a": float("nan")}) == ["NaN and Infinity are not allowed."]
+    assert refusal(field, {"a\x00": 1}) == ["Null characters are not allowed."]
+    assert refusal(field, ["\udc00"]) == ["Surrogate characters are not allowed."]
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@given(value=ANYTHING)
+def test_whatever_is_sent_is_taken_or_refused_but_never_a_defect(value: object) -> None:
+    for field in (
+        Text(),
+        Line(max_length=5),
+        Integer(least=0, most=9),
+        Boolean(),
+        Uuid(),
+        Datetime(),
+        Email(),
+        LocalPart(),
+        Timezone(),
+        Url(),
+        Choice(Priority),
+        ListOf(Uuid()),
+        JsonValue(),
+    ):
+        try:
+            field.deserialize(value)
+        except ValidationError:
+            continue

@@ -1,0 +1,152 @@
+"""Three ways to write a body, one value; and what is refused before any field is looked at."""
+
+from typing import Any
+
+import pytest
+
+from web.errors import ApiError
+from web.fields import Boolean, Datetime, Integer, JsonValue, Line, ListOf, Text
+from web.parsing import Body, parse_body, parse_json
+
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data; boundary=xyz"
+
+
+class Example(Body):
+    name = Line()
+    count = Integer(least=0, most=10, allow_none=True)
+    on = Boolean()
+    tags = ListOf(Line())
+    until = Datetime(allow_none=True)
+    note = Text(allow_none=True)
+    config = JsonValue()
+
+
+SCHEMA = Example()
+
+
+def multipart(*parts: tuple[str, str]) -> bytes:
+    lines = [
+        f'--xyz\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{text}\r\n' for name, text in parts
+    ]
+    return "".join([*lines, "--xyz--\r\n"]).encode()
+
+
+def load(raw: bytes, content_type: str) -> Any:
+    return SCHEMA.load(parse_body(raw, content_type, SCHEMA))
+
+
+def refusal(raw: bytes, content_type: str) -> tuple[int, Any]:
+    with pytest.raises(ApiError) as refused:
+        parse_body(raw, content_type, SCHEMA)
+    return refused.value.status, refused.value.body
+
+
+def test_json_and_both_forms_give_the_same_values() -> None:
+    expected = {
+        "name": "Ann & co",
+        "count": 3,
+        "on": True,
+        "tags": ["a", "b"],
+        "until": None,
+        "note": "",
+        "config": {"k": [1]},
+    }
+    as_json = (
+        b'{"name": "Ann & co", "count": 3, "on": true, "tags": ["a", "b"], "until": null, "note": "",'
+        b' "config": {"k": [1]}}'
+    )
+    as_form = b"name=Ann+%26+co&count=3&on=1&tags=a&tags=b&until=&note=&config=%7B%22k%22%3A+%5B1%5D%7D"
+    as_multipart = multipart(
+        ("name", "Ann & co"),
+        ("count", "3"),
+        ("on", "TRUE"),
+        ("tags", "a"),
+        ("tags", "b"),
+        ("until", ""),
+        ("note", ""),
+        ("config", '{"k": [1]}'),
+    )
+    assert load(as_json, "Application/JSON; charset=utf-8") == expected
+    assert load(as_form, FORM) == expected
+    assert load(as_multipart, 'multipart/form-data; boundary="xyz"') == expected
+
+
+def test_a_field_left_out_of_a_form_is_left_out() -> None:
+    assert load(b"name=x", FORM) == {"name": "x"}
+    assert load(multipart(), MULTIPART) == {}
+
+
+@pytest.mark.parametrize("content_type", [JSON, FORM, MULTIPART, "", "text/plain"])
+def test_an_empty_body_is_an_empty_object(content_type: str) -> None:
+    assert load(b"", content_type) == {}
+
+
+def test_unknown_fields_are_ignored_and_of_doubled_ones_the_last_counts() -> None:
+    assert load(b'{"name": "a", "other": 1, "name": "b"}', JSON) == {"name": "b"}
+    assert load(b"name=a&other=1&name=b", FORM) == {"name": "b"}
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "", "application/xml", "application/json-patch+json"])
+def test_other_media_types_are_unsupported(content_type: str) -> None:
+    status, body = refusal(b"x", content_type)
+    assert (status, body["detail"]) == (415, f'Unsupported media type "{content_type}" in request.')
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"{",
+        b"nope",
+        b'{"a": NaN}',
+        b'{"a": Infinity}',
+        b'{"a": 1e400}',
+        b'{"a": "\\ud800"}',
+        b'{"a": "\xff"}',
+        b"[" * 100_000,
+        b'{"a":' * 66 + b"1" + b"}" * 66,
+        b'{"a": ' + b"9" * 5000 + b"}",
+    ],
+)
+def test_what_is_no_json_is_refused_with_its_reason(raw: bytes) -> None:
+    status, body = refusal(raw, JSON)
+    assert status == 400
+    assert body["detail"].startswith("JSON parse error - ")
+
+
+def test_nesting_is_counted_in_the_values_of_a_body() -> None:
+    assert parse_body(b'{"config":' + b"[" * 64 + b"]" * 64 + b"}", JSON, SCHEMA)
+
+
+@pytest.mark.parametrize(("raw", "kind"), [(b"[1]", "list"), (b'"x"', "str"), (b"null", "NoneType")])
+def test_a_body_is_an_object(raw: bytes, kind: str) -> None:
+    message = f"Invalid data. Expected a dictionary, but got {kind}."
+    assert refusal(raw, JSON) == (400, {"non_field_errors": [message]})
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**30])
+def test_integers_of_any_size_are_read_exactly(number: int) -> None:
+    assert parse_json(f'{{"a": {number}}}'.encode()) == {"a": number}
+
+
+@pytest.mark.parametrize(
+    ("raw", "content_type"),
+    [
+        (b"name=%ff", FORM),
+        (b"name=\xff", FORM),
+        (b"&".join([b"a=1"] * 1001), FORM),
+        (b"config={", FORM),
+        (multipart(("name", "x")), "multipart/form-data"),
+        (multipart(("name", "x"))[:-6], MULTIPART),
+        (b"nothing of it", MULTIPART),
+        (b"--xyz\r\n\r\nx\r\n--xyz--", MULTIPART),
+        (b"--xyz\r\nContent-Disposition: form-data\r\n\r\nx\r\n--xyz--", MULTIPART),
+        (b'--xyz\r\nContent-Disposition: form-data; name="name"\r\n\r\n\xff\r\n--xyz--', MULTIPART),
+        (multipart(*[("name", "x")] * 1001), MULTIPART),
+    ],
+)
+def test_broken_forms_are_refused(raw: bytes, content_type: str) -> None:
+    status, body = refusal(raw, content_type)
+    assert status == 400
+    assert "parse error" in body["detail"]

@@ -1,0 +1,169 @@
+"""What a request can be refused with, and the middleware that writes it as JSON.
+
+    ApiError
+    ├── BadRequest              400 with a sentence
+    ├── Invalid                 400 with messages by field
+    ├── NotAuthenticated        401
+    ├── PermissionDenied        403
+    ├── NotFound                404
+    ├── Conflict                409
+    ├── UnsupportedMediaType    415
+    ├── TooManyAttempts         429
+    └── Unavailable             503
+
+The errors of marshmallow, storage and the supervisors are given the same answers here, and nowhere else.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from marshmallow import ValidationError
+
+from storage.errors import DatabaseUnavailable, Forbidden, LeadershipLost
+from supervisors.errors import AgentArchived, AgentGone, Draining, TryAgainLater
+from web.json import json_response
+from web.request_id import request_id
+
+log = structlog.get_logger(__name__)
+
+CHALLENGE = 'Bearer realm="api", Token'
+DATABASE_RETRY_SECONDS = 2
+
+
+class ApiError(Exception):
+    """A request is refused; `detail` is the sentence the client gets."""
+
+    status = 500
+
+    def __init__(self, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.body: Any = {"detail": detail}
+        self.headers = dict(headers or {})
+
+
+class BadRequest(ApiError):
+    """The request cannot be understood."""
+
+    status = 400
+
+
+class Invalid(ApiError):
+    """Fields of the body or query are refused; `messages` are by field, those of list items by index."""
+
+    status = 400
+
+    def __init__(self, messages: Mapping[str, Any]) -> None:
+        super().__init__("Invalid input.")
+        self.body = {"non_field_errors" if name == "_schema" else name: of for name, of in messages.items()}
+
+
+class NotAuthenticated(ApiError):
+    status = 401
+
+    def __init__(self, detail: str = "Authentication credentials were not provided.") -> None:
+        super().__init__(detail, {"WWW-Authenticate": CHALLENGE})
+
+
+class PermissionDenied(ApiError):
+    """The resource belongs to another organization, or the caller's role does not allow this."""
+
+    status = 403
+
+    def __init__(self, detail: str = "You do not have permission to perform this action.") -> None:
+        super().__init__(detail)
+
+
+class NotFound(ApiError):
+    status = 404
+
+    def __init__(self) -> None:
+        super().__init__("Not found.")
+
+
+class Conflict(ApiError):
+    """The state of the resource forbids it."""
+
+    status = 409
+
+
+class UnsupportedMediaType(ApiError):
+    status = 415
+
+
+class TooManyAttempts(ApiError):
+    status = 429
+
+    def __init__(self, retry_after_seconds: int) -> None:
+        detail = f"Request was throttled. Expected available in {retry_after_seconds} seconds."
+        super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
+
+
+class Unavailable(ApiError):
+    """The same request may succeed soon."""
+
+    status = 503
+
+    def __init__(self, detail: str, retry_after_seconds: int) -> None:
+        super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
+
+
+@web.middleware
+async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer every refusal and defect of the handlers in JSON."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return _of_framework(error)
+    except Exception as error:  # the request's outermost edge
+        refusal = _refusal(error)
+        if refusal is None:
+            log.exception("request failed", method=request.method, path=request.path)
+            detail = {"detail": "Internal server error.", "request_id": request_id(request)}
+            return json_response(detail, status=500)
+        return json_response(refusal.body, refusal.status, refusal.headers)
+
+
+def _refusal(error: Exception) -> ApiError | None:
+    """What the client is told; None for a defect."""
+    match error:
+        case ApiError():
+            return error
+        case ValidationError():  # what a schema raises holds messages by field
+            return Invalid(error.messages_dict)
+        case Forbidden():
+            return PermissionDenied()
+        case DatabaseUnavailable() | LeadershipLost():
+            log.warning("request refused", reason=str(error))
+            return Unavailable("The database is not available.", DATABASE_RETRY_SECONDS)
+        case AgentGone():
+            return NotFound()
+        case AgentArchived():
+            return Conflict("The agent is archived; restore it first.")
+        case Draining():
+            return Unavailable("The service is shutting down.", error.retry_after_seconds)
+        case TryAgainLater():
+            detail = "Too many requests to this agent wait for an answer."
+            return Unavailable(detail, error.retry_after_seconds)
+        case web.RequestPayloadError():
+            return BadRequest("The request body could not be read.")
+        case _:
+            return None
+
+
+def _of_framework(error: web.HTTPException) -> web.StreamResponse:
+    """The framework's own refusals (no such path, method, size) in our wording; its redirects as they are."""
+    match error:
+        case web.HTTPNotFound():
+            return json_response({"detail": "Not found."}, 404)
+        case web.HTTPMethodNotAllowed():
+            detail = f'Method "{error.method}" not allowed.'
+            return json_response({"detail": detail}, 405, {"Allow": ", ".join(sorted(error.allowed_methods))})
+        case web.HTTPRequestEntityTooLarge():
+            return json_response({"detail": "The request body is too large."}, 413)
+        case _ if error.status >= 400:
+            return json_response({"detail": f"{error.reason}."}, error.status)
+        case _:
+            raise error

@@ -1,0 +1,310 @@
+"""Strict fields for request bodies and queries: nothing is silently changed, every refusal has DRF's wording.
+
+marshmallow's own fields take 3.7 for an integer, "yes" for a boolean and a date for a datetime; these do not.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, tzinfo
+from enum import StrEnum
+from importlib.resources import files
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from marshmallow import ValidationError, fields, validate
+
+Value = TypeVar("Value")
+Item = TypeVar("Item")
+Option = TypeVar("Option", bound=StrEnum)
+
+MOST_DEPTH = 64
+LEAST_JSON_INTEGER = -(2**63)
+MOST_JSON_INTEGER = 2**64 - 1
+MOST_DIGITS = 1000  # Python takes quadratic time to read longer ones, and refuses them at 4300
+
+UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+INTEGER_TEXT = re.compile(r"-?[0-9]+")
+DATETIME_TEXT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,12})?)?"
+    r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)?",
+)
+EMAIL_TEXT = re.compile(
+    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
+    r"@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z][A-Za-z0-9-]{0,61}[A-Za-z0-9]"
+)
+LOCAL_PART_TEXT = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
+SURROGATE = re.compile(r"[\ud800-\udfff]")
+BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+TIMEZONES = frozenset(files("tzdata").joinpath("zones").read_text().split())
+
+NO_NULS = "Null characters are not allowed."
+NO_SURROGATES = "Surrogate characters are not allowed."
+OUT_OF_RANGE = "Datetime value out of range."
+
+
+def wording(**messages: str) -> dict[str, Any]:
+    """A field's own messages beside those that all fields share."""
+    return {
+        "required": "This field is required.",
+        "null": "This field may not be null.",
+        "blank": "This field may not be blank.",
+        **messages,
+    }
+
+
+def shown(value: object) -> str:
+    """What was sent, as an error may repeat it: short, and always writable as UTF-8."""
+    return SURROGATE.sub("\ufffd", str(value)[:200])
+
+
+def unknown_id(value: UUID) -> str:
+    """The message about an id in a body that names nothing."""
+    return f'Invalid pk "{value}" - object does not exist.'
+
+
+def to_utc(value: datetime, zone: tzinfo) -> datetime:
+    """In UTC; what has no offset is local time of `zone`.
+
+    Local times that a clock skips move forward by the gap; those it shows twice are the first.
+    """
+    try:
+        return (value.replace(tzinfo=zone) if value.tzinfo is None else value).astimezone(UTC)
+    except OverflowError as error:
+        raise ValidationError(OUT_OF_RANGE) from error
+
+
+def _check_text(value: str) -> str:
+    if "\x00" in value:
+        raise ValidationError(NO_NULS)
+    if not value.isascii() and SURROGATE.search(value):
+        raise ValidationError(NO_SURROGATES)
+    return value
+
+
+class Text(fields.String):
+    """Free text, kept as it is; a number counts as its digits."""
+
+    default_error_messages = wording()
+
+    def __init__(self, *, max_length: int | None = None, blank: bool = True, **options: Any) -> None:
+        if max_length is not None:
+            message = "Ensure this field has no more than {max} characters."
+            options["validate"] = validate.Length(max=max_length, error=message)
+        super().__init__(**options)
+        self.blank = blank
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str):
+            raise self.make_error("invalid")
+        text = self._tidy(_check_text(value))
+        if not self.blank and not text:
+            raise self.make_error("blank")
+        return text
+
+    def _tidy(self, text: str) -> str:
+        return text
+
+
+class Line(Text):
+    """One line of text (a name, a title, an address), trimmed."""
+
+    def _tidy(self, text: str) -> str:
+        return text.strip()
+
+
+class _Pattern(Line):
+    """A line of a form that `matches` says; blank if that is allowed."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
+        text = super()._deserialize(value, attr, data, **options)
+        if text and not self.matches(text):
+            raise self.make_error("pattern", input=shown(text))
+        return text
+
+    def matches(self, text: str) -> bool:
+        raise NotImplementedError
+
+
+class Email(_Pattern):
+    default_error_messages = wording(pattern="Enter a valid email address.")
+
+    def matches(self, text: str) -> bool:
+        return EMAIL_TEXT.fullmatch(text) is not None
+
+
+class LocalPart(_Pattern):
+    """What stands before the @ of an e-mail address."""
+
+    default_error_messages = wording(pattern="Enter a valid local part of an email address.")
+
+    def matches(self, text: str) -> bool:
+        return LOCAL_PART_TEXT.fullmatch(text) is not None
+
+
+class Timezone(_Pattern):
+    """An IANA name."""
+
+    default_error_messages = wording(pattern='"{input}" is not a valid choice.')
+
+    def matches(self, text: str) -> bool:
+        return text in TIMEZONES
+
+
+class Url(_Pattern):
+    """An absolute http or https address."""
+
+    default_error_messages = wording(pattern="Enter a valid URL.")
+
+    def matches(self, text: str) -> bool:
+        try:
+            parts = urlsplit(text)
+            port_is_valid = parts.port is None or parts.port > 0
+        except ValueError:
+            return False
+        unspaced = text.isprintable() and " " not in text
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and port_is_valid and unspaced
+
+
+class Integer(fields.Integer):
+    default_error_messages = wording(invalid="A valid integer is required.")
+
+    def __init__(self, *, least: int, most: int, **options: Any) -> None:
+        low = "Ensure this value is greater than or equal to {min}."
+        high = "Ensure this value is less than or equal to {max}."
+        checks = [validate.Range(min=least, error=low), validate.Range(max=most, error=high)]
+        super().__init__(validate=checks, **options)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> int:
+        match value:
+            case bool():
+                raise self.make_error("invalid")
+            case int():
+                return value
+            case float() if value.is_integer():
+                return int(value)
+            case str() if len(value) <= MOST_DIGITS and INTEGER_TEXT.fullmatch(value.strip(" ")):
+                return int(value)
+            case _:
+                raise self.make_error("invalid")
+
+
+class Boolean(fields.Boolean):
+    default_error_messages = wording(invalid="Must be a valid boolean.")
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> bool:
+        match value:
+            case bool():
+                return value
+            case int() if value in {0, 1}:
+                return value == 1
+            case str() if value.lower() in BOOLEANS:
+                return BOOLEANS[value.lower()]
+            case _:
+                raise self.make_error("invalid")
+
+
+class Uuid(fields.UUID):
+    default_error_messages = wording(invalid_uuid="Must be a valid UUID.")
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> UUID:
+        parsed = parse_uuid(value) if isinstance(value, str) else None
+        if parsed is None:
+            raise self.make_error("invalid_uuid")
+        return parsed
+
+
+def parse_uuid(text: str) -> UUID | None:
+    """The id, if it is written the usual way; braces, prefixes and missing hyphens are not."""
+    return UUID(text) if UUID_TEXT.fullmatch(text) else None
+
+
+class Datetime(fields.DateTime):
+    """An instant in UTC, or, where no offset was given, a naive local time for the handler to place."""
+
+    default_error_messages = wording(
+        invalid="Datetime has wrong format. Use one of these formats instead: "
+        "YYYY-MM-DDThh:mm[:ss[.uuuuuu]][+HH:MM|-HH:MM|Z]."
+    )
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> datetime:
+        text = value.strip().upper() if isinstance(value, str) else ""
+        if not DATETIME_TEXT.fullmatch(text):
+            raise self.make_error("invalid", input=value, obj_type="datetime")
+        try:
+            parsed = datetime.fromisoformat(text)
+        except ValueError as error:
+            raise self.make_error("invalid", input=value, obj_type="datetime") from error
+        return parsed if parsed.tzinfo is None else to_utc(parsed, UTC)
+
+
+class Choice(fields.Field[Option], Generic[Option]):
+    """One of an enum's values; "" as well where `blank` allows it."""
+
+    default_error_messages = wording(choice='"{input}" is not a valid choice.')
+
+    def __init__(self, options_of: type[Option], *, blank: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self.choices: dict[str, Any] = {member.value: member for member in options_of}
+        if blank:
+            self.choices[""] = ""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Option:
+        if not isinstance(value, str) or value not in self.choices:
+            raise self.make_error("choice", input=shown(value))
+        chosen: Option = self.choices[value]
+        return chosen
+
+
+class ListOf(fields.List[Item], Generic[Item]):
+    """A list whose items are checked one by one; their messages stand under their index."""
+
+    default_error_messages = wording(invalid='Expected a list of items but got type "{type}".')
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> list[Item | None]:
+        if not isinstance(value, list):
+            raise self.make_error("invalid", type=type(value).__name__)
+        return super()._deserialize(value, attr, data, **options)
+
+
+class JsonValue(fields.Raw):
+    """Any JSON value that PostgreSQL and every client can keep without changing it."""
+
+    default_error_messages = wording()
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Any:
+        for item, depth in walk(value):
+            if depth > MOST_DEPTH:
+                raise ValidationError(f"Nested deeper than {MOST_DEPTH} levels.")
+            _check_scalar(item)
+        return value
+
+
+def walk(value: Any) -> Iterator[tuple[Any, int]]:
+    """Each key and value inside a JSON value, itself included, with its depth: [] and {} are at depth 1.
+
+    Not recursive, because the sender chooses the depth.
+    """
+    unseen = [(value, 0)]
+    while unseen:
+        item, depth = unseen.pop()
+        if isinstance(item, dict | list):
+            depth += 1
+            inner = (*item, *item.values()) if isinstance(item, dict) else item
+            unseen.extend((each, depth) for each in inner)
+        yield item, depth
+
+
+def _check_scalar(value: object) -> None:
+    match value:
+        case str():
+            _check_text(value)
+        case int() if not LEAST_JSON_INTEGER <= value <= MOST_JSON_INTEGER:
+            raise ValidationError(
+                f"Ensure integers are between {LEAST_JSON_INTEGER} and {MOST_JSON_INTEGER}."
+            )
+        case float() if not math.isfinite(value):
+            raise ValidationError("NaN and Infinity are not allowed.")

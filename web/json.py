@@ -1,0 +1,31 @@
+"""Answers in JSON: ids as text, instants as ISO 8601 UTC with microseconds and `Z`."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from aiohttp import web
+
+JSON_TYPE = "application/json"
+OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
+
+
+def to_json(value: Any) -> bytes:
+    """JSON of plain values, dataclasses, ids and aware datetimes."""
+    return orjson.dumps(value, default=_plain, option=OPTIONS)
+
+
+def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.Response(
+        body=to_json(value), status=status, headers={**(headers or {}), "Content-Type": JSON_TYPE}
+    )
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    if isinstance(value, UUID):  # a subclass of it: orjson writes only the exact type itself
+        return str(value)
+    raise TypeError(f"no JSON for {type(value).__name__}")

@@ -1,0 +1,136 @@
+"""From the bytes of a request to checked values: JSON, both kinds of forms, and query strings alike."""
+
+import json
+import re
+from collections.abc import Iterable
+from email import message_from_bytes
+from email.message import Message
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+from aiohttp import web
+from marshmallow import EXCLUDE, Schema, fields
+
+from web.errors import BadRequest, Invalid, UnsupportedMediaType
+from web.fields import MOST_DEPTH, ListOf, Text, shown, walk
+
+MOST_FORM_FIELDS = 1000
+MOST_PART_HEAD_BYTES = 8192
+LONG_NUMBER = re.compile(rb"[0-9]{19}")
+
+
+class Body(Schema):
+    """A request body or query; what it does not name is ignored."""
+
+    class Meta:
+        unknown = EXCLUDE
+
+
+async def read_body(request: web.Request, schema: Schema, *, partial: bool = False) -> dict[str, Any]:
+    """The checked fields of a request's body; with `partial` nothing is required and nothing filled in."""
+    raw = await request.read()
+    content_type = request.headers.get("Content-Type", "")
+    loaded: dict[str, Any] = schema.load(parse_body(raw, content_type, schema), partial=partial)
+    return loaded
+
+
+def read_query(request: web.Request, schema: Schema) -> dict[str, Any]:
+    """The checked parameters of a request's query."""
+    loaded: dict[str, Any] = schema.load(_gather(request.query.items(), schema, blank_is_null=False))
+    return loaded
+
+
+def parse_body(raw: bytes, content_type: str, schema: Schema) -> dict[str, Any]:
+    """The same values whatever way they were written; the schema says what in a form is a list or JSON."""
+    if not raw:
+        return {}
+    match content_type.partition(";")[0].strip().lower():
+        case "application/json":
+            value = parse_json(raw)
+            if not isinstance(value, dict):
+                kind = type(value).__name__
+                message = f"Invalid data. Expected a dictionary, but got {kind}."
+                raise Invalid({"non_field_errors": [message]})
+            return value
+        case "application/x-www-form-urlencoded":
+            return _gather(_urlencoded(raw), schema)
+        case "multipart/form-data":
+            return _gather(_multipart(raw, content_type), schema)
+        case other:
+            raise UnsupportedMediaType(f'Unsupported media type "{shown(other)}" in request.')
+
+
+def parse_json(raw: bytes) -> Any:
+    """The JSON value, every integer exact.
+
+    orjson turns integers of more than 64 bits into floats; bodies that may hold one are read once more.
+    """
+    try:
+        value = orjson.loads(raw)
+        if raw.count(b"[") + raw.count(b"{") > MOST_DEPTH:
+            _check_depth(value)
+        return json.loads(raw) if LONG_NUMBER.search(raw) else value
+    except ValueError as error:
+        raise BadRequest(f"JSON parse error - {error}") from error
+
+
+def _check_depth(body: Any) -> None:
+    """The body itself is one level more than the values in it."""
+    if any(depth > MOST_DEPTH + 1 for _, depth in walk(body)):
+        raise ValueError(f"nested deeper than {MOST_DEPTH} levels")
+
+
+def _gather(
+    pairs: Iterable[tuple[str, str]], schema: Schema, *, blank_is_null: bool = True
+) -> dict[str, Any]:
+    """A form's or query's fields by name: repeated ones of a list together, of anything else the last."""
+    known = {field.data_key or name: field for name, field in schema.load_fields.items()}
+    gathered: dict[str, Any] = {}
+    for name, text in pairs:
+        field = known.get(name)
+        if isinstance(field, ListOf):
+            gathered.setdefault(name, []).append(text)
+        elif isinstance(field, fields.Raw):
+            gathered[name] = parse_json(text.encode())
+        elif field is not None:
+            is_null = blank_is_null and not text and field.allow_none and not isinstance(field, Text)
+            gathered[name] = None if is_null else text
+    return gathered
+
+
+def _urlencoded(raw: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(
+            raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FORM_FIELDS
+        )
+    except ValueError as error:
+        raise BadRequest(f"Form parse error - {error}") from error
+
+
+def _multipart(raw: bytes, content_type: str) -> list[tuple[str, str]]:
+    """The named parts of a form; a part that came as a file counts as its text."""
+    head = Message()
+    head["Content-Type"] = content_type
+    boundary = head.get_boundary()
+    if not boundary:
+        raise BadRequest("Multipart form parse error - there is no boundary in the content type")
+    _, *parts = (b"\r\n" + raw).split(b"\r\n--" + boundary.encode(errors="replace"))
+    if not parts or not parts.pop().startswith(b"--"):
+        raise BadRequest("Multipart form parse error - the last boundary is missing")
+    if len(parts) > MOST_FORM_FIELDS:
+        raise BadRequest("Multipart form parse error - too many fields")
+    return [_part(part) for part in parts]
+
+
+def _part(part: bytes) -> tuple[str, str]:
+    head, blank_line, content = part.partition(b"\r\n\r\n")
+    if not blank_line or len(head) > MOST_PART_HEAD_BYTES:
+        raise BadRequest("Multipart form parse error - a part has no headers, or too many")
+    name = message_from_bytes(head.lstrip()).get_param("name", header="Content-Disposition")
+    if not isinstance(name, str):
+        raise BadRequest("Multipart form parse error - a part has no name")
+    try:
+        return name, content.decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"Multipart form parse error - {error}") from error
