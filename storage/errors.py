@@ -1,15 +1,15 @@
 """What can go wrong in storage.
 
-    StorageError
-    ├── DatabaseUnavailable     the database is away, or a command or an acquire timed out
-    │   └── RowLocked           somebody else held a row for longer than we wait
-    ├── DatabaseRefused         the service may not start on this database
-    │   └── SchemaMismatch      its schema is newer than this version, or a migration was changed
-    ├── LeadershipLost          another instance leads, or the leader's connection is gone
-    ├── Forbidden               the row belongs to another organization
-    └── ConstraintError         a write that the data forbids
-        ├── NotUnique           some fields must make a unique set
-        └── ReferenceMissing    an id that names no row
+StorageError
+├── DatabaseUnavailable     the database is away, or a command or an acquire timed out
+│   └── RowLocked           somebody else held a row for longer than we wait
+├── DatabaseRefused         the service may not start on this database
+│   └── SchemaMismatch      its schema is newer than this version, or a migration was changed
+├── LeadershipLost          another instance leads, or the leader's connection is gone
+├── Forbidden               the row belongs to another organization
+└── ConstraintError         a write that the data forbids
+    ├── NotUnique           some fields must make a unique set
+    └── ReferenceMissing    an id that names no row
 """
 
 

@@ -1,0 +1,86 @@
+"""API keys, known by their prefix and the hash of the whole key."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from asyncpg import Record
+
+from storage.batching import Batch
+from storage.model import ApiKey
+from storage.pool import Pool
+from storage.rows import from_row
+
+TOUCH_INTERVAL = timedelta(minutes=1)
+
+INSERT = """
+INSERT INTO api_key (id, organization_id, name, prefix, key_hash, is_active, last_used_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+"""
+
+GET = "SELECT * FROM api_key WHERE id = $1"
+
+DELETE = "DELETE FROM api_key WHERE id = $1 RETURNING id"
+
+FIND = "SELECT * FROM api_key WHERE prefix = ANY($1::text[])"
+
+TOUCH = "UPDATE api_key SET last_used_at = greatest(last_used_at, $2) WHERE id = $1"
+
+LIST = """
+SELECT * FROM api_key WHERE organization_id = ANY($1::uuid[]) ORDER BY created_at DESC, id DESC
+"""
+
+
+class ApiKeys:
+    """The table `api_key`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._finds = Batch("API keys", self._find_many)
+        self._touched_at: dict[UUID, datetime] = {}
+
+    async def close(self) -> None:
+        await self._finds.close()
+
+    async def insert(self, key: ApiKey, key_hash: bytes) -> None:
+        """NotUnique if the prefix is taken."""
+        await self._pool.execute(
+            INSERT,
+            key.id,
+            key.organization_id,
+            key.name,
+            key.prefix,
+            key_hash,
+            key.is_active,
+            key.last_used_at,
+            key.created_at,
+        )
+
+    async def get(self, key_id: UUID) -> ApiKey | None:
+        row = await self._pool.fetchrow(GET, key_id)
+        return None if row is None else from_row(ApiKey, row)
+
+    async def delete(self, key_id: UUID) -> bool:
+        """Whether there was such a key; the very next `find` does not know it."""
+        self._touched_at.pop(key_id, None)
+        return await self._pool.fetchval(DELETE, key_id) is not None
+
+    async def find(self, prefix: str) -> tuple[ApiKey, bytes] | None:
+        """The key with this prefix, and its hash. Every request asks; concurrent calls share a statement."""
+        row = await self._finds.add(prefix)
+        return None if row is None else (from_row(ApiKey, row), row["key_hash"])
+
+    async def touch(self, key_id: UUID, now: datetime) -> None:
+        """Note that the key was used; written at most once a minute."""
+        last = self._touched_at.get(key_id)
+        if last is None or now - last >= TOUCH_INTERVAL:
+            self._touched_at[key_id] = now
+            await self._pool.execute(TOUCH, key_id, now)
+
+    async def _find_many(self, prefixes: list[str]) -> list[Record | None]:
+        rows = {row["prefix"]: row for row in await self._pool.fetch(FIND, list(set(prefixes)))}
+        return [rows.get(prefix) for prefix in prefixes]
+
+    async def list(self, organization_ids: Sequence[UUID]) -> list[ApiKey]:
+        """The organizations' keys, newest first."""
+        return [from_row(ApiKey, row) for row in await self._pool.fetch(LIST, organization_ids)]

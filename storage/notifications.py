@@ -1,0 +1,386 @@
+"""The queue that directs an agent's attention."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Record
+
+from storage.activation import activation
+from storage.batching import Batch
+from storage.clauses import Conditions
+from storage.errors import Forbidden, ReferenceMissing, RowLocked, StorageError
+from storage.model import Notification, Priority, Source
+from storage.paging import Page
+from storage.pool import Pool
+from storage.rows import from_row
+
+# One statement for many arrivals, so that they share a commit: it looks up their agents, judges each
+# arrival, writes the good ones and moves the state of the agents that a high one concerns. The rows of
+# agent_state are locked in id order, as everywhere, so nobody can wait in a circle; those that somebody else
+# holds are passed over, so that one of them delays nobody else's arrival.
+INSERT = """
+WITH item AS MATERIALIZED (
+    SELECT i.*, a.organization_id,
+           (i.ordinal, a.organization_id) IN (
+               SELECT p.ordinal, p.organization_id
+               FROM unnest($11::bigint[], $12::uuid[]) AS p (ordinal, organization_id)) AS permitted
+    FROM unnest(
+        $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+        $8::timestamptz[], $9::timestamptz[], $10::timestamptz[]
+    ) WITH ORDINALITY AS i (
+        id, agent_id, source, source_id, title, body, priority,
+        created_at, scheduled_for, activated_at, ordinal)
+    LEFT JOIN agent a ON a.id = i.agent_id AND a.deleted_at IS NULL
+), locked AS MATERIALIZED (
+    SELECT agent_id FROM agent_state
+    WHERE agent_id IN (SELECT agent_id FROM item WHERE permitted AND activated_at IS NOT NULL)
+    ORDER BY agent_id FOR NO KEY UPDATE SKIP LOCKED
+), judged AS MATERIALIZED (
+    SELECT item.*,
+           CASE WHEN organization_id IS NULL THEN 'missing'
+                WHEN NOT permitted THEN 'forbidden'
+                WHEN activated_at IS NOT NULL AND agent_id NOT IN (SELECT agent_id FROM locked) THEN 'locked'
+                ELSE 'inserted' END AS verdict
+    FROM item
+), inserted AS (
+    INSERT INTO notification (
+        id, organization_id, agent_id, source, source_id, title, body, priority,
+        created_at, scheduled_for, activated_at)
+    SELECT id, organization_id, agent_id, source, source_id, title, body, priority,
+           created_at, scheduled_for, activated_at
+    FROM judged WHERE verdict = 'inserted' ORDER BY ordinal
+), moved AS (
+    UPDATE agent_state s
+    SET wake_seq = s.wake_seq + arrived.high,
+        next_due_at = CASE WHEN s.status = 'sleeping' AND s.queued_at IS NULL
+                           THEN least(s.next_due_at, arrived.due_at) ELSE s.next_due_at END
+    FROM (
+        SELECT agent_id, count(*) AS high,
+               min(activated_at) FILTER (WHERE activated_at > created_at) AS due_at
+        FROM judged WHERE verdict = 'inserted' AND activated_at IS NOT NULL GROUP BY agent_id
+    ) arrived
+    WHERE s.agent_id = arrived.agent_id
+)
+SELECT verdict, organization_id FROM judged ORDER BY ordinal
+"""
+
+INSERT_WAITING = INSERT.replace(" SKIP LOCKED", "")
+
+LIMIT_WAIT = "SET LOCAL lock_timeout = '1s'"
+
+GET = """
+SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL WHERE n.id = $1
+"""
+
+# A page of each organization, then the newest of them all: so each is read along its index.
+PAGE = """
+SELECT n.* FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL
+    WHERE n.organization_id = o.id /* and */
+    ORDER BY n.created_at DESC, n.id DESC LIMIT $2::bigint + $3::bigint
+) n
+ORDER BY n.created_at DESC, n.id DESC LIMIT $2 OFFSET $3
+"""
+
+LIST_FOR_AGENT = """
+SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL
+WHERE n.agent_id = $1 AND (n.scheduled_for IS NULL OR n.scheduled_for <= $2) /* and */
+ORDER BY n.priority = 'high' DESC, n.created_at, n.id LIMIT $3
+"""
+
+# The notification first, then agent_state: the order in which the triggers for other writers lock them, too.
+LOCK = """
+SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL WHERE n.id = $1
+FOR NO KEY UPDATE OF n
+"""
+
+UPDATE = """
+UPDATE notification
+SET title = $2, body = $3, priority = $4, scheduled_for = $5, cleared = $6, cleared_at = $7, activated_at = $8
+WHERE id = $1
+"""
+
+MOVE_STATE = """
+UPDATE agent_state
+SET wake_seq = wake_seq + 1,
+    next_due_at = CASE WHEN status = 'sleeping' AND queued_at IS NULL
+                       THEN least(next_due_at, $2) ELSE next_due_at END
+WHERE agent_id = $1
+"""
+
+CLEAR = """
+UPDATE notification n
+SET cleared = true, cleared_at = coalesce(n.cleared_at, $3), activated_at = NULL
+FROM agent a
+WHERE n.id = $2 AND n.agent_id = $1 AND a.id = n.agent_id AND a.deleted_at IS NULL
+RETURNING n.priority
+"""
+
+DELETE = """
+DELETE FROM notification n USING agent a
+WHERE n.id = $1 AND a.id = n.agent_id AND a.deleted_at IS NULL
+RETURNING n.agent_id, n.activated_at
+"""
+
+CHANGEABLE = frozenset({"title", "body", "priority", "scheduled_for", "cleared"})
+
+
+@dataclass(frozen=True, slots=True)
+class NewNotification:
+    """A notification on its way to storage; its organization is that of the agent."""
+
+    id: UUID
+    agent_id: UUID
+    source: Source
+    source_id: str
+    title: str
+    body: str
+    priority: Priority
+    created_at: datetime
+    scheduled_for: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationFilters:
+    """Which notifications a list shows."""
+
+    organization_ids: tuple[UUID, ...]
+    agent_id: UUID | None = None
+    cleared: bool | None = None
+    priority: Priority | None = None
+    source: Source | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A new notification, and the organizations whose agents it may be for."""
+
+    new: NewNotification
+    activated_at: datetime | None
+    allowed: Collection[UUID]
+
+
+class Notifications:
+    """The table `notification`. A high one that becomes active moves `agent_state` in the same commit.
+
+    `on_commit` is told which agents a commit concerns, right after it and even if the caller has gone.
+    """
+
+    def __init__(self, pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> None:
+        self._pool = pool
+        self._on_commit = on_commit
+        self._arrivals = Batch("notifications", self._insert_many)
+        self._late_arrivals = Batch("notifications of busy agents", self._insert_waiting)
+
+    async def close(self) -> None:
+        await self._arrivals.close()
+        await self._late_arrivals.close()
+
+    async def insert(self, notification: NewNotification, allowed: Collection[UUID]) -> Notification:
+        """The notification as it is stored. Concurrent inserts share a commit.
+
+        ReferenceMissing("agent") if there is no such agent, Forbidden if its organization is not `allowed`.
+        """
+        activated_at = activation(notification.priority, notification.scheduled_for, notification.created_at)
+        arrival = Arrival(notification, activated_at, allowed)
+        answer = await self._arrivals.add(arrival)
+        if isinstance(answer, RowLocked):
+            answer = await self._late_arrivals.add(arrival)
+        if isinstance(answer, StorageError):
+            raise answer
+        return answer
+
+    async def get(self, notification_id: UUID) -> Notification | None:
+        row = await self._pool.fetchrow(GET, notification_id)
+        return None if row is None else _notification(row)
+
+    async def page(self, filters: NotificationFilters, page: Page) -> list[Notification]:
+        """Newest first, those scheduled for later among them."""
+        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
+        if page.after is not None:
+            conditions.add("(n.created_at, n.id) < ($, $)", *page.after)
+        if filters.agent_id is not None:
+            conditions.add("n.agent_id = $", filters.agent_id)
+        if filters.cleared is not None:
+            conditions.add("n.cleared = $", filters.cleared)
+        if filters.priority is not None:
+            conditions.add("n.priority = $", filters.priority)
+        if filters.source is not None:
+            conditions.add("n.source = $", filters.source)
+        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
+        return [_notification(row) for row in rows]
+
+    async def list_for_agent(
+        self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime
+    ) -> list[Notification]:
+        """What the agent sees: high before low, then oldest first; never what is scheduled for later."""
+        conditions = Conditions(agent_id, now, limit)
+        if not include_cleared:
+            conditions.add("NOT n.cleared")
+        rows = await self._pool.fetch(conditions.into(LIST_FOR_AGENT), *conditions.parameters)
+        return [_notification(row) for row in rows]
+
+    async def update(
+        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
+    ) -> Notification | None:
+        """The notification after the changes, by column; None if there is no such notification."""
+        if unknown := changes.keys() - CHANGEABLE:
+            raise ValueError(f"not columns that may be changed: {', '.join(sorted(unknown))}")
+        return await self._pool.to_the_end(
+            self._update(notification_id, changes, now), f"update of notification {notification_id}"
+        )
+
+    async def clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool:
+        """Whether it is cleared now; False if the agent has no such notification. The first time stays."""
+        return await self._pool.to_the_end(
+            self._clear(agent_id, notification_id, now), f"clearing of notification {notification_id}"
+        )
+
+    async def delete(self, notification_id: UUID) -> bool:
+        """Whether there was such a notification."""
+        return await self._pool.to_the_end(
+            self._delete(notification_id), f"deletion of notification {notification_id}"
+        )
+
+    async def _insert_many(self, arrivals: list[Arrival]) -> list[Notification | StorageError]:
+        return self._answers(arrivals, await self._pool.fetch(INSERT, *_insert_parameters(arrivals)))
+
+    async def _insert_waiting(self, arrivals: list[Arrival]) -> list[Notification | StorageError]:
+        """Wait for the agents' states, agent by agent: a long holder of one costs the others little."""
+        answers: dict[UUID, Notification | StorageError] = {}
+        for group in _by_agent(arrivals):
+            try:
+                async with self._pool.transaction() as connection:
+                    await connection.execute(LIMIT_WAIT)
+                    rows = await connection.fetch(INSERT_WAITING, *_insert_parameters(group))
+            except StorageError as error:
+                answers.update((arrival.new.id, error) for arrival in group)
+            else:
+                answers.update(zip((a.new.id for a in group), self._answers(group, rows), strict=True))
+        return [answers[arrival.new.id] for arrival in arrivals]
+
+    def _answers(self, arrivals: list[Arrival], rows: list[Record]) -> list[Notification | StorageError]:
+        """What each arrival came to, once it is committed; tells of those that concern a supervisor."""
+        answers = [_answer(arrival, row) for arrival, row in zip(arrivals, rows, strict=True)]
+        concerned = dict.fromkeys(
+            answer.agent_id
+            for answer in answers
+            if isinstance(answer, Notification) and answer.activated_at is not None
+        )
+        if concerned:
+            self._on_commit(list(concerned))
+        return answers
+
+    async def _update(
+        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
+    ) -> Notification | None:
+        async with self._pool.transaction() as connection:
+            row = await connection.fetchrow(LOCK, notification_id)
+            if row is None:
+                return None
+            before = _notification(row)
+            after = _changed(before, changes, now)
+            await connection.execute(
+                UPDATE,
+                after.id,
+                after.title,
+                after.body,
+                after.priority,
+                after.scheduled_for,
+                after.cleared,
+                after.cleared_at,
+                after.activated_at,
+            )
+            if after.activated_at is not None and after.activated_at != before.activated_at:
+                due_at = after.activated_at if after.activated_at > now else None
+                await connection.execute(MOVE_STATE, after.agent_id, due_at)
+        if after.activated_at != before.activated_at:
+            self._on_commit([after.agent_id])
+        return after
+
+    async def _clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool:
+        priority: str | None = await self._pool.fetchval(CLEAR, agent_id, notification_id, now)
+        if priority == Priority.HIGH:
+            self._on_commit([agent_id])
+        return priority is not None
+
+    async def _delete(self, notification_id: UUID) -> bool:
+        row = await self._pool.fetchrow(DELETE, notification_id)
+        if row is not None and row["activated_at"] is not None:
+            self._on_commit([row["agent_id"]])
+        return row is not None
+
+
+def _changed(before: Notification, changes: Mapping[str, Any], now: datetime) -> Notification:
+    after = replace(before, **changes)
+    cleared_at = (before.cleared_at or now) if after.cleared else None
+    since = before.activated_at if after.scheduled_for == before.scheduled_for else None
+    activated_at = activation(after.priority, after.scheduled_for, now, cleared=after.cleared, since=since)
+    return replace(after, cleared_at=cleared_at, activated_at=activated_at)
+
+
+def _insert_parameters(arrivals: list[Arrival]) -> Iterable[Sequence[object]]:
+    rows = [
+        (
+            arrival.new.id,
+            arrival.new.agent_id,
+            arrival.new.source,
+            arrival.new.source_id,
+            arrival.new.title,
+            arrival.new.body,
+            arrival.new.priority,
+            arrival.new.created_at,
+            arrival.new.scheduled_for,
+            arrival.activated_at,
+        )
+        for arrival in arrivals
+    ]
+    permissions = [
+        (ordinal, organization_id)
+        for ordinal, arrival in enumerate(arrivals, start=1)
+        for organization_id in arrival.allowed
+    ]
+    ordinals, organizations = zip(*permissions, strict=True) if permissions else ((), ())
+    return (*zip(*rows, strict=True), ordinals, organizations)
+
+
+def _answer(arrival: Arrival, row: Record) -> Notification | StorageError:
+    new = arrival.new
+    match row["verdict"]:
+        case "missing":
+            return ReferenceMissing("agent")
+        case "forbidden":
+            return Forbidden(f"agent {new.agent_id} belongs to another organization")
+        case "locked":
+            return RowLocked(f"the state of agent {new.agent_id} is locked by somebody else")
+        case _:
+            return Notification(
+                id=new.id,
+                organization_id=row["organization_id"],
+                agent_id=new.agent_id,
+                source=new.source,
+                source_id=new.source_id,
+                title=new.title,
+                body=new.body,
+                priority=new.priority,
+                created_at=new.created_at,
+                scheduled_for=new.scheduled_for,
+                cleared=False,
+                cleared_at=None,
+                activated_at=arrival.activated_at,
+            )
+
+
+def _by_agent(arrivals: list[Arrival]) -> Iterable[list[Arrival]]:
+    groups: dict[UUID, list[Arrival]] = {}
+    for arrival in arrivals:
+        groups.setdefault(arrival.new.agent_id, []).append(arrival)
+    return groups.values()
+
+
+def _notification(row: Record) -> Notification:
+    return from_row(Notification, row, source=Source(row["source"]), priority=Priority(row["priority"]))

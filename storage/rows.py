@@ -1,0 +1,17 @@
+"""From a row to a value of the model."""
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, TypeVar
+
+from asyncpg import Record
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Model = TypeVar("Model", bound="DataclassInstance")
+
+
+def from_row(model: type[Model], row: Record, **given: object) -> Model:
+    """The value whose fields are the row's columns of the same names, but for those `given` here."""
+    kept = {field.name: row[field.name] for field in fields(model) if field.name not in given}
+    return model(**kept, **given)

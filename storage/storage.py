@@ -1,0 +1,54 @@
+"""All that is kept, one table family each."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from storage.accounts import Accounts
+from storage.agent_state import AgentStates
+from storage.agents import Agents
+from storage.api_keys import ApiKeys
+from storage.instance import Instance
+from storage.notifications import Notifications
+from storage.pool import Pool
+from storage.runs import Runs
+from storage.templates import Templates
+from storage.traces import Traces
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    pool: Pool
+    instance: Instance
+    accounts: Accounts
+    api_keys: ApiKeys
+    templates: Templates
+    agents: Agents
+    agent_states: AgentStates
+    notifications: Notifications
+    runs: Runs
+    traces: Traces
+
+    async def close(self) -> None:
+        """Write what is on its way, then refuse."""
+        await self.notifications.close()
+        await self.agent_states.close()
+        await self.traces.close()
+        await self.accounts.close()
+        await self.api_keys.close()
+
+
+def build_storage(pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> Storage:
+    """`on_commit` is told which agents a committed change of the queue concerns."""
+    return Storage(
+        pool=pool,
+        instance=Instance(pool),
+        accounts=Accounts(pool),
+        api_keys=ApiKeys(pool),
+        templates=Templates(pool),
+        agents=Agents(pool),
+        agent_states=AgentStates(pool),
+        notifications=Notifications(pool, on_commit),
+        runs=Runs(pool),
+        traces=Traces(pool),
+    )
