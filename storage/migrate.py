@@ -10,7 +10,7 @@ import asyncpg
 
 from storage.advisory_locks import MIGRATION
 from storage.errors import DatabaseRefused, SchemaMismatch
-from storage.pool import Connection, connect, translated
+from storage.pool import SERVER_SETTINGS, Connection, connect
 
 OLDEST_SERVER = 150000
 
@@ -43,15 +43,13 @@ def read_migrations() -> list[Migration]:
 async def migrate(url: str) -> list[str]:
     """Apply what is missing, one migration at a time; the names of those applied."""
     async with connect(url) as connection:
-        with translated():
-            return await _apply(connection, read_migrations())
+        return await _apply(connection, read_migrations())
 
 
 async def check(url: str) -> list[str]:
     """The names of the migrations that are pending; changes nothing."""
     async with connect(url) as connection:
-        with translated():
-            return [migration.name for migration in await _pending(connection, read_migrations())]
+        return [migration.name for migration in await _pending(connection, read_migrations())]
 
 
 LOCK = "SELECT pg_advisory_lock($1, $2)"
@@ -110,21 +108,46 @@ SELECT_SAFETY = """
     SELECT current_setting('server_version_num')::integer AS version_number,
            current_setting('server_version') AS version,
            current_setting('fsync') AS fsync,
-           current_setting('synchronous_commit') AS synchronous_commit
+           current_setting('synchronous_commit') AS synchronous_commit,
+           current_setting('hostsvc.origin', true) AS origin
 """
 
 
 async def refuse_unsafe(url: str) -> None:
-    """Raise `DatabaseRefused` unless a commit on this database is durable and a session stays one session."""
-    async with connect(url) as connection:
-        with translated():
-            found = await connection.fetchrow(SELECT_SAFETY)
-    if found is None:
-        return
-    if found["version_number"] < OLDEST_SERVER:
-        raise DatabaseRefused(f"PostgreSQL {found['version']} is too old: hostsvc needs 15 or newer")
-    for setting in ("fsync", "synchronous_commit"):
-        if found[setting] == "off":
+    """Raise `DatabaseRefused` unless a commit on this database is durable and a session is one session."""
+    async with connect(url) as connection, connect(url) as another:
+        found = (await connection.fetch(SELECT_SAFETY))[0]
+        if found["version_number"] < OLDEST_SERVER:
+            raise DatabaseRefused(f"PostgreSQL {found['version']} is too old: hostsvc needs 15 or newer")
+        for setting in ("fsync", "synchronous_commit"):
+            if found[setting] == "off":
+                raise DatabaseRefused(
+                    f"{setting} is off, so what hostsvc acknowledges might not survive a crash: turn it on"
+                )
+        if found["origin"] != SERVER_SETTINGS["hostsvc.origin"] or await _session_wanders(
+            connection, another
+        ):
             raise DatabaseRefused(
-                f"{setting} is off: what hostsvc acknowledges would not survive a crash; turn it on"
+                "a transaction-pooling proxy stands before the database, which breaks session locks: "
+                "point database.url at PostgreSQL itself, or let the proxy pool sessions"
             )
+
+
+SELECT_SERVER_PROCESS = "SELECT pg_backend_pid()"
+
+
+async def _session_wanders(connection: Connection, another: Connection) -> bool:
+    """Whether statements of one connection reach several server processes.
+
+    A transaction on another connection keeps the proxy from giving us the same one again by chance.
+    """
+    processes = set()
+    try:
+        for _ in range(3):
+            processes.add(await connection.fetchval(SELECT_SERVER_PROCESS))
+            async with another.transaction():
+                await another.fetchval(SELECT_SERVER_PROCESS)
+                processes.add(await connection.fetchval(SELECT_SERVER_PROCESS))
+    except (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError):
+        return True  # a statement prepared on one process and used on the next
+    return len(processes) > 1

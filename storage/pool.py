@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -36,13 +36,18 @@ CLOSE_TIMEOUT_SECONDS = 10.0
 _NO_LIMIT = 2**62  # queries until asyncpg replaces a connection; there is no reason to
 
 _AWAY = (
-    OSError,  # TimeoutError is one as well
+    OSError,  # TimeoutError among them
     asyncpg.PostgresConnectionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.OperatorInterventionError,
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.InvalidCatalogNameError,
     asyncpg.ReadOnlySQLTransactionError,
+)
+_UNFIT = (
+    asyncpg.ClientConfigurationError,
+    asyncpg.ProtocolViolationError,  # what a proxy says that knows only some server settings
+    asyncpg.InsufficientPrivilegeError,
 )
 
 _log = structlog.get_logger(__name__)
@@ -76,8 +81,8 @@ class PoolSize:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Turn what asyncpg raises into `storage.errors`; what only a defect of ours can cause passes as it is."""
+def _translated() -> Iterator[None]:
+    """Turn asyncpg's errors into `storage.errors`, but for those that only a defect of ours can cause."""
     try:
         yield
     except (asyncpg.UniqueViolationError, asyncpg.ForeignKeyViolationError) as error:
@@ -87,28 +92,36 @@ def translated() -> Iterator[None]:
         raise known from error
     except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
         raise RowLocked(str(error)) from error
-    except asyncpg.ClientConfigurationError as error:
-        raise DatabaseRefused(f"the database URL cannot be used: {error}") from error
+    except _UNFIT as error:
+        raise DatabaseRefused(f"the database cannot be used: {error}") from error
     except _AWAY as error:
-        raise DatabaseUnavailable(_reason(error)) from error
+        reason = "no answer in time" if isinstance(error, TimeoutError) else error
+        raise DatabaseUnavailable(f"the database cannot be reached: {reason}") from error
 
 
-def _reason(error: Exception) -> str:
-    return "the database did not answer in time" if isinstance(error, TimeoutError) else str(error)
+@contextmanager
+def _dead_is_away(connection: Connection) -> Iterator[None]:
+    """Tell the use of a dead connection from wrong use of a live one: asyncpg has one word for both."""
+    try:
+        yield
+    except asyncpg.InterfaceError as error:
+        if connection.is_closed():
+            raise DatabaseUnavailable(f"the connection to the database is gone: {error}") from error
+        raise
 
 
 @asynccontextmanager
-async def connect(url: str, **server_settings: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
-    """One connection of its own, outside the pool, without a limit on the time of its commands."""
-    with translated():
+async def connect(url: str, **settings: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    """A connection outside the pool, with further server settings and without a limit on its commands."""
+    with _translated():
         connection = await asyncpg.connect(
-            url, timeout=CONNECT_TIMEOUT_SECONDS, server_settings=SERVER_SETTINGS | server_settings
+            url, timeout=CONNECT_TIMEOUT_SECONDS, server_settings=SERVER_SETTINGS | settings
         )
-    try:
-        yield connection
-    finally:
-        # At once: nothing is in flight any more, or nobody wants its answer.
-        connection.terminate()
+        try:
+            with _dead_is_away(connection):
+                yield connection
+        finally:
+            connection.terminate()  # at once: whoever leaves early does not want the answer any more
 
 
 class Pool:
@@ -171,15 +184,11 @@ class Pool:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator["asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"]:
-        with translated():
+        with _translated():
             connection = await self._acquire()
             try:
-                yield connection
-            except asyncpg.InterfaceError as error:
-                # asyncpg's word for the use of a connection that has died, and for wrong use of a live one.
-                if connection.is_closed():
-                    raise DatabaseUnavailable(str(error)) from error
-                raise
+                with _dead_is_away(connection):
+                    yield connection
             finally:
                 await self._inner.release(connection)
 
@@ -203,7 +212,7 @@ def _log_failure(task: asyncio.Task[Any]) -> None:
 @asynccontextmanager
 async def open_pool(settings: DatabaseSettings, *, epoch: int | None) -> AsyncIterator[Pool]:
     """The pool of one instance, fenced by its epoch; `None` for tests and tools, which do not lead."""
-    with translated():
+    with _translated():
         inner = await asyncpg.create_pool(
             settings.url,
             min_size=min(2, settings.pool_size),
