@@ -1,0 +1,179 @@
+"""Values of the model for tests: complete, and different only where a test says so."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from storage.accounts import Accounts
+from storage.agents import Agents
+from storage.ids import new_id
+from storage.model import (
+    Agent,
+    AgentStatus,
+    ApiKey,
+    NewSpan,
+    Notification,
+    Organization,
+    Priority,
+    Purpose,
+    ReasoningEffort,
+    Source,
+    Span,
+    Template,
+    User,
+)
+from storage.notifications import NewNotification
+from storage.pool import Pool
+
+NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+
+
+def user(**fields: Any) -> User:
+    user_id = new_id()
+    plain = User(
+        id=user_id,
+        email=f"{user_id}@example.com",
+        name="Ada",
+        password_hash="$argon2id$",
+        token_version=1,
+        created_at=NOW,
+    )
+    return replace(plain, **fields)
+
+
+def organization(**fields: Any) -> Organization:
+    return replace(Organization(id=new_id(), name="Analytical Engines", created_at=NOW), **fields)
+
+
+def api_key(organization_id: UUID, **fields: Any) -> ApiKey:
+    key_id = new_id()
+    plain = ApiKey(
+        id=key_id,
+        organization_id=organization_id,
+        name="deploy",
+        prefix=key_id.hex[-8:],
+        is_active=True,
+        last_used_at=None,
+        created_at=NOW,
+    )
+    return replace(plain, **fields)
+
+
+def template(organization_id: UUID, **fields: Any) -> Template:
+    plain = Template(
+        id=new_id(),
+        organization_id=organization_id,
+        name="Concierge",
+        description="",
+        system_prompt="Be kind.",
+        default_model="builtin/inbox",
+        default_reasoning_effort=ReasoningEffort.NONE,
+        thinking_max_tokens=0,
+        max_turns=0,
+        debounce_window_seconds=0,
+        harness_git_ref="",
+        agent_created_webhook_url="",
+        tool_call_secret="",
+        created_at=NOW,
+    )
+    return replace(plain, **fields)
+
+
+def agent(organization_id: UUID, **fields: Any) -> Agent:
+    plain = Agent(
+        id=new_id(),
+        organization_id=organization_id,
+        template_id=None,
+        template_name=None,
+        parent_id=None,
+        parent_name="",
+        adapters=(),
+        tags=(),
+        name="Scout",
+        model="builtin/inbox",
+        created_at=NOW,
+        timezone="UTC",
+        system_prompt="",
+        email_alias=None,
+        max_turns=0,
+        max_sleep_hours=None,
+        harness_git_ref=None,
+        reasoning_effort="",
+        debounce_window_seconds=None,
+        call_voice_id="",
+        purpose=Purpose.PRODUCTION,
+        status=AgentStatus.SLEEPING,
+        sleep_until=None,
+        run_started_at=None,
+        last_wake_reason="",
+        last_wake_interrupted_sleep_until=None,
+    )
+    return replace(plain, **fields)
+
+
+def new_notification(agent_id: UUID, **fields: Any) -> NewNotification:
+    """A high one from the API, unless the test says otherwise."""
+    plain = NewNotification(
+        id=new_id(),
+        agent_id=agent_id,
+        source=Source.API,
+        source_id="",
+        title="Look here",
+        body="",
+        priority=Priority.HIGH,
+        created_at=NOW,
+        scheduled_for=None,
+    )
+    return replace(plain, **fields)
+
+
+def notice(parent: Agent) -> Notification:
+    """What a parent is told about a new child."""
+    return Notification(
+        id=new_id(),
+        organization_id=parent.organization_id,
+        agent_id=parent.id,
+        source=Source.SYSTEM,
+        source_id="",
+        title="Agent created",
+        body="",
+        priority=Priority.LOW,
+        created_at=NOW,
+        scheduled_for=None,
+        cleared=False,
+        cleared_at=None,
+        activated_at=None,
+    )
+
+
+def new_span(trace_id: UUID, metadata: dict[str, Any] | None = None, **fields: Any) -> NewSpan:
+    plain = Span(
+        id=new_id(),
+        trace_id=trace_id,
+        parent_id=None,
+        name="chat builtin/inbox",
+        span_type="llm",
+        started_at=NOW,
+        ended_at=NOW + SECOND,
+        error="",
+    )
+    return NewSpan(span=replace(plain, **fields), metadata=metadata or {})
+
+
+async def stored_organization(pool: Pool, **fields: Any) -> Organization:
+    """An organization that is in the database, with its owner."""
+    stored = organization(**fields)
+    await Accounts(pool).insert_account(user(), stored)
+    return stored
+
+
+async def stored_agent(pool: Pool, organization_id: UUID | None = None, **fields: Any) -> Agent:
+    """A sleeping agent that is in the database; of an organization of its own unless one is given."""
+    owner = organization_id or (await stored_organization(pool)).id
+    stored = agent(owner, **fields)
+    await Agents(pool).insert(stored, None)
+    return stored
