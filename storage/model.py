@@ -269,6 +269,18 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """How many agents, timers and waiting notifications there are at one moment."""
+
+    running: int
+    sleeping: int
+    archived: int
+    timers: int
+    next_due_at: datetime | None
+    oldest_active_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Notification:
     id: UUID
     organization_id: UUID

@@ -21,6 +21,10 @@ class AgentArchived(SupervisorError):
     """The agent is archived; restore it first (PATCH status to sleeping)."""
 
 
+class RunIsOver(SupervisorError):
+    """This run has ended or is being stopped; it may not sleep any more."""
+
+
 class TryAgainLater(SupervisorError):
     """Nothing was done; try again in `retry_after_seconds`."""
 

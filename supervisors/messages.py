@@ -91,10 +91,9 @@ class SleepGranted:
 
 @dataclass(frozen=True, slots=True)
 class SleepRefused:
-    """Sleep is refused while `blockers` (ids, oldest first, at most 100) are active; `count` is of all."""
+    """Sleep is refused while `blockers` are active: their ids, oldest first, at most 100."""
 
     blockers: tuple[UUID, ...]
-    count: int
 
 
 Question = RunRequest | StopRequest | OwnedFields | SleepRequest

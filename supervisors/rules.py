@@ -74,13 +74,18 @@ class Decision:
     wake: Wake | None = None
     hold: Hold | None = None
 
-    def starts(self, now: datetime) -> bool:
-        """Whether the agent should be started now."""
-        return self.wake is not None and self.wake.at <= now
+    def due_wake(self, now: datetime) -> Wake | None:
+        """The wake, if it is due: the agent should be started."""
+        return self.wake if self.wake is not None and self.wake.at <= now else None
 
 
-def decide(circumstances: Circumstances, now: datetime, policy: Policy) -> Decision:
-    """What the agent does next: the earliest wake that anything proposes, or rest."""
+def decide(
+    circumstances: Circumstances, now: datetime, policy: Policy, *, hold_is_over: bool = False
+) -> Decision:
+    """What the agent does next: the earliest wake that anything proposes, or rest.
+
+    `hold_is_over`: the hold has lasted its length, whatever the wall clock says.
+    """
     state = circumstances.state
     if state.status is AgentStatus.ARCHIVED:
         return Decision(Phase.ARCHIVED)
@@ -89,7 +94,8 @@ def decide(circumstances: Circumstances, now: datetime, policy: Policy) -> Decis
     if circumstances.paused:
         return Decision(Phase.PAUSED)
     hold = hold_of(circumstances, policy)
-    wakes = tuple(_proposed_wakes(circumstances, hold, now, policy))
+    hold_ends_at = _hold_ends_at(circumstances, hold, now if hold_is_over else None)
+    wakes = _proposed_wakes(circumstances, hold_ends_at, now, policy)
     wake = min(wakes, key=lambda proposed: proposed.at, default=None)
     return Decision(_resting_phase(circumstances, hold), wake, hold)
 
@@ -136,13 +142,22 @@ def pending_retry_at(circumstances: Circumstances) -> datetime | None:
     return state.retry_at if is_meant else None
 
 
+def _hold_ends_at(
+    circumstances: Circumstances, hold: Hold | None, over_at: datetime | None
+) -> datetime | None:
+    """When the hold wakes the agent. A start that waits for a slot has its hold behind it."""
+    if hold is None:
+        return None
+    return min(hold.due_at, over_at or hold.due_at, circumstances.state.queued_at or hold.due_at)
+
+
 def _proposed_wakes(
-    circumstances: Circumstances, hold: Hold | None, now: datetime, policy: Policy
+    circumstances: Circumstances, hold_ends_at: datetime | None, now: datetime, policy: Policy
 ) -> Iterator[Wake]:
     state = circumstances.state
     if state.run_requested_at is not None:
         yield Wake(state.run_requested_at, WakeReason.RUN_REQUESTED, Because.RUN_REQUEST)
-    for wake in _wakes_by_activation(circumstances, hold, policy):
+    for wake in _wakes_by_activation(circumstances, hold_ends_at, policy):
         yield _not_before(wake, _quarantine_opens_at(circumstances))
     retry_at = pending_retry_at(circumstances)
     if retry_at is not None:
@@ -156,19 +171,19 @@ def _proposed_wakes(
         yield _not_before(wake, state.last_started_at and state.last_started_at + min_interval)
 
 
-def _wakes_by_activation(circumstances: Circumstances, hold: Hold | None, policy: Policy) -> Iterator[Wake]:
+def _wakes_by_activation(
+    circumstances: Circumstances, hold_ends_at: datetime | None, policy: Policy
+) -> Iterator[Wake]:
     at_once = tuple(
         group
         for group in circumstances.waiting
-        if _is_fresh(group) and (hold is None or not _is_held(group, policy))
+        if _is_fresh(group) and (hold_ends_at is None or not _is_held(group, policy))
     )
     if at_once:
         first_at = min(group.first_at for group in at_once)
         yield Wake(first_at, _reason_of_latest(circumstances), Because.NOTIFICATION)
-    if hold is not None:
-        # A start that waits for a slot has its hold behind it: later messages do not send it back.
-        due_at = min(hold.due_at, circumstances.state.queued_at or hold.due_at)
-        yield Wake(due_at, _reason_of_latest(circumstances), Because.HOLD)
+    if hold_ends_at is not None:
+        yield Wake(hold_ends_at, _reason_of_latest(circumstances), Because.HOLD)
     reminder_at = next_reminder_at(circumstances)
     if reminder_at is not None:
         yield Wake(reminder_at, WakeReason.REMINDER, Because.REMINDER)

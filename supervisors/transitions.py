@@ -7,6 +7,7 @@ from uuid import UUID
 from storage.model import AgentState, AgentStatus, Circumstances, Era, Outcome
 from supervisors.rules import (
     QUARANTINE_AFTER_FAILURES,
+    Because,
     Policy,
     WakeReason,
     active_count,
@@ -45,15 +46,27 @@ def armed(circumstances: Circumstances, after: AgentState, now: datetime, policy
 
     Every state passes here on its way to storage, so whatever comes next is stored with it.
     """
-    next_circumstances = replace(circumstances, state=after)
-    keeps_retry = pending_retry_at(next_circumstances) is not None
-    wake = decide(next_circumstances, now, policy).wake if after.queued_at is None else None
+    ahead = replace(circumstances, state=after)
+    keeps_retry = pending_retry_at(ahead) is not None
     return replace(
         after,
         retry_at=after.retry_at if keeps_retry else None,
         retry_reason=after.retry_reason if keeps_retry else "",
-        next_due_at=wake.at if wake else None,
+        next_due_at=_next_due_at(ahead, now, policy),
     )
+
+
+def _next_due_at(circumstances: Circumstances, now: datetime, policy: Policy) -> datetime | None:
+    state = circumstances.state
+    if state.queued_at is not None:
+        return None
+    wake = decide(circumstances, now, policy).wake
+    if wake is None:
+        return None
+    # A message that extends a hold writes nothing: at the earlier moment one looks again.
+    if wake.because is Because.HOLD and state.next_due_at and now < state.next_due_at < wake.at:
+        return state.next_due_at
+    return wake.at
 
 
 def rested(state: AgentState) -> AgentState:

@@ -1,0 +1,325 @@
+"""The narrow rows that supervisors own: read with all that the rules need, moved under a guard."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from storage.batching import Batch
+from storage.model import AgentState, AgentStatus, Circumstances, Counts, Era, Move, Source, Waiting
+from storage.pool import Connection, Pool
+
+# One row for each kind of waiting notification, so a queue of any length is a handful of rows; and one
+# statement, so wake_seq and the queue are of one snapshot. A notification that is no reminder is never
+# ahead: it became active when it was written, whatever a clock says since.
+LOOK = """
+SELECT s.*, a.organization_id, a.created_at, a.name, a.max_sleep_hours,
+       a.debounce_window_seconds AS agent_window_seconds,
+       t.debounce_window_seconds AS template_window_seconds,
+       o.paused,
+       coalesce(cardinality(r.notifications), 0) AS waiting_at_start,
+       r.interrupted_sleep_until,
+       w.source, w.reminder, w.era, w.count, w.first_at, w.last_at
+FROM unnest($1::uuid[], $2::timestamptz[]) AS i (agent_id, now)
+JOIN agent_state s ON s.agent_id = i.agent_id
+JOIN agent a ON a.id = i.agent_id AND a.deleted_at IS NULL
+JOIN organization o ON o.id = a.organization_id
+LEFT JOIN template t ON t.id = a.template_id
+LEFT JOIN run r ON r.id = s.run_id
+LEFT JOIN LATERAL (
+    SELECT n.source, n.scheduled_for IS NOT DISTINCT FROM n.activated_at AS reminder,
+           CASE
+               WHEN n.scheduled_for = n.activated_at AND n.activated_at > i.now THEN 'ahead'
+               WHEN n.activated_at <= s.stopped_at THEN 'stopped'
+               WHEN n.activated_at <= s.last_started_at THEN 'before'
+               WHEN s.last_started_at IS NULL THEN 'since'
+               WHEN n.activated_at > s.last_ended_at AND s.run_id IS NULL THEN 'since'
+               ELSE 'during'
+           END AS era,
+           count(*) AS count, min(n.activated_at) AS first_at, max(n.activated_at) AS last_at
+    FROM notification n
+    WHERE n.agent_id = i.agent_id AND n.activated_at IS NOT NULL
+    GROUP BY 1, 2, 3
+) w ON true
+"""
+
+LOCK = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR NO KEY UPDATE"
+
+# A batch of moves in one statement and one commit. Rows are locked in id order, so that no two batches
+# (nor a batch and an insert into the queue) can wait for each other. Each move counts only if its guard
+# still holds on the newest version of its row, which is what an UPDATE that waited looks at.
+MOVE = """
+WITH move AS (
+    SELECT * FROM unnest(
+        $1::uuid[], $2::text[], $3::uuid[], $4::bigint[],
+        $5::text[], $6::uuid[], $7::timestamptz[], $8::text[], $9::timestamptz[],
+        $10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[],
+        $15::timestamptz[], $16::timestamptz[], $17::integer[], $18::integer[], $19::timestamptz[],
+        $20::text[], $21::text[], $22::timestamptz[],
+        $23::uuid[], $24::text[], $25::timestamptz[], $26::timestamptz[], $27::timestamptz[], $28::text[],
+        $29::uuid[], $30::text[], $31::timestamptz[], $32::integer[], $33::text[]
+    ) AS m (
+        agent_id, seen_status, seen_run_id, seen_seq,
+        status, run_id, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
+        sleep_until, max_sleep_until, last_started_at, last_ended_at, stopped_at,
+        run_requested_at, queued_at, failures, retries, retry_at,
+        retry_reason, last_error, next_due_at,
+        start_id, start_reason, start_interrupted, start_cap, start_at, start_name,
+        end_id, end_outcome, end_at, end_turns, end_error
+    )
+), locked AS MATERIALIZED (
+    SELECT s.agent_id FROM agent_state s JOIN move m USING (agent_id)
+    ORDER BY s.agent_id FOR NO KEY UPDATE OF s
+), moved AS (
+    UPDATE agent_state s
+    SET status = m.status, run_id = m.run_id, run_started_at = m.run_started_at,
+        last_wake_reason = m.last_wake_reason,
+        last_wake_interrupted_sleep_until = m.last_wake_interrupted_sleep_until,
+        sleep_until = m.sleep_until, max_sleep_until = m.max_sleep_until,
+        last_started_at = m.last_started_at, last_ended_at = m.last_ended_at, stopped_at = m.stopped_at,
+        run_requested_at = m.run_requested_at, queued_at = m.queued_at,
+        failures = m.failures, retries = m.retries, retry_at = m.retry_at,
+        retry_reason = m.retry_reason, last_error = m.last_error, next_due_at = m.next_due_at
+    FROM locked JOIN move m USING (agent_id)
+    WHERE s.agent_id = locked.agent_id
+      AND s.status = m.seen_status
+      AND s.run_id IS NOT DISTINCT FROM m.seen_run_id
+      AND (m.seen_seq IS NULL OR s.wake_seq = m.seen_seq)
+    RETURNING s.agent_id
+), started_run AS (
+    INSERT INTO run (id, agent_id, organization_id, wake_reason, notifications,
+                     interrupted_sleep_until, max_sleep_until, started_at)
+    SELECT m.start_id, a.id, a.organization_id, m.start_reason,
+           ARRAY(SELECT n.id FROM notification n
+                 WHERE n.agent_id = a.id AND n.activated_at IS NOT NULL
+                   AND (n.activated_at <= m.start_at OR n.scheduled_for IS DISTINCT FROM n.activated_at)
+                 ORDER BY n.activated_at, n.id),
+           m.start_interrupted, m.start_cap, m.start_at
+    FROM moved JOIN move m USING (agent_id) JOIN agent a ON a.id = m.agent_id
+    WHERE m.start_id IS NOT NULL
+    RETURNING id, agent_id, organization_id
+), started_trace AS (
+    INSERT INTO trace (id, organization_id, agent_id, name, started_at)
+    SELECT r.id, r.organization_id, r.agent_id, m.start_name, m.start_at
+    FROM started_run r JOIN move m USING (agent_id)
+), ended_run AS (
+    UPDATE run r SET ended_at = m.end_at, outcome = m.end_outcome, turns = m.end_turns, error = m.end_error
+    FROM moved JOIN move m USING (agent_id)
+    WHERE r.id = m.end_id AND r.ended_at IS NULL
+), ended_trace AS (
+    UPDATE trace t SET ended_at = m.end_at, error = m.end_error
+    FROM moved JOIN move m USING (agent_id)
+    WHERE t.id = m.end_id AND t.ended_at IS NULL
+)
+SELECT agent_id FROM moved
+"""
+
+LIST_DUE = """
+SELECT agent_id, next_due_at FROM agent_state
+WHERE next_due_at <= $1 AND (next_due_at, agent_id) > ($2, $3)
+ORDER BY next_due_at, agent_id LIMIT $4
+"""
+
+# Sleeping agents with something active: each has a wake ahead or is about to be told again.
+LIST_ATTENTION = """
+SELECT DISTINCT s.agent_id FROM notification n
+JOIN agent_state s ON s.agent_id = n.agent_id
+WHERE n.activated_at <= $1 AND n.agent_id > $2
+  AND s.status = 'sleeping' AND s.queued_at IS NULL
+  AND (s.stopped_at IS NULL OR n.activated_at > s.stopped_at)
+ORDER BY s.agent_id LIMIT $3
+"""
+
+LIST_RUNNING = "SELECT agent_id FROM agent_state WHERE run_id IS NOT NULL ORDER BY last_started_at, agent_id"
+
+LIST_QUEUED = "SELECT agent_id FROM agent_state WHERE queued_at IS NOT NULL ORDER BY queued_at, agent_id"
+
+LIST_BLOCKERS = """
+SELECT id FROM notification
+WHERE agent_id = $1 AND activated_at IS NOT NULL
+  AND (activated_at <= $2 OR scheduled_for IS DISTINCT FROM activated_at)
+ORDER BY activated_at, id LIMIT $3
+"""
+
+LIST_IDS = """
+SELECT s.agent_id FROM agent_state s JOIN agent a ON a.id = s.agent_id
+WHERE a.deleted_at IS NULL AND s.agent_id > $1
+ORDER BY s.agent_id LIMIT $2
+"""
+
+LIST_IDS_OF_ORGANIZATION = """
+SELECT s.agent_id FROM agent_state s JOIN agent a ON a.id = s.agent_id
+WHERE a.deleted_at IS NULL AND s.agent_id > $1 AND a.organization_id = $3
+ORDER BY s.agent_id LIMIT $2
+"""
+
+COUNT = """
+SELECT count(*) FILTER (WHERE status = 'running') AS running,
+       count(*) FILTER (WHERE status = 'sleeping') AS sleeping,
+       count(*) FILTER (WHERE status = 'archived') AS archived,
+       count(next_due_at) AS timers,
+       min(next_due_at) AS next_due_at,
+       (SELECT min(n.activated_at) FROM notification n WHERE n.activated_at <= $1) AS oldest_active_at
+FROM agent_state
+"""
+
+STATE_FIELDS = tuple(field.name for field in fields(AgentState))
+WRITTEN_FIELDS = tuple(name for name in STATE_FIELDS if name not in {"agent_id", "wake_seq"})
+FIRST_ID = UUID(int=0)
+FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
+
+
+class AgentStates:
+    """The table `agent_state`, as supervisors use it."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._looks = Batch("agent looks", self._look_at_many)
+        self._moves = Batch("agent moves", self._move_many)
+
+    async def close(self) -> None:
+        await self._moves.close()
+        await self._looks.close()
+
+    async def look(self, agent_id: UUID, now: datetime) -> Circumstances | None:
+        """The circumstances of one agent; None if there is none. Concurrent looks share a statement."""
+        return await self._looks.add((agent_id, now))
+
+    async def move(self, move: Move) -> bool:
+        """Make one move; False if its guard no longer holds. Concurrent moves share a commit."""
+        return await self._moves.add(move)
+
+    @asynccontextmanager
+    async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator["LockedState"]:
+        """Look and move with the row locked: whoever makes a notification active waits until this is over."""
+        async with self._pool.transaction() as connection:
+            await connection.execute(LOCK, agent_id)
+            rows = await connection.fetch(LOOK, [agent_id], [now])
+            yield LockedState(connection, _circumstances(rows) if rows else None)
+
+    async def list_due(
+        self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
+    ) -> list[tuple[UUID, datetime]]:
+        """Agents to look at by `until`, earliest first, with the moment; `after` is the last one seen."""
+        moment, agent_id = after or (FIRST_MOMENT, FIRST_ID)
+        rows = await self._pool.fetch(LIST_DUE, until, moment, agent_id, limit)
+        return [(row["agent_id"], row["next_due_at"]) for row in rows]
+
+    async def list_attention(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
+        """Sleeping agents with an active notification, by id; `after` is the last one seen."""
+        rows = await self._pool.fetch(LIST_ATTENTION, now, after or FIRST_ID, limit)
+        return [row["agent_id"] for row in rows]
+
+    async def list_running(self) -> list[UUID]:
+        """Agents with a run that has not ended, longest first."""
+        return [row["agent_id"] for row in await self._pool.fetch(LIST_RUNNING)]
+
+    async def list_queued(self) -> list[UUID]:
+        """Agents whose start waits for a run slot, longest first."""
+        return [row["agent_id"] for row in await self._pool.fetch(LIST_QUEUED)]
+
+    async def list_ids(self, organization_id: UUID | None, after: UUID | None, limit: int) -> list[UUID]:
+        """Agents by id, of one organization or of all; `after` is the last one seen."""
+        if organization_id is None:
+            rows = await self._pool.fetch(LIST_IDS, after or FIRST_ID, limit)
+        else:
+            rows = await self._pool.fetch(LIST_IDS_OF_ORGANIZATION, after or FIRST_ID, limit, organization_id)
+        return [row["agent_id"] for row in rows]
+
+    async def list_blockers(self, agent_id: UUID, now: datetime, limit: int) -> list[UUID]:
+        """The agent's active notifications, oldest activation first."""
+        rows = await self._pool.fetch(LIST_BLOCKERS, agent_id, now, limit)
+        return [row["id"] for row in rows]
+
+    async def count(self, now: datetime) -> Counts:
+        """Counts over all agents. A scan of the table: for a duty, not for a request."""
+        [row] = await self._pool.fetch(COUNT, now)
+        return Counts(**dict(row))
+
+    async def _look_at_many(self, items: list[tuple[UUID, datetime]]) -> list[Circumstances | None]:
+        moments: dict[UUID, datetime] = {}
+        for agent_id, now in items:
+            moments[agent_id] = max(now, moments.get(agent_id, now))
+        rows = await self._pool.fetch(LOOK, list(moments), list(moments.values()))
+        found: dict[UUID, list[asyncpg.Record]] = {}
+        for row in rows:
+            found.setdefault(row["agent_id"], []).append(row)
+        circumstances = {agent_id: _circumstances(rows) for agent_id, rows in found.items()}
+        return [circumstances.get(agent_id) for agent_id, _ in items]
+
+    async def _move_many(self, moves: list[Move]) -> list[bool]:
+        columns = zip(*map(_move_row, moves), strict=True)
+        rows = await self._pool.fetch(MOVE, *map(list, columns))
+        moved = {row["agent_id"] for row in rows}
+        return [move.before.agent_id in moved for move in moves]
+
+
+class LockedState:
+    """One agent's row, locked by this transaction."""
+
+    def __init__(self, connection: Connection, circumstances: Circumstances | None) -> None:
+        self._connection = connection
+        self.circumstances = circumstances
+
+    async def move(self, move: Move) -> bool:
+        """Make a move within the lock's transaction."""
+        return bool(await self._connection.fetch(MOVE, *([value] for value in _move_row(move))))
+
+
+def _move_row(move: Move) -> tuple[Any, ...]:
+    before, after, start, end = move.before, move.after, move.start, move.end
+    return (
+        before.agent_id,
+        before.status,
+        before.run_id,
+        before.wake_seq if move.guarded else None,
+        *(getattr(after, name) for name in WRITTEN_FIELDS),
+        *(
+            (None,) * 6
+            if start is None
+            else (
+                start.run_id,
+                start.wake_reason,
+                start.interrupted_sleep_until,
+                start.max_sleep_until,
+                start.started_at,
+                start.trace_name,
+            )
+        ),
+        *((None,) * 5 if end is None else (end.run_id, end.outcome, end.ended_at, end.turns, end.error)),
+    )
+
+
+def _circumstances(rows: Sequence[asyncpg.Record]) -> Circumstances:
+    """From the rows of one agent: they differ only in the waiting notifications."""
+    row = rows[0]
+    state = {name: row[name] for name in STATE_FIELDS}
+    state["status"] = AgentStatus(state["status"])
+    return Circumstances(
+        organization_id=row["organization_id"],
+        state=AgentState(**state),
+        created_at=row["created_at"],
+        name=row["name"],
+        paused=row["paused"],
+        max_sleep_hours=row["max_sleep_hours"],
+        agent_window_seconds=row["agent_window_seconds"],
+        template_window_seconds=row["template_window_seconds"],
+        waiting=tuple(_waiting(row) for row in rows if row["source"] is not None),
+        waiting_at_start=row["waiting_at_start"],
+        interrupted_sleep_until=row["interrupted_sleep_until"],
+    )
+
+
+def _waiting(row: asyncpg.Record) -> Waiting:
+    return Waiting(
+        source=Source(row["source"]),
+        reminder=row["reminder"],
+        era=Era(row["era"]),
+        count=row["count"],
+        first_at=row["first_at"],
+        last_at=row["last_at"],
+    )

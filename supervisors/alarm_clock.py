@@ -1,0 +1,119 @@
+"""Tells which agent is due, at its moment. One heap, one timer of the loop at its head.
+
+Deadlines are of the wall clock; waiting is done on the monotonic one. The two are compared at every ring,
+at least once a minute, and when the wall clock was set meanwhile, everything but holds is reckoned anew.
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from supervisors.clock import Clock
+
+LONGEST_WAIT_SECONDS = 60.0
+CLOCK_DRIFT_SECONDS = 0.01
+LATENESS_SAMPLES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """When one agent is due: by the wall clock, and on the loop's clock."""
+
+    at: datetime
+    monotonic_at: float
+    is_hold: bool
+
+
+class AlarmClock:
+    """At most one alarm for each agent; `on_due` is called, synchronously, when it rings."""
+
+    def __init__(self, clock: Clock, on_due: Callable[[UUID], None]) -> None:
+        self._clock = clock
+        self._on_due = on_due
+        self._alarms: dict[UUID, Alarm] = {}
+        self._heap: list[tuple[float, UUID]] = []  # an entry counts only while its agent's alarm agrees
+        self._timer: asyncio.TimerHandle | None = None
+        self._offset: float | None = None  # wall clock minus monotonic clock, in seconds
+        self.lateness_seconds: deque[float] = deque(maxlen=LATENESS_SAMPLES)
+
+    def __repr__(self) -> str:
+        return f"<AlarmClock {len(self._alarms)} set>"
+
+    def __len__(self) -> int:
+        return len(self._alarms)
+
+    def set(self, agent_id: UUID, at: datetime, hold_ends_at: float | None = None) -> None:
+        """Ring for this agent at `at`, instead of whenever it was set for before.
+
+        A hold rings at `hold_ends_at` of the monotonic clock: its length does not change with the wall clock.
+        """
+        monotonic_at = self._monotonic(at) if hold_ends_at is None else hold_ends_at
+        self._push(agent_id, Alarm(at, monotonic_at, hold_ends_at is not None))
+        self._wind()
+
+    def forget(self, agent_id: UUID) -> None:
+        """Do not ring for this agent."""
+        self._alarms.pop(agent_id, None)
+
+    def close(self) -> None:
+        """Ring for nobody any more."""
+        self._alarms.clear()
+        self._heap.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._follow_the_wall_clock()
+        moment = self._clock.monotonic()
+        while self._heap and self._heap[0][0] <= moment:
+            monotonic_at, agent_id = heapq.heappop(self._heap)
+            alarm = self._alarms.get(agent_id)
+            if alarm is None or alarm.monotonic_at != monotonic_at:
+                continue
+            del self._alarms[agent_id]
+            self.lateness_seconds.append(moment - monotonic_at)
+            self._on_due(agent_id)
+        self._wind()
+
+    def _wind(self) -> None:
+        """Let one timer stand at the head of the heap."""
+        while self._heap and not self._counts(self._heap[0]):
+            heapq.heappop(self._heap)
+        if not self._heap:
+            return
+        moment = min(self._heap[0][0], self._clock.monotonic() + LONGEST_WAIT_SECONDS)
+        if self._timer is not None:
+            if self._timer.when() <= moment:
+                return
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(moment, self._ring)
+
+    def _follow_the_wall_clock(self) -> None:
+        """Reckon the alarms anew if the wall clock was set, or has drifted, since they were reckoned."""
+        offset = self._clock.now().timestamp() - self._clock.monotonic()
+        if self._offset is None:
+            self._offset = offset
+        if abs(offset - self._offset) <= CLOCK_DRIFT_SECONDS:
+            return
+        self._offset = offset
+        alarms, self._alarms, self._heap = self._alarms, {}, []
+        for agent_id, alarm in alarms.items():
+            monotonic_at = alarm.monotonic_at if alarm.is_hold else self._monotonic(alarm.at)
+            self._push(agent_id, Alarm(alarm.at, monotonic_at, alarm.is_hold))
+
+    def _push(self, agent_id: UUID, alarm: Alarm) -> None:
+        self._alarms[agent_id] = alarm
+        heapq.heappush(self._heap, (alarm.monotonic_at, agent_id))
+
+    def _counts(self, entry: tuple[float, UUID]) -> bool:
+        alarm = self._alarms.get(entry[1])
+        return alarm is not None and alarm.monotonic_at == entry[0]
+
+    def _monotonic(self, at: datetime) -> float:
+        return self._clock.monotonic() + (at - self._clock.now()) / timedelta(seconds=1)

@@ -1,0 +1,104 @@
+"""Builds what an operator is shown from what the database says and what the supervisors remember."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from storage.model import Circumstances, Counts
+from supervisors import explain
+from supervisors.rules import decide
+from supervisors.snapshot import (
+    AgentsShown,
+    DebounceShown,
+    FailuresShown,
+    Lateness,
+    MailboxesShown,
+    MailboxShown,
+    NextWake,
+    Overview,
+    RecentMessage,
+    RunShown,
+    RunsShown,
+    Snapshot,
+    SupervisorsShown,
+    TimersShown,
+)
+from supervisors.states import Phase
+from supervisors.supervisor import Supervisor, Surroundings
+
+
+def snapshot(
+    circumstances: Circumstances,
+    blockers: Sequence[UUID],
+    around: Surroundings,
+    supervisor: Supervisor | None,
+    mailbox_limit: int,
+) -> Snapshot:
+    """One agent in full; `supervisor` is its live one, if it has one."""
+    state, now = circumstances.state, around.clock.now()
+    decision = decide(circumstances, now, around.policy)
+    phase = explain.phase_of(circumstances, decision, now)
+    wake = decision.wake if phase is not Phase.QUEUED else None
+    hold = decision.hold if phase is Phase.HOLDING else None
+    return Snapshot(
+        agent=state.agent_id,
+        name=circumstances.name,
+        organization=circumstances.organization_id,
+        status=state.status,
+        phase=phase,
+        since=explain.since(circumstances, decision, phase),
+        why=explain.why(circumstances, decision, phase, around.slots.limit),
+        next_wake=NextWake(wake.at, explain.because(wake, state)) if wake else None,
+        run=_run_shown(circumstances, around),
+        debounce=DebounceShown(hold.window_seconds, hold.first_at, hold.last_at, hold.due_at)
+        if hold
+        else None,
+        blockers=tuple(blockers),
+        mailbox=MailboxShown(len(supervisor.mailbox) if supervisor else 0, mailbox_limit),
+        failures=FailuresShown(state.failures, state.last_error, state.retry_at),
+        recent=tuple(RecentMessage(*line) for line in supervisor.recent) if supervisor else (),
+    )
+
+
+def overview(
+    supervisors: Collection[Supervisor], around: Surroundings, counts: Counts, restarts: int
+) -> Overview:
+    """All agents in numbers: `counts` of the database, the rest from memory."""
+    phases = Counter(str(supervisor.phase) for supervisor in supervisors)
+    depths = [len(supervisor.mailbox) for supervisor in supervisors]
+    oldest = counts.oldest_active_at
+    return Overview(
+        supervisors=SupervisorsShown(
+            active=len(supervisors),
+            by_phase=dict(phases),
+            mailbox=MailboxesShown(sum(depths), max(depths, default=0)),
+            restarts=restarts,
+            quarantined=phases[Phase.QUARANTINED],
+        ),
+        agents=AgentsShown(counts.running, counts.sleeping, counts.archived),
+        runs=RunsShown(around.slots.taken, around.slots.waiting, around.slots.limit),
+        timers=TimersShown(counts.timers, counts.next_due_at, _lateness(around.alarm_clock.lateness_seconds)),
+        oldest_uncleared_high_seconds=_seconds_since(oldest, around.clock.now()) if oldest else None,
+    )
+
+
+def _run_shown(circumstances: Circumstances, around: Surroundings) -> RunShown | None:
+    state = circumstances.state
+    if state.run_id is None:
+        return None
+    run = around.runs.get(state.agent_id)
+    turn = run.turns if run is not None and run.id == state.run_id else 0
+    return RunShown(state.run_id, state.run_id, state.last_started_at, turn, state.max_sleep_until)
+
+
+def _lateness(seconds: Collection[float]) -> Lateness:
+    if not seconds:
+        return Lateness(None, None, None)
+    ordered = sorted(seconds)
+    p50, p99 = (ordered[int((len(ordered) - 1) * share)] for share in (0.5, 0.99))
+    return Lateness(*(round(value * 1000, 3) for value in (p50, p99, ordered[-1])))
+
+
+def _seconds_since(moment: datetime, now: datetime) -> float:
+    return max(0.0, (now - moment).total_seconds())

@@ -1,0 +1,77 @@
+"""What supervisors need of the world, in their own words. Storage and the clients of `hostsvc` fit these."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Any, Protocol
+from uuid import UUID
+
+from storage.model import Agent, Circumstances, Counts, Move, NewSpan, Notification, Template
+
+
+class LockedAgent(Protocol):
+    """One agent's state under lock: nothing can become active until the lock is given back."""
+
+    @property
+    def circumstances(self) -> Circumstances | None: ...
+
+    async def move(self, move: Move) -> bool: ...
+
+
+class StateStore(Protocol):
+    """The states of all agents; `storage.agent_state.AgentStates` says what each operation does."""
+
+    async def look(self, agent_id: UUID, now: datetime) -> Circumstances | None: ...
+
+    async def move(self, move: Move) -> bool: ...
+
+    def locked(self, agent_id: UUID, now: datetime) -> AbstractAsyncContextManager[LockedAgent]: ...
+
+    async def list_due(
+        self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
+    ) -> list[tuple[UUID, datetime]]: ...
+
+    async def list_attention(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]: ...
+
+    async def list_running(self) -> list[UUID]: ...
+
+    async def list_queued(self) -> list[UUID]: ...
+
+    async def list_ids(self, organization_id: UUID | None, after: UUID | None, limit: int) -> list[UUID]: ...
+
+    async def list_blockers(self, agent_id: UUID, now: datetime, limit: int) -> list[UUID]: ...
+
+    async def count(self, now: datetime) -> Counts: ...
+
+
+class QueueStore(Protocol):
+    """The notification queues, as the agents' tools use them."""
+
+    async def list_for_agent(
+        self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime
+    ) -> list[Notification]: ...
+
+    async def clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool: ...
+
+    async def insert(self, notification: Any, allowed: Any) -> Notification: ...
+
+
+class AgentStore(Protocol):
+    """What a run needs to know of its agent."""
+
+    async def get(self, agent_id: UUID) -> Agent | None: ...
+
+
+class TemplateStore(Protocol):
+    """What an agent inherits."""
+
+    async def get(self, template_id: UUID) -> Template | None: ...
+
+
+class SpanStore(Protocol):
+    """Where finished spans go."""
+
+    async def insert_spans(self, spans: Sequence[NewSpan]) -> None: ...
+
+
+JSONObject = Mapping[str, Any]

@@ -1,0 +1,162 @@
+"""What a supervisor answers when it is asked. Each answer is stored before it is given."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from storage.model import AgentState, AgentStatus, Circumstances, Outcome, RunEnd
+from supervisors import transitions
+from supervisors.errors import AgentArchived, Draining, RunIsOver
+from supervisors.messages import (
+    OwnedFields,
+    Question,
+    RunAnswer,
+    RunReply,
+    RunRequest,
+    SleepGranted,
+    SleepRefused,
+    SleepRequest,
+    StopReply,
+    StopRequest,
+    Unset,
+)
+from supervisors.rules import WakeReason, active_count
+from supervisors.runs import Run
+from supervisors.states import Phase
+from supervisors.supervisor import Supervisor
+
+BLOCKERS_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class StopPending:
+    """The stop is stored, and the run has still to go: the answer follows when it has."""
+
+    run: Run
+
+
+async def answer(supervisor: Supervisor, question: Question) -> Any:
+    """The reply that `messages` states for this kind of question; raises SupervisorError."""
+    match question:
+        case RunRequest():
+            return await request_run(supervisor, question)
+        case StopRequest():
+            return await stop(supervisor, question)
+        case OwnedFields():
+            return await write_owned_fields(supervisor, question)
+        case SleepRequest():
+            return await request_sleep(supervisor, question)
+
+
+async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
+    """Start a run, or keep the request until one can start."""
+    around = supervisor.around
+    now = around.clock.now()
+    while True:
+        circumstances = await supervisor.look()
+        state = circumstances.state
+        if state.status is AgentStatus.ARCHIVED:
+            raise AgentArchived("The agent is archived.")
+        if state.run_id is not None and state.stopped_at is None:
+            return RunReply(RunAnswer.ALREADY_RUNNING, state.run_id)
+        if circumstances.paused:
+            return RunReply(RunAnswer.PAUSED)
+        if not request.wakeup and state.sleep_until is not None and state.sleep_until > now:
+            return RunReply(RunAnswer.SLEEPING)
+        if not around.may_start:
+            raise Draining("The service is shutting down.")
+        if supervisor.run is not None or state.run_id is not None:
+            await supervisor.change(circumstances, lambda seen: transitions.run_requested(seen.state, now))
+            return RunReply(RunAnswer.QUEUED)
+        run = await supervisor.start(circumstances, WakeReason.RUN_REQUESTED)
+        if run is not None:
+            return RunReply(RunAnswer.STARTED, run.id)
+        if not around.slots.has_room():
+            await supervisor.queue(circumstances, lambda seen: transitions.run_requested(seen.state, now))
+            return RunReply(RunAnswer.QUEUED)
+
+
+async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | StopPending:
+    """End what goes on or is about to begin; a plainly sleeping agent is left as it is."""
+    around = supervisor.around
+    circumstances, now = await supervisor.look(), around.clock.now()
+    state, run = circumstances.state, supervisor.run
+    if state.run_id is None and not _is_about_to_start(supervisor, circumstances):
+        return StopReply.NOT_RUNNING
+    is_first = state.stopped_at is None or state.run_id is None
+    if is_first:
+        await supervisor.change(circumstances, lambda seen: transitions.stopped(seen.state, now))
+    if state.run_id is not None and run is not None and run.result is None:
+        run.stop(0 if request.force else around.stop_grace_seconds)
+        return StopPending(run) if is_first or request.force else StopReply.STOPPING
+    await supervisor.look_again()
+    return StopReply.STOPPED
+
+
+def _is_about_to_start(supervisor: Supervisor, circumstances: Circumstances) -> bool:
+    state = circumstances.state
+    if state.queued_at is not None or state.run_requested_at is not None:
+        return True
+    phase = supervisor.decide(circumstances, supervisor.around.clock.now()).phase
+    return phase in {Phase.HOLDING, Phase.BACKING_OFF, Phase.QUARANTINED}
+
+
+async def write_owned_fields(supervisor: Supervisor, owned: OwnedFields) -> None:
+    """Carry out a client's write of the fields that the supervisor owns; `status` first."""
+    if owned.status is not Unset.UNSET:
+        await _change_status(supervisor, owned.status)
+    now = supervisor.around.clock.now()
+
+    def written(seen: Circumstances) -> AgentState:
+        after = seen.state
+        if owned.sleep_until is not Unset.UNSET:
+            if after.status is AgentStatus.ARCHIVED:
+                raise AgentArchived("The agent is archived.")
+            after = transitions.rescheduled(seen, owned.sleep_until, now)
+        if owned.run_started_at is not Unset.UNSET:
+            after = replace(after, run_started_at=owned.run_started_at)
+        if owned.last_wake_reason is not Unset.UNSET:
+            after = replace(after, last_wake_reason=owned.last_wake_reason)
+        if owned.last_wake_interrupted_sleep_until is not Unset.UNSET:
+            moment = owned.last_wake_interrupted_sleep_until
+            after = replace(after, last_wake_interrupted_sleep_until=moment)
+        return after
+
+    await supervisor.change(await supervisor.look(), written)
+    await supervisor.look_again()
+
+
+async def _change_status(supervisor: Supervisor, status: AgentStatus) -> None:
+    around = supervisor.around
+    circumstances, now = await supervisor.look(), around.clock.now()
+    state = circumstances.state
+    is_archived = state.status is AgentStatus.ARCHIVED
+    match status:
+        case AgentStatus.RUNNING:
+            await request_run(supervisor, RunRequest())
+        case AgentStatus.ARCHIVED if not is_archived:
+            await supervisor.change(circumstances, lambda seen: transitions.archived(seen.state, now))
+            if supervisor.run is not None:
+                supervisor.run.stop(around.stop_grace_seconds)
+        case AgentStatus.SLEEPING if is_archived:
+            await supervisor.change(circumstances, lambda seen: transitions.restored(seen, now))
+        case AgentStatus.SLEEPING if state.run_id is not None:
+            await stop(supervisor, StopRequest())
+
+
+async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepGranted | SleepRefused:
+    """Grant sleep only if nothing is active, and nothing became so between the look and the commit."""
+    around = supervisor.around
+    circumstances, now = await supervisor.look(), around.clock.now()
+    run = supervisor.run
+    end = RunEnd(request.run_id, Outcome.SLEPT, now, run.turns if run else 0, "")
+
+    def slept(seen: Circumstances) -> AgentState | None:
+        if seen.state.run_id != request.run_id or seen.state.stopped_at is not None:
+            raise RunIsOver("The run has ended or is being stopped.")
+        return None if active_count(seen) else transitions.slept(seen, request.until, now)
+
+    after = await supervisor.change(circumstances, slept, end)
+    if after is not None:
+        return SleepGranted(after.sleep_until, clamped=after.sleep_until != request.until)
+    blockers = await around.store.list_blockers(supervisor.agent_id, now, BLOCKERS_SHOWN)
+    return SleepRefused(tuple(blockers))

@@ -1,0 +1,316 @@
+"""The owner of all supervisors: makes one when its agent is spoken to, drops it when it has been idle.
+
+PostgreSQL is the directory of agents; an agent that nothing happens to costs nothing here.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import aiojobs
+import structlog
+
+from storage.errors import DatabaseUnavailable
+from storage.model import Counts
+from supervisors import inspection
+from supervisors.alarm_clock import AlarmClock
+from supervisors.clock import Clock
+from supervisors.errors import AgentGone, SupervisorError
+from supervisors.mailbox import Asked
+from supervisors.messages import Look, Question, StopReply
+from supervisors.ports import StateStore
+from supervisors.questions import BLOCKERS_SHOWN, StopPending, answer
+from supervisors.rules import active_count, policy_of
+from supervisors.run_slots import RunSlots
+from supervisors.runs import Harness, Run
+from supervisors.settings import RunSettings, SupervisorSettings
+from supervisors.snapshot import Overview, Snapshot
+from supervisors.states import Phase
+from supervisors.supervisor import Supervisor, Surroundings
+
+log = structlog.get_logger()
+
+RECENT_MESSAGES = 32
+RETRY_AFTER = timedelta(seconds=1)
+STOP_ANSWER_SECONDS = 1.0
+SNAPSHOT_PAGE = 200
+CANCEL_SECONDS = 5.0
+AT_REST = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
+
+
+class Registry:
+    """Reaches every agent: `tell` it to look again, `ask` it a question, or inspect it."""
+
+    def __init__(
+        self,
+        *,
+        store: StateStore,
+        harness: Harness,
+        scheduler: aiojobs.Scheduler,
+        clock: Clock,
+        supervisor_settings: SupervisorSettings,
+        run_settings: RunSettings,
+        random: Random,
+    ) -> None:
+        self._harness = harness
+        self._scheduler = scheduler
+        self._settings = supervisor_settings
+        self._max_run_seconds = run_settings.max_seconds
+        self._supervisors: dict[UUID, Supervisor] = {}
+        self._drains: set[asyncio.Task[None]] = set()
+        self._restarts = 0
+        self._counts = Counts(0, 0, 0, 0, None, None)
+        self._around = Surroundings(
+            store=store,
+            clock=clock,
+            policy=policy_of(supervisor_settings, run_settings),
+            alarm_clock=AlarmClock(clock, lambda agent_id: self.tell(agent_id, Look.DUE)),
+            slots=RunSlots(run_settings.max_concurrent, lambda agent_id: self.tell(agent_id, Look.SLOT_FREE)),
+            launch=self._launch,
+            stop_grace_seconds=run_settings.stop_grace_seconds,
+            random=random,
+            runs={},
+        )
+
+    def __repr__(self) -> str:
+        return f"<Registry: {len(self._supervisors)} supervisors, {len(self._around.runs)} runs>"
+
+    @property
+    def alarm_clock(self) -> AlarmClock:
+        return self._around.alarm_clock
+
+    def tell(self, agent_id: UUID, look: Look) -> None:
+        """Let the agent's supervisor look again, soon. Never fails, never blocks."""
+        supervisor = self._supervisor_of(agent_id)
+        supervisor.mailbox.tell(look)
+        self._drain(supervisor)
+
+    def tell_all(self, agent_ids: Iterable[UUID], look: Look) -> None:
+        """Tell several agents the same."""
+        for agent_id in agent_ids:
+            self.tell(agent_id, look)
+
+    async def ask(self, agent_id: UUID, question: Question) -> Any:
+        """The supervisor's reply, as `messages` states it; raises SupervisorError or DatabaseUnavailable.
+
+        A stop is answered when the run has gone, or after a second with "stopping".
+        """
+        supervisor = self._supervisor_of(agent_id)
+        waiting = supervisor.mailbox.ask(question, self._settings.mailbox_limit)
+        self._drain(supervisor)
+        reply = await waiting
+        if not isinstance(reply, StopPending):
+            return reply
+        try:
+            async with asyncio.timeout(STOP_ANSWER_SECONDS):
+                await reply.run.settled.wait()
+        except TimeoutError:
+            return StopReply.STOPPING
+        return StopReply.STOPPED
+
+    async def snapshot(self, agent_id: UUID) -> Snapshot | None:
+        """One agent in full; None if there is no such agent."""
+        now = self._around.clock.now()
+        circumstances = await self._around.store.look(agent_id, now)
+        if circumstances is None:
+            return None
+        blockers: list[UUID] = []
+        if active_count(circumstances):
+            blockers = await self._around.store.list_blockers(agent_id, now, BLOCKERS_SHOWN)
+        supervisor = self._supervisors.get(agent_id)
+        limit = self._settings.mailbox_limit
+        return inspection.snapshot(circumstances, blockers, self._around, supervisor, limit)
+
+    async def snapshots(
+        self, phase: Phase | None, organization_id: UUID | None, limit: int
+    ) -> list[Snapshot]:
+        """Agents in full, by id: at most `limit`, of one phase or organization if given."""
+        found: list[Snapshot] = []
+        last: UUID | None = None
+        while len(found) < limit:
+            ids = await self._around.store.list_ids(organization_id, last, SNAPSHOT_PAGE)
+            for shown in await asyncio.gather(*map(self.snapshot, ids)):
+                if shown is not None and phase in {None, shown.phase}:
+                    found.append(shown)
+            if len(ids) < SNAPSHOT_PAGE:
+                break
+            last = ids[-1]
+        return found[:limit]
+
+    async def overview(self) -> Overview:
+        """All agents in numbers."""
+        return inspection.overview(self._supervisors.values(), self._around, self._counts, self._restarts)
+
+    def set_counts(self, counts: Counts) -> None:
+        """Take over what a duty has counted."""
+        self._counts = counts
+
+    def allow_starts(self, allowed: bool) -> None:
+        """Whether runs may begin: not while draining, nor while another instance may lead."""
+        self._around.may_start = allowed
+
+    def drop_idle(self) -> int:
+        """Forget the supervisors at rest that nobody has spoken to for a while; how many went."""
+        deadline = self._around.clock.monotonic() - self._settings.idle_seconds
+        idle = [
+            supervisor.agent_id
+            for supervisor in self._supervisors.values()
+            if not supervisor.busy
+            and supervisor.run is None
+            and supervisor.phase in AT_REST
+            and supervisor.touched_at <= deadline
+        ]
+        for agent_id in idle:
+            del self._supervisors[agent_id]
+        return len(idle)
+
+    async def drain(self, seconds: float) -> None:
+        """Start nothing more; let runs end at a turn boundary for so long, then end them. All is stored."""
+        self.allow_starts(False)
+        runs = list(self._around.runs.values())
+        for run in runs:
+            run.drain()
+        await _all_settled(runs, seconds)
+        for run in runs:
+            run.cancel()
+        await _all_settled(runs, CANCEL_SECONDS)
+        self.alarm_clock.close()
+        while self._drains:
+            await asyncio.wait(self._drains)
+
+    def _supervisor_of(self, agent_id: UUID) -> Supervisor:
+        supervisor = self._supervisors.get(agent_id)
+        if supervisor is None:
+            supervisor = self._supervisors[agent_id] = Supervisor(agent_id, self._around)
+        return supervisor
+
+    def _drain(self, supervisor: Supervisor) -> None:
+        if supervisor.busy:
+            return
+        supervisor.busy = True
+        drain = self._handle_messages(supervisor)
+        task = asyncio.get_running_loop().create_task(drain, name=f"supervisor of {supervisor.agent_id}")
+        self._drains.add(task)
+        task.add_done_callback(self._drains.discard)
+
+    async def _handle_messages(self, supervisor: Supervisor) -> None:
+        while (message := supervisor.mailbox.take()) is not None:
+            if isinstance(message, frozenset):
+                await self._handle_looks(supervisor, message)
+            else:
+                await self._handle_question(supervisor, message)
+        # No await between the last look into the mailbox and this flag: a message told in that gap
+        # would find a busy supervisor that never looks again.
+        supervisor.busy = False
+        supervisor.touched_at = self._around.clock.monotonic()
+
+    async def _handle_looks(self, supervisor: Supervisor, looks: frozenset[Look]) -> None:
+        try:
+            outcome = await supervisor.look_again()
+        except AgentGone:
+            outcome = "gone"
+        except DatabaseUnavailable as error:
+            outcome = f"tried again soon: {error}"
+            self._look_later(supervisor)
+        except Exception as error:  # the outermost edge of a supervisor: one agent never touches another
+            outcome = await self._survive(supervisor, error)
+        self._remember(supervisor, ", ".join(sorted(looks)), outcome)
+
+    async def _handle_question(self, supervisor: Supervisor, asked: Asked) -> None:
+        question, reply = asked
+        try:
+            given = await answer(supervisor, question)
+        except (SupervisorError, DatabaseUnavailable) as error:
+            outcome = str(error)
+            _refuse(reply, error)
+        except Exception as error:  # as above; the one who asked is told, too
+            outcome = await self._survive(supervisor, error)
+            _refuse(reply, error)
+        else:
+            outcome = "stopping" if isinstance(given, StopPending) else str(given)
+            if not reply.done():
+                reply.set_result(given)
+        self._remember(supervisor, type(question).__name__, outcome)
+
+    async def _survive(self, supervisor: Supervisor, error: Exception) -> str:
+        """After a defect: count the failure where a restart finds it, and look at the agent anew."""
+        log.exception("a supervisor failed", agent=str(supervisor.agent_id))
+        self._restarts += 1
+        retry_at: datetime | None = None
+        try:
+            retry_at = await supervisor.fail(f"{type(error).__name__} in the supervisor")
+        except Exception:
+            log.exception("the failure of a supervisor could not be stored", agent=str(supervisor.agent_id))
+        self._look_later(supervisor, retry_at)
+        return "failed; the log says how"
+
+    def _look_later(self, supervisor: Supervisor, at: datetime | None = None) -> None:
+        self.alarm_clock.set(supervisor.agent_id, at or self._around.clock.now() + RETRY_AFTER)
+
+    def _remember(self, supervisor: Supervisor, message: str, outcome: str) -> None:
+        supervisor.recent.append((self._around.clock.now(), message, outcome))
+        del supervisor.recent[:-RECENT_MESSAGES]
+
+    async def _launch(self, run: Run) -> None:
+        await self._scheduler.spawn(self._carry_out(run), name=f"run {run.id}")
+
+    async def _carry_out(self, run: Run) -> None:
+        try:
+            await run.carry_out(self._harness, self.ask, self._max_run_seconds)
+        finally:
+            self._around.slots.release()
+            self.tell(run.agent_id, Look.RUN_OVER)
+
+
+@asynccontextmanager
+async def open_registry(
+    *,
+    store: StateStore,
+    harness: Harness,
+    clock: Clock,
+    supervisor_settings: SupervisorSettings,
+    run_settings: RunSettings,
+    random: Random,
+) -> AsyncIterator[Registry]:
+    """The registry while the process serves. On leaving, what still runs is ended, and its end stored."""
+    scheduler = aiojobs.Scheduler(
+        limit=run_settings.max_concurrent,
+        close_timeout=CANCEL_SECONDS,
+        exception_handler=_log_job_failure,
+    )
+    registry = Registry(
+        store=store,
+        harness=harness,
+        scheduler=scheduler,
+        clock=clock,
+        supervisor_settings=supervisor_settings,
+        run_settings=run_settings,
+        random=random,
+    )
+    try:
+        yield registry
+    finally:
+        await registry.drain(0)
+        await scheduler.close()
+
+
+def _log_job_failure(_: aiojobs.Scheduler, context: dict[str, Any]) -> None:
+    log.error("a run's job failed", job=repr(context.get("job")), exc_info=context.get("exception"))
+
+
+def _refuse(reply: "asyncio.Future[Any]", error: Exception) -> None:
+    if not reply.done():
+        reply.set_exception(error)
+
+
+async def _all_settled(runs: list[Run], seconds: float) -> None:
+    if not runs:
+        return
+    waiting = [asyncio.ensure_future(run.settled.wait()) for run in runs]
+    _, late = await asyncio.wait(waiting, timeout=seconds)
+    for waiter in late:
+        waiter.cancel()

@@ -1,0 +1,161 @@
+"""A run from its launch to its result. The supervisor stores what becomes of it; here it is carried through.
+
+RunError                what the harness could not do; its message stands in the trace
+├── RunStopped          somebody asked the run to stop
+└── RunDrained          the service is shutting down, and the run is at a turn boundary
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+import structlog
+
+from storage.model import Outcome, RunStart
+from supervisors.messages import Question
+
+log = structlog.get_logger()
+Answer = TypeVar("Answer")
+
+
+class RunError(Exception):
+    """The run cannot go on; the message says why."""
+
+
+class RunStopped(RunError):
+    """The run was asked to stop."""
+
+
+class RunDrained(RunError):
+    """The service is shutting down."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended. `counts`: whether it is a failure of the agent's, if it is one at all."""
+
+    outcome: Outcome
+    error: str = ""
+    counts: bool = True
+
+
+class Run:
+    """One run in this process: what it was started with, how it is asked to end, what came of it."""
+
+    __slots__ = (
+        "_interrupted",
+        "_task",
+        "agent_id",
+        "draining",
+        "id",
+        "max_sleep_until",
+        "organization_id",
+        "result",
+        "settled",
+        "started_at",
+        "stopping",
+        "turns",
+        "wake_reason",
+    )
+
+    def __init__(self, agent_id: UUID, organization_id: UUID, start: RunStart) -> None:
+        self.id = start.run_id
+        self.agent_id = agent_id
+        self.organization_id = organization_id
+        self.wake_reason = start.wake_reason
+        self.started_at = start.started_at
+        self.max_sleep_until = start.max_sleep_until
+        self.turns = 0
+        self.stopping = False
+        self.draining = False
+        self.result: RunResult | None = None  # set when the run is over
+        self.settled = asyncio.Event()  # set when its end is stored, too
+        self._interrupted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id} of {self.agent_id}, turn {self.turns}, {self.result or 'going on'}>"
+
+    def stop(self, grace_seconds: float) -> None:
+        """Ask the run to end at its next await; cancel it after the grace."""
+        if not self.stopping:
+            self.stopping = True
+            self._interrupted.set()
+        asyncio.get_running_loop().call_later(grace_seconds, self.cancel)
+
+    def drain(self) -> None:
+        """Ask the run to end at its next turn boundary."""
+        self.draining = True
+
+    def cancel(self) -> None:
+        """End the run now."""
+        if self._task is not None and self.result is None:
+            self._task.cancel()
+
+    def at_turn_boundary(self) -> None:
+        """Raise RunStopped or RunDrained if the run was asked to end."""
+        if self.stopping:
+            raise RunStopped("stopped")
+        if self.draining:
+            raise RunDrained("interrupted: the service was shutting down")
+
+    async def interruptible(self, awaitable: Awaitable[Answer]) -> Answer:
+        """Await something that a stop may cut short: RunStopped is raised, and the awaitable cancelled."""
+        work = asyncio.ensure_future(awaitable)
+        stop = asyncio.ensure_future(self._interrupted.wait())
+        try:
+            await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise RunStopped("stopped")
+            return work.result()
+        finally:
+            stop.cancel()
+            work.cancel()
+
+    async def carry_out(self, harness: "Harness", ask: "Ask", max_seconds: float) -> None:
+        """Let the harness work, and turn whatever happens into a result."""
+        self._task = asyncio.current_task()
+        structlog.contextvars.bind_contextvars(agent=str(self.agent_id), run=str(self.id))
+        result = RunResult(Outcome.INTERRUPTED, "interrupted: the service was shutting down", counts=False)
+        try:
+            result = await self._result_of(harness, ask, max_seconds)
+        except asyncio.CancelledError:
+            if self.stopping:
+                result = RunResult(Outcome.STOPPED, "stopped")
+        finally:
+            self.result = result
+
+    async def _result_of(self, harness: "Harness", ask: "Ask", max_seconds: float) -> RunResult:
+        try:
+            async with asyncio.timeout(max_seconds) as limit:
+                self.at_turn_boundary()
+                return await harness.execute(self, ask)
+        except RunStopped as error:
+            return RunResult(Outcome.STOPPED, str(error))
+        except RunDrained as error:
+            return RunResult(Outcome.INTERRUPTED, str(error), counts=False)
+        except RunError as error:
+            return RunResult(Outcome.FAILED, str(error))
+        except (
+            Exception
+        ) as error:  # the outermost edge of a run: whatever it is, the agent's schedule goes on
+            if isinstance(error, TimeoutError) and limit.expired():
+                return RunResult(Outcome.TIMED_OUT, f"timed out after {max_seconds:g} s")
+            log.exception("a run failed by a defect")
+            return RunResult(Outcome.FAILED, "internal error; the service's log has it under this run's id")
+
+
+class Ask(Protocol):
+    """Asks an agent's supervisor a question; `registry.Registry.ask` says what comes back."""
+
+    async def __call__(self, agent_id: UUID, question: Question) -> Any: ...
+
+
+class Harness(Protocol):
+    """What executes a run."""
+
+    async def execute(self, run: Run, ask: Ask) -> RunResult:
+        """Work until the agent sleeps or has nothing more to do; raises RunError when that is not possible."""
+        ...

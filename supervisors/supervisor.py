@@ -1,0 +1,271 @@
+"""The actor of one agent: it looks, asks the rules, stores their decision, and acts on it.
+
+It keeps nothing that could not be read again, so it may be dropped and made anew between any two messages.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+from typing import Protocol
+from uuid import UUID
+
+from storage.ids import new_id
+from storage.model import AgentState, AgentStatus, Circumstances, Move, Outcome, RunEnd, RunStart
+from supervisors import transitions
+from supervisors.alarm_clock import AlarmClock
+from supervisors.clock import Clock
+from supervisors.errors import AgentGone
+from supervisors.mailbox import Mailbox
+from supervisors.ports import StateStore
+from supervisors.rules import Decision, Policy, Wake, decide
+from supervisors.run_slots import RunSlots
+from supervisors.runs import Run, RunResult
+from supervisors.states import Phase
+
+RECOVERY_JITTER_SECONDS = 1.0
+
+Transition = Callable[[Circumstances], AgentState | None]
+
+
+class Launch(Protocol):
+    """Lets a run that has just been stored begin."""
+
+    async def __call__(self, run: Run) -> None: ...
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What all supervisors of this process share. Only the registry changes it."""
+
+    store: StateStore
+    clock: Clock
+    policy: Policy
+    alarm_clock: AlarmClock
+    slots: RunSlots
+    launch: Launch
+    stop_grace_seconds: float
+    random: Random
+    runs: dict[UUID, Run]  # by agent; a run stays until its end is stored and it is gone
+    may_start: bool = True  # false while draining, or while another instance may lead
+
+
+class Supervisor:
+    """One agent's supervisor. Its messages are handled one at a time, in order, by the registry's drain."""
+
+    __slots__ = ("_hold_ends", "agent_id", "around", "busy", "mailbox", "phase", "recent", "touched_at")
+
+    def __init__(self, agent_id: UUID, around: Surroundings) -> None:
+        self.agent_id = agent_id
+        self.around = around
+        self.mailbox = Mailbox()
+        self.busy = False
+        self.phase = Phase.ASLEEP
+        self.touched_at = 0.0
+        self.recent: list[tuple[datetime, str, str]] = []
+        self._hold_ends: tuple[datetime, float] | None = None  # a hold's deadline, by both clocks
+
+    def __repr__(self) -> str:
+        return f"<Supervisor of {self.agent_id}: {self.phase}{', busy' if self.busy else ''}>"
+
+    @property
+    def run(self) -> Run | None:
+        """The agent's run in this process, until its end is stored and it is gone."""
+        return self.around.runs.get(self.agent_id)
+
+    async def look_again(self) -> str:
+        """Look at the agent, do what the rules say, and tell in a few words what that was."""
+        while True:
+            now = self.around.clock.now()
+            circumstances = await self.around.store.look(self.agent_id, now)
+            if circumstances is None:
+                return self._part_with_the_agent()
+            run = self.run
+            is_over = run is None or run.result is not None
+            if circumstances.state.run_id is not None and is_over:
+                await self._store_end(circumstances, circumstances.state.run_id, run)
+                continue
+            if run is not None and run.result is not None:
+                self._part_with(run)
+            decision = self.decide(circumstances, now)
+            wake = decision.due_wake(now)
+            if wake is not None and self.may_start():
+                outcome = await self._start_or_queue(circumstances, wake)
+            else:
+                outcome = await self._rest(circumstances, decision, now)
+            if outcome is not None:
+                return outcome
+
+    async def look(self) -> Circumstances:
+        """The agent's circumstances; raises AgentGone."""
+        circumstances = await self.around.store.look(self.agent_id, self.around.clock.now())
+        if circumstances is None:
+            raise AgentGone("There is no such agent.")
+        return circumstances
+
+    def decide(self, circumstances: Circumstances, now: datetime) -> Decision:
+        """What the rules say. A hold that lasted its length is over, even if the wall clock was set back."""
+        decision = decide(circumstances, now, self.around.policy)
+        if decision.hold is None:
+            self._hold_ends = None
+            return decision
+        due_at, moment = decision.hold.due_at, self.around.clock.monotonic()
+        if self._hold_ends is None or self._hold_ends[0] != due_at:
+            self._hold_ends = (due_at, moment + max(due_at - now, timedelta()).total_seconds())
+        if moment < self._hold_ends[1]:
+            return decision
+        return decide(circumstances, now, self.around.policy, hold_is_over=True)
+
+    def may_start(self) -> bool:
+        """Whether a run may begin: the last one has gone, and this instance leads and is not draining."""
+        return self.run is None and self.around.may_start
+
+    async def start(self, circumstances: Circumstances, reason: str) -> Run | None:
+        """Start a run if a slot is to be had and the claim succeeds: starting is the claim. Else None."""
+        around, state, now = self.around, circumstances.state, self.around.clock.now()
+        if not around.slots.take(self.agent_id):
+            return None
+        run_id = new_id()
+        after = transitions.started(circumstances, run_id, reason, now)
+        start = RunStart(
+            run_id=run_id,
+            wake_reason=reason,
+            interrupted_sleep_until=after.last_wake_interrupted_sleep_until,
+            max_sleep_until=after.max_sleep_until,
+            started_at=now,
+            trace_name=f"invoke_agent {circumstances.name}",
+        )
+        try:
+            is_claimed = await around.store.move(Move(state, after, guarded=False, start=start))
+        except BaseException:
+            around.slots.release()
+            raise
+        if not is_claimed:
+            around.slots.release()
+            return None
+        run = Run(self.agent_id, circumstances.organization_id, start)
+        around.runs[self.agent_id] = run
+        around.alarm_clock.forget(self.agent_id)
+        self.phase = Phase.RUNNING
+        await around.launch(run)
+        return run
+
+    async def queue(self, circumstances: Circumstances, transition: Transition) -> None:
+        """Store that a start waits for a slot, and stand in line for one."""
+        now = self.around.clock.now()
+
+        def then_queued(seen: Circumstances) -> AgentState | None:
+            after = transition(seen)
+            return after and transitions.queued(after, now)
+
+        await self.change(circumstances, then_queued)
+        self.phase = Phase.QUEUED
+        self.around.alarm_clock.forget(self.agent_id)
+        self.around.slots.wait(self.agent_id, circumstances.organization_id)
+
+    async def change(
+        self, circumstances: Circumstances, transition: Transition, end: RunEnd | None = None
+    ) -> AgentState | None:
+        """Store what `transition` makes of the agent, which may end its run; None if it makes nothing.
+
+        If something became active since the look, the transition is asked again under lock: the lock keeps
+        constant traffic from outrunning the agent for ever. Raises AgentGone.
+        """
+        move = self._plan(circumstances, transition, end)
+        if move is None:
+            return None
+        if (move.after == move.before and end is None) or await self.around.store.move(move):
+            return move.after
+        async with self.around.store.locked(self.agent_id, self.around.clock.now()) as locked:
+            if locked.circumstances is None:
+                raise AgentGone("There is no such agent.")
+            move = self._plan(locked.circumstances, transition, end)
+            if move is None or not await locked.move(move):
+                return None
+            return move.after
+
+    async def fail(self, error: str) -> datetime | None:
+        """A message met a defect: count it, and say when the agent is tried again (None: as ever)."""
+        now = self.around.clock.now()
+
+        def failed(seen: Circumstances) -> AgentState | None:
+            if seen.state.status is AgentStatus.SLEEPING:
+                return transitions.failed(seen.state, Outcome.FAILED, error, now, jitter=0)
+            return None
+
+        after = await self.change(await self.look(), failed)
+        return after and after.retry_at
+
+    def _plan(self, seen: Circumstances, transition: Transition, end: RunEnd | None) -> Move | None:
+        after = transition(seen)
+        if after is None:
+            return None
+        armed = transitions.armed(seen, after, self.around.clock.now(), self.around.policy)
+        return Move(seen.state, armed, guarded=True, end=end)
+
+    async def _start_or_queue(self, circumstances: Circumstances, wake: Wake) -> str | None:
+        """Start the run that is due, or stand in line. None: look again, something has moved."""
+        run = await self.start(circumstances, wake.reason)
+        if run is not None:
+            return f"started: {wake.reason}"
+        if self.around.slots.has_room():
+            return None
+        await self.queue(circumstances, lambda seen: seen.state)
+        return f"queued: {wake.reason}"
+
+    async def _rest(self, circumstances: Circumstances, decision: Decision, now: datetime) -> str | None:
+        """Store when to look next, and set the alarm for it. None: look again, something has moved."""
+        around, state = self.around, circumstances.state
+        around.slots.leave(self.agent_id)
+        rested = transitions.armed(circumstances, transitions.rested(state), now, around.policy)
+        if rested != state:
+            stored = await self.change(circumstances, lambda seen: transitions.rested(seen.state))
+            if stored != rested:
+                return None
+        self.phase = decision.phase
+        if decision.wake is None or decision.due_wake(now):
+            around.alarm_clock.forget(self.agent_id)
+        elif decision.hold and self._hold_ends and decision.wake.at == decision.hold.due_at:
+            around.alarm_clock.set(self.agent_id, decision.wake.at, hold_ends_at=self._hold_ends[1])
+        else:
+            around.alarm_clock.set(self.agent_id, decision.wake.at)
+        return decision.phase
+
+    async def _store_end(self, circumstances: Circumstances, run_id: UUID, run: Run | None) -> None:
+        """Store how the run ended; one that this process knows nothing of was interrupted."""
+        now = self.around.clock.now()
+        result = run.result if run is not None and run.result else _unknown_end(circumstances.state)
+        jitter = 0.0 if run is not None else self.around.random.uniform(0, RECOVERY_JITTER_SECONDS)
+        end = RunEnd(run_id, result.outcome, now, run.turns if run else 0, result.error)
+
+        def ended(seen: Circumstances) -> AgentState | None:
+            if seen.state.run_id != run_id:
+                return None
+            return transitions.ended(
+                seen, result.outcome, result.error, now, counts=result.counts, jitter=jitter
+            )
+
+        await self.change(circumstances, ended, end)
+
+    def _part_with_the_agent(self) -> str:
+        """The agent was deleted: nothing of it goes on."""
+        self.around.slots.leave(self.agent_id)
+        self.around.alarm_clock.forget(self.agent_id)
+        run = self.run
+        if run is not None and run.result is None:
+            run.stop(self.around.stop_grace_seconds)
+        elif run is not None:
+            self._part_with(run)
+        self.phase = Phase.ARCHIVED
+        return "gone"
+
+    def _part_with(self, run: Run) -> None:
+        """The run is over, and its end is stored."""
+        del self.around.runs[self.agent_id]
+        run.settled.set()
+
+
+def _unknown_end(state: AgentState) -> RunResult:
+    if state.stopped_at is not None:
+        return RunResult(Outcome.STOPPED, "stopped")
+    return RunResult(Outcome.INTERRUPTED, "interrupted: the service died during the run")
