@@ -39,7 +39,7 @@ class Batch(Generic[Item, Result]):
         return f"<Batch {self._name}: {state}, {len(self._pending)} pending>"
 
     async def add(self, item: Item) -> Result:
-        """The result of `item`, or what its flush raised. Once added it is flushed, its caller gone or not."""
+        """The result of `item`, or what its flush raised. Once added it is flushed, caller gone or not."""
         if self._closed:
             raise DatabaseUnavailable(f"{self._name}: closed")
         if len(self._pending) >= self._pending_limit:

@@ -22,6 +22,7 @@ _REFERENCES = {
     "membership_organization_id_fkey": "organization",
     "membership_user_id_fkey": "user",
     "api_key_organization_id_fkey": "organization",
+    "adapter_organization_id_fkey": "organization",
     "template_organization_id_fkey": "organization",
     "agent_organization_id_fkey": "organization",
     "agent_template_id_fkey": "template",

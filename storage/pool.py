@@ -45,7 +45,6 @@ _AWAY = (
     asyncpg.ReadOnlySQLTransactionError,
 )
 _UNFIT = (
-    asyncpg.ClientConfigurationError,
     asyncpg.ProtocolViolationError,  # what a proxy says that knows only some server settings
     asyncpg.InsufficientPrivilegeError,
 )
@@ -110,13 +109,22 @@ def _dead_is_away(connection: Connection) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def _url_understood() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise DatabaseRefused(f"the database URL cannot be used: {error}") from error
+
+
 @asynccontextmanager
 async def connect(url: str, **settings: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
     """A connection outside the pool, with further server settings and without a limit on its commands."""
     with _translated():
-        connection = await asyncpg.connect(
-            url, timeout=CONNECT_TIMEOUT_SECONDS, server_settings=SERVER_SETTINGS | settings
-        )
+        with _url_understood():
+            connection = await asyncpg.connect(
+                url, timeout=CONNECT_TIMEOUT_SECONDS, server_settings=SERVER_SETTINGS | settings
+            )
         try:
             with _dead_is_away(connection):
                 yield connection
@@ -212,7 +220,7 @@ def _log_failure(task: asyncio.Task[Any]) -> None:
 @asynccontextmanager
 async def open_pool(settings: DatabaseSettings, *, epoch: int | None) -> AsyncIterator[Pool]:
     """The pool of one instance, fenced by its epoch; `None` for tests and tools, which do not lead."""
-    with _translated():
+    with _translated(), _url_understood():
         inner = await asyncpg.create_pool(
             settings.url,
             min_size=min(2, settings.pool_size),
