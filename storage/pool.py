@@ -104,9 +104,21 @@ def _dead_is_away(connection: Connection) -> Iterator[None]:
     try:
         yield
     except asyncpg.InterfaceError as error:
-        if connection.is_closed():
+        if _is_dead(connection):
             raise DatabaseUnavailable(f"the connection to the database is gone: {error}") from error
         raise
+    except asyncpg.InternalClientError as error:
+        # The server has said goodbye, and the end of the stream has not been read yet.
+        if not _is_dead(connection):
+            connection.terminate()
+        raise DatabaseUnavailable(f"the connection to the database is going: {error}") from error
+
+
+def _is_dead(connection: Connection) -> bool:
+    try:
+        return connection.is_closed()
+    except asyncpg.InterfaceError:
+        return True  # the pool has taken it back from its user, which it does when it closes
 
 
 @contextmanager

@@ -37,6 +37,13 @@ async def end_connections(database_url: str) -> None:
         await cursor.execute(END_OTHERS)
 
 
+async def count_by_another_client(database_url: str) -> int:
+    async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
+        await cursor.execute(COUNT_ORGANIZATIONS)
+        (count,) = await cursor.fetchone()
+        return int(count)
+
+
 async def test_a_session_is_marked_as_ours_and_speaks_utc(pool: Pool) -> None:
     row = await pool.fetchrow(
         "SELECT current_setting('hostsvc.origin') AS origin, current_setting('jit') AS jit,"
@@ -76,9 +83,7 @@ async def test_a_transaction_commits_as_one(pool: Pool, database_url: str) -> No
     async with pool.transaction() as connection:
         await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
         await connection.execute(INSERT_ORGANIZATION, new_id(), "two", NOW)
-        async with aiopg.connect(database_url) as eye, eye.cursor() as cursor:
-            await cursor.execute(COUNT_ORGANIZATIONS)
-            assert await cursor.fetchone() == (0,), "nothing is seen before the commit"
+        assert await count_by_another_client(database_url) == 0, "nothing is seen before the commit"
     assert await pool.fetchval(COUNT_ORGANIZATIONS) == 2
 
 
@@ -145,9 +150,7 @@ async def test_closing_waits_for_a_write_whose_caller_has_gone(database_url: str
         caller = asyncio.create_task(pool.to_the_end(write(pool), "write"))
         await under_way.wait()
         caller.cancel()
-    async with aiopg.connect(database_url) as eye, eye.cursor() as cursor:
-        await cursor.execute(COUNT_ORGANIZATIONS)
-        assert await cursor.fetchone() == (1,)
+    assert await count_by_another_client(database_url) == 1
 
 
 async def test_a_write_to_the_end_answers_and_raises_like_any_other(pool: Pool) -> None:
@@ -247,7 +250,7 @@ async def test_a_transaction_whose_connection_dies_is_unavailable(pool: Pool, da
 
     with pytest.raises(DatabaseUnavailable):
         await write()
-    assert await pool.fetchval(COUNT_ORGANIZATIONS) == 0
+    assert await count_by_another_client(database_url) == 0
 
 
 async def test_a_server_that_is_not_there_is_unavailable(tmp_path: object) -> None:
