@@ -164,6 +164,11 @@ def new_span(trace_id: UUID, metadata: dict[str, Any] | None = None, **fields: A
     return NewSpan(span=replace(plain, **fields), metadata=metadata or {})
 
 
+async def pairs(pool: Pool, sql: str) -> dict[Any, Any]:
+    """The rows of a query of two columns, the first one leading to the second."""
+    return {row[0]: row[1] for row in await pool.fetch(sql)}
+
+
 async def stored_organization(pool: Pool, **fields: Any) -> Organization:
     """An organization that is in the database, with its owner."""
     stored = organization(**fields)
