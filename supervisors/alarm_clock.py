@@ -17,6 +17,7 @@ from supervisors.clock import Clock
 LONGEST_WAIT_SECONDS = 60.0
 CLOCK_DRIFT_SECONDS = 0.01
 LATENESS_SAMPLES = 1000
+HORIZON = timedelta(seconds=120)  # what lies further ahead is found by the due scan in time
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,14 @@ class AlarmClock:
         """Ring for this agent at `at`, instead of whenever it was set for before.
 
         A hold rings at `hold_ends_at` of the monotonic clock: its length does not change with the wall clock.
+        Anything else beyond the horizon is left to the due scan, which sets it when its time is near.
         """
-        monotonic_at = self._monotonic(at) if hold_ends_at is None else hold_ends_at
-        self._push(agent_id, Alarm(at, monotonic_at, hold_ends_at is not None))
+        if hold_ends_at is not None:
+            self._push(agent_id, Alarm(at, hold_ends_at, is_hold=True))
+        elif at - self._clock.now() <= HORIZON:
+            self._push(agent_id, Alarm(at, self._monotonic(at), is_hold=False))
+        else:
+            self.forget(agent_id)
         self._wind()
 
     def forget(self, agent_id: UUID) -> None:

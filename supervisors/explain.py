@@ -43,7 +43,7 @@ def since(circumstances: Circumstances, decision: Decision, phase: Phase) -> dat
 
 
 def why(circumstances: Circumstances, decision: Decision, phase: Phase, slots: int) -> str:
-    """One sentence, or two, on why the agent is in this phase. `slots`: how many runs there may be at once."""
+    """One sentence, or two, on why the agent is in this phase; `slots` is how many runs there may be."""
     state = circumstances.state
     match phase:
         case Phase.RUNNING:
@@ -113,8 +113,8 @@ def _why_holding(decision: Decision) -> str:
     if hold is None:
         return "Holding a wake."
     return (
-        f"Holding since {when(hold.first_at)} for the conversation to pause: it wakes {hold.window_seconds} s "
-        f"after the last message, at {when(hold.due_at)} if no other comes."
+        f"Holding since {when(hold.first_at)} for the conversation to pause: it wakes "
+        f"{hold.window_seconds} s after the last message, at {when(hold.due_at)} if no other comes."
     )
 
 

@@ -1,12 +1,13 @@
 """What supervisors need of the world, in their own words. Storage and the clients of `hostsvc` fit these."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from storage.model import Agent, Circumstances, Counts, Move, NewSpan, Notification, Template
+from storage.notifications import NewNotification
 
 
 class LockedAgent(Protocol):
@@ -53,7 +54,7 @@ class QueueStore(Protocol):
 
     async def clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool: ...
 
-    async def insert(self, notification: Any, allowed: Any) -> Notification: ...
+    async def insert(self, notification: NewNotification, allowed: Collection[UUID]) -> Notification: ...
 
 
 class AgentStore(Protocol):
@@ -72,6 +73,3 @@ class SpanStore(Protocol):
     """Where finished spans go."""
 
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None: ...
-
-
-JSONObject = Mapping[str, Any]

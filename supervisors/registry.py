@@ -79,9 +79,10 @@ class Registry:
     def __repr__(self) -> str:
         return f"<Registry: {len(self._supervisors)} supervisors, {len(self._around.runs)} runs>"
 
-    @property
-    def alarm_clock(self) -> AlarmClock:
-        return self._around.alarm_clock
+    def wind(self, agent_id: UUID, at: datetime) -> None:
+        """Set the alarm for an agent without a supervisor; a live one sets its own."""
+        if agent_id not in self._supervisors:
+            self._around.alarm_clock.set(agent_id, at)
 
     def tell(self, agent_id: UUID, look: Look) -> None:
         """Let the agent's supervisor look again, soon. Never fails, never blocks."""
@@ -133,9 +134,8 @@ class Registry:
         last: UUID | None = None
         while len(found) < limit:
             ids = await self._around.store.list_ids(organization_id, last, SNAPSHOT_PAGE)
-            for shown in await asyncio.gather(*map(self.snapshot, ids)):
-                if shown is not None and phase in {None, shown.phase}:
-                    found.append(shown)
+            page = await asyncio.gather(*map(self.snapshot, ids))
+            found.extend(shown for shown in page if shown is not None and phase in {None, shown.phase})
             if len(ids) < SNAPSHOT_PAGE:
                 break
             last = ids[-1]
@@ -178,7 +178,7 @@ class Registry:
         for run in runs:
             run.cancel()
         await _all_settled(runs, CANCEL_SECONDS)
-        self.alarm_clock.close()
+        self._around.alarm_clock.close()
         while self._drains:
             await asyncio.wait(self._drains)
 
@@ -249,7 +249,7 @@ class Registry:
         return "failed; the log says how"
 
     def _look_later(self, supervisor: Supervisor, at: datetime | None = None) -> None:
-        self.alarm_clock.set(supervisor.agent_id, at or self._around.clock.now() + RETRY_AFTER)
+        self._around.alarm_clock.set(supervisor.agent_id, at or self._around.clock.now() + RETRY_AFTER)
 
     def _remember(self, supervisor: Supervisor, message: str, outcome: str) -> None:
         supervisor.recent.append((self._around.clock.now(), message, outcome))

@@ -51,19 +51,19 @@ class Run:
         "draining",
         "id",
         "max_sleep_until",
-        "organization_id",
         "result",
         "settled",
         "started_at",
         "stopping",
         "turns",
+        "waiting",
         "wake_reason",
     )
 
-    def __init__(self, agent_id: UUID, organization_id: UUID, start: RunStart) -> None:
+    def __init__(self, agent_id: UUID, start: RunStart, waiting: int) -> None:
         self.id = start.run_id
         self.agent_id = agent_id
-        self.organization_id = organization_id
+        self.waiting = waiting  # notifications active at the start
         self.wake_reason = start.wake_reason
         self.started_at = start.started_at
         self.max_sleep_until = start.max_sleep_until
@@ -157,5 +157,5 @@ class Harness(Protocol):
     """What executes a run."""
 
     async def execute(self, run: Run, ask: Ask) -> RunResult:
-        """Work until the agent sleeps or has nothing more to do; raises RunError when that is not possible."""
+        """Work until the agent sleeps or has nothing more to do; raises RunError when that cannot be."""
         ...

@@ -18,7 +18,7 @@ from supervisors.clock import Clock
 from supervisors.errors import AgentGone
 from supervisors.mailbox import Mailbox
 from supervisors.ports import StateStore
-from supervisors.rules import Decision, Policy, Wake, decide
+from supervisors.rules import Decision, Policy, Wake, active_count, decide
 from supervisors.run_slots import RunSlots
 from supervisors.runs import Run, RunResult
 from supervisors.states import Phase
@@ -143,7 +143,7 @@ class Supervisor:
         if not is_claimed:
             around.slots.release()
             return None
-        run = Run(self.agent_id, circumstances.organization_id, start)
+        run = Run(self.agent_id, start, waiting=active_count(circumstances))
         around.runs[self.agent_id] = run
         around.alarm_clock.forget(self.agent_id)
         self.phase = Phase.RUNNING
@@ -194,7 +194,7 @@ class Supervisor:
             return None
 
         after = await self.change(await self.look(), failed)
-        return after and after.retry_at
+        return after.retry_at if after is not None else None
 
     def _plan(self, seen: Circumstances, transition: Transition, end: RunEnd | None) -> Move | None:
         after = transition(seen)

@@ -1,0 +1,62 @@
+"""A model that needs no network: `builtin/inbox` lists its notifications, clears each, and sleeps.
+
+It goes through the same loop, tools and spans as any other model, so it serves to try the service out.
+"""
+
+from typing import Any
+
+import orjson
+
+from supervisors.models import Message, ModelAnswer, Speaker, ToolRequest
+from supervisors.runs import RunError
+from supervisors.tools.toolkit import ToolDefinition
+
+PAGE = 100
+
+
+class BuiltinModel:
+    """The provider `builtin`."""
+
+    async def complete(self, model: str, messages: list[Message], tools: list[ToolDefinition]) -> ModelAnswer:
+        """What a diligent clerk does next."""
+        if model != "inbox":
+            raise RunError(f"There is no model builtin/{model}; builtin/inbox is the only one.")
+        requests, results = _last_exchange(messages)
+        names = {request.name for request in requests}
+        if names == {"list_notifications"}:
+            ids = [shown["id"] for shown in results[requests[0].id]["result"]]
+            return _clear(len(messages), ids) if ids else _sleep(len(messages))
+        if names == {"clear_notification"} and len(requests) < PAGE:
+            return _sleep(len(messages))
+        return _answer(_request(len(messages), 0, "list_notifications", limit=PAGE))
+
+
+def _last_exchange(messages: list[Message]) -> tuple[tuple[ToolRequest, ...], dict[str, Any]]:
+    """The tool calls last asked for, and what came of each; a failed list counts as an empty one."""
+    results: dict[str, Any] = {}
+    for message in reversed(messages):
+        if message.speaker is Speaker.TOOL:
+            results[message.tool_call_id] = {"result": [], **orjson.loads(message.text)}
+        else:
+            return message.tool_requests, results
+    return (), results
+
+
+def _clear(turn: int, ids: list[str]) -> ModelAnswer:
+    requests = (
+        _request(turn, position, "clear_notification", notification_id=notification_id)
+        for position, notification_id in enumerate(ids)
+    )
+    return _answer(*requests)
+
+
+def _sleep(turn: int) -> ModelAnswer:
+    return _answer(_request(turn, 0, "sleep"))
+
+
+def _request(turn: int, position: int, name: str, **arguments: Any) -> ToolRequest:
+    return ToolRequest(f"call_{turn}_{position}", name, orjson.dumps(arguments).decode())
+
+
+def _answer(*requests: ToolRequest) -> ModelAnswer:
+    return ModelAnswer("", requests)

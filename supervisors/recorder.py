@@ -1,0 +1,75 @@
+"""Writes the trace of a run: its spans, gathered and stored a turn at a time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from storage.errors import StorageError
+from storage.ids import new_id
+from storage.model import NewSpan, Span
+from supervisors.clock import Clock
+from supervisors.ports import SpanStore
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class OpenSpan:
+    """A step that is going on; `metadata` follows the OpenTelemetry GenAI names."""
+
+    id: UUID
+    metadata: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+
+class Recorder:
+    """The spans of one run. What could not be stored is kept for the next flush."""
+
+    def __init__(self, trace_id: UUID, store: SpanStore, clock: Clock) -> None:
+        self._trace_id = trace_id
+        self._store = store
+        self._clock = clock
+        self._finished: list[NewSpan] = []
+
+    @contextmanager
+    def span(
+        self, name: str, span_type: str, parent: OpenSpan | None = None, started_at: datetime | None = None
+    ) -> Iterator[OpenSpan]:
+        """A step from here to the end of the block; what leaves the block by an exception is its error."""
+        started_at = started_at or self._clock.now()
+        step = OpenSpan(new_id())
+        try:
+            yield step
+        except BaseException as error:
+            step.error = step.error or str(error) or type(error).__name__
+            raise
+        finally:
+            self._finished.append(
+                NewSpan(
+                    Span(
+                        id=step.id,
+                        trace_id=self._trace_id,
+                        parent_id=parent.id if parent else None,
+                        name=name,
+                        span_type=span_type,
+                        started_at=started_at,
+                        ended_at=self._clock.now(),
+                        error=step.error,
+                    ),
+                    step.metadata,
+                )
+            )
+
+    async def flush(self) -> None:
+        """Store the spans finished so far. A failure is logged: the record never stops the work."""
+        spans, self._finished = self._finished, []
+        try:
+            await self._store.insert_spans(spans)
+        except StorageError as error:
+            log.warning("spans could not be stored yet", count=len(spans), error=str(error))
+            self._finished = spans + self._finished

@@ -1,0 +1,103 @@
+"""The arguments of a tool call, read one by one; what does not fit is refused by the argument's name."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, TypeVar
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from supervisors.tools.errors import ToolError
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+class Arguments:
+    """Typed access to what a model or a harness passed. None counts as left out."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._given = given
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A text; required unless there is a default."""
+        value = self._given.get(name)
+        if value is None:
+            if default is None:
+                raise _invalid(name, "is required")
+            return default
+        if not isinstance(value, str) or "\0" in value or not _is_encodable(value):
+            raise _invalid(name, "takes a text")
+        return value
+
+    def line(self, name: str, longest: int) -> str:
+        """A required text of one line, trimmed, not blank."""
+        value = self.text(name).strip()
+        if not value or len(value) > longest:
+            raise _invalid(name, f"takes 1 to {longest} characters")
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self._given.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise _invalid(name, "takes true or false")
+        return value
+
+    def integer(self, name: str, default: int, least: int) -> int:
+        value = self._given.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise _invalid(name, f"takes an integer of at least {least}")
+        return value
+
+    def number(self, name: str, most: float) -> float | None:
+        """A number above 0, or None when it was left out."""
+        value = self._given.get(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+            raise _invalid(name, f"takes a number above 0 and at most {most:g}")
+        return float(value)
+
+    def id(self, name: str) -> UUID:
+        value = self.text(name)
+        try:
+            return UUID(value)
+        except ValueError:
+            raise _invalid(name, "takes a UUID") from None
+
+    def choice(self, name: str, choices: type[Choice], default: Choice) -> Choice:
+        value = self._given.get(name)
+        if value is None:
+            return default
+        try:
+            return choices(value)
+        except ValueError:
+            raise _invalid(name, f"takes one of {', '.join(choices)}") from None
+
+    def moment(self, name: str, timezone: str) -> datetime | None:
+        """An ISO 8601 datetime, in the agent's timezone if it names none; None when it was left out."""
+        value = self._given.get(name)
+        if value is None:
+            return None
+        try:
+            moment = datetime.fromisoformat(self.text(name))
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=ZoneInfo(timezone))
+            return moment.astimezone(UTC)
+        except (ValueError, OverflowError):
+            raise _invalid(name, "takes an ISO 8601 datetime, such as 2026-11-21T09:00:00Z") from None
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _invalid(name: str, takes: str) -> ToolError:
+    return ToolError("invalid", f"{name} {takes}.", parameter=name)

@@ -1,0 +1,96 @@
+"""The agent's own queue: list what waits, clear what is done, note something for later."""
+
+from typing import Any
+
+from storage.ids import new_id
+from storage.model import Notification, Priority, Source
+from storage.notifications import NewNotification
+from supervisors.tools.errors import ToolError
+from supervisors.tools.toolkit import ToolCall, ToolDefinition, iso, schema
+
+LIST_LIMIT_DEFAULT = 50
+LIST_LIMIT_MAX = 100
+TITLE_LENGTH_MAX = 255
+
+LIST_NOTIFICATIONS = ToolDefinition(
+    name="list_notifications",
+    description="Lists your uncleared notifications, high priority first; not those scheduled for later.",
+    parameters=schema(
+        include_cleared={"type": "boolean", "default": False, "description": "List cleared ones as well."},
+        limit={"type": "integer", "minimum": 1, "default": LIST_LIMIT_DEFAULT, "description": "At most 100."},
+    ),
+)
+
+CLEAR_NOTIFICATION = ToolDefinition(
+    name="clear_notification",
+    description="Clears a notification that you have handled. Until then a high-priority one forbids sleep.",
+    parameters=schema(("notification_id",), notification_id={"type": "string", "format": "uuid"}),
+)
+
+CREATE_NOTIFICATION = ToolDefinition(
+    name="create_notification",
+    description="Creates a notification for yourself; with scheduled_for it is a reminder for later.",
+    parameters=schema(
+        ("title",),
+        title={"type": "string", "maxLength": TITLE_LENGTH_MAX},
+        body={"type": "string", "default": ""},
+        priority={"type": "string", "enum": list(Priority), "default": Priority.LOW},
+        scheduled_for={
+            "type": "string",
+            "format": "date-time",
+            "description": "ISO 8601; wakes you if high.",
+        },
+    ),
+)
+
+
+async def list_notifications(call: ToolCall) -> list[dict[str, Any]]:
+    """What waits for the agent: high before low, then oldest first."""
+    limit = call.arguments.integer("limit", LIST_LIMIT_DEFAULT, least=1)
+    found = await call.queue.list_for_agent(
+        call.agent.id,
+        include_cleared=call.arguments.flag("include_cleared", default=False),
+        limit=min(limit, LIST_LIMIT_MAX),
+        now=call.now,
+    )
+    return [_shown(notification) for notification in found]
+
+
+async def clear_notification(call: ToolCall) -> dict[str, Any]:
+    """Clear one of the agent's notifications; once more does no harm."""
+    notification_id = call.arguments.id("notification_id")
+    if not await call.queue.clear(call.agent.id, notification_id, call.now):
+        raise ToolError("not_found", f"You have no notification {notification_id}.")
+    return {"id": str(notification_id), "cleared": True}
+
+
+async def create_notification(call: ToolCall) -> dict[str, Any]:
+    """Put a notification into the agent's own queue."""
+    new = NewNotification(
+        id=new_id(),
+        agent_id=call.agent.id,
+        source=Source.AGENT,
+        source_id="",
+        title=call.arguments.line("title", TITLE_LENGTH_MAX),
+        body=call.arguments.text("body", ""),
+        priority=call.arguments.choice("priority", Priority, Priority.LOW),
+        created_at=call.now,
+        scheduled_for=call.arguments.moment("scheduled_for", call.agent.timezone),
+    )
+    return _shown(await call.queue.insert(new, {call.agent.organization_id}))
+
+
+def _shown(notification: Notification) -> dict[str, Any]:
+    return {
+        "id": str(notification.id),
+        "agent": str(notification.agent_id),
+        "source": notification.source,
+        "source_id": notification.source_id,
+        "title": notification.title,
+        "body": notification.body,
+        "priority": notification.priority,
+        "created_at": iso(notification.created_at),
+        "scheduled_for": iso(notification.scheduled_for),
+        "cleared": notification.cleared,
+        "cleared_at": iso(notification.cleared_at),
+    }

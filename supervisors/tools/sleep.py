@@ -1,0 +1,47 @@
+"""Sleep: how an agent ends its run of its own will."""
+
+from datetime import timedelta
+from typing import Any
+
+from supervisors.errors import RunIsOver
+from supervisors.messages import SleepRefused, SleepRequest
+from supervisors.tools.errors import ToolError
+from supervisors.tools.toolkit import ToolCall, ToolDefinition, iso, schema
+
+HOURS_MAX = 87_600
+
+SLEEP = ToolDefinition(
+    name="sleep",
+    description=(
+        "Ends this run. You sleep until the given time, at most until your sleep cap, or until something "
+        "wakes you. Refused while high-priority notifications are uncleared."
+    ),
+    parameters=schema(
+        until={"type": "string", "format": "date-time", "description": "ISO 8601. Not together with hours."},
+        hours={"type": "number", "exclusiveMinimum": 0, "maximum": HOURS_MAX},
+    ),
+)
+
+
+async def sleep(call: ToolCall) -> dict[str, Any]:
+    """Ask the supervisor for sleep."""
+    until = call.arguments.moment("until", call.agent.timezone)
+    hours = call.arguments.number("hours", HOURS_MAX)
+    if until is not None and hours is not None:
+        raise ToolError("invalid", "Give until or hours, not both.", parameter="hours")
+    if until is not None and until <= call.now:
+        raise ToolError("invalid", "until takes a time in the future.", parameter="until")
+    if hours is not None:
+        until = call.now + timedelta(hours=hours)
+    try:
+        reply = await call.ask(call.agent.id, SleepRequest(call.run.id, until))
+    except RunIsOver as error:
+        raise ToolError("not_running", str(error)) from error
+    if isinstance(reply, SleepRefused):
+        raise ToolError(
+            "uncleared_high_priority",
+            "You cannot sleep while high-priority notifications are uncleared. "
+            "Handle them, clear them with clear_notification, then sleep.",
+            notifications=[str(blocker) for blocker in reply.blockers],
+        )
+    return {"sleep_until": iso(reply.sleep_until), "clamped": reply.clamped}

@@ -1,0 +1,51 @@
+"""The tools that every agent has, by name, and the one way to call them."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from storage.model import Agent
+from supervisors.clock import Clock
+from supervisors.ports import QueueStore
+from supervisors.runs import Ask, Run
+from supervisors.tools.arguments import Arguments
+from supervisors.tools.errors import ToolError
+from supervisors.tools.notifications import (
+    CLEAR_NOTIFICATION,
+    CREATE_NOTIFICATION,
+    LIST_NOTIFICATIONS,
+    clear_notification,
+    create_notification,
+    list_notifications,
+)
+from supervisors.tools.sleep import SLEEP, sleep
+from supervisors.tools.toolkit import ToolCall, ToolDefinition
+
+Tool = Callable[[ToolCall], Awaitable[Any]]
+
+
+class Toolbox:
+    """Calls tools on behalf of agents."""
+
+    def __init__(self, queue: QueueStore, clock: Clock) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._tools: dict[str, tuple[ToolDefinition, Tool]] = {
+            definition.name: (definition, tool)
+            for definition, tool in (
+                (LIST_NOTIFICATIONS, list_notifications),
+                (CLEAR_NOTIFICATION, clear_notification),
+                (CREATE_NOTIFICATION, create_notification),
+                (SLEEP, sleep),
+            )
+        }
+
+    def definitions(self) -> list[ToolDefinition]:
+        """What the agent can call now."""
+        return [definition for definition, _ in self._tools.values()]
+
+    async def call(self, agent: Agent, run: Run, ask: Ask, name: str, arguments: Mapping[str, Any]) -> Any:
+        """The tool's result, ready for JSON; raises ToolError."""
+        if name not in self._tools:
+            raise ToolError("unknown_tool", f"There is no tool named {name}.")
+        _, tool = self._tools[name]
+        return await tool(ToolCall(agent, run, Arguments(arguments), self._queue, ask, self._clock.now()))

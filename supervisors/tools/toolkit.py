@@ -1,0 +1,46 @@
+"""What a tool is made of: its definition, as models see it, and one call of it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from storage.model import Agent
+from supervisors.ports import QueueStore
+from supervisors.runs import Ask, Run
+from supervisors.tools.arguments import Arguments
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """A tool as a model sees it; `parameters` is a JSON Schema."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call: who calls, with what, and what the tool may use."""
+
+    agent: Agent
+    run: Run
+    arguments: Arguments
+    queue: QueueStore
+    ask: Ask
+    now: datetime
+
+
+def schema(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> dict[str, Any]:
+    """A JSON Schema for an object with these properties and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def iso(moment: datetime | None) -> str | None:
+    """A moment as JSON shows it: ISO 8601, UTC, with microseconds and Z."""
+    return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%S.%f}Z"
