@@ -20,6 +20,9 @@ Item = TypeVar("Item")
 Option = TypeVar("Option", bound=StrEnum)
 
 MOST_DEPTH = 64
+LEAST_INT32 = -(2**31)
+MOST_INT32 = 2**31 - 1
+MOST_OFFSET = 2**62  # far from the end of what PostgreSQL counts with
 LEAST_JSON_INTEGER = -(2**63)
 MOST_JSON_INTEGER = 2**64 - 1
 MOST_DIGITS = 1000  # Python takes quadratic time to read longer ones, and refuses them at 4300
@@ -88,11 +91,17 @@ class Text(fields.String):
 
     default_error_messages = wording()
 
-    def __init__(self, *, max_length: int | None = None, blank: bool = True, **options: Any) -> None:
+    def __init__(
+        self, *, min_length: int = 0, max_length: int | None = None, blank: bool = True, **options: Any
+    ) -> None:
+        checks = []
+        if min_length:
+            message = "Ensure this field has at least {min} characters."
+            checks.append(validate.Length(min=min_length, error=message))
         if max_length is not None:
             message = "Ensure this field has no more than {max} characters."
-            options["validate"] = validate.Length(max=max_length, error=message)
-        super().__init__(**options)
+            checks.append(validate.Length(max=max_length, error=message))
+        super().__init__(validate=checks, **options)
         self.blank = blank
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:

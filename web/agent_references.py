@@ -1,0 +1,73 @@
+"""The ids in an agent's body: that they exist, belong to its organization, and make no circle."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from storage.errors import ConstraintError, NotUnique, ReferenceMissing
+from storage.model import Agent, Template
+from storage.storage import Storage
+from web.errors import Invalid, PermissionDenied
+from web.fields import unknown_id
+
+NO_CIRCLES = "An agent may not be its own ancestor."
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """What a body names; None for what it does not."""
+
+    template: Template | None
+    parent: Agent | None
+
+
+async def resolve(
+    storage: Storage, organization_id: UUID, body: Mapping[str, Any], agent_id: UUID | None = None
+) -> References:
+    """The named template and parent of an agent (None: one still to be made).
+
+    Invalid for ids that name nothing and for circles, PermissionDenied for another organization's.
+    """
+    template_id, parent_id = body.get("template_id"), body.get("parent_id")
+    template = await storage.templates.get(template_id) if template_id else None
+    parent = await storage.agents.get(parent_id) if parent_id else None
+    adapters = body.get("adapters", ())
+    visible = await storage.agents.classify_adapters(organization_id, adapters) if adapters else {}
+
+    unknown: dict[str, Any] = _unknown_items(adapters, visible)
+    if template_id and template is None:
+        unknown["template"] = [unknown_id(template_id)]
+    if parent_id and parent is None:
+        unknown["parent"] = [unknown_id(parent_id)]
+    elif parent_id and agent_id and await _is_circle(storage, agent_id, parent_id):
+        unknown["parent"] = [NO_CIRCLES]
+    if unknown:
+        raise Invalid(unknown)
+
+    owners = {named.organization_id for named in (template, parent) if named is not None}
+    if owners - {organization_id} or not all(visible.values()):
+        raise PermissionDenied
+    return References(template, parent)
+
+
+def _unknown_items(adapters: Sequence[UUID], known: Mapping[UUID, bool]) -> dict[str, Any]:
+    messages = {
+        index: [unknown_id(adapter)] for index, adapter in enumerate(adapters) if adapter not in known
+    }
+    return {"adapters": messages} if messages else {}
+
+
+async def _is_circle(storage: Storage, agent_id: UUID, parent_id: UUID) -> bool:
+    return agent_id == parent_id or agent_id in await storage.agents.ancestors(parent_id)
+
+
+def refusal(error: ConstraintError, body: Mapping[str, Any]) -> Invalid:
+    """What the data forbade though the checks had passed: a taken alias, or what was deleted meanwhile."""
+    match error:
+        case NotUnique():
+            return Invalid({field: [f"agent with this {field} already exists."] for field in error.fields})
+        case ReferenceMissing(field="template" | "parent" as field):
+            return Invalid({field: [unknown_id(body[f"{field}_id"])]})
+        case _:
+            return Invalid({"adapters": ["Invalid pk - object does not exist."]})

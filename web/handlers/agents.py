@@ -1,0 +1,220 @@
+"""Agents: make, list, read, change, delete.
+
+What an agent is goes to storage here. What it does (`status`, `sleep_until` and the like) belongs to its
+supervisor: writing one of those fields is a question to it, asked after the rest is stored.
+"""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from aiohttp import web
+
+from storage.agents import AgentFilters
+from storage.errors import ConstraintError
+from storage.ids import new_id
+from storage.model import Agent, AgentStatus, Notification, Priority, Source
+from supervisors.errors import TryAgainLater
+from supervisors.messages import Look, OwnedFields
+from web.agent_references import References, refusal, resolve
+from web.auth import Caller, organization_for_create
+from web.errors import Conflict, Invalid, NotFound
+from web.json import json_response
+from web.keys import CLOCK, REGISTRY, STORAGE
+from web.local_times import place
+from web.paging import Listing, answer_list
+from web.parsing import read_body, read_query
+from web.reach import agent_of_path, require_agent, require_organization, require_template
+from web.routes import for_callers, path_id
+from web.schemas.agents import MOMENTS, AgentBody, AgentQuery, show_agent
+
+BODY = AgentBody()
+QUERY = AgentQuery()
+
+OWNED_AT_BIRTH: dict[str, Any] = {
+    "status": AgentStatus.SLEEPING,
+    "sleep_until": None,
+    "run_started_at": None,
+    "last_wake_reason": "",
+    "last_wake_interrupted_sleep_until": None,
+}
+CONCERN_THE_SUPERVISOR = frozenset({"template_id", "debounce_window_seconds", "max_sleep_hours"})
+
+
+async def create_agent(request: web.Request, caller: Caller) -> web.Response:
+    """An agent, asleep unless the body says otherwise; its parent finds a note in its queue."""
+    app = request.app
+    storage = app[STORAGE]
+    organization_id = organization_for_create(request, caller)
+    body = await read_body(request, BODY)
+    place(body, MOMENTS, ZoneInfo(body["timezone"]))
+    owned = _take_owned(body)
+    references = await resolve(storage, organization_id, body)
+    if "model" not in body:
+        body["model"] = _inherited_model(references)
+    agent = _newborn(organization_id, body, references, app[CLOCK].now())
+    try:
+        await storage.agents.insert(agent, _notice_of(agent))
+    except ConstraintError as error:
+        raise refusal(error, body) from error
+    asked = {name: value for name, value in owned.items() if value != OWNED_AT_BIRTH[name]}
+    if asked:
+        agent = await _ask_newborn(request, agent, asked)
+    return json_response(show_agent(agent), status=201)
+
+
+def _take_owned(body: dict[str, Any]) -> dict[str, Any]:
+    """The fields of the body that the supervisor owns; the rest stays."""
+    return {name: body.pop(name) for name in OWNED_AT_BIRTH if name in body}
+
+
+def _inherited_model(references: References) -> str:
+    template = references.template
+    if template is None or not template.default_model:
+        raise Invalid({"model": ["This field is required."]})
+    return template.default_model
+
+
+def _newborn(organization_id: UUID, body: dict[str, Any], references: References, now: datetime) -> Agent:
+    template, parent = references.template, references.parent
+    lists = {"tags": tuple(body["tags"]), "adapters": tuple(dict.fromkeys(body["adapters"]))}
+    return Agent(
+        id=new_id(),
+        organization_id=organization_id,
+        template_name=template.name if template else None,
+        parent_name=parent.name if parent else "",
+        created_at=now,
+        **{**body, **lists},
+        **OWNED_AT_BIRTH,
+    )
+
+
+def _notice_of(agent: Agent) -> Notification | None:
+    """What the parent is told; low, so it wakes nobody."""
+    if agent.parent_id is None:
+        return None
+    return Notification(
+        id=new_id(),
+        organization_id=agent.organization_id,
+        agent_id=agent.parent_id,
+        source=Source.SYSTEM,
+        source_id=str(agent.id),
+        title="Agent created",
+        body=f"{agent.name} was created with this agent as its parent.",
+        priority=Priority.LOW,
+        created_at=agent.created_at,
+        scheduled_for=None,
+        cleared=False,
+        cleared_at=None,
+        activated_at=None,
+    )
+
+
+async def _ask_newborn(request: web.Request, agent: Agent, owned: dict[str, Any]) -> Agent:
+    storage = request.app[STORAGE]
+    try:
+        await request.app[REGISTRY].ask(agent.id, OwnedFields(**owned))
+    except TryAgainLater:
+        # The answer is "nothing was done", so an agent that nobody has seen must not stay.
+        await storage.agents.delete(agent.id, request.app[CLOCK].now())
+        raise
+    return await storage.agents.get(agent.id) or agent
+
+
+async def list_agents(request: web.Request, caller: Caller) -> web.StreamResponse:
+    query = read_query(request, QUERY)
+    await require_organization(request, caller, query["organization"])
+    await require_template(request, caller, query["template"])
+    await require_agent(request, caller, query["parent"])
+    agents = request.app[STORAGE].agents
+    filters = AgentFilters(
+        organization_ids=_organizations(caller, query["organization"]),
+        include_archived=query["include_archived"],
+        purpose=query["purpose"],
+        tags=tuple(query["tag"]),
+        template_id=query["template"],
+        status=query["status"],
+        parent_id=query["parent"],
+        search=query["search"],
+    )
+
+    async def find(agent_id: UUID) -> Agent | None:
+        last = await agents.get(agent_id)
+        return last if last and last.organization_id in caller.roles else None
+
+    listing = Listing(
+        fetch=lambda page: agents.page(filters, page),
+        find=find,
+        cursor=lambda last: (last.created_at, last.id),
+        show=show_agent,
+    )
+    return await answer_list(request, query, listing)
+
+
+def _organizations(caller: Caller, asked: UUID | None) -> tuple[UUID, ...]:
+    return tuple(known for known in caller.roles if asked in {None, known})
+
+
+async def get_agent(request: web.Request, caller: Caller) -> web.Response:
+    return json_response(show_agent(await _agent(request, caller)))
+
+
+async def change_agent(request: web.Request, caller: Caller) -> web.Response:
+    app = request.app
+    storage = app[STORAGE]
+    agent = await _agent(request, caller)
+    body = await read_body(request, BODY, partial=True)
+    place(body, MOMENTS, ZoneInfo(body.get("timezone", agent.timezone)))
+    owned = _take_owned(body)
+    await resolve(storage, agent.organization_id, body, agent.id)
+    _check_against_archive(agent, owned)
+    if "adapters" in body:
+        body["adapters"] = list(dict.fromkeys(body["adapters"]))
+    try:
+        changed = await storage.agents.update(agent.id, body)
+    except ConstraintError as error:
+        raise refusal(error, body) from error
+    if body.keys() & CONCERN_THE_SUPERVISOR:
+        app[REGISTRY].tell(agent.id, Look.RELOAD)
+    if owned:
+        await app[REGISTRY].ask(agent.id, OwnedFields(**owned))
+        changed = await storage.agents.get(agent.id)
+    if changed is None:
+        raise NotFound
+    return json_response(show_agent(changed))
+
+
+def _check_against_archive(agent: Agent, owned: dict[str, Any]) -> None:
+    """Refuse what an archived agent cannot do, before anything is stored; it has no schedule to clear."""
+    status = owned.get("status", agent.status)
+    if agent.status is AgentStatus.ARCHIVED and status is AgentStatus.RUNNING:
+        raise Conflict("The agent is archived; restore it first.")
+    if status is AgentStatus.ARCHIVED and owned.pop("sleep_until", None) is not None:
+        raise Conflict("The agent is archived; restore it first.")
+
+
+async def delete_agent(request: web.Request, caller: Caller) -> web.Response:
+    """From now on there is no such agent; its run is stopped, its rows follow in small batches."""
+    agent_id = await agent_of_path(request, caller)
+    if not await request.app[STORAGE].agents.delete(agent_id, request.app[CLOCK].now()):
+        raise NotFound
+    request.app[REGISTRY].tell(agent_id, Look.RELOAD)
+    return web.Response(status=204)
+
+
+async def _agent(request: web.Request, caller: Caller) -> Agent:
+    agent = await request.app[STORAGE].agents.get(path_id(request))
+    if agent is None:
+        raise NotFound
+    caller.require(agent.organization_id)
+    return agent
+
+
+ROUTES = (
+    for_callers("GET", "/api/cloud/agents/", list_agents),
+    for_callers("POST", "/api/cloud/agents/", create_agent),
+    for_callers("GET", "/api/cloud/agents/{id}/", get_agent),
+    for_callers("PATCH", "/api/cloud/agents/{id}/", change_agent),
+    for_callers("DELETE", "/api/cloud/agents/{id}/", delete_agent),
+)

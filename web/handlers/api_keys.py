@@ -1,0 +1,89 @@
+"""API keys of an organization, for its owners and admins."""
+
+from uuid import UUID
+
+from aiohttp import web
+
+from storage.errors import NotUnique
+from storage.ids import new_id
+from storage.model import ApiKey
+from storage.paging import Page
+from web.auth import ADMINS, Caller, organization_for_create
+from web.credentials import NewKey, make_key
+from web.errors import NotFound, PermissionDenied
+from web.json import json_response
+from web.keys import CLOCK, STORAGE
+from web.paging import Listing, PageQuery, answer_list
+from web.parsing import read_body, read_query
+from web.routes import for_callers, path_id
+from web.schemas.api_keys import NewApiKey, show_api_key
+
+NEW_KEY = NewApiKey()
+QUERY = PageQuery()
+
+
+async def create_key(request: web.Request, caller: Caller) -> web.Response:
+    """The only answer that holds the key itself."""
+    organization_id = organization_for_create(request, caller)
+    caller.require_admin(organization_id)
+    body = await read_body(request, NEW_KEY)
+    key, secret = await _insert(request, organization_id, body["name"], is_active=body["is_active"])
+    return json_response({**show_api_key(key), "key": secret.text}, status=201)
+
+
+async def _insert(
+    request: web.Request, organization_id: UUID, name: str, *, is_active: bool
+) -> tuple[ApiKey, NewKey]:
+    while True:
+        secret = make_key()
+        key = ApiKey(
+            id=new_id(),
+            organization_id=organization_id,
+            name=name,
+            prefix=secret.prefix,
+            is_active=is_active,
+            last_used_at=None,
+            created_at=request.app[CLOCK].now(),
+        )
+        try:
+            await request.app[STORAGE].api_keys.insert(key, secret.hash)
+        except NotUnique:
+            continue  # the prefix is taken: one in 2.8 million million
+        return key, secret
+
+
+async def list_keys(request: web.Request, caller: Caller) -> web.StreamResponse:
+    organization_ids = tuple(place for place, role in caller.roles.items() if role in ADMINS)
+    if not organization_ids:
+        raise PermissionDenied
+    query = read_query(request, QUERY)
+    keys = await request.app[STORAGE].api_keys.list(organization_ids)
+
+    async def fetch(page: Page) -> list[ApiKey]:
+        after = page.after
+        older = [key for key in keys if after is None or (key.created_at, key.id) < after]
+        return older[page.offset : page.offset + page.limit]
+
+    async def find(key_id: UUID) -> ApiKey | None:
+        return next((key for key in keys if key.id == key_id), None)
+
+    listing = Listing(fetch, find, lambda key: (key.created_at, key.id), show_api_key)
+    return await answer_list(request, query, listing)
+
+
+async def delete_key(request: web.Request, caller: Caller) -> web.Response:
+    """The very next request with the key is refused."""
+    keys = request.app[STORAGE].api_keys
+    key = await keys.get(path_id(request))
+    if key is None:
+        raise NotFound
+    caller.require_admin(key.organization_id)
+    await keys.delete(key.id)
+    return web.Response(status=204)
+
+
+ROUTES = (
+    for_callers("POST", "/api/organizations/api-keys/", create_key),
+    for_callers("GET", "/api/organizations/api-keys/", list_keys),
+    for_callers("DELETE", "/api/organizations/api-keys/{id}/", delete_key),
+)

@@ -1,0 +1,29 @@
+"""Whether the process lives, and whether it can serve."""
+
+from aiohttp import web
+
+from web.json import json_response
+from web.keys import READINESS, STORAGE
+from web.ports import ServiceState
+from web.routes import for_anyone
+
+PROBE = "SELECT 1"
+
+
+async def is_alive(_: web.Request) -> web.Response:
+    return json_response({"status": "ok"})
+
+
+async def is_ready(request: web.Request) -> web.Response:
+    """503 while the service drains; a database that is away answers by its own error."""
+    readiness = request.app[READINESS]()
+    if readiness.state is ServiceState.DRAINING:
+        return json_response(readiness, status=503, headers={"Retry-After": "5"})
+    await request.app[STORAGE].pool.fetchval(PROBE)
+    return json_response(readiness)
+
+
+ROUTES = (
+    for_anyone("GET", "/healthz", is_alive),
+    for_anyone("GET", "/readyz", is_ready),
+)

@@ -1,0 +1,125 @@
+"""The queues that direct the agents' attention."""
+
+from datetime import datetime
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from aiohttp import web
+
+from storage.errors import ReferenceMissing
+from storage.ids import new_id
+from storage.model import Notification
+from storage.notifications import NewNotification, NotificationFilters
+from web.auth import Caller
+from web.errors import Invalid, NotFound
+from web.fields import unknown_id
+from web.json import json_response
+from web.keys import CLOCK, STORAGE
+from web.local_times import place
+from web.paging import Listing, answer_list
+from web.parsing import read_body, read_query
+from web.reach import require_agent
+from web.routes import for_callers, path_id
+from web.schemas.notifications import (
+    NewNotificationBody,
+    NotificationChanges,
+    NotificationQuery,
+    show_notification,
+)
+
+NEW = NewNotificationBody()
+CHANGES = NotificationChanges()
+QUERY = NotificationQuery()
+MOMENTS = ("scheduled_for",)
+
+
+async def create_notification(request: web.Request, caller: Caller) -> web.Response:
+    """201 once it is committed; the commit itself tells the agent's supervisor."""
+    body = await read_body(request, NEW)
+    agent_id: UUID = body["agent_id"]
+    if _is_local(body.get("scheduled_for")):
+        place(body, MOMENTS, await _timezone_of_named(request, caller, agent_id))
+    new = NewNotification(id=new_id(), created_at=request.app[CLOCK].now(), **body)
+    try:
+        notification = await request.app[STORAGE].notifications.insert(new, caller.roles)
+    except ReferenceMissing as error:
+        raise Invalid({"agent": [unknown_id(agent_id)]}) from error
+    return json_response(show_notification(notification), status=201)
+
+
+async def list_notifications(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """Those scheduled for later as well; only the agent's own tool hides them."""
+    query = read_query(request, QUERY)
+    await require_agent(request, caller, query["agent"])
+    notifications = request.app[STORAGE].notifications
+    filters = NotificationFilters(
+        caller.organizations, query["agent"], query["cleared"], query["priority"], query["source"]
+    )
+
+    async def find(notification_id: UUID) -> Notification | None:
+        last = await notifications.get(notification_id)
+        return last if last and last.organization_id in caller.roles else None
+
+    listing = Listing(
+        fetch=lambda page: notifications.page(filters, page),
+        find=find,
+        cursor=lambda last: (last.created_at, last.id),
+        show=show_notification,
+    )
+    return await answer_list(request, query, listing)
+
+
+async def get_notification(request: web.Request, caller: Caller) -> web.Response:
+    return json_response(show_notification(await _notification(request, caller)))
+
+
+async def change_notification(request: web.Request, caller: Caller) -> web.Response:
+    """Whatever makes it active wakes the agent as a fresh one would."""
+    notification = await _notification(request, caller)
+    changes = await read_body(request, CHANGES, partial=True)
+    if _is_local(changes.get("scheduled_for")):
+        agent = await request.app[STORAGE].agents.get(notification.agent_id)
+        if agent is None:
+            raise NotFound
+        place(changes, MOMENTS, ZoneInfo(agent.timezone))
+    now = request.app[CLOCK].now()
+    changed = await request.app[STORAGE].notifications.update(notification.id, changes, now)
+    if changed is None:
+        raise NotFound
+    return json_response(show_notification(changed))
+
+
+async def delete_notification(request: web.Request, caller: Caller) -> web.Response:
+    notification = await _notification(request, caller)
+    await request.app[STORAGE].notifications.delete(notification.id)
+    return web.Response(status=204)
+
+
+async def _notification(request: web.Request, caller: Caller) -> Notification:
+    notification = await request.app[STORAGE].notifications.get(path_id(request))
+    if notification is None:
+        raise NotFound
+    caller.require(notification.organization_id)
+    return notification
+
+
+def _is_local(moment: datetime | None) -> bool:
+    return moment is not None and moment.tzinfo is None
+
+
+async def _timezone_of_named(request: web.Request, caller: Caller, agent_id: UUID) -> ZoneInfo:
+    """That of an agent which a body names."""
+    agent = await request.app[STORAGE].agents.get(agent_id)
+    if agent is None:
+        raise Invalid({"agent": [unknown_id(agent_id)]})
+    caller.require(agent.organization_id)
+    return ZoneInfo(agent.timezone)
+
+
+ROUTES = (
+    for_callers("GET", "/api/defaults/notifications/", list_notifications),
+    for_callers("POST", "/api/defaults/notifications/", create_notification),
+    for_callers("GET", "/api/defaults/notifications/{id}/", get_notification),
+    for_callers("PATCH", "/api/defaults/notifications/{id}/", change_notification),
+    for_callers("DELETE", "/api/defaults/notifications/{id}/", delete_notification),
+)

@@ -1,0 +1,54 @@
+"""How the service is and why each agent does what it does, for operators."""
+
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+from aiohttp import web
+
+from web.errors import NotFound
+from web.json import json_response
+from web.keys import CLOCK, READINESS, REGISTRY, STARTED_AT, STORAGE
+from web.parsing import read_query
+from web.routes import for_operators, path_id
+from web.schemas.status import SupervisorQuery
+
+VERSION = version("hostsvc")
+QUERY = SupervisorQuery()
+
+
+async def get_status(request: web.Request) -> web.Response:
+    app = request.app
+    overview = await app[REGISTRY].overview()
+    return json_response({"service": _service(app), **asdict(overview), "database": app[STORAGE].pool.size()})
+
+
+def _service(app: web.Application) -> dict[str, Any]:
+    readiness, started_at = app[READINESS](), app[STARTED_AT]
+    return {
+        "version": VERSION,
+        "started_at": started_at,
+        "uptime_seconds": (app[CLOCK].now() - started_at).total_seconds(),
+        "state": readiness.state,
+        "reasons": readiness.reasons,
+    }
+
+
+async def list_supervisors(request: web.Request) -> web.Response:
+    query = read_query(request, QUERY)
+    snapshots = await request.app[REGISTRY].snapshots(query["phase"], query["organization"], query["limit"])
+    return json_response(snapshots)
+
+
+async def get_supervisor(request: web.Request) -> web.Response:
+    snapshot = await request.app[REGISTRY].snapshot(path_id(request))
+    if snapshot is None:
+        raise NotFound
+    return json_response(snapshot)
+
+
+ROUTES = (
+    for_operators("GET", "/status/", get_status),
+    for_operators("GET", "/status/supervisors/", list_supervisors),
+    for_operators("GET", "/status/supervisors/{id}/", get_supervisor),
+)

@@ -1,0 +1,58 @@
+"""Templates: defaults that many agents share."""
+
+from aiohttp import web
+
+from storage.ids import new_id
+from storage.model import Template
+from supervisors.messages import Look
+from web.auth import Caller, organization_for_create
+from web.errors import NotFound
+from web.json import json_response
+from web.keys import CLOCK, REGISTRY, STORAGE
+from web.parsing import read_body
+from web.routes import for_callers, path_id
+from web.schemas.templates import TemplateBody, show_template
+
+BODY = TemplateBody()
+
+
+async def create_template(request: web.Request, caller: Caller) -> web.Response:
+    organization_id = organization_for_create(request, caller)
+    body = await read_body(request, BODY)
+    now = request.app[CLOCK].now()
+    template = Template(id=new_id(), organization_id=organization_id, created_at=now, **body)
+    await request.app[STORAGE].templates.insert(template)
+    return json_response(show_template(template), status=201)
+
+
+async def get_template(request: web.Request, caller: Caller) -> web.Response:
+    return json_response(show_template(await _template(request, caller)))
+
+
+async def change_template(request: web.Request, caller: Caller) -> web.Response:
+    """A changed debounce window applies to pending holds at once."""
+    template = await _template(request, caller)
+    changes = await read_body(request, BODY, partial=True)
+    storage = request.app[STORAGE]
+    changed = await storage.templates.update(template.id, changes)
+    if changed is None:
+        raise NotFound
+    if changed.debounce_window_seconds != template.debounce_window_seconds:
+        for agent_id in await storage.agents.holding_of_template(template.id):
+            request.app[REGISTRY].tell(agent_id, Look.RELOAD)
+    return json_response(show_template(changed))
+
+
+async def _template(request: web.Request, caller: Caller) -> Template:
+    template = await request.app[STORAGE].templates.get(path_id(request))
+    if template is None:
+        raise NotFound
+    caller.require(template.organization_id)
+    return template
+
+
+ROUTES = (
+    for_callers("POST", "/api/templates/", create_template),
+    for_callers("GET", "/api/templates/{id}/", get_template),
+    for_callers("PATCH", "/api/templates/{id}/", change_template),
+)

@@ -1,0 +1,24 @@
+"""What the application holds, each under its key."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from aiohttp import web
+
+from storage.storage import Storage
+from supervisors.clock import Clock
+from web.credentials import UserTokens
+from web.passwords import Passwords
+from web.ports import Readiness, Registry
+from web.settings import WebSettings
+from web.throttle import Throttle
+
+STORAGE: web.AppKey[Storage] = web.AppKey("storage")
+REGISTRY: web.AppKey[Registry] = web.AppKey("registry")
+CLOCK: web.AppKey[Clock] = web.AppKey("clock")
+SETTINGS: web.AppKey[WebSettings] = web.AppKey("settings")
+READINESS: web.AppKey[Callable[[], Readiness]] = web.AppKey("readiness")
+PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")
+THROTTLE: web.AppKey[Throttle] = web.AppKey("throttle")
+USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
+STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")

@@ -1,0 +1,21 @@
+"""Local times in a body, placed in the timezone they are meant in."""
+
+from collections.abc import Iterable
+from datetime import datetime, tzinfo
+from typing import Any
+
+from marshmallow import ValidationError
+
+from web.errors import Invalid
+from web.fields import to_utc
+
+
+def place(body: dict[str, Any], names: Iterable[str], zone: tzinfo) -> None:
+    """Turn the datetimes of these fields that came without an offset into UTC, in place."""
+    for name in names:
+        moment = body.get(name)
+        if isinstance(moment, datetime) and moment.tzinfo is None:
+            try:
+                body[name] = to_utc(moment, zone)
+            except ValidationError as error:
+                raise Invalid({name: error.messages}) from error

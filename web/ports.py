@@ -1,0 +1,45 @@
+"""What the HTTP interface needs of the layers around it. The supervisors' registry fits `Registry`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+from uuid import UUID
+
+from supervisors.messages import Look, Question
+from supervisors.snapshot import Overview, Snapshot
+from supervisors.states import Phase
+
+
+class Registry(Protocol):
+    """The way to all supervisors."""
+
+    def tell(self, agent_id: UUID, look: Look) -> None:
+        """Have a supervisor look again; never fails."""
+        ...
+
+    async def ask(self, agent_id: UUID, question: Question) -> Any:
+        """The reply, of the kind that `supervisors.messages` says; raises supervisors.errors."""
+        ...
+
+    async def snapshot(self, agent_id: UUID) -> Snapshot | None: ...
+
+    async def snapshots(
+        self, phase: Phase | None, organization_id: UUID | None, limit: int
+    ) -> Sequence[Snapshot]: ...
+
+    async def overview(self) -> Overview: ...
+
+
+class ServiceState(StrEnum):
+    READY = "ready"
+    DRAINING = "draining"
+    DEGRADED = "degraded"
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """How the service is, with a sentence for each thing that is wrong."""
+
+    state: ServiceState
+    reasons: tuple[str, ...] = ()

@@ -1,0 +1,48 @@
+"""Whether a caller may reach what a path or a query names.
+
+A filter by another organization's resource is refused; one that names nothing finds nothing.
+"""
+
+from uuid import UUID
+
+from aiohttp import web
+
+from web.auth import Caller
+from web.errors import NotFound
+from web.keys import STORAGE
+from web.routes import path_id
+
+
+async def require_agent(request: web.Request, caller: Caller, agent_id: UUID | None) -> None:
+    """PermissionDenied for another organization's agent."""
+    if agent_id is not None:
+        _require(caller, await request.app[STORAGE].agents.organization_of(agent_id))
+
+
+async def require_template(request: web.Request, caller: Caller, template_id: UUID | None) -> None:
+    """PermissionDenied for another organization's template."""
+    if template_id is not None:
+        template = await request.app[STORAGE].templates.get(template_id)
+        _require(caller, template.organization_id if template else None)
+
+
+async def require_organization(request: web.Request, caller: Caller, organization_id: UUID | None) -> None:
+    """PermissionDenied for an organization that is not the caller's."""
+    if organization_id is not None and organization_id not in caller.roles:
+        organization = await request.app[STORAGE].accounts.get_organization(organization_id)
+        _require(caller, organization.id if organization else None)
+
+
+def _require(caller: Caller, organization_id: UUID | None) -> None:
+    if organization_id is not None:
+        caller.require(organization_id)
+
+
+async def agent_of_path(request: web.Request, caller: Caller) -> UUID:
+    """The agent that the path names; NotFound, or PermissionDenied for another organization's."""
+    agent_id = path_id(request)
+    organization_id = await request.app[STORAGE].agents.organization_of(agent_id)
+    if organization_id is None:
+        raise NotFound
+    caller.require(organization_id)
+    return agent_id

@@ -1,0 +1,34 @@
+"""Sign-up and login: what is sent, and what is shown of users and organizations."""
+
+from typing import Any
+
+from storage.model import Membership, Organization, User
+from web.fields import Email, Line, Text
+from web.parsing import Body
+
+LEAST_PASSWORD = 8
+MOST_PASSWORD = 128
+
+
+class Signup(Body):
+    email = Email(required=True, blank=False, max_length=254)
+    password = Text(required=True, blank=False, min_length=LEAST_PASSWORD, max_length=MOST_PASSWORD)
+    organization_name = Line(required=True, blank=False, max_length=255)
+    name = Line(load_default="", max_length=255)
+
+
+class Login(Body):
+    email = Line(required=True, blank=False, max_length=254)
+    password = Text(required=True, blank=False, max_length=MOST_PASSWORD)
+
+
+def show_user(user: User) -> dict[str, Any]:
+    return {"id": user.id, "email": user.email, "name": user.name}
+
+
+def show_organization(organization: Organization) -> dict[str, Any]:
+    return {"id": organization.id, "name": organization.name}
+
+
+def show_membership(place: Membership) -> dict[str, Any]:
+    return {"id": place.organization_id, "name": place.organization_name, "role": place.role}

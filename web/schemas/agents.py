@@ -1,0 +1,101 @@
+"""Agents: what is sent and shown."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from marshmallow import ValidationError, validates_schema
+
+from storage.model import Agent, AgentStatus, Purpose, ReasoningEffort
+from web.fields import (
+    LEAST_INT32,
+    MOST_INT32,
+    Boolean,
+    Choice,
+    Datetime,
+    Integer,
+    Line,
+    ListOf,
+    LocalPart,
+    Text,
+    Timezone,
+    Uuid,
+)
+from web.paging import PageQuery
+from web.parsing import Body
+
+
+class AgentBody(Body):
+    """The writable fields. The last five are owned by the supervisor: writing one is a message to it."""
+
+    template_id = Uuid(data_key="template", allow_none=True, load_default=None)
+    parent_id = Uuid(data_key="parent", allow_none=True, load_default=None)
+    adapters = ListOf(Uuid(), load_default=list)
+    tags = ListOf(Line(blank=False, max_length=255), load_default=list)
+    name = Line(required=True, blank=False, max_length=255)
+    model = Line(blank=False, max_length=255)
+    timezone = Timezone(load_default="UTC", blank=False, max_length=255)
+    system_prompt = Text(load_default="")
+    email_alias = LocalPart(allow_none=True, load_default=None, blank=False, max_length=255)
+    max_turns = Integer(least=LEAST_INT32, most=MOST_INT32, load_default=0)
+    max_sleep_hours = Integer(least=0, most=MOST_INT32, allow_none=True, load_default=None)
+    harness_git_ref = Line(allow_none=True, load_default=None, max_length=255)
+    reasoning_effort = Choice(ReasoningEffort, blank=True, load_default="")
+    debounce_window_seconds = Integer(least=0, most=MOST_INT32, allow_none=True, load_default=None)
+    call_voice_id = Line(load_default="", max_length=255)
+    purpose = Choice(Purpose, load_default=Purpose.PRODUCTION)
+
+    status = Choice(AgentStatus)
+    sleep_until = Datetime(allow_none=True)
+    run_started_at = Datetime(allow_none=True)
+    last_wake_reason = Line(max_length=64)
+    last_wake_interrupted_sleep_until = Datetime(allow_none=True)
+
+    @validates_schema
+    def an_archived_agent_has_no_schedule(self, body: Mapping[str, Any], **_: Any) -> None:
+        if body.get("status") is AgentStatus.ARCHIVED and body.get("sleep_until") is not None:
+            raise ValidationError("An archived agent does not sleep.", "sleep_until")
+
+
+MOMENTS = ("sleep_until", "run_started_at", "last_wake_interrupted_sleep_until")
+
+
+class AgentQuery(PageQuery):
+    include_archived = Boolean(load_default=False)
+    organization = Uuid(load_default=None)
+    purpose = Choice(Purpose, load_default=None)
+    tag = ListOf(Line(blank=False, max_length=255), load_default=list)
+    template = Uuid(load_default=None)
+    status = Choice(AgentStatus, load_default=None)
+    parent = Uuid(load_default=None)
+    search = Line(load_default=None)
+
+
+def show_agent(agent: Agent) -> dict[str, Any]:
+    return {
+        "id": agent.id,
+        "adapters": agent.adapters,
+        "organization": agent.organization_id,
+        "template": agent.template_id,
+        "parent_name": agent.parent_name,
+        "template_name": agent.template_name,
+        "tags": agent.tags,
+        "name": agent.name,
+        "model": agent.model,
+        "created_at": agent.created_at,
+        "timezone": agent.timezone,
+        "system_prompt": agent.system_prompt,
+        "sleep_until": agent.sleep_until,
+        "email_alias": agent.email_alias,
+        "status": agent.status,
+        "run_started_at": agent.run_started_at,
+        "last_wake_reason": agent.last_wake_reason,
+        "last_wake_interrupted_sleep_until": agent.last_wake_interrupted_sleep_until,
+        "max_turns": agent.max_turns,
+        "max_sleep_hours": agent.max_sleep_hours,
+        "harness_git_ref": agent.harness_git_ref,
+        "reasoning_effort": agent.reasoning_effort,
+        "debounce_window_seconds": agent.debounce_window_seconds,
+        "call_voice_id": agent.call_voice_id,
+        "purpose": agent.purpose,
+        "parent": agent.parent_id,
+    }

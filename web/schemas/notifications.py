@@ -1,0 +1,49 @@
+"""Notifications: what is sent and shown."""
+
+from typing import Any
+
+from storage.model import Notification, Priority, Source
+from web.fields import Boolean, Choice, Datetime, Line, Text, Uuid
+from web.paging import PageQuery
+from web.parsing import Body
+
+
+class NewNotificationBody(Body):
+    agent_id = Uuid(data_key="agent", required=True)
+    title = Line(required=True, blank=False)
+    body = Text(load_default="")
+    source = Choice(Source, load_default=Source.API)
+    source_id = Text(load_default="")
+    priority = Choice(Priority, load_default=Priority.LOW)
+    scheduled_for = Datetime(allow_none=True, load_default=None)
+
+
+class NotificationChanges(Body):
+    title = Line(blank=False)
+    body = Text()
+    priority = Choice(Priority)
+    scheduled_for = Datetime(allow_none=True)
+    cleared = Boolean()
+
+
+class NotificationQuery(PageQuery):
+    agent = Uuid(load_default=None)
+    cleared = Boolean(load_default=None)
+    priority = Choice(Priority, load_default=None)
+    source = Choice(Source, load_default=None)
+
+
+def show_notification(notification: Notification) -> dict[str, Any]:
+    return {
+        "id": notification.id,
+        "agent": notification.agent_id,
+        "source": notification.source,
+        "source_id": notification.source_id,
+        "title": notification.title,
+        "body": notification.body,
+        "priority": notification.priority,
+        "created_at": notification.created_at,
+        "scheduled_for": notification.scheduled_for,
+        "cleared": notification.cleared,
+        "cleared_at": notification.cleared_at,
+    }

@@ -1,0 +1,40 @@
+"""Templates: what is sent and shown."""
+
+from typing import Any
+
+from storage.model import ReasoningEffort, Template
+from web.fields import MOST_INT32, Choice, Integer, Line, Text, Url
+from web.parsing import Body
+
+
+class TemplateBody(Body):
+    name = Line(required=True, blank=False, max_length=255)
+    description = Text(load_default="")
+    system_prompt = Text(load_default="")
+    default_model = Line(load_default="", max_length=255)
+    default_reasoning_effort = Choice(ReasoningEffort, load_default=ReasoningEffort.NONE)
+    thinking_max_tokens = Integer(least=0, most=MOST_INT32, load_default=0)
+    max_turns = Integer(least=0, most=MOST_INT32, load_default=0)
+    debounce_window_seconds = Integer(least=0, most=MOST_INT32, load_default=0)
+    harness_git_ref = Line(load_default="", max_length=255)
+    agent_created_webhook_url = Url(load_default="", max_length=200)
+    tool_call_secret = Text(load_default="", max_length=255)
+
+
+def show_template(template: Template) -> dict[str, Any]:
+    return {
+        "id": template.id,
+        "organization": template.organization_id,
+        "name": template.name,
+        "created_at": template.created_at,
+        "description": template.description,
+        "system_prompt": template.system_prompt,
+        "default_model": template.default_model,
+        "default_reasoning_effort": template.default_reasoning_effort,
+        "thinking_max_tokens": template.thinking_max_tokens,
+        "max_turns": template.max_turns,
+        "debounce_window_seconds": template.debounce_window_seconds,
+        "harness_git_ref": template.harness_git_ref,
+        "agent_created_webhook_url": template.agent_created_webhook_url,
+        "tool_call_secret": template.tool_call_secret,
+    }

@@ -1,0 +1,29 @@
+"""What an operator can set about the HTTP interface."""
+
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
+
+LEAST_SECRET_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class WebSettings:
+    """No secret is blank here: where the configuration has none, it is the one kept in the database."""
+
+    token_secret: str = field(repr=False)
+    operator_token: str = field(repr=False)
+    signup_open: bool = True
+    token_days: int = 30
+    body_bytes: int = 1_048_576
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
+    base_url: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.token_secret.encode()) < LEAST_SECRET_BYTES:
+            raise ValueError(f"token_secret takes at least {LEAST_SECRET_BYTES} bytes")
+        if not self.operator_token.strip():
+            raise ValueError("operator_token takes a token, not a blank")
+        if self.token_days < 1:
+            raise ValueError(f"token_days takes at least 1, not {self.token_days}")
+        if self.body_bytes < 1:
+            raise ValueError(f"body_bytes takes at least 1, not {self.body_bytes}")

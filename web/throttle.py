@@ -1,0 +1,70 @@
+"""Slows down guessing: an address with many refused attempts is refused unheard for a while."""
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from itertools import takewhile
+
+from aiohttp import web
+
+from web.errors import TooManyAttempts
+
+MOST_REFUSED = 10
+WINDOW_SECONDS = 300.0
+
+Network = IPv4Network | IPv6Network
+
+
+class Throttle:
+    """Refused attempts by address; times are monotonic seconds.
+
+    Ten per address includes ten per address and e-mail, so the e-mail need not be counted.
+    """
+
+    def __init__(self) -> None:
+        self._refused: dict[str, deque[float]] = {}  # the last refused stands last
+
+    def check(self, address: str, now: float) -> None:
+        """TooManyAttempts while ten attempts of the last five minutes were refused."""
+        times = self._refused.get(address)
+        if times is not None and len(times) == MOST_REFUSED and (wait := times[0] + WINDOW_SECONDS - now) > 0:
+            raise TooManyAttempts(math.ceil(wait))
+
+    def count(self, address: str, now: float) -> None:
+        """Note a refused attempt, and forget the addresses that have been quiet."""
+        times = self._refused.pop(address, None) or deque(maxlen=MOST_REFUSED)
+        times.append(now)
+        self._refused[address] = times
+        for quiet in list(takewhile(lambda each: self._is_quiet(each, now), self._refused)):
+            del self._refused[quiet]
+
+    def _is_quiet(self, address: str, now: float) -> bool:
+        return self._refused[address][-1] <= now - WINDOW_SECONDS
+
+
+def client_address(request: web.Request, trusted: Iterable[Network]) -> str:
+    """Who really sent it: the last hop that is not one of our own proxies."""
+    hops = ",".join(request.headers.getall("X-Forwarded-For", ())).split(",")
+    address = request.remote or ""
+    networks = tuple(trusted)
+    while hops and _is_within(address, networks):
+        hop = hops.pop().strip()
+        if _parse(hop) is None:
+            break
+        address = hop
+    return address
+
+
+def _is_within(address: str, networks: tuple[Network, ...]) -> bool:
+    parsed = _parse(address)
+    return parsed is not None and any(parsed in network for network in networks)
+
+
+def _parse(address: str) -> IPv4Address | IPv6Address | None:
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return None
+    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
+    return mapped or parsed
