@@ -11,7 +11,7 @@ from asyncpg import Record
 from storage.activation import activation
 from storage.batching import Batch
 from storage.clauses import Conditions
-from storage.errors import Forbidden, ReferenceMissing, RowLocked, StorageError
+from storage.errors import ConstraintError, Forbidden, ReferenceMissing, RowLocked, StorageError
 from storage.model import Notification, Priority, Source
 from storage.paging import Page
 from storage.pool import Pool
@@ -257,7 +257,7 @@ class Notifications:
                 async with self._pool.transaction() as connection:
                     await connection.execute(LIMIT_WAIT)
                     rows = await connection.fetch(INSERT_WAITING, *_insert_parameters(group))
-            except StorageError as error:
+            except (ConstraintError, RowLocked) as error:
                 answers.update((arrival.new.id, error) for arrival in group)
             else:
                 answers.update(zip((a.new.id for a in group), self._answers(group, rows), strict=True))
