@@ -149,6 +149,11 @@ class Registry:
         """Take over what a duty has counted."""
         self._counts = counts
 
+    @property
+    def may_start(self) -> bool:
+        """Whether runs may begin."""
+        return self._around.may_start
+
     def allow_starts(self, allowed: bool) -> None:
         """Whether runs may begin: not while draining, nor while another instance may lead."""
         self._around.may_start = allowed

@@ -1,0 +1,258 @@
+"""The composition root: everything the process is made of, opened in order and closed in reverse."""
+
+import asyncio
+import gc
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import aiojobs
+import structlog
+from aiohttp import web
+
+from hostsvc.config import Config
+from hostsvc.embedded_postgres import embedded_postgres
+from storage.leadership import Leadership, is_led, lead
+from storage.migrate import migrate, refuse_unsafe
+from storage.pool import open_pool
+from storage.storage import Storage, build_storage
+from supervisors.builtin_model import BuiltinModel
+from supervisors.clock import Clock, SystemClock
+from supervisors.duties.counting import Counting
+from supervisors.duties.due_scan import DueScan
+from supervisors.duties.loop import repeat
+from supervisors.duties.purge import Purge
+from supervisors.messages import Look
+from supervisors.registry import Registry, open_registry
+from supervisors.tools.toolbox import Toolbox
+from supervisors.turns import BuiltinHarness
+from web.app import build_app
+from web.ports import Readiness, ServiceState
+from web.settings import WebSettings
+from web.standby import build_standby_app
+
+log = structlog.get_logger()
+
+LEAD_POLL_SECONDS = 0.25
+IDLE_SWEEP_SECONDS = 10.0
+PURGE_SECONDS = 5.0
+DUTY_CLOSE_SECONDS = 5.0
+BACKLOG = 1024
+
+
+@dataclass(slots=True)
+class Service:
+    """A service that is up: where it listens, and how it is doing."""
+
+    base_url: str
+    operator_token: str
+    leadership: Leadership
+    registry: Registry
+    draining: bool = False
+
+    def readiness(self) -> Readiness:
+        """What /readyz and /status/ say."""
+        if self.draining:
+            return Readiness(ServiceState.DRAINING, ("The service is shutting down.",))
+        if not self.leadership.held():
+            return Readiness(
+                ServiceState.DEGRADED, ("The lead is being regained; no run starts until then.",)
+            )
+        return Readiness(ServiceState.READY)
+
+
+async def serve(config: Config, announce: Callable[[str], None], on_ready: Callable[[Service], None]) -> None:
+    """Serve until SIGTERM or SIGINT, or until another instance has taken the lead."""
+    asked_to_end = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked_to_end.set)
+    async with open_service(config, announce, asked_to_end) as service:
+        if service is None:
+            return
+        announce(f"hostsvc: listening on {service.base_url}")
+        on_ready(service)
+        await _first_of(asked_to_end.wait(), service.leadership.lost())
+
+
+@asynccontextmanager
+async def open_service(
+    config: Config, announce: Callable[[str], None], asked_to_end: asyncio.Event
+) -> AsyncIterator[Service | None]:
+    """A service that is up and leads; None if it was asked to end while it was standing by.
+
+    On leaving, runs are let to end at a turn boundary for `server.drain_seconds`, and everything is stored.
+    """
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        listener = stack.enter_context(_listen(config.server.host, config.server.port))
+        base_url = config.server.base_url or _url_of(listener)
+        database = config.database.url or await stack.enter_async_context(
+            embedded_postgres(config.database.data_dir)
+        )
+        await refuse_unsafe(database)
+        await migrate(database)
+        leadership = await _stand_by(stack, listener, database, clock, announce, base_url, asked_to_end)
+        if leadership is None:
+            yield None
+            return
+        pool = await stack.enter_async_context(
+            open_pool(config.database.at(database), epoch=leadership.epoch)
+        )
+
+        def tell_supervisors(agent_ids: Sequence[UUID]) -> None:
+            registry.tell_all(agent_ids, Look.NOTIFIED)
+
+        storage = build_storage(pool, on_commit=tell_supervisors)
+        stack.push_async_callback(storage.close)
+        registry = await stack.enter_async_context(_open_registry(config, storage, clock))
+        scan = DueScan(storage.agent_states, registry, clock)
+        settings = await _web_settings(config, storage, base_url)
+        service = Service(base_url, settings.operator_token, leadership, registry)
+        await scan.recover()
+        await stack.enter_async_context(_duties(config, storage, service, scan, clock))
+        app = build_app(
+            storage=storage, registry=registry, clock=clock, settings=settings, readiness=service.readiness
+        )
+        await stack.enter_async_context(_serving(app, listener))
+        gc.collect()
+        gc.freeze()  # what is alive at start stays: a full collection need not look at it again
+        try:
+            yield service
+        finally:
+            service.draining = True
+            await registry.drain(config.server.drain_seconds)
+
+
+async def _stand_by(
+    stack: AsyncExitStack,
+    listener: socket.socket,
+    database: str,
+    clock: Clock,
+    announce: Callable[[str], None],
+    base_url: str,
+    asked_to_end: asyncio.Event,
+) -> Leadership | None:
+    """The lead, once it is to be had; meanwhile the process says that it is alive and serves nothing."""
+    async with _serving(build_standby_app(), listener):
+        if await is_led(database):
+            announce(f"hostsvc: standing by on {base_url}")
+        candidacy = asyncio.ensure_future(stack.enter_async_context(lead(database, clock.sleep)))
+        await _first_of(asked_to_end.wait(), asyncio.wait({candidacy}))
+        if not candidacy.done():
+            candidacy.cancel()
+            await asyncio.wait({candidacy})
+            return None
+        return candidacy.result()
+
+
+@asynccontextmanager
+async def _open_registry(config: Config, storage: Storage, clock: Clock) -> AsyncIterator[Registry]:
+    harness = BuiltinHarness(
+        agents=storage.agents,
+        templates=storage.templates,
+        spans=storage.traces,
+        toolbox=Toolbox(storage.notifications, clock),
+        providers={"builtin": BuiltinModel()},
+        clock=clock,
+        settings=config.runs,
+    )
+    async with open_registry(
+        store=storage.agent_states,
+        harness=harness,
+        clock=clock,
+        supervisor_settings=config.supervisors,
+        run_settings=config.runs,
+        random=Random(),  # noqa: S311 -- spreads load, keeps no secret
+    ) as registry:
+        yield registry
+
+
+@asynccontextmanager
+async def _duties(
+    config: Config, storage: Storage, service: Service, scan: DueScan, clock: Clock
+) -> AsyncIterator[None]:
+    """The standing duties, for as long as the service is up."""
+    registry, interval = service.registry, config.supervisors.scan_interval_seconds
+    counting = Counting(storage.agent_states, registry, clock)
+    scheduler = aiojobs.Scheduler(
+        limit=None, close_timeout=DUTY_CLOSE_SECONDS, exception_handler=_log_duty_failure
+    )
+
+    async def follow_lead() -> None:
+        """No run starts while the lead is away; when it is back, whatever was missed is looked for."""
+        is_led_here = service.leadership.held() and not service.draining
+        if is_led_here != registry.may_start:
+            registry.allow_starts(is_led_here)
+            if is_led_here:
+                await scan.run_once()
+
+    async def drop_idle() -> None:
+        registry.drop_idle()
+
+    for name, run_once, seconds in (
+        ("lead", follow_lead, LEAD_POLL_SECONDS),
+        ("due scan", scan.run_once, interval),
+        ("counting", counting.run_once, interval),
+        ("idle supervisors", drop_idle, IDLE_SWEEP_SECONDS),
+        ("purge", Purge(storage.agents).run_once, PURGE_SECONDS),
+    ):
+        await scheduler.spawn(repeat(name, run_once, seconds, clock), name=name)
+    try:
+        yield
+    finally:
+        await scheduler.close()
+
+
+def _log_duty_failure(_: aiojobs.Scheduler, context: dict[str, Any]) -> None:
+    log.error("a duty ended", duty=repr(context.get("job")), exc_info=context.get("exception"))
+
+
+async def _web_settings(config: Config, storage: Storage, base_url: str) -> WebSettings:
+    return WebSettings(
+        token_secret=config.accounts.token_secret or await storage.instance.token_secret(),
+        operator_token=config.operator.token or await storage.instance.operator_token(),
+        signup_open=config.accounts.signup == "open",
+        token_days=config.accounts.token_days,
+        body_bytes=config.limits.body_bytes,
+        trusted_proxies=config.server.trusted_proxies,
+        base_url=base_url,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """The listening socket: open from the start, so a port in use is found out before anything else."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=BACKLOG)
+
+
+def _url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+@asynccontextmanager
+async def _serving(app: web.Application, listener: socket.socket) -> AsyncIterator[None]:
+    """Answer what comes in; on leaving, the socket goes on listening for whoever serves next."""
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listener.dup(), backlog=BACKLOG).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+async def _first_of(*waits: Any) -> None:
+    """Return when the first of them does."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

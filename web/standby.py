@@ -1,0 +1,24 @@
+"""What an instance answers while another one leads, or while it is still getting ready."""
+
+from aiohttp import web
+
+from web.json import json_response
+
+RETRY_AFTER_SECONDS = "1"
+
+
+def build_standby_app() -> web.Application:
+    """Alive, and nothing else."""
+    app = web.Application()
+    app.router.add_get("/healthz", _is_alive)
+    app.router.add_route("*", "/{path:.*}", _is_not_serving)
+    return app
+
+
+async def _is_alive(_: web.Request) -> web.Response:
+    return json_response({"status": "ok"})
+
+
+async def _is_not_serving(_: web.Request) -> web.Response:
+    detail = "This instance is standing by; another one serves, or this one soon will."
+    return json_response({"detail": detail}, status=503, headers={"Retry-After": RETRY_AFTER_SECONDS})
