@@ -12,10 +12,10 @@ from hostsvc.config_values import reader_of
 from hostsvc.logs import LogSettings
 from storage.pool import DatabaseSettings
 from supervisors.settings import RunSettings, SupervisorSettings, require_between
+from web.settings import LEAST_SECRET_BYTES, WebSettings
 
 DEFAULT_FILE = Path("config.toml")
 ENVIRONMENT_PREFIX = "HOSTSVC__"
-TOKEN_SECRET_BYTES = 32
 POOL = DatabaseSettings(url="postgresql://")  # for its defaults
 
 
@@ -77,8 +77,8 @@ class AccountSettings:
     token_days: int = 30
 
     def __post_init__(self) -> None:
-        if self.token_secret and len(self.token_secret.encode()) < TOKEN_SECRET_BYTES:
-            raise ValueError(f"token_secret takes at least {TOKEN_SECRET_BYTES} bytes, or a blank")
+        if self.token_secret and len(self.token_secret.encode()) < LEAST_SECRET_BYTES:
+            raise ValueError(f"token_secret takes at least {LEAST_SECRET_BYTES} bytes, or a blank")
         require_between("token_days", self.token_days, 1, 3650)
 
 
@@ -116,6 +116,18 @@ class Config:
     limits: LimitSettings = field(default_factory=LimitSettings)
     log: LogSettings = field(default_factory=LogSettings)
     origins: tuple[str, ...] = ()
+
+    def web(self, *, token_secret: str, operator_token: str) -> WebSettings:
+        """What the HTTP interface is set to, given the secrets in use, configured or kept."""
+        return WebSettings(
+            token_secret=token_secret,
+            operator_token=operator_token,
+            signup_open=self.accounts.signup == "open",
+            token_days=self.accounts.token_days,
+            body_bytes=self.limits.body_bytes,
+            trusted_proxies=self.server.trusted_proxies,
+            base_url=self.server.base_url,
+        )
 
 
 SECTIONS = tuple(section.name for section in fields(Config) if section.name != "origins")
