@@ -4,7 +4,6 @@ Deadlines are of the wall clock; waiting is done on the monotonic one. The two a
 at least once a minute, and when the wall clock was set meanwhile, everything but holds is reckoned anew.
 """
 
-import asyncio
 import heapq
 from collections import deque
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from supervisors.clock import Clock
+from supervisors.clock import Clock, Timer
 
 LONGEST_WAIT_SECONDS = 60.0
 CLOCK_DRIFT_SECONDS = 0.01
@@ -37,7 +36,7 @@ class AlarmClock:
         self._on_due = on_due
         self._alarms: dict[UUID, Alarm] = {}
         self._heap: list[tuple[float, UUID]] = []  # an entry counts only while its agent's alarm agrees
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._offset: float | None = None  # wall clock minus monotonic clock, in seconds
         self.lateness_seconds: deque[float] = deque(maxlen=LATENESS_SAMPLES)
 
@@ -98,7 +97,7 @@ class AlarmClock:
             if self._timer.when() <= moment:
                 return
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(moment, self._ring)
+        self._timer = self._clock.call_at(moment, self._ring)
 
     def _follow_the_wall_clock(self) -> None:
         """Reckon the alarms anew if the wall clock was set, or has drifted, since they were reckoned."""

@@ -1,8 +1,19 @@
 """Time, as everything of ours gets it: handed in, so that a test can hand in its own."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
+
+
+class Timer(Protocol):
+    """Something that will be called at its moment unless it is cancelled."""
+
+    def when(self) -> float:
+        """Its moment on the monotonic clock."""
+        ...
+
+    def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
@@ -13,7 +24,11 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds on the running loop's clock: a timer of `loop.call_at` agrees with it."""
+        """Seconds that only ever go forward, whatever is done to the wall clock."""
+        ...
+
+    def call_at(self, moment: float, call: Callable[[], None]) -> Timer:
+        """Call it at that moment of the monotonic clock."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -29,6 +44,9 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
+
+    def call_at(self, moment: float, call: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_at(moment, call)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

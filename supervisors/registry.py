@@ -184,6 +184,10 @@ class Registry:
             run.cancel()
         await _all_settled(runs, CANCEL_SECONDS)
         self._around.alarm_clock.close()
+        await self.quiet()
+
+    async def quiet(self) -> None:
+        """Return when no supervisor is handling a message."""
         while self._drains:
             await asyncio.wait(self._drains)
 
