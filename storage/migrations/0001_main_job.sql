@@ -167,6 +167,7 @@ CREATE TABLE notification (
 );
 CREATE INDEX notification_of_agent ON notification (agent_id, created_at DESC, id DESC);
 CREATE INDEX notification_of_organization ON notification (organization_id, created_at DESC, id DESC);
+CREATE INDEX notification_uncleared ON notification (agent_id, created_at, id) WHERE NOT cleared;
 CREATE INDEX notification_waiting ON notification (agent_id, activated_at) WHERE activated_at IS NOT NULL;
 CREATE INDEX notification_activated ON notification (activated_at, agent_id) WHERE activated_at IS NOT NULL;
 
