@@ -190,7 +190,7 @@ async def _duties(
         if is_led_here != registry.may_start:
             registry.allow_starts(is_led_here)
             if is_led_here:
-                await scan.run_once()
+                await scan.recover()
 
     async def drop_idle() -> None:
         registry.drop_idle()

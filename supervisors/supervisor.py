@@ -89,10 +89,12 @@ class Supervisor:
                 self._part_with(run)
             decision = self.decide(circumstances, now)
             wake = decision.due_wake(now)
-            if wake is not None and self.may_start():
+            if wake is None or self.run is not None:
+                outcome = await self._rest(circumstances, decision, now)
+            elif self.around.may_start:
                 outcome = await self._start_or_queue(circumstances, wake)
             else:
-                outcome = await self._rest(circumstances, decision, now)
+                return "waits until runs may start"
             if outcome is not None:
                 return outcome
 
@@ -115,10 +117,6 @@ class Supervisor:
         if moment < self._hold_ends[1]:
             return decision
         return decide(circumstances, now, self.around.policy, hold_is_over=True)
-
-    def may_start(self) -> bool:
-        """Whether a run may begin: the last one has gone, and this instance leads and is not draining."""
-        return self.run is None and self.around.may_start
 
     async def start(self, circumstances: Circumstances, reason: str) -> Run | None:
         """Start a run if a slot is to be had and the claim succeeds: starting is the claim. Else None."""
