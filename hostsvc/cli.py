@@ -1,28 +1,40 @@
 """The command line. What a user can mend is one line on stderr and exit code 2, never a traceback."""
 
-import asyncio
 import errno
 import os
+import shlex
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 import click
 
-from hostsvc.config import Config, ConfigError, load_config
+from hostsvc.config import Config, ConfigError, DatabaseChoice, load_config
+from hostsvc.demo import demo
 from hostsvc.embedded_postgres import EmbeddedPostgresError, embedded_postgres
+from hostsvc.guide import guide
 from hostsvc.logs import configure_logging
-from storage.errors import DatabaseRefused, DatabaseUnavailable
+from hostsvc.service import Service, serve
+from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost
 from storage.instance import Instance
 from storage.migrate import check, migrate, read_migrations, refuse_unsafe
 from storage.pool import open_pool
 
+try:
+    from uvloop import run as run_loop
+except ImportError:  # optional: there is none for Windows
+    from asyncio import run as run_loop  # type: ignore[assignment]
+
 REFUSED = 2
 PENDING = 1
+LISTENING = " (while attempting to bind"  # so ends the reason in every error of socket.create_server
 
-USER_ERRORS = (EmbeddedPostgresError, DatabaseRefused, DatabaseUnavailable, OSError)
+USER_ERRORS = (EmbeddedPostgresError, DatabaseRefused, DatabaseUnavailable, LeadershipLost, OSError)
 
 config_option = click.option(
     "--config",
@@ -36,6 +48,22 @@ config_option = click.option(
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Host long-lived agents for organizations, over a REST API."""
+
+
+@main.command("serve")
+@click.option("--guide", "with_guide", is_flag=True, help="Print what to paste next, once it is ready.")
+@config_option
+def serve_command(file: Path | None, with_guide: bool) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
+    _run(file, partial(_serve, token_command=_token_command(file) if with_guide else None), serving=True)
+
+
+@main.command("demo")
+@click.option("--keep", is_flag=True, help="Leave the instance serving at the end.")
+@config_option
+def demo_command(file: Path | None, keep: bool) -> None:
+    """Show the main job, start to end, on an instance made for it; exit 1 if a step is not as promised."""
+    _run(file, partial(demo, keep=keep, tell=click.echo))
 
 
 @main.command("migrate")
@@ -68,11 +96,15 @@ def _load(file: Path | None) -> Config:
         _refuse(str(error))
 
 
-def _run(file: Path | None, work: Callable[[Config], Coroutine[Any, Any, int]]) -> NoReturn:
+def _run(
+    file: Path | None, work: Callable[[Config], Coroutine[Any, Any, int]], *, serving: bool = False
+) -> NoReturn:
     config = _load(file)
-    configure_logging(config.log)
+    # What tells its own story needs no log lines beside it, unless something is wrong or they are asked for.
+    is_quiet = not serving and config.log.level == "info"
+    configure_logging(replace(config.log, level="warning") if is_quiet else config.log)
     try:
-        sys.exit(asyncio.run(work(config)))
+        sys.exit(run_loop(work(config)))
     except USER_ERRORS as error:
         _refuse(_advice(error, config))
 
@@ -83,14 +115,15 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _advice(error: Exception, config: Config) -> str:
+    address = f"port {config.server.port} on {config.server.host}"
     match error:
         case DatabaseUnavailable():
-            return f"the database is not available: {error}; start it, or correct database.url"
+            return f"{_name_of(config.database)}: {error}; start it, or correct database.url"
         case OSError(errno=errno.EADDRINUSE):
-            return (
-                f"port {config.server.port} on {config.server.host} is in use; "
-                "stop what uses it, or set another server.port"
-            )
+            return f"{address} is in use: stop what uses it, or set another server.port"
+        case OSError(strerror=str(reason)) if LISTENING in reason:
+            reason = reason.partition(LISTENING)[0]
+            return f"{address} cannot be listened on: {reason}; correct server.host or server.port"
         case OSError():
             return f"{error.filename or 'the system'}: {error.strerror or error}"
         case _:
@@ -106,6 +139,30 @@ async def _database(config: Config) -> AsyncIterator[str]:
         )
         await refuse_unsafe(url)
         yield url
+
+
+def _name_of(database: DatabaseChoice) -> str:
+    """The database without its password."""
+    if not database.url:
+        return f"the embedded database in {database.data_dir}"
+    parts = urlsplit(database.url)
+    return f"the database {parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _token_command(file: Path | None) -> str:
+    """How the shell that started this prints the operator token."""
+    is_script = Path(sys.argv[0]).name == "hostsvc"
+    program = [sys.argv[0]] if is_script else [sys.executable, "-m", "hostsvc"]
+    return shlex.join([*program, "operator-token", *(["--config", str(file)] if file else [])])
+
+
+async def _serve(config: Config, *, token_command: str | None) -> int:
+    def on_ready(service: Service) -> None:
+        if token_command:
+            click.echo(guide(service.base_url, token_command))
+
+    await serve(config, click.echo, on_ready)
+    return 0
 
 
 async def _apply_migrations(config: Config) -> int:

@@ -12,7 +12,7 @@ from hostsvc.config_values import reader_of
 from hostsvc.logs import LogSettings
 from storage.pool import DatabaseSettings
 from supervisors.settings import RunSettings, SupervisorSettings, require_between
-from web.settings import LEAST_SECRET_BYTES, WebSettings
+from web.settings import LEAST_SECRET_BYTES
 
 DEFAULT_FILE = Path("config.toml")
 ENVIRONMENT_PREFIX = "HOSTSVC__"
@@ -116,18 +116,6 @@ class Config:
     limits: LimitSettings = field(default_factory=LimitSettings)
     log: LogSettings = field(default_factory=LogSettings)
     origins: tuple[str, ...] = ()
-
-    def web(self, *, token_secret: str, operator_token: str) -> WebSettings:
-        """What the HTTP interface is set to, given the secrets in use, configured or kept."""
-        return WebSettings(
-            token_secret=token_secret,
-            operator_token=operator_token,
-            signup_open=self.accounts.signup == "open",
-            token_days=self.accounts.token_days,
-            body_bytes=self.limits.body_bytes,
-            trusted_proxies=self.server.trusted_proxies,
-            base_url=self.server.base_url,
-        )
 
 
 SECTIONS = tuple(section.name for section in fields(Config) if section.name != "origins")

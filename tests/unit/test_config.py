@@ -205,13 +205,3 @@ def test_settings_built_in_code_are_held_to_the_same_limits(value: float) -> Non
         SupervisorSettings(idle_seconds=value)
     with pytest.raises(ValueError, match=r"^stop_grace_seconds takes 0 to"):
         RunSettings(stop_grace_seconds=value)
-
-
-def test_the_http_interface_is_set_to_what_the_sections_say() -> None:
-    config = load_config(
-        written("[accounts]\nsignup = 'closed'\ntoken_days = 7\n[limits]\nbody_bytes = 2048"),
-        {"HOSTSVC__SERVER__TRUSTED_PROXIES": "10.0.0.0/8", "HOSTSVC__SERVER__BASE_URL": "https://a.org"},
-    )
-    web = config.web(token_secret="s" * 32, operator_token="o")
-    assert (web.signup_open, web.token_days, web.body_bytes) == (False, 7, 2048)
-    assert (web.trusted_proxies, web.base_url) == ((ip_network("10.0.0.0/8"),), "https://a.org")
