@@ -49,7 +49,7 @@ class DatabaseChoice:
     """The PostgreSQL to use: the one at `url`, or an embedded one with its files in `data_dir`."""
 
     url: str = field(default="", repr=False)
-    data_dir: Path = Path("data/postgres")
+    data_dir: Path = Path("data")
     pool_size: int = POOL.pool_size
     acquire_timeout_seconds: float = POOL.acquire_timeout_seconds
     command_timeout_seconds: float = POOL.command_timeout_seconds

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
+from storage.errors import LeadershipLost
 from storage.leadership import Leadership, is_led, lead
 from storage.migrate import migrate, refuse_unsafe
 from storage.pool import open_pool
@@ -67,7 +68,7 @@ class Service:
 
 
 async def serve(config: Config, announce: Callable[[str], None], on_ready: Callable[[Service], None]) -> None:
-    """Serve until SIGTERM or SIGINT, or until another instance has taken the lead."""
+    """Serve until SIGTERM or SIGINT; raises LeadershipLost if another instance takes the lead."""
     asked_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -78,6 +79,8 @@ async def serve(config: Config, announce: Callable[[str], None], on_ready: Calla
         announce(f"hostsvc: listening on {service.base_url}")
         on_ready(service)
         await _first_of(asked_to_end.wait(), service.leadership.lost())
+        if not asked_to_end.is_set():
+            raise LeadershipLost("another instance has taken the lead; this one ends")
 
 
 @asynccontextmanager
