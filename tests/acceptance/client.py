@@ -1,0 +1,147 @@
+"""A client of the REST API, as a user of the service would write one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import aiohttp
+
+from tests.acceptance.process import PATIENCE_SECONDS
+
+POLL_SECONDS = 0.02
+
+Found = TypeVar("Found")
+Json = dict[str, Any]
+
+
+class Refused(AssertionError):
+    """An answer that is no success."""
+
+    def __init__(self, status: int, body: str) -> None:
+        super().__init__(f"{status}: {body}")
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Speaks to one address with one credential."""
+
+    session: aiohttp.ClientSession
+    url: str
+    authorization: str = ""
+
+    def at(self, url: str) -> "Client":
+        """The same caller, at another address."""
+        return Client(self.session, url, self.authorization)
+
+    async def get(self, path: str, **query: str) -> Any:
+        return await self._call("GET", path, params=query)
+
+    async def post(self, path: str, **body: Any) -> Any:
+        return await self._call("POST", path, json=body)
+
+    async def patch(self, path: str, **body: Any) -> Any:
+        return await self._call("PATCH", path, json=body)
+
+    async def delete(self, path: str) -> None:
+        await self._call("DELETE", path)
+
+    async def status_of(self, path: str) -> int:
+        """The status of a GET, whatever it is."""
+        async with self.session.get(self.url + path, headers=self._headers()) as response:
+            return response.status
+
+    async def create_agent(self, **fields: Any) -> str:
+        """The id of a new agent that works offline."""
+        body = {"name": "Clerk", "model": "builtin/inbox", **fields}
+        return str((await self.post("/api/cloud/agents/", **body))["id"])
+
+    async def agent(self, agent_id: str) -> Json:
+        answer: Json = await self.get(f"/api/cloud/agents/{agent_id}/")
+        return answer
+
+    async def runs(self, agent_id: str) -> list[Json]:
+        """The agent's runs, oldest first."""
+        return list(reversed(await self.get(f"/api/cloud/agents/{agent_id}/runs/")))
+
+    async def ended_run(self, agent_id: str, number: int = 1) -> Json:
+        """The agent's nth run, once it is over."""
+
+        async def look() -> Json | None:
+            runs = await self.runs(agent_id)
+            return runs[number - 1] if len(runs) >= number and runs[number - 1]["ended_at"] else None
+
+        return await eventually(look, f"run {number} of {agent_id} to be over")
+
+    async def notify(self, agent_id: str, title: str = "Hello", **fields: Any) -> Json:
+        answer: Json = await self.post(
+            "/api/defaults/notifications/", agent=agent_id, title=title, **{"priority": "high", **fields}
+        )
+        return answer
+
+    async def notifications(self, agent_id: str, **query: str) -> list[Json]:
+        """The agent's queue, newest first."""
+        answer: list[Json] = await self.get("/api/defaults/notifications/", agent=agent_id, **query)
+        return answer
+
+    async def supervisor(self, agent_id: str) -> Json:
+        answer: Json = await self.get(f"/api/cloud/agents/{agent_id}/supervisor/")
+        return answer
+
+    async def supervisor_in(self, phase: str, agent_id: str) -> Json:
+        """The agent's snapshot, once it is in this phase."""
+
+        async def look() -> Json | None:
+            snapshot = await self.supervisor(agent_id)
+            return snapshot if snapshot["phase"] == phase else None
+
+        return await eventually(look, f"{agent_id} to be {phase}")
+
+    async def _call(self, method: str, path: str, **request: Any) -> Any:
+        async with self.session.request(
+            method, self.url + path, headers=self._headers(), **request
+        ) as response:
+            if response.status >= 300:
+                raise Refused(response.status, await response.text())
+            return None if response.status == 204 else await response.json()
+
+    def _headers(self) -> Mapping[str, str]:
+        return {"Authorization": self.authorization} if self.authorization else {}
+
+
+async def sign_up(session: aiohttp.ClientSession, url: str) -> Client:
+    """A new organization's client, by an API key."""
+    account = await Client(session, url).post(
+        "/api/organizations/auth/signup/",
+        email=f"{uuid4().hex}@example.org",
+        password="correct horse",
+        organization_name="Example",
+    )
+    user = Client(session, url, f"Token {account['token']}")
+    key = await user.post("/api/organizations/api-keys/", name="first")
+    return Client(session, url, f"Bearer {key['key']}")
+
+
+async def eventually(
+    look: Callable[[], Awaitable[Found | None]], what: str, within: float = PATIENCE_SECONDS
+) -> Found:
+    """What `look` finds, asked again and again until it finds something."""
+    try:
+        async with asyncio.timeout(within):
+            while (found := await look()) is None:  # noqa: ASYNC110 -- it happens in another process
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        raise AssertionError(f"waited {within} s in vain for {what}") from None
+    return found
+
+
+def moment(text: str) -> datetime:
+    """An instant as the API writes it."""
+    return datetime.fromisoformat(text)
+
+
+def seconds(interval: timedelta) -> float:
+    return interval.total_seconds()

@@ -1,0 +1,131 @@
+"""The service as an operator runs it: a process of its own, known by what it prints and how it ends."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PATIENCE_SECONDS = 20.0
+LISTENING = "hostsvc: listening on "
+STANDING_BY = "hostsvc: standing by on "
+KEPT_VARIABLES = ("PATH", "HOME", "TMPDIR", "LANG")
+
+Sections = Mapping[str, Mapping[str, Any]]
+
+
+class Unexpected(AssertionError):
+    """The process did not do what was waited for; the message holds what it logged."""
+
+
+@dataclass(slots=True)
+class ServiceProcess:
+    """One process of the service."""
+
+    _process: asyncio.subprocess.Process
+    _log_file: Path
+    url: str = ""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def log(self) -> str:
+        """What it wrote to stderr so far."""
+        return self._log_file.read_text()
+
+    async def line(self) -> str:
+        """The next line it prints."""
+        assert self._process.stdout is not None
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                line = await self._process.stdout.readline()
+        except TimeoutError:
+            raise Unexpected(f"nothing printed within {PATIENCE_SECONDS} s\n{self.log()}") from None
+        if not line:
+            raise Unexpected(f"ended instead of printing a line\n{self.log()}")
+        return line.decode().rstrip("\n")
+
+    async def ready(self) -> str:
+        """Its address, once it says that it listens."""
+        return await self._address(LISTENING)
+
+    async def standing_by(self) -> str:
+        """Its address, once it says that it stands by."""
+        return await self._address(STANDING_BY)
+
+    def terminate(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+
+    async def kill(self) -> None:
+        """As the machine would: without a word to it."""
+        self._process.kill()
+        await self.exit_code()
+
+    async def exit_code(self, within: float = PATIENCE_SECONDS) -> int:
+        """How it ended, once it has."""
+        try:
+            async with asyncio.timeout(within):
+                return await self._process.wait()
+        except TimeoutError:
+            raise Unexpected(f"still running after {within} s\n{self.log()}") from None
+
+    async def close(self) -> None:
+        """End it if it still runs: in order if it can, so that an embedded PostgreSQL ends with it."""
+        if self._process.returncode is None:
+            self.terminate()
+            try:
+                await self.exit_code()
+            except Unexpected:
+                await self.kill()
+                raise
+
+    async def _address(self, prefix: str) -> str:
+        line = await self.line()
+        if not line.startswith(prefix):
+            raise Unexpected(f"printed {line!r} instead of {prefix!r}…\n{self.log()}")
+        self.url = line.removeprefix(prefix)
+        return self.url
+
+
+async def spawn(directory: Path, name: str, sections: Sections) -> ServiceProcess:
+    """Start `hostsvc serve` with a configuration file of its own; nothing has been waited for yet."""
+    config = directory / f"{name}.toml"
+    config.write_text(_toml(sections))
+    log_file = directory / f"{name}.log"
+    with log_file.open("ab") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-W", "error", "-m", "hostsvc", "serve", "--config", str(config)),
+            cwd=directory,
+            env={variable: os.environ[variable] for variable in KEPT_VARIABLES if variable in os.environ},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+        )
+    return ServiceProcess(process, log_file)
+
+
+@asynccontextmanager
+async def serving(directory: Path, name: str, sections: Sections) -> AsyncIterator[ServiceProcess]:
+    """A service that listens, for as long as the block lasts."""
+    process = await spawn(directory, name, sections)
+    try:
+        await process.ready()
+        yield process
+    finally:
+        await process.close()
+
+
+def _toml(sections: Sections) -> str:
+    """Strings, numbers, booleans and lists of them look the same in TOML and JSON."""
+    return "\n".join(
+        line
+        for section, keys in sections.items()
+        for line in (f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items()))
+    )

@@ -1,0 +1,104 @@
+"""The load generator, a process of its own: sends one request over and over on kept connections.
+
+    python -m tests.benchmarks.load HOST PORT CONNECTIONS COUNT < requests
+
+stdin holds whole requests as a JSON list of texts, sent in turn. Prints how long the lot took, and for how
+much of that this process was busy: near 1 it would have measured itself.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import cycle, islice
+from typing import cast
+
+import uvloop
+
+CREATED = b"HTTP/1.1 201 "
+LENGTH = b"content-length:"
+END_OF_HEAD = b"\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One round of load."""
+
+    seconds: float
+    busy: float
+
+
+class Sender(asyncio.Protocol):
+    """One connection: sends a request, waits for the whole answer, sends the next, until none is left."""
+
+    def __init__(self, requests: Iterator[bytes], over: "asyncio.Future[None]") -> None:
+        self._requests = requests
+        self.over = over
+        self._received = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)
+
+    def send_next(self) -> None:
+        request = next(self._requests, None)
+        if request is None:
+            self._transport.close()
+            if not self.over.done():
+                self.over.set_result(None)
+        else:
+            self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        head, separator, body = self._received.partition(END_OF_HEAD)
+        if not separator or len(body) < _content_length(head):
+            return
+        if not head.startswith(CREATED):
+            self._fail(f"an answer that is no success: {self._received!r}")
+            return
+        self._received = b""
+        self.send_next()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._fail("the server closed a connection")
+
+    def _fail(self, message: str) -> None:
+        if not self.over.done():
+            self.over.set_exception(ConnectionError(message))
+
+
+def _itself(sender: Sender) -> Sender:
+    return sender
+
+
+def _content_length(head: bytes) -> int:
+    after = head.lower().partition(LENGTH)[2]
+    return int(after.partition(b"\r\n")[0])
+
+
+async def measure(host: str, port: int, connections: int, requests: Iterator[bytes]) -> Measured:
+    """Send all requests over so many connections at once."""
+    loop = asyncio.get_running_loop()
+    senders = [Sender(requests, loop.create_future()) for _ in range(connections)]
+    for sender in senders:
+        await loop.create_connection(partial(_itself, sender), host, port)
+    began, busy_before = time.perf_counter(), time.process_time()
+    for sender in senders:
+        sender.send_next()
+    await asyncio.gather(*(sender.over for sender in senders))
+    took = time.perf_counter() - began
+    return Measured(seconds=took, busy=(time.process_time() - busy_before) / took)
+
+
+def main() -> None:
+    host, port, connections, count = sys.argv[1:]
+    texts = [text.encode() for text in json.load(sys.stdin)]
+    requests = islice(cycle(texts), int(count))
+    print(json.dumps(asdict(uvloop.run(measure(host, int(port), int(connections), requests)))))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
