@@ -1,6 +1,6 @@
 """What can be said to a supervisor: a `Look` is told and never refused; a question is asked and answered."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
@@ -24,6 +24,9 @@ class RunRequest:
 
     wakeup: bool = True
 
+    def __str__(self) -> str:
+        return "run request" if self.wakeup else "run request without wakeup"
+
 
 class RunAnswer(StrEnum):
     STARTED = "started"
@@ -40,6 +43,9 @@ class RunReply:
     status: RunAnswer
     run: UUID | None = None
 
+    def __str__(self) -> str:
+        return str(self.status)
+
 
 @dataclass(frozen=True, slots=True)
 class StopRequest:
@@ -47,6 +53,10 @@ class StopRequest:
 
     force: bool = False
     reason: str = ""
+
+    def __str__(self) -> str:
+        kind = "forced stop request" if self.force else "stop request"
+        return f"{kind}: {self.reason}" if self.reason else kind
 
 
 class StopReply(StrEnum):
@@ -74,6 +84,10 @@ class OwnedFields:
     last_wake_reason: str | Unset = UNSET
     last_wake_interrupted_sleep_until: datetime | Unset | None = UNSET
 
+    def __str__(self) -> str:
+        written = [field.name for field in fields(self) if getattr(self, field.name) is not UNSET]
+        return f"write of {', '.join(written)}"
+
 
 @dataclass(frozen=True, slots=True)
 class SleepRequest:
@@ -82,11 +96,18 @@ class SleepRequest:
     run_id: UUID
     until: datetime | None
 
+    def __str__(self) -> str:
+        return f"sleep request until {self.until.isoformat()}" if self.until else "sleep request"
+
 
 @dataclass(frozen=True, slots=True)
 class SleepGranted:
     sleep_until: datetime | None
     clamped: bool
+
+    def __str__(self) -> str:
+        until = self.sleep_until.isoformat() if self.sleep_until else "something wakes it"
+        return f"granted until {until}{', clamped' if self.clamped else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +115,9 @@ class SleepRefused:
     """Sleep is refused while `blockers` are active: their ids, oldest first, at most 100."""
 
     blockers: tuple[UUID, ...]
+
+    def __str__(self) -> str:
+        return f"refused: {len(self.blockers)} active"
 
 
 Question = RunRequest | StopRequest | OwnedFields | SleepRequest

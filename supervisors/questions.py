@@ -33,6 +33,9 @@ class StopPending:
 
     run: Run
 
+    def __str__(self) -> str:
+        return str(StopReply.STOPPING)
+
 
 async def answer(supervisor: Supervisor, question: Question) -> Any:
     """The reply that `messages` states for this kind of question; raises SupervisorError."""

@@ -240,10 +240,10 @@ class Registry:
             outcome = await self._survive(supervisor, error)
             _refuse(reply, error)
         else:
-            outcome = "stopping" if isinstance(given, StopPending) else str(given)
+            outcome = "done" if given is None else str(given)
             if not reply.done():
                 reply.set_result(given)
-        self._remember(supervisor, type(question).__name__, outcome)
+        self._remember(supervisor, str(question), outcome)
 
     async def _survive(self, supervisor: Supervisor, error: Exception) -> str:
         """After a defect: count the failure where a restart finds it, and look at the agent anew."""
