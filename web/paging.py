@@ -9,7 +9,6 @@ import structlog
 from aiohttp import web
 from marshmallow import ValidationError, validates_schema
 
-from storage.errors import StorageError
 from storage.paging import Cursor, Page
 from web.errors import Invalid
 from web.fields import MOST_OFFSET, Integer, Uuid, unknown_id
@@ -84,13 +83,16 @@ async def _answer_all(request: web.Request, listing: Listing[Item], page: Page) 
         return json_response([listing.show(item) for item in items])
     response = web.StreamResponse(headers={"Content-Type": JSON_TYPE})
     await response.prepare(request)
+    if request.method == "HEAD":
+        return response
     try:
         await _stream(response, listing, items)
-    except (StorageError, ConnectionError) as error:
-        # The status is out: only a broken connection can still say that the list is not whole.
-        log.warning("list broken off", path=request.path, reason=str(error))
+    except ConnectionError:
+        pass  # the reader has left
+    except Exception:  # the request's outermost edge: the status is out, so no other answer can be given
+        log.exception("list broken off", path=request.path)
         if request.transport is not None:
-            request.transport.abort()
+            request.transport.abort()  # the only way left to say that the list is not whole
     return response
 
 

@@ -1,0 +1,183 @@
+"""The whole HTTP interface on real storage and a real registry, behind a real socket."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from storage.ids import new_id
+from storage.model import ApiKey, Organization, Outcome, User
+from storage.pool import Pool
+from storage.storage import Storage, build_storage
+from supervisors.clock import SystemClock
+from supervisors.messages import Look
+from supervisors.registry import Registry, open_registry
+from supervisors.runs import Ask, Run, RunResult
+from supervisors.settings import RunSettings, SupervisorSettings
+from web.app import build_app
+from web.credentials import make_key
+from web.ports import Readiness, ServiceState
+from web.settings import WebSettings
+
+OPERATOR_TOKEN = "operator-token-of-the-tests"
+SETTINGS = WebSettings(token_secret="s" * 48, operator_token=OPERATOR_TOKEN)
+
+
+class EndlessHarness:
+    """Works until the run is stopped."""
+
+    async def execute(self, run: Run, ask: Ask) -> RunResult:
+        await run.interruptible(asyncio.Event().wait())
+        return RunResult(Outcome.ENDED)
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: Any
+    headers: Any = field(repr=False)
+
+
+class Api:
+    """A client with one credential; organizations and agents for it to work on."""
+
+    def __init__(self, client: "TestClient[Any, Any]", authorization: str | None = None) -> None:
+        self.client = client
+        self.authorization = authorization
+
+    def with_authorization(self, authorization: str | None) -> "Api":
+        return Api(self.client, authorization)
+
+    async def request(self, method: str, path: str, **options: Any) -> Answer:
+        headers = dict(options.pop("headers", {}))
+        if self.authorization is not None:
+            headers.setdefault("Authorization", self.authorization)
+        async with self.client.request(
+            method, path, headers=headers, allow_redirects=False, **options
+        ) as response:
+            is_json = response.content_type == "application/json"
+            body = await response.json() if is_json and method != "HEAD" else await response.text()
+            return Answer(response.status, body, response.headers)
+
+    async def get(self, path: str, **options: Any) -> Answer:
+        return await self.request("GET", path, **options)
+
+    async def post(self, path: str, body: Any = None, **options: Any) -> Answer:
+        return await self.request("POST", path, json=body, **options)
+
+    async def patch(self, path: str, body: Any = None, **options: Any) -> Answer:
+        return await self.request("PATCH", path, json=body, **options)
+
+    async def delete(self, path: str, **options: Any) -> Answer:
+        return await self.request("DELETE", path, **options)
+
+    async def create(self, path: str, **body: Any) -> Any:
+        answer = await self.post(path, body)
+        assert answer.status == 201, answer
+        return answer.body
+
+    async def create_agent(self, **body: Any) -> Any:
+        return await self.create("/api/cloud/agents/", **{"name": "Ann", "model": "builtin/inbox", **body})
+
+    async def create_template(self, **body: Any) -> Any:
+        return await self.create("/api/templates/", **{"name": "Clerk", **body})
+
+    async def create_notification(self, agent: Any, **body: Any) -> Any:
+        return await self.create(
+            "/api/defaults/notifications/", **{"agent": agent["id"], "title": "Hello", **body}
+        )
+
+
+class Service:
+    """The application as it serves, with hands on what stands behind it."""
+
+    def __init__(self, client: "TestClient[Any, Any]", storage: Storage, registry: Registry) -> None:
+        self.client = client
+        self.storage = storage
+        self.registry = registry
+        self.readiness = Readiness(ServiceState.READY)
+
+    @property
+    def nobody(self) -> Api:
+        return Api(self.client)
+
+    @property
+    def operator(self) -> Api:
+        return Api(self.client, f"Bearer {OPERATOR_TOKEN}")
+
+    async def new_organization(self) -> Api:
+        """A client with an API key of an organization of its own, made without hashing a password."""
+        now = datetime.now(UTC)
+        organization = Organization(new_id(), "Acme", now)
+        user = User(new_id(), f"{organization.id}@example.com", "Ann", "!", 1, now)
+        await self.storage.accounts.insert_account(user, organization)
+        secret = make_key()
+        key = ApiKey(new_id(), organization.id, "tests", secret.prefix, True, None, now)
+        await self.storage.api_keys.insert(key, secret.hash)
+        return Api(self.client, f"Bearer {secret.text}")
+
+
+StartService = Callable[..., Awaitable[Service]]
+
+
+@asynccontextmanager
+async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
+    """The parts put together as the composition root does it, with a harness that never ends."""
+
+    def on_commit(agent_ids: Sequence[UUID]) -> None:
+        registry.tell_all(agent_ids, Look.NOTIFIED)
+
+    def readiness() -> Readiness:
+        return service.readiness
+
+    storage, clock = build_storage(pool, on_commit), SystemClock()
+    async with open_registry(
+        store=storage.agent_states,
+        harness=EndlessHarness(),
+        clock=clock,
+        supervisor_settings=SupervisorSettings(),
+        run_settings=RunSettings(),
+        random=Random(1),  # noqa: S311 (jitter)
+    ) as registry:
+        app = build_app(
+            storage=storage, registry=registry, clock=clock, settings=settings, readiness=readiness
+        )
+        async with TestClient(TestServer(app)) as client:
+            service = Service(client, storage, registry)
+            yield service
+    await storage.close()
+
+
+@pytest.fixture
+async def start_service(pool: Pool) -> AsyncIterator[StartService]:
+    """Starts the service with other settings than the usual ones."""
+    async with AsyncExitStack() as stack:
+
+        async def start(**changes: Any) -> Service:
+            return await stack.enter_async_context(serving(pool, replace(SETTINGS, **changes)))
+
+        yield start
+
+
+@pytest.fixture
+async def service(start_service: StartService) -> Service:
+    return await start_service()
+
+
+@pytest.fixture
+async def api(service: Service) -> Api:
+    """A client with a key of one organization."""
+    return await service.new_organization()
+
+
+@pytest.fixture
+async def other(service: Service) -> Api:
+    """A client with a key of another organization."""
+    return await service.new_organization()

@@ -1,0 +1,174 @@
+"""The queue over HTTP: what is taken, who is woken, what is shown."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.web.conftest import Api, Service
+
+NOTIFICATIONS = "/api/defaults/notifications/"
+NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+async def test_a_notification_is_shown_as_the_interface_says(api: Api) -> None:
+    agent = await api.create_agent()
+    created = await api.create_notification(agent, title="  Hello ", body=" text ", source_id="c1")
+    assert created == {
+        "id": created["id"],
+        "agent": agent["id"],
+        "source": "api",
+        "source_id": "c1",
+        "title": "Hello",
+        "body": " text ",
+        "priority": "low",
+        "created_at": created["created_at"],
+        "scheduled_for": None,
+        "cleared": False,
+        "cleared_at": None,
+    }
+    assert datetime.fromisoformat(created["created_at"]).tzinfo is UTC
+    assert created["created_at"].endswith("Z")
+    assert len(created["created_at"]) == len("2026-11-21T09:00:00.000000Z")
+    assert (await api.get(f"{NOTIFICATIONS}{created['id']}/")).body == created
+
+
+@pytest.mark.parametrize("form", ["json", "data"])
+async def test_a_notification_may_come_as_json_or_as_a_form(api: Api, form: str) -> None:
+    agent = await api.create_agent()
+    body = {"agent": agent["id"], "title": "Hello", "priority": "high", "scheduled_for": "2027-01-01T00:00Z"}
+    answer = await api.request("POST", NOTIFICATIONS, **{form: body})
+    assert (answer.status, answer.body["scheduled_for"]) == (201, "2027-01-01T00:00:00.000000Z")
+
+
+async def test_a_high_notification_wakes_the_agent(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    await api.create_notification(agent, priority="high")
+    answer = await api.post(f"/api/cloud/agents/{agent['id']}/run/")
+    assert answer.body["status"] in {"already_running", "started"}
+    shown = await api.get(f"/api/cloud/agents/{agent['id']}/")
+    assert (shown.body["status"], shown.body["last_wake_reason"]) == ("running", "notification:api")
+
+
+@pytest.mark.parametrize(
+    ("changes", "messages"),
+    [
+        ({"agent": None}, {"agent": ["This field may not be null."]}),
+        ({"agent": "7"}, {"agent": ["Must be a valid UUID."]}),
+        ({"agent": NOBODY}, {"agent": [f'Invalid pk "{NOBODY}" - object does not exist.']}),
+        ({"title": " "}, {"title": ["This field may not be blank."]}),
+        ({"priority": "urgent"}, {"priority": ['"urgent" is not a valid choice.']}),
+        ({"source": "fax"}, {"source": ['"fax" is not a valid choice.']}),
+        ({"title": "a\u0000b"}, {"title": ["Null characters are not allowed."]}),
+    ],
+)
+async def test_bad_fields_are_named(api: Api, changes: dict[str, Any], messages: dict[str, Any]) -> None:
+    agent = await api.create_agent()
+    answer = await api.post(NOTIFICATIONS, {"agent": agent["id"], "title": "Hello", **changes})
+    assert (answer.status, answer.body) == (400, messages)
+
+
+async def test_an_empty_body_lacks_what_is_required(api: Api) -> None:
+    answer = await api.request("POST", NOTIFICATIONS)
+    required = ["This field is required."]
+    assert (answer.status, answer.body) == (400, {"agent": required, "title": required})
+
+
+async def test_another_organizations_agent_may_not_be_notified(api: Api, other: Api) -> None:
+    agent = await api.create_agent()
+    answer = await other.post(NOTIFICATIONS, {"agent": agent["id"], "title": "Hello"})
+    assert answer.status == 403
+    assert (await api.get(NOTIFICATIONS)).body == []
+
+
+async def test_a_local_time_is_meant_in_the_agents_timezone(api: Api, other: Api) -> None:
+    agent = await api.create_agent(timezone="America/New_York")
+    body = {"agent": agent["id"], "title": "Hello", "scheduled_for": "2027-01-01T09:00"}
+    created = await api.post(NOTIFICATIONS, body)
+    assert created.body["scheduled_for"] == "2027-01-01T14:00:00.000000Z"
+    path = f"{NOTIFICATIONS}{created.body['id']}/"
+    moved = await api.patch(path, {"scheduled_for": "2027-03-14T02:30"})
+    assert moved.body["scheduled_for"] == "2027-03-14T07:30:00.000000Z"  # 2:30 is skipped that day
+    assert (await other.post(NOTIFICATIONS, body)).status == 403
+    answer = await api.post(NOTIFICATIONS, {**body, "agent": NOBODY})
+    assert (answer.status, list(answer.body)) == (400, ["agent"])
+
+
+async def test_clearing_stamps_once_and_unclearing_takes_it_back(api: Api) -> None:
+    created = await api.create_notification(await api.create_agent())
+    path = f"{NOTIFICATIONS}{created['id']}/"
+    cleared = (await api.patch(path, {"cleared": True})).body
+    assert cleared["cleared"] is True
+    assert cleared["cleared_at"] is not None
+    assert (await api.patch(path, {"cleared": True, "title": "Same"})).body["cleared_at"] == cleared[
+        "cleared_at"
+    ]
+    assert (await api.patch(path, {"cleared": "false"})).body["cleared_at"] is None
+
+
+async def test_read_only_fields_are_ignored_in_a_change(api: Api) -> None:
+    created = await api.create_notification(await api.create_agent())
+    answer = await api.patch(
+        f"{NOTIFICATIONS}{created['id']}/", {"source": "email", "agent": NOBODY, "id": NOBODY, "x": 1}
+    )
+    assert (answer.status, answer.body) == (200, created)
+
+
+async def test_a_deleted_notification_is_gone(api: Api) -> None:
+    created = await api.create_notification(await api.create_agent())
+    path = f"{NOTIFICATIONS}{created['id']}/"
+    answer = await api.delete(path)
+    assert (answer.status, answer.body) == (204, "")
+    assert [(await api.request(method, path)).status for method in ("GET", "PATCH", "DELETE")] == [404] * 3
+
+
+async def test_nobody_else_sees_or_changes_a_notification(api: Api, other: Api) -> None:
+    created = await api.create_notification(await api.create_agent())
+    path = f"{NOTIFICATIONS}{created['id']}/"
+    for method in ("GET", "PATCH", "DELETE"):
+        assert (await other.request(method, path)).status == 403
+    assert (await other.get(NOTIFICATIONS)).body == []
+
+
+async def test_a_list_is_filtered_and_newest_first(api: Api) -> None:
+    ann, bob = await api.create_agent(), await api.create_agent(name="Bob")
+    first = await api.create_notification(ann, source="email")
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    second = await api.create_notification(ann, priority="high", scheduled_for=later)
+    third = await api.create_notification(bob)
+    await api.patch(f"{NOTIFICATIONS}{third['id']}/", {"cleared": True})
+
+    async def ids(query: str) -> list[str]:
+        return [item["id"] for item in (await api.get(f"{NOTIFICATIONS}?{query}")).body]
+
+    assert await ids("") == [third["id"], second["id"], first["id"]]
+    assert await ids(f"agent={ann['id']}") == [second["id"], first["id"]]
+    assert await ids("cleared=true") == [third["id"]]
+    assert await ids("cleared=0&priority=low") == [first["id"]]
+    assert await ids("source=email") == [first["id"]]
+    assert await ids(f"agent={NOBODY}") == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "agent=7",
+        "agent=",
+        "cleared=maybe",
+        "priority=urgent",
+        "source=fax",
+        "limit=0",
+        "limit=1001",
+        "offset=-1",
+        "limit=x",
+        f"after={NOBODY}",
+        f"after={NOBODY}&offset=1",
+    ],
+)
+async def test_a_bad_filter_or_page_value_is_refused(api: Api, query: str) -> None:
+    assert (await api.get(f"{NOTIFICATIONS}?{query}")).status == 400
+
+
+async def test_filtering_by_another_organizations_agent_is_forbidden(api: Api, other: Api) -> None:
+    agent = await api.create_agent()
+    assert (await other.get(f"{NOTIFICATIONS}?agent={agent['id']}")).status == 403
