@@ -25,6 +25,9 @@ class Throttle:
     def __init__(self) -> None:
         self._refused: dict[str, deque[float]] = {}  # the last refused stands last
 
+    def __repr__(self) -> str:
+        return f"<Throttle: {len(self._refused)} addresses>"
+
     def check(self, address: str, now: float) -> None:
         """TooManyAttempts while ten attempts of the last five minutes were refused."""
         times = self._refused.get(address)

@@ -1,0 +1,87 @@
+"""Tokens and the throttle, as plain values."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import jwt
+import pytest
+
+from web.credentials import UserTokens, hash_key, key_prefix, make_key
+from web.errors import TooManyAttempts
+from web.settings import WebSettings
+from web.throttle import Throttle
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ANN = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
+TOKENS = UserTokens("s" * 32, timedelta(days=30))
+
+
+def test_a_token_names_its_user_and_version() -> None:
+    assert TOKENS.read(TOKENS.issue(ANN, 3, NOW), NOW) == (ANN, 3)
+
+
+@pytest.mark.parametrize(
+    ("later", "in_force"),
+    [
+        (timedelta(days=30, seconds=59), True),
+        (timedelta(days=30, minutes=1), False),
+        (timedelta(minutes=-1), True),  # a clock stepped back
+        (timedelta(minutes=-1, seconds=-1), False),
+    ],
+)
+def test_a_token_lasts_its_days_with_a_minute_of_leeway(later: timedelta, in_force: bool) -> None:
+    assert (TOKENS.read(TOKENS.issue(ANN, 1, NOW), NOW + later) is not None) == in_force
+
+
+def test_foreign_tokens_are_refused() -> None:
+    good = {"iss": "hostsvc", "aud": "user", "sub": str(ANN), "iat": 0, "exp": 2**33, "version": 1}
+    assert TOKENS.read(jwt.encode(good, "s" * 32, "HS256"), NOW) == (ANN, 1)
+    for claim, value in (("iss", "other"), ("aud", "run"), ("sub", "x"), ("exp", None), ("version", None)):
+        claims = {name: kept for name, kept in {**good, claim: value}.items() if kept is not None}
+        assert TOKENS.read(jwt.encode(claims, "s" * 32, "HS256"), NOW) is None
+    assert TOKENS.read(jwt.encode(good, "t" * 32, "HS256"), NOW) is None
+    assert TOKENS.read(jwt.encode(good, "s" * 64, "HS512"), NOW) is None
+    assert TOKENS.read(jwt.encode(good, None, "none"), NOW) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a.b.c", "\udcff", "[" * 6000, "WyIi" * 1500 + ".x.y", "W1tb" * 1900 + ".x.y"]
+)
+def test_nonsense_is_no_token(text: str) -> None:
+    assert TOKENS.read(text, NOW) is None
+
+
+def test_a_key_has_its_form_and_hides_itself() -> None:
+    key = make_key()
+    assert key_prefix(key.text) == key.prefix
+    assert len(key.text) == len("hsk_") + 8 + 1 + 43
+    assert key.hash == hash_key(key.text)
+    assert key.text not in repr(key)
+    assert key_prefix(key.text + "\n") is None
+
+
+def test_the_throttle_opens_again_after_five_minutes() -> None:
+    throttle = Throttle()
+    for second in range(10):
+        throttle.check("a", second)
+        throttle.count("a", second)
+    with pytest.raises(TooManyAttempts) as refused:
+        throttle.check("a", 10)
+    assert refused.value.headers == {"Retry-After": "290"}
+    throttle.check("b", 10)
+    throttle.check("a", 300)
+
+
+def test_the_throttle_forgets_quiet_addresses() -> None:
+    throttle = Throttle()
+    throttle.count("quiet", 0)
+    throttle.count("recent", 0)
+    throttle.count("recent", 200)
+    throttle.count("latest", 301)
+    assert repr(throttle) == "<Throttle: 2 addresses>"
+
+
+def test_settings_hide_their_secrets_and_refuse_weak_ones() -> None:
+    assert "sss" not in repr(WebSettings(token_secret="s" * 32, operator_token="sss"))
+    with pytest.raises(ValueError, match="token_secret"):
+        WebSettings(token_secret="s" * 31, operator_token="x")

@@ -1,0 +1,122 @@
+"""What all endpoints share: errors, redirects, request ids, limits."""
+
+import asyncio
+import gzip
+
+from storage.ids import new_id
+from tests.web.conftest import Api, Service, StartService
+from web.app import ROUTES
+from web.routes import Access, Route
+
+AGENTS = "/api/cloud/agents/"
+UNAUTHENTICATED = {"detail": "Authentication credentials were not provided."}
+
+STRANGE_LINES = (
+    b"GET /api/cloud/agents/?search=\xff HTTP/1.1",
+    b"GET /api/cloud/agents/?purpose=\xff HTTP/1.1",
+    b"GET /api/cloud/agents/?search=%ff%00 HTTP/1.1",
+    b"GET /api/cloud/agents/?purpose=%00 HTTP/1.1",
+    b"GET /api/cloud/agents/\xff/ HTTP/1.1",
+    b"GET /api/cloud/agents/%00/ HTTP/1.1",
+    b"GET /\xff HTTP/1.1",
+)
+
+
+def url(route: Route) -> str:
+    return route.path.replace("{id}", str(new_id())).replace("{run_id}", str(new_id()))
+
+
+async def test_every_route_but_the_open_ones_asks_who_calls(service: Service) -> None:
+    for route in ROUTES:
+        answer = await service.nobody.request(route.method, url(route))
+        if route.access is Access.ANYONE:
+            assert answer.status != 401, route
+        else:
+            assert (answer.status, answer.body) == (401, UNAUTHENTICATED), route
+
+
+async def test_an_unknown_path_is_not_found(api: Api) -> None:
+    answer = await api.get("/api/cloud/robots/")
+    assert (answer.status, answer.body) == (404, {"detail": "Not found."})
+
+
+async def test_a_wrong_method_is_told_the_right_ones(api: Api) -> None:
+    answer = await api.request("PUT", AGENTS)
+    assert (answer.status, answer.body) == (405, {"detail": 'Method "PUT" not allowed.'})
+    assert answer.headers["Allow"] == "GET, HEAD, POST"
+
+
+async def test_a_missing_slash_is_redirected_with_method_and_query(api: Api) -> None:
+    answer = await api.post("/api/cloud/agents?x=1", {})
+    assert (answer.status, answer.headers["Location"]) == (308, "/api/cloud/agents/?x=1")
+    assert (await api.get("/nowhere")).status == 404
+
+
+async def test_a_body_may_not_be_larger_than_the_limit(start_service: StartService) -> None:
+    api = await (await start_service(body_bytes=1000)).new_organization()
+    for data in (b'"' + b"x" * 1000 + b'"', gzip.compress(b" " * 100_000)):
+        headers = {"Content-Type": "application/json"}
+        if data[:1] != b'"':
+            headers["Content-Encoding"] = "gzip"
+        answer = await api.request("POST", AGENTS, data=data, headers=headers)
+        assert (answer.status, answer.body) == (413, {"detail": "The request body is too large."})
+
+
+async def test_a_broken_encoding_is_the_callers_fault(api: Api) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    answer = await api.request("POST", AGENTS, data=b"no gzip at all", headers=headers)
+    assert (answer.status, list(answer.body)) == (400, ["detail"])
+
+
+async def test_other_media_types_are_unsupported(api: Api) -> None:
+    answer = await api.request("POST", AGENTS, data=b"x", headers={"Content-Type": "text/plain"})
+    assert (answer.status, answer.body) == (
+        415,
+        {"detail": 'Unsupported media type "text/plain" in request.'},
+    )
+
+
+async def test_what_is_no_json_is_refused(api: Api) -> None:
+    answer = await api.request("POST", AGENTS, data=b"{", headers={"Content-Type": "application/json"})
+    assert answer.status == 400
+    assert answer.body["detail"].startswith("JSON parse error - ")
+
+
+async def test_a_usable_request_id_is_echoed_and_any_other_replaced(api: Api) -> None:
+    for given in ("abc", "x" * 128, "a b~"):
+        assert (await api.get(AGENTS, headers={"X-Request-ID": given})).headers["X-Request-ID"] == given
+    for given in ("", "x" * 129, "\u00fc"):
+        answer = await api.get(AGENTS, headers={"X-Request-ID": given})
+        assert answer.headers["X-Request-ID"] not in {"", given}
+
+
+async def test_every_answer_has_an_id_of_its_own(api: Api) -> None:
+    answers = [await api.get(path) for path in (AGENTS, "/nowhere/", "/healthz", AGENTS)]
+    assert len({answer.headers["X-Request-ID"] for answer in answers}) == 4
+
+
+async def test_a_defect_says_nothing_but_its_request_id(service: Service, api: Api) -> None:
+    await service.storage.pool.execute("ALTER TABLE agent RENAME TO elsewhere")
+    answer = await api.get(AGENTS)
+    assert (answer.status, answer.body) == (
+        500,
+        {"detail": "Internal server error.", "request_id": answer.headers["X-Request-ID"]},
+    )
+
+
+async def test_a_database_that_is_away_is_worth_another_try(service: Service, api: Api) -> None:
+    await service.storage.close()
+    answer = await api.post("/api/defaults/notifications/", {"agent": str(new_id()), "title": "x"})
+    assert (answer.status, answer.body) == (503, {"detail": "The database is not available."})
+    assert int(answer.headers["Retry-After"]) > 0
+
+
+async def test_strange_bytes_in_a_path_are_never_a_defect(service: Service, api: Api) -> None:
+    head = f"\r\nHost: x\r\nConnection: close\r\nAuthorization: {api.authorization}\r\n\r\n"
+    for line in STRANGE_LINES:
+        reader, writer = await asyncio.open_connection(service.client.host, service.client.port)
+        writer.write(line + head.encode())
+        status_line = await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+        assert int(status_line.split()[1]) in {200, 400, 404}, line

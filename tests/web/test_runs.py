@@ -1,0 +1,89 @@
+"""Runs over HTTP: start, stop, the ledger, and the supervisor's account."""
+
+from typing import Any
+
+from tests.web.conftest import Api
+
+AGENTS = "/api/cloud/agents/"
+NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+
+def path(agent: Any, below: str) -> str:
+    return f"{AGENTS}{agent['id']}/{below}"
+
+
+async def test_a_run_starts_once_and_is_in_the_ledger(api: Api) -> None:
+    agent = await api.create_agent(max_sleep_hours=1)
+    started = await api.post(path(agent, "run/"))
+    assert (started.status, started.body["status"]) == (200, "started")
+    again = await api.post(path(agent, "run/"), {"wakeup": True})
+    assert again.body == {"status": "already_running", "run": started.body["run"]}
+    (run,) = (await api.get(path(agent, "runs/"))).body
+    assert (await api.get(path(agent, f"runs/{run['id']}/"))).body == run
+    assert run == {
+        "id": started.body["run"],
+        "agent": agent["id"],
+        "trace": run["id"],
+        "wake_reason": "run_requested",
+        "notifications": [],
+        "interrupted_sleep_until": None,
+        "started_at": run["started_at"],
+        "ended_at": None,
+        "turns": 0,
+        "outcome": None,
+        "error": "",
+        "max_sleep_until": run["max_sleep_until"],
+    }
+    shown = (await api.get(path(agent, ""))).body
+    assert (shown["status"], shown["run_started_at"]) == ("running", run["started_at"])
+
+
+async def test_a_sleeping_agent_stays_asleep_without_wakeup(api: Api) -> None:
+    agent = await api.create_agent(sleep_until="2027-01-01T00:00Z")
+    answer = await api.request("POST", path(agent, "run/"), data={"wakeup": "false"})
+    assert answer.body == {"status": "sleeping", "run": None}
+    answer = await api.post(path(agent, "run/"), {"wakeup": "maybe"})
+    assert (answer.status, answer.body) == (400, {"wakeup": ["Must be a valid boolean."]})
+
+
+async def test_stopping_is_idempotent(api: Api) -> None:
+    agent = await api.create_agent()
+    assert (await api.post(path(agent, "stop/"))).body == {"status": "not_running"}
+    await api.post(path(agent, "run/"))
+    stopped = await api.post(path(agent, "stop/"), {"force": True, "reason": "enough"})
+    assert (stopped.status, stopped.body) == (200, {"status": "stopped"})
+    assert (await api.post(path(agent, "stop/"))).body == {"status": "not_running"}
+    (run,) = (await api.get(path(agent, "runs/"))).body
+    assert run["outcome"] == "stopped"
+
+
+async def test_a_status_of_running_is_a_run_request(api: Api) -> None:
+    agent = await api.create_agent(status="running")
+    assert agent["status"] == "running"
+    stopped = await api.patch(path(agent, ""), {"status": "sleeping"})
+    assert stopped.status == 200
+
+
+async def test_a_run_of_another_agent_is_not_found(api: Api) -> None:
+    agent, bob = await api.create_agent(), await api.create_agent()
+    run = (await api.post(path(agent, "run/"))).body["run"]
+    assert (await api.get(path(bob, f"runs/{run}/"))).status == 404
+    assert (await api.get(path(agent, f"runs/{NOBODY}/"))).status == 404
+    assert (await api.get(path(bob, f"runs/?after={run}"))).status == 400
+
+
+async def test_the_supervisor_says_why(api: Api) -> None:
+    agent = await api.create_agent(sleep_until="2027-01-01T00:00Z")
+    snapshot = (await api.get(path(agent, "supervisor/"))).body
+    assert (snapshot["agent"], snapshot["phase"]) == (agent["id"], "asleep")
+    assert "2027-01-01 00:00" in snapshot["why"]
+    assert snapshot["next_wake"]["at"] == "2027-01-01T00:00:00.000000Z"
+
+
+async def test_a_deleted_agents_run_is_stopped(api: Api) -> None:
+    agent = await api.create_agent()
+    run = (await api.post(path(agent, "run/"))).body["run"]
+    assert (await api.delete(path(agent, ""))).status == 204
+    trace = (await api.get(f"/api/tracing/traces/{run}/")).body
+    assert (trace["error"], trace["agent"]) == ("deleted", agent["id"])
+    assert trace["ended_at"] is not None

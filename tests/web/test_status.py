@@ -1,0 +1,60 @@
+"""Health, readiness and what operators are shown."""
+
+from tests.web.conftest import Api, Service
+from web.ports import Readiness, ServiceState
+
+STATUS = "/status/"
+
+
+async def test_the_status_tells_the_whole_service(service: Service, api: Api) -> None:
+    await api.create_agent()
+    body = (await service.operator.get(STATUS)).body
+    assert set(body) >= {"service", "supervisors", "agents", "runs", "timers", "database"}
+    assert body["service"]["state"] == "ready"
+    assert body["service"]["uptime_seconds"] >= 0
+    assert body["database"]["connections"] >= 1
+
+
+async def test_supervisors_are_shown_one_by_one_and_all(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    running = await api.create_agent(status="running")
+    listed = (await service.operator.get("/status/supervisors/")).body
+    assert {snapshot["agent"] for snapshot in listed} == {agent["id"], running["id"]}
+    (one,) = (await service.operator.get("/status/supervisors/?phase=running")).body
+    assert one["agent"] == running["id"]
+    shown = (await service.operator.get(f"/status/supervisors/{agent['id']}/")).body
+    assert (shown["phase"], shown["organization"]) == ("asleep", agent["organization"])
+    assert (
+        await service.operator.get("/status/supervisors/01890a5d-ac96-774b-bcce-b302099a8057/")
+    ).status == 404
+    assert (await service.operator.get("/status/supervisors/?phase=dead")).status == 400
+    by_organization = f"/status/supervisors/?organization={agent['organization']}&limit=1"
+    assert len((await service.operator.get(by_organization)).body) == 1
+
+
+async def test_only_the_operators_token_opens_the_status(service: Service, api: Api) -> None:
+    token = service.operator.authorization or ""
+    for path in ("/status/", "/status/supervisors/", "/status/supervisors/7/"):
+        for authorization in (None, api.authorization, token.replace("Bearer", "Token"), "Bearer \u00fc"):
+            answer = await service.nobody.with_authorization(authorization).get(path)
+            assert (answer.status, list(answer.body)) == (401, ["detail"]), (path, authorization)
+    assert (await service.operator.get("/api/cloud/agents/")).status == 401
+
+
+async def test_health_needs_no_credential(service: Service) -> None:
+    assert (await service.nobody.get("/healthz")).status == 200
+    answer = await service.nobody.get("/readyz")
+    assert (answer.status, answer.body) == (200, {"state": "ready", "reasons": []})
+
+
+async def test_a_draining_service_is_not_ready_but_alive(service: Service) -> None:
+    service.readiness = Readiness(ServiceState.DRAINING, ("SIGTERM",))
+    answer = await service.nobody.get("/readyz")
+    assert (answer.status, answer.body) == (503, {"state": "draining", "reasons": ["SIGTERM"]})
+    assert (await service.nobody.get("/healthz")).status == 200
+
+
+async def test_a_degraded_service_is_ready_still(service: Service) -> None:
+    service.readiness = Readiness(ServiceState.DEGRADED, ("An agent is stuck.",))
+    assert (await service.nobody.get("/readyz")).status == 200
+    assert (await service.operator.get(STATUS)).body["service"]["reasons"] == ["An agent is stuck."]
