@@ -97,6 +97,7 @@ def started(circumstances: Circumstances, run_id: UUID, reason: str, now: dateti
         queued_at=None,
         retry_at=None,
         retry_reason="",
+        next_due_at=None,
     )
 
 
