@@ -14,6 +14,16 @@ def url_of(server_url: str, database: str) -> str:
     return urlunsplit(urlsplit(server_url)._replace(path=f"/{database}"))
 
 
+def url_as(url: str, role: str) -> str:
+    """The same database, entered by a role that `TestServer.role` made."""
+    parts = urlsplit(url)
+    address = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{role}:{_PASSWORD}@{address}"))
+
+
+_PASSWORD = "only-for-tests"
+
+
 class TestServer:
     """Makes and drops databases over one connection of its own."""
 
@@ -42,6 +52,17 @@ class TestServer:
             yield url_of(self.url, name)
         finally:
             self._left.append(name)
+
+    @contextmanager
+    def role(self) -> Iterator[str]:
+        """A role that may log in and nothing else."""
+        name = f"test_{uuid.uuid4().hex}"
+        self._execute(f"CREATE ROLE {self._quoted(name)} LOGIN PASSWORD '{_PASSWORD}'")
+        try:
+            yield name
+        finally:
+            self._drop_left()
+            self._execute(f"DROP ROLE {self._quoted(name)}")
 
     def _drop_left(self) -> None:
         while self._left:

@@ -1,6 +1,7 @@
 """Group commit: who shares a flush, who is answered, and that nobody suffers for a neighbour."""
 
 import asyncio
+
 import pytest
 
 from storage.batching import Batch
@@ -151,7 +152,7 @@ async def test_closing_flushes_what_is_pending_then_refuses() -> None:
     table.gate.set()
     await closing
     assert table.rows == ["a", "b", "c"]
-    assert await asyncio.gather(adding, late) == [["A", "B"], "C"]
+    assert [*await adding, await late] == ["A", "B", "C"]
 
 
 async def test_an_idle_batch_closes_at_once_and_leaves_no_task() -> None:
