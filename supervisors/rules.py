@@ -125,8 +125,8 @@ def next_reminder_at(circumstances: Circumstances) -> datetime | None:
 
 def is_quarantined(circumstances: Circumstances) -> bool:
     """Whether too many runs in a row have failed for the agent to be started by just anything."""
-    state = circumstances.state
-    return state.failures >= QUARANTINE_AFTER_FAILURES and state.retry_at is not None
+    has_failed_often = circumstances.state.failures >= QUARANTINE_AFTER_FAILURES
+    return has_failed_often and pending_retry_at(circumstances) is not None
 
 
 def pending_retry_at(circumstances: Circumstances) -> datetime | None:
@@ -190,9 +190,9 @@ def _wakes_by_activation(
 
 
 def _resting_phase(circumstances: Circumstances, hold: Hold | None) -> Phase:
-    retry_at = pending_retry_at(circumstances)
-    if retry_at is not None and is_quarantined(circumstances):
+    if is_quarantined(circumstances):
         return Phase.QUARANTINED
+    retry_at = pending_retry_at(circumstances)
     if hold is not None and (retry_at is None or hold.due_at <= retry_at):
         return Phase.HOLDING
     return Phase.ASLEEP if retry_at is None else Phase.BACKING_OFF
