@@ -37,7 +37,7 @@ class AlarmClock:
         self._alarms: dict[UUID, Alarm] = {}
         self._heap: list[tuple[float, UUID]] = []  # an entry counts only while its agent's alarm agrees
         self._timer: Timer | None = None
-        self._offset: float | None = None  # wall clock minus monotonic clock, in seconds
+        self._offset = self._wall_clock_ahead()
         self.lateness_seconds: deque[float] = deque(maxlen=LATENESS_SAMPLES)
 
     def __repr__(self) -> str:
@@ -101,9 +101,7 @@ class AlarmClock:
 
     def _follow_the_wall_clock(self) -> None:
         """Reckon the alarms anew if the wall clock was set, or has drifted, since they were reckoned."""
-        offset = self._clock.now().timestamp() - self._clock.monotonic()
-        if self._offset is None:
-            self._offset = offset
+        offset = self._wall_clock_ahead()
         if abs(offset - self._offset) <= CLOCK_DRIFT_SECONDS:
             return
         self._offset = offset
@@ -119,6 +117,10 @@ class AlarmClock:
     def _counts(self, entry: tuple[float, UUID]) -> bool:
         alarm = self._alarms.get(entry[1])
         return alarm is not None and alarm.monotonic_at == entry[0]
+
+    def _wall_clock_ahead(self) -> float:
+        """Wall clock minus monotonic clock, in seconds."""
+        return self._clock.now().timestamp() - self._clock.monotonic()
 
     def _monotonic(self, at: datetime) -> float:
         return self._clock.monotonic() + (at - self._clock.now()) / timedelta(seconds=1)
