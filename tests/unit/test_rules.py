@@ -1,6 +1,7 @@
 """What an agent does next."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -41,7 +42,7 @@ def due(seen: Circumstances) -> str | None:
     return wake.reason if wake else None
 
 
-def quarantined(**fields: object) -> Circumstances:
+def quarantined(**fields: Any) -> Circumstances:
     """Its fifth run in a row has failed ten seconds ago, half a minute after its start."""
     failing = state(
         failures=5,

@@ -1,0 +1,166 @@
+"""Sentences on why an agent is where it is, and what wakes it next."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from storage.model import AgentState, AgentStatus, Circumstances, Era, Source
+from supervisors import explain
+from supervisors.rules import WakeReason, decide
+from supervisors.states import Phase
+from tests.storage.factories import HOUR, MINUTE, NOW
+from tests.supervisors.circumstances import POLICY, circumstances, reminder, running, seconds, state, waiting
+
+
+def told(seen: Circumstances) -> tuple[Phase, str, str | None]:
+    """Phase, why, and what wakes the agent next."""
+    decision = decide(seen, NOW, POLICY)
+    phase = explain.phase_of(seen, decision, NOW)
+    because = explain.because(decision.wake, seen.state) if decision.wake else None
+    return phase, explain.why(seen, decision, phase, slots=100), because
+
+
+def backing_off(reason: WakeReason, **fields: Any) -> AgentState:
+    return replace(state(retry_at=NOW + MINUTE, retry_reason=reason), **fields)
+
+
+HELD = circumstances(None, waiting(Source.SMS, NOW - seconds(20)), agent_window_seconds=60)
+
+STORIES = [
+    (
+        circumstances(),
+        Phase.ASLEEP,
+        "Asleep until a high-priority notification, a reminder or a run request wakes it.",
+        None,
+    ),
+    (
+        circumstances(state(sleep_until=NOW + HOUR)),
+        Phase.ASLEEP,
+        "Asleep until 2026-11-21 10:00 UTC, as was asked; any high-priority notification wakes it earlier.",
+        "The sleep it was given ends.",
+    ),
+    (
+        circumstances(state(sleep_until=NOW + HOUR, max_sleep_until=NOW + HOUR)),
+        Phase.ASLEEP,
+        (
+            "Asleep until 2026-11-21 10:00 UTC, the longest it may sleep; "
+            "any high-priority notification wakes it earlier."
+        ),
+        "The sleep it was given ends.",
+    ),
+    (
+        circumstances(state(stopped_at=NOW - MINUTE), waiting(era=Era.STOPPED), reminder(NOW + HOUR)),
+        Phase.ASLEEP,
+        (
+            "Stopped at 2026-11-21 08:59 UTC: what waited then starts nothing. "
+            "Asleep until a high-priority notification, a reminder or a run request wakes it."
+        ),
+        "A reminder falls due.",
+    ),
+    (
+        HELD,
+        Phase.HOLDING,
+        (
+            "Holding since 2026-11-21 08:59:40 UTC for the conversation to pause: it wakes 60 s "
+            "after the last message, at 2026-11-21 09:00:40 UTC if no other comes."
+        ),
+        "The debounce window over its messages ends.",
+    ),
+    (
+        circumstances(state(queued_at=NOW, run_requested_at=NOW)),
+        Phase.QUEUED,
+        "Waiting for a run slot since 2026-11-21 09:00 UTC; all 100 were taken.",
+        "A run was requested.",
+    ),
+    (
+        circumstances(backing_off(WakeReason.UNCLEARED_NOTIFICATIONS), waiting(era=Era.BEFORE, count=2)),
+        Phase.BACKING_OFF,
+        (
+            "Backing off until 2026-11-21 09:01 UTC: its last run left high-priority notifications uncleared "
+            "(2 are)."
+        ),
+        "Something its last run left uncleared is tried again.",
+    ),
+    (
+        circumstances(
+            backing_off(WakeReason.RETRY_AFTER_FAILURE, failures=1, last_error="The model is away.")
+        ),
+        Phase.BACKING_OFF,
+        "Backing off until 2026-11-21 09:01 UTC: its last run did not end well: The model is away.",
+        "It is tried again after a failure.",
+    ),
+    (
+        circumstances(
+            backing_off(WakeReason.RETRY_AFTER_FAILURE, failures=5, last_error="The model is away.")
+        ),
+        Phase.QUARANTINED,
+        (
+            "Quarantined until 2026-11-21 09:01 UTC: 5 runs in a row failed, the last one with: "
+            "The model is away."
+        ),
+        "It is tried again after a failure.",
+    ),
+    (
+        circumstances(running(last_wake_reason="notification:sms")),
+        Phase.RUNNING,
+        "Running since 2026-11-21 08:59 UTC, woken by a high-priority notification from sms.",
+        None,
+    ),
+    (
+        circumstances(running(stopped_at=NOW)),
+        Phase.STOPPING,
+        "Its run was asked to stop at 2026-11-21 09:00 UTC and has not ended yet.",
+        None,
+    ),
+    (
+        circumstances(state(status=AgentStatus.ARCHIVED, stopped_at=NOW)),
+        Phase.ARCHIVED,
+        "Archived since 2026-11-21 09:00 UTC; nothing wakes it until it is restored.",
+        None,
+    ),
+    (
+        replace(HELD, paused=True),
+        Phase.PAUSED,
+        "Its organization is paused; nothing starts until that ends.",
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("seen", "phase", "why", "because"), STORIES, ids=[row[1] for row in STORIES])
+def test_each_phase_is_told_in_a_sentence(
+    seen: Circumstances, phase: Phase, why: str, because: str | None
+) -> None:
+    assert told(seen) == (phase, why, because)
+
+
+def test_every_phase_is_told() -> None:
+    assert {phase for _, phase, _, _ in STORIES} == set(Phase)
+
+
+@pytest.mark.parametrize("reason", [*WakeReason, "notification:sms", "written by a client"])
+def test_every_wake_reason_is_told_in_words(reason: str) -> None:
+    _, why, _ = told(circumstances(running(last_wake_reason=str(reason))))
+
+    assert why.startswith("Running since 2026-11-21 08:59 UTC, woken by ")
+    assert "_" not in why
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (circumstances(), NOW - HOUR),  # its creation
+        (circumstances(state(last_ended_at=NOW - MINUTE)), NOW - MINUTE),
+        (circumstances(state(last_ended_at=NOW - MINUTE, stopped_at=NOW)), NOW),
+        (HELD, NOW - seconds(20)),
+        (circumstances(running()), NOW - MINUTE),
+        (circumstances(running(stopped_at=NOW)), NOW),
+        (circumstances(state(queued_at=NOW, run_requested_at=NOW - MINUTE)), NOW),
+    ],
+)
+def test_a_phase_has_lasted_since(seen: Circumstances, expected: datetime) -> None:
+    decision = decide(seen, NOW, POLICY)
+
+    assert explain.since(seen, decision, explain.phase_of(seen, decision, NOW)) == expected
