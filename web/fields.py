@@ -105,10 +105,10 @@ class Text(fields.String):
         self.blank = blank
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            value = str(value)
         if not isinstance(value, str):
-            raise self.make_error("invalid")
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise self.make_error("invalid")
+            value = str(value)
         text = self._tidy(_check_text(value))
         if not self.blank and not text:
             raise self.make_error("blank")

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from itertools import takewhile
 
-from aiohttp import web
-
 from web.errors import TooManyAttempts
 
 MOST_REFUSED = 10
@@ -46,12 +44,11 @@ class Throttle:
         return self._refused[address][-1] <= now - WINDOW_SECONDS
 
 
-def client_address(request: web.Request, trusted: Iterable[Network]) -> str:
-    """Who really sent it: the last hop that is not one of our own proxies."""
-    hops = ",".join(request.headers.getall("X-Forwarded-For", ())).split(",")
-    address = request.remote or ""
-    networks = tuple(trusted)
-    while hops and _is_within(address, networks):
+def client_address(peer: str, forwarded: Iterable[str], trusted: tuple[Network, ...]) -> str:
+    """Who really sent it: the last of the X-Forwarded-For hops and the peer that is no proxy of ours."""
+    hops = ",".join(forwarded).split(",")
+    address = peer
+    while hops and _is_within(address, trusted):
         hop = hops.pop().strip()
         if _parse(hop) is None:
             break

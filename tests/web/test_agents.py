@@ -295,13 +295,32 @@ async def test_archiving_and_restoring(api: Api) -> None:
     assert restored.body["sleep_until"] == "2027-01-01T00:00:00.000000Z"
 
 
+async def test_a_shorter_window_ends_a_hold(api: Api) -> None:
+    template = await api.create_template(debounce_window_seconds=3600)
+    own = await api.create_agent(debounce_window_seconds=3600)
+    inherited = await api.create_agent(template=template["id"])
+    for agent in (own, inherited):
+        await api.create_notification(agent, priority="high", source="sms")
+        assert (await api.get(f"{path(agent)}supervisor/")).body["phase"] == "holding"
+    await api.patch(path(own), {"debounce_window_seconds": 0})
+    await api.patch(f"/api/templates/{template['id']}/", {"debounce_window_seconds": 0})
+    for agent in (own, inherited):
+        assert (await api.post(f"{path(agent)}run/")).body["status"] == "already_running"
+        assert (await api.get(path(agent))).body["last_wake_reason"] == "notification:sms"
+
+
 async def test_a_born_archived_agent_with_a_schedule_is_refused(api: Api) -> None:
     body = {"name": "Ann", "model": "m", "status": "archived", "sleep_until": "2027-01-01T00:00Z"}
     assert (await api.post(AGENTS, body)).status == 400
 
 
-async def test_a_draining_service_leaves_no_half_made_agent(service: Service, api: Api) -> None:
+async def test_a_draining_service_makes_and_changes_nothing_by_half(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
     service.registry.allow_starts(False)
+    answer = await api.patch(path(agent), {"name": "Zoe", "tags": ["a"], "status": "running"})
+    assert answer.status == 503
+    assert (await api.get(path(agent))).body == agent
+    assert (await api.delete(path(agent))).status == 204
     answer = await api.post(AGENTS, {"name": "Ann", "model": "m", "status": "running"})
     assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
     assert (await api.get(AGENTS)).body == []

@@ -1,6 +1,7 @@
 """Tokens and the throttle, as plain values."""
 
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_network
 from uuid import UUID
 
 import jwt
@@ -9,7 +10,7 @@ import pytest
 from web.credentials import UserTokens, hash_key, key_prefix, make_key
 from web.errors import TooManyAttempts
 from web.settings import WebSettings
-from web.throttle import Throttle
+from web.throttle import Throttle, client_address
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANN = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
@@ -79,6 +80,24 @@ def test_the_throttle_forgets_quiet_addresses() -> None:
     throttle.count("recent", 200)
     throttle.count("latest", 301)
     assert repr(throttle) == "<Throttle: 2 addresses>"
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "client"),
+    [
+        ("203.0.113.9", ["198.51.100.1"], "203.0.113.9"),  # no proxy of ours: its word does not count
+        ("10.0.0.1", ["198.51.100.1"], "198.51.100.1"),
+        ("::ffff:10.0.0.1", ["198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", ["1.1.1.1, 198.51.100.1", "10.0.0.2"], "198.51.100.1"),
+        ("10.0.0.1", ["nonsense"], "10.0.0.1"),
+        ("10.0.0.1", [], "10.0.0.1"),
+        ("", ["198.51.100.1"], ""),
+    ],
+)
+def test_the_client_is_the_last_hop_that_is_no_proxy_of_ours(
+    peer: str, forwarded: list[str], client: str
+) -> None:
+    assert client_address(peer, forwarded, (ip_network("10.0.0.0/8"),)) == client
 
 
 def test_settings_hide_their_secrets_and_refuse_weak_ones() -> None:

@@ -62,13 +62,16 @@ async def log_in(request: web.Request) -> web.Response:
 
 
 def _check_throttle(request: web.Request) -> None:
-    app = request.app
-    app[THROTTLE].check(client_address(request, app[SETTINGS].trusted_proxies), app[CLOCK].monotonic())
+    request.app[THROTTLE].check(_address(request), request.app[CLOCK].monotonic())
 
 
 def _count_refusal(request: web.Request) -> None:
-    app = request.app
-    app[THROTTLE].count(client_address(request, app[SETTINGS].trusted_proxies), app[CLOCK].monotonic())
+    request.app[THROTTLE].count(_address(request), request.app[CLOCK].monotonic())
+
+
+def _address(request: web.Request) -> str:
+    forwarded = request.headers.getall("X-Forwarded-For", ())
+    return client_address(request.remote or "", forwarded, request.app[SETTINGS].trusted_proxies)
 
 
 ROUTES = (

@@ -175,11 +175,16 @@ async def change_agent(request: web.Request, caller: Caller) -> web.Response:
         changed = await storage.agents.update(agent.id, body)
     except ConstraintError as error:
         raise refusal(error, body) from error
+    if owned:
+        try:
+            await app[REGISTRY].ask(agent.id, OwnedFields(**owned))
+        except TryAgainLater:
+            # The answer is "nothing was done", so the rest must not stay either.
+            await storage.agents.update(agent.id, {name: getattr(agent, name) for name in body})
+            raise
+        changed = await storage.agents.get(agent.id)
     if body.keys() & CONCERN_THE_SUPERVISOR:
         app[REGISTRY].tell(agent.id, Look.RELOAD)
-    if owned:
-        await app[REGISTRY].ask(agent.id, OwnedFields(**owned))
-        changed = await storage.agents.get(agent.id)
     if changed is None:
         raise NotFound
     return json_response(show_agent(changed))
