@@ -6,6 +6,7 @@ PostgreSQL is the directory of agents; an agent that nothing happens to costs no
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from contextvars import Context
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -201,8 +202,12 @@ class Registry:
         if supervisor.busy:
             return
         supervisor.busy = True
-        drain = self._handle_messages(supervisor)
-        task = asyncio.get_running_loop().create_task(drain, name=f"supervisor of {supervisor.agent_id}")
+        # In a context of its own: what it logs is not about the request that happened to wake it.
+        task = asyncio.get_running_loop().create_task(
+            self._handle_messages(supervisor),
+            name=f"supervisor of {supervisor.agent_id}",
+            context=Context(),
+        )
         self._drains.add(task)
         task.add_done_callback(self._drains.discard)
 
