@@ -1,13 +1,15 @@
-"""One line of the route table: what answers where, and to whom."""
+"""One line of the route table: what answers where, to whom, with what. The API document is made of these."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
+from typing import Any
 from uuid import UUID
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from marshmallow import Schema
 
 from web.auth import Caller, authenticate, authenticate_operator
 from web.errors import NotFound
@@ -26,33 +28,93 @@ class Access(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
+    """`body` and `query` are the schemas that check them; `answer` is the type of what is shown, if anything.
+
+    `partial`: nothing in the body is required. `refusals`: statuses beyond those that follow from the rest.
+    """
+
     method: str
     path: str
     handler: Handler
     access: Access
+    summary: str
+    status: int
+    answer: Any
+    body: Schema | None
+    query: Schema | None
+    partial: bool
+    refusals: frozenset[int]
 
 
-def for_anyone(method: str, path: str, handler: Handler) -> Route:
-    return Route(method, path, handler, Access.ANYONE)
+def for_anyone(
+    method: str,
+    path: str,
+    handler: Handler,
+    summary: str,
+    *,
+    status: int = 200,
+    answer: Any = None,
+    body: Schema | None = None,
+    query: Schema | None = None,
+    refusals: frozenset[int] = frozenset(),
+) -> Route:
+    """A route that needs no credential."""
+    return Route(method, path, handler, Access.ANYONE, summary, status, answer, body, query, False, refusals)
 
 
-def for_callers(method: str, path: str, handler: CallerHandler) -> Route:
+def for_callers(
+    method: str,
+    path: str,
+    handler: CallerHandler,
+    summary: str,
+    *,
+    status: int = 200,
+    answer: Any = None,
+    body: Schema | None = None,
+    query: Schema | None = None,
+    partial: bool = False,
+    refusals: frozenset[int] = frozenset(),
+) -> Route:
     """The handler is given who calls; nobody else gets as far as it."""
 
     @wraps(handler)
     async def authenticated(request: web.Request) -> web.StreamResponse:
         return await handler(request, await authenticate(request))
 
-    return Route(method, path, authenticated, Access.CALLERS)
+    return Route(
+        method, path, authenticated, Access.CALLERS, summary, status, answer, body, query, partial, refusals
+    )
 
 
-def for_operators(method: str, path: str, handler: Handler) -> Route:
+def for_operators(
+    method: str,
+    path: str,
+    handler: Handler,
+    summary: str,
+    *,
+    answer: Any = None,
+    query: Schema | None = None,
+) -> Route:
+    """A route for the operator's token alone."""
+
     @wraps(handler)
     async def authenticated(request: web.Request) -> web.StreamResponse:
         authenticate_operator(request)
         return await handler(request)
 
-    return Route(method, path, authenticated, Access.OPERATORS)
+    return Route(
+        method,
+        path,
+        authenticated,
+        Access.OPERATORS,
+        summary,
+        status=200,
+        answer=answer,
+        body=None,
+        query=query,
+        partial=False,
+        refusals=frozenset(),
+    )
 
 
 def path_id(request: web.Request, name: str = "id") -> UUID:

@@ -10,7 +10,15 @@ from web.json import json_response
 from web.keys import CLOCK, PASSWORDS, SETTINGS, STORAGE, THROTTLE, USER_TOKENS
 from web.parsing import read_body
 from web.routes import for_anyone
-from web.schemas.accounts import Login, Signup, show_membership, show_organization, show_user
+from web.schemas.accounts import (
+    LoggedIn,
+    Login,
+    SignedUp,
+    Signup,
+    show_membership,
+    show_organization,
+    show_user,
+)
 from web.throttle import client_address
 
 SIGNUP = Signup()
@@ -33,7 +41,7 @@ async def sign_up(request: web.Request) -> web.Response:
     except NotUnique as error:
         _count_refusal(request)  # or sign-up would tell quickly who has an account
         raise Invalid({"email": ["user with this email already exists."]}) from error
-    answer = {
+    answer: SignedUp = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
         "user": show_user(user),
         "organization": show_organization(organization),
@@ -53,7 +61,7 @@ async def log_in(request: web.Request) -> web.Response:
         _count_refusal(request)
         raise NotAuthenticated("Unable to log in with provided credentials.")
     places = await app[STORAGE].accounts.list_memberships(user.id)
-    answer = {
+    answer: LoggedIn = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, app[CLOCK].now()),
         "user": show_user(user),
         "organizations": [show_membership(place) for place in places],
@@ -75,6 +83,23 @@ def _address(request: web.Request) -> str:
 
 
 ROUTES = (
-    for_anyone("POST", "/api/organizations/auth/signup/", sign_up),
-    for_anyone("POST", "/api/organizations/auth/login/", log_in),
+    for_anyone(
+        "POST",
+        "/api/organizations/auth/signup/",
+        sign_up,
+        "Sign up: a new user who owns a new organization",
+        status=201,
+        answer=SignedUp,
+        body=SIGNUP,
+        refusals=frozenset({403, 429}),
+    ),
+    for_anyone(
+        "POST",
+        "/api/organizations/auth/login/",
+        log_in,
+        "Log in: a token for an existing user",
+        answer=LoggedIn,
+        body=LOGIN,
+        refusals=frozenset({401, 429}),
+    ),
 )

@@ -27,7 +27,7 @@ from web.paging import Listing, answer_list
 from web.parsing import read_body, read_query
 from web.reach import agent_of_path, require_agent, require_organization, require_template
 from web.routes import for_callers, path_id
-from web.schemas.agents import MOMENTS, AgentBody, AgentQuery, show_agent
+from web.schemas.agents import MOMENTS, AgentBody, AgentQuery, AgentShown, show_agent
 
 BODY = AgentBody()
 QUERY = AgentQuery()
@@ -217,9 +217,28 @@ async def _agent(request: web.Request, caller: Caller) -> Agent:
 
 
 ROUTES = (
-    for_callers("GET", "/api/cloud/agents/", list_agents),
-    for_callers("POST", "/api/cloud/agents/", create_agent),
-    for_callers("GET", "/api/cloud/agents/{id}/", get_agent),
-    for_callers("PATCH", "/api/cloud/agents/{id}/", change_agent),
-    for_callers("DELETE", "/api/cloud/agents/{id}/", delete_agent),
+    for_callers(
+        "GET", "/api/cloud/agents/", list_agents, "List agents", answer=list[AgentShown], query=QUERY
+    ),
+    for_callers(
+        "POST",
+        "/api/cloud/agents/",
+        create_agent,
+        "Create an agent",
+        status=201,
+        answer=AgentShown,
+        body=BODY,
+    ),
+    for_callers("GET", "/api/cloud/agents/{id}/", get_agent, "Read an agent", answer=AgentShown),
+    for_callers(
+        "PATCH",
+        "/api/cloud/agents/{id}/",
+        change_agent,
+        "Change an agent",
+        answer=AgentShown,
+        body=BODY,
+        partial=True,
+        refusals=frozenset({409}),
+    ),
+    for_callers("DELETE", "/api/cloud/agents/{id}/", delete_agent, "Delete an agent", status=204),
 )

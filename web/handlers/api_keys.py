@@ -16,7 +16,7 @@ from web.keys import CLOCK, STORAGE
 from web.paging import Listing, PageQuery, answer_list
 from web.parsing import read_body, read_query
 from web.routes import for_callers, path_id
-from web.schemas.api_keys import NewApiKey, show_api_key
+from web.schemas.api_keys import ApiKeyShown, NewApiKey, NewApiKeyShown, show_api_key
 
 NEW_KEY = NewApiKey()
 QUERY = PageQuery()
@@ -28,7 +28,8 @@ async def create_key(request: web.Request, caller: Caller) -> web.Response:
     caller.require_admin(organization_id)
     body = await read_body(request, NEW_KEY)
     key, secret = await _insert(request, organization_id, body["name"], is_active=body["is_active"])
-    return json_response({**show_api_key(key), "key": secret.text}, status=201)
+    answer: NewApiKeyShown = {**show_api_key(key), "key": secret.text}
+    return json_response(answer, status=201)
 
 
 async def _insert(
@@ -83,7 +84,22 @@ async def delete_key(request: web.Request, caller: Caller) -> web.Response:
 
 
 ROUTES = (
-    for_callers("POST", "/api/organizations/api-keys/", create_key),
-    for_callers("GET", "/api/organizations/api-keys/", list_keys),
-    for_callers("DELETE", "/api/organizations/api-keys/{id}/", delete_key),
+    for_callers(
+        "POST",
+        "/api/organizations/api-keys/",
+        create_key,
+        "Create an API key; the only answer that holds it",
+        status=201,
+        answer=NewApiKeyShown,
+        body=NEW_KEY,
+    ),
+    for_callers(
+        "GET",
+        "/api/organizations/api-keys/",
+        list_keys,
+        "List API keys",
+        answer=list[ApiKeyShown],
+        query=QUERY,
+    ),
+    for_callers("DELETE", "/api/organizations/api-keys/{id}/", delete_key, "Delete an API key", status=204),
 )

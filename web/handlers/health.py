@@ -1,17 +1,24 @@
 """Whether the process lives, and whether it can serve."""
 
+from typing import Literal, TypedDict
+
 from aiohttp import web
 
 from web.json import json_response
 from web.keys import READINESS, STORAGE
-from web.ports import ServiceState
+from web.ports import Readiness, ServiceState
 from web.routes import for_anyone
 
 PROBE = "SELECT 1"
 
 
+class Alive(TypedDict):
+    status: Literal["ok"]
+
+
 async def is_alive(_: web.Request) -> web.Response:
-    return json_response({"status": "ok"})
+    answer: Alive = {"status": "ok"}
+    return json_response(answer)
 
 
 async def is_ready(request: web.Request) -> web.Response:
@@ -24,6 +31,6 @@ async def is_ready(request: web.Request) -> web.Response:
 
 
 ROUTES = (
-    for_anyone("GET", "/healthz", is_alive),
-    for_anyone("GET", "/readyz", is_ready),
+    for_anyone("GET", "/healthz", is_alive, "Whether the process lives", answer=Alive),
+    for_anyone("GET", "/readyz", is_ready, "Whether it can serve", answer=Readiness),
 )

@@ -24,6 +24,7 @@ from web.schemas.notifications import (
     NewNotificationBody,
     NotificationChanges,
     NotificationQuery,
+    NotificationShown,
     show_notification,
 )
 
@@ -117,9 +118,44 @@ async def _timezone_of_named(request: web.Request, caller: Caller, agent_id: UUI
 
 
 ROUTES = (
-    for_callers("GET", "/api/defaults/notifications/", list_notifications),
-    for_callers("POST", "/api/defaults/notifications/", create_notification),
-    for_callers("GET", "/api/defaults/notifications/{id}/", get_notification),
-    for_callers("PATCH", "/api/defaults/notifications/{id}/", change_notification),
-    for_callers("DELETE", "/api/defaults/notifications/{id}/", delete_notification),
+    for_callers(
+        "GET",
+        "/api/defaults/notifications/",
+        list_notifications,
+        "List notifications",
+        answer=list[NotificationShown],
+        query=QUERY,
+    ),
+    for_callers(
+        "POST",
+        "/api/defaults/notifications/",
+        create_notification,
+        "Create a notification",
+        status=201,
+        answer=NotificationShown,
+        body=NEW,
+    ),
+    for_callers(
+        "GET",
+        "/api/defaults/notifications/{id}/",
+        get_notification,
+        "Read a notification",
+        answer=NotificationShown,
+    ),
+    for_callers(
+        "PATCH",
+        "/api/defaults/notifications/{id}/",
+        change_notification,
+        "Change a notification",
+        answer=NotificationShown,
+        body=CHANGES,
+        partial=True,
+    ),
+    for_callers(
+        "DELETE",
+        "/api/defaults/notifications/{id}/",
+        delete_notification,
+        "Delete a notification",
+        status=204,
+    ),
 )

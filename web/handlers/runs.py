@@ -6,6 +6,7 @@ from aiohttp import web
 
 from storage.model import Run
 from supervisors.messages import RunReply, RunRequest, StopReply, StopRequest
+from supervisors.snapshot import Snapshot
 from web.auth import Caller
 from web.errors import NotFound
 from web.json import json_response
@@ -14,7 +15,7 @@ from web.paging import Listing, answer_list
 from web.parsing import read_body, read_query
 from web.reach import agent_of_path
 from web.routes import for_callers, path_id
-from web.schemas.runs import RunBody, RunQuery, StopBody, show_run
+from web.schemas.runs import RunAnswered, RunBody, RunQuery, RunShown, StopAnswered, StopBody, show_run
 
 RUN = RunBody()
 STOP = StopBody()
@@ -25,14 +26,16 @@ async def run_agent(request: web.Request, caller: Caller) -> web.Response:
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, RUN)
     reply: RunReply = await request.app[REGISTRY].ask(agent_id, RunRequest(**body))
-    return json_response({"status": reply.status, "run": reply.run})
+    answer: RunAnswered = {"status": reply.status, "run": reply.run}
+    return json_response(answer)
 
 
 async def stop_agent(request: web.Request, caller: Caller) -> web.Response:
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, STOP)
     reply: StopReply = await request.app[REGISTRY].ask(agent_id, StopRequest(**body))
-    return json_response({"status": reply})
+    answer: StopAnswered = {"status": reply}
+    return json_response(answer)
 
 
 async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -69,9 +72,32 @@ async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:
 
 
 ROUTES = (
-    for_callers("POST", "/api/cloud/agents/{id}/run/", run_agent),
-    for_callers("POST", "/api/cloud/agents/{id}/stop/", stop_agent),
-    for_callers("GET", "/api/cloud/agents/{id}/runs/", list_runs),
-    for_callers("GET", "/api/cloud/agents/{id}/runs/{run_id}/", get_run),
-    for_callers("GET", "/api/cloud/agents/{id}/supervisor/", get_supervisor),
+    for_callers(
+        "POST",
+        "/api/cloud/agents/{id}/run/",
+        run_agent,
+        "Run an agent",
+        answer=RunAnswered,
+        body=RUN,
+        refusals=frozenset({409}),
+    ),
+    for_callers(
+        "POST", "/api/cloud/agents/{id}/stop/", stop_agent, "Stop an agent", answer=StopAnswered, body=STOP
+    ),
+    for_callers(
+        "GET",
+        "/api/cloud/agents/{id}/runs/",
+        list_runs,
+        "List the runs of an agent",
+        answer=list[RunShown],
+        query=QUERY,
+    ),
+    for_callers("GET", "/api/cloud/agents/{id}/runs/{run_id}/", get_run, "Read a run", answer=RunShown),
+    for_callers(
+        "GET",
+        "/api/cloud/agents/{id}/supervisor/",
+        get_supervisor,
+        "Why the agent does what it does",
+        answer=Snapshot,
+    ),
 )

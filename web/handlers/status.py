@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
+from supervisors.snapshot import Snapshot
 from web.errors import NotFound
 from web.json import json_response
 from web.keys import CLOCK, READINESS, REGISTRY, STARTED_AT, STORAGE
@@ -48,7 +49,16 @@ async def get_supervisor(request: web.Request) -> web.Response:
 
 
 ROUTES = (
-    for_operators("GET", "/status/", get_status),
-    for_operators("GET", "/status/supervisors/", list_supervisors),
-    for_operators("GET", "/status/supervisors/{id}/", get_supervisor),
+    for_operators("GET", "/status/", get_status, "How the service is", answer=dict[str, Any]),
+    for_operators(
+        "GET",
+        "/status/supervisors/",
+        list_supervisors,
+        "Agents and why they do what they do",
+        answer=list[Snapshot],
+        query=QUERY,
+    ),
+    for_operators(
+        "GET", "/status/supervisors/{id}/", get_supervisor, "Why one agent does what it does", answer=Snapshot
+    ),
 )

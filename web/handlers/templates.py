@@ -11,7 +11,7 @@ from web.json import json_response
 from web.keys import CLOCK, REGISTRY, STORAGE
 from web.parsing import read_body
 from web.routes import for_callers, path_id
-from web.schemas.templates import TemplateBody, show_template
+from web.schemas.templates import TemplateBody, TemplateShown, show_template
 
 BODY = TemplateBody()
 
@@ -52,7 +52,23 @@ async def _template(request: web.Request, caller: Caller) -> Template:
 
 
 ROUTES = (
-    for_callers("POST", "/api/templates/", create_template),
-    for_callers("GET", "/api/templates/{id}/", get_template),
-    for_callers("PATCH", "/api/templates/{id}/", change_template),
+    for_callers(
+        "POST",
+        "/api/templates/",
+        create_template,
+        "Create a template",
+        status=201,
+        answer=TemplateShown,
+        body=BODY,
+    ),
+    for_callers("GET", "/api/templates/{id}/", get_template, "Read a template", answer=TemplateShown),
+    for_callers(
+        "PATCH",
+        "/api/templates/{id}/",
+        change_template,
+        "Change a template",
+        answer=TemplateShown,
+        body=BODY,
+        partial=True,
+    ),
 )

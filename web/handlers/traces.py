@@ -1,7 +1,6 @@
 """Traces: the record of each run."""
 
 from datetime import UTC
-from typing import Any
 
 from aiohttp import web
 
@@ -14,7 +13,7 @@ from web.local_times import place
 from web.parsing import read_query
 from web.reach import require_agent, require_template
 from web.routes import for_callers, path_id
-from web.schemas.traces import TraceQuery, show_trace, show_trace_summary
+from web.schemas.traces import FullTraceShown, TracePage, TraceQuery, show_trace, show_trace_summary
 
 QUERY = TraceQuery()
 
@@ -37,7 +36,7 @@ async def list_traces_in_array(request: web.Request, caller: Caller) -> web.Resp
     return json_response([await _page(request, caller)])
 
 
-async def _page(request: web.Request, caller: Caller) -> dict[str, Any]:
+async def _page(request: web.Request, caller: Caller) -> TracePage:
     query = read_query(request, QUERY)
     place(query, ("started_after", "started_before"), UTC)
     await require_agent(request, caller, query["agent"])
@@ -63,7 +62,16 @@ async def _page(request: web.Request, caller: Caller) -> dict[str, Any]:
 
 
 ROUTES = (
-    for_callers("GET", "/api/tracing/traces/", list_traces),
-    for_callers("GET", "/api/tracing/traces/list/", list_traces_in_array),
-    for_callers("GET", "/api/tracing/traces/{id}/", get_trace),
+    for_callers("GET", "/api/tracing/traces/", list_traces, "List traces", answer=TracePage, query=QUERY),
+    for_callers(
+        "GET",
+        "/api/tracing/traces/list/",
+        list_traces_in_array,
+        "List traces, the page inside an array",
+        answer=list[TracePage],
+        query=QUERY,
+    ),
+    for_callers(
+        "GET", "/api/tracing/traces/{id}/", get_trace, "Read a trace with its spans", answer=FullTraceShown
+    ),
 )

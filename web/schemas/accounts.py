@@ -1,8 +1,9 @@
 """Sign-up and login: what is sent, and what is shown of users and organizations."""
 
-from typing import Any
+from typing import TypedDict
+from uuid import UUID
 
-from storage.model import Membership, Organization, User
+from storage.model import Membership, Organization, Role, User
 from web.fields import Email, Line, Text
 from web.parsing import Body
 
@@ -22,13 +23,42 @@ class Login(Body):
     password = Text(required=True, blank=False, max_length=MOST_PASSWORD)
 
 
-def show_user(user: User) -> dict[str, Any]:
+class UserShown(TypedDict):
+    id: UUID
+    email: str
+    name: str
+
+
+class OrganizationShown(TypedDict):
+    id: UUID
+    name: str
+
+
+class PlaceShown(OrganizationShown):
+    """An organization with the user's role in it."""
+
+    role: Role
+
+
+class SignedUp(TypedDict):
+    token: str
+    user: UserShown
+    organization: OrganizationShown
+
+
+class LoggedIn(TypedDict):
+    token: str
+    user: UserShown
+    organizations: list[PlaceShown]
+
+
+def show_user(user: User) -> UserShown:
     return {"id": user.id, "email": user.email, "name": user.name}
 
 
-def show_organization(organization: Organization) -> dict[str, Any]:
+def show_organization(organization: Organization) -> OrganizationShown:
     return {"id": organization.id, "name": organization.name}
 
 
-def show_membership(place: Membership) -> dict[str, Any]:
+def show_membership(place: Membership) -> PlaceShown:
     return {"id": place.organization_id, "name": place.organization_name, "role": place.role}

@@ -1,7 +1,9 @@
 """Agents: what is sent and shown."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypedDict
+from uuid import UUID
 
 from marshmallow import ValidationError, validates_schema
 
@@ -70,7 +72,36 @@ class AgentQuery(PageQuery):
     search = Line(load_default=None)
 
 
-def show_agent(agent: Agent) -> dict[str, Any]:
+class AgentShown(TypedDict):
+    id: UUID
+    adapters: Sequence[UUID]
+    organization: UUID
+    template: UUID | None
+    parent_name: str
+    template_name: str | None
+    tags: Sequence[str]
+    name: str
+    model: str
+    created_at: datetime
+    timezone: str
+    system_prompt: str
+    sleep_until: datetime | None
+    email_alias: str | None
+    status: AgentStatus
+    run_started_at: datetime | None
+    last_wake_reason: str
+    last_wake_interrupted_sleep_until: datetime | None
+    max_turns: int
+    max_sleep_hours: int | None
+    harness_git_ref: str | None
+    reasoning_effort: str
+    debounce_window_seconds: int | None
+    call_voice_id: str
+    purpose: Purpose
+    parent: UUID | None
+
+
+def show_agent(agent: Agent) -> AgentShown:
     return {
         "id": agent.id,
         "adapters": agent.adapters,

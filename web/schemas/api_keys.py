@@ -1,6 +1,8 @@
 """API keys: what is sent and shown. The key itself is shown by its creation only."""
 
-from typing import Any
+from datetime import datetime
+from typing import TypedDict
+from uuid import UUID
 
 from storage.model import ApiKey
 from web.fields import Boolean, Line
@@ -12,7 +14,22 @@ class NewApiKey(Body):
     is_active = Boolean(load_default=True)
 
 
-def show_api_key(key: ApiKey) -> dict[str, Any]:
+class ApiKeyShown(TypedDict):
+    id: UUID
+    name: str
+    prefix: str
+    is_active: bool
+    last_used_at: datetime | None
+    created_at: datetime
+
+
+class NewApiKeyShown(ApiKeyShown):
+    """With the key itself, this once."""
+
+    key: str
+
+
+def show_api_key(key: ApiKey) -> ApiKeyShown:
     return {
         "id": key.id,
         "name": key.name,

@@ -1,6 +1,8 @@
 """Notifications: what is sent and shown."""
 
-from typing import Any
+from datetime import datetime
+from typing import TypedDict
+from uuid import UUID
 
 from storage.model import Notification, Priority, Source
 from web.fields import Boolean, Choice, Datetime, Line, Text, Uuid
@@ -33,7 +35,21 @@ class NotificationQuery(PageQuery):
     source = Choice(Source, load_default=None)
 
 
-def show_notification(notification: Notification) -> dict[str, Any]:
+class NotificationShown(TypedDict):
+    id: UUID
+    agent: UUID
+    source: Source
+    source_id: str
+    title: str
+    body: str
+    priority: Priority
+    created_at: datetime
+    scheduled_for: datetime | None
+    cleared: bool
+    cleared_at: datetime | None
+
+
+def show_notification(notification: Notification) -> NotificationShown:
     return {
         "id": notification.id,
         "agent": notification.agent_id,

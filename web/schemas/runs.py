@@ -1,8 +1,12 @@
 """Runs: what asks for one or stops it, and how the ledger shows it."""
 
-from typing import Any
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TypedDict
+from uuid import UUID
 
-from storage.model import Run
+from storage.model import Outcome, Run
+from supervisors.messages import RunAnswer, StopReply
 from web.fields import Boolean, Integer, Text
 from web.paging import PageQuery
 from web.parsing import Body
@@ -23,7 +27,33 @@ class RunQuery(PageQuery):
     limit = Integer(least=1, most=1000, load_default=DEFAULT_LIMIT)
 
 
-def show_run(run: Run) -> dict[str, Any]:
+class RunAnswered(TypedDict):
+    """What a run request came to; `run` is the started or running one."""
+
+    status: RunAnswer
+    run: UUID | None
+
+
+class StopAnswered(TypedDict):
+    status: StopReply
+
+
+class RunShown(TypedDict):
+    id: UUID
+    agent: UUID
+    trace: UUID
+    wake_reason: str
+    notifications: Sequence[UUID]
+    interrupted_sleep_until: datetime | None
+    started_at: datetime
+    ended_at: datetime | None
+    turns: int
+    outcome: Outcome | None
+    error: str
+    max_sleep_until: datetime | None
+
+
+def show_run(run: Run) -> RunShown:
     return {
         "id": run.id,
         "agent": run.agent_id,

@@ -1,6 +1,8 @@
 """Templates: what is sent and shown."""
 
-from typing import Any
+from datetime import datetime
+from typing import TypedDict
+from uuid import UUID
 
 from storage.model import ReasoningEffort, Template
 from web.fields import MOST_INT32, Choice, Integer, Line, Text, Url
@@ -21,7 +23,24 @@ class TemplateBody(Body):
     tool_call_secret = Text(load_default="", max_length=255)
 
 
-def show_template(template: Template) -> dict[str, Any]:
+class TemplateShown(TypedDict):
+    id: UUID
+    organization: UUID
+    name: str
+    created_at: datetime
+    description: str
+    system_prompt: str
+    default_model: str
+    default_reasoning_effort: ReasoningEffort
+    thinking_max_tokens: int
+    max_turns: int
+    debounce_window_seconds: int
+    harness_git_ref: str
+    agent_created_webhook_url: str
+    tool_call_secret: str
+
+
+def show_template(template: Template) -> TemplateShown:
     return {
         "id": template.id,
         "organization": template.organization_id,

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict
+from uuid import UUID
 
 from storage.model import Span, Trace, TraceSummary
 from web.fields import MOST_OFFSET, Boolean, Datetime, Integer, Uuid
@@ -23,7 +24,63 @@ class TraceQuery(Body):
     started_before = Datetime(load_default=None)
 
 
-def show_trace(trace: Trace, spans: Sequence[Span]) -> dict[str, Any]:
+class SpanShown(TypedDict):
+    id: UUID
+    trace: UUID
+    name: str
+    started_at: datetime
+    duration_ms: int | None
+    has_error: bool
+    parent: UUID | None
+    span_type: str
+    ended_at: datetime | None
+
+
+class TraceShown(TypedDict):
+    """A trace without its spans."""
+
+    id: UUID
+    name: str
+    agent: UUID
+    started_at: datetime
+    ended_at: datetime | None
+    error: str
+    metadata: Any
+
+
+class FullTraceShown(TraceShown):
+    spans: list[SpanShown]
+    total_spans: int
+
+
+class TraceSummaryShown(TypedDict):
+    id: UUID
+    name: str
+    agent_name: str
+    template_name: str | None
+    started_at: datetime
+    duration_ms: int | None
+    span_count: int
+    has_error: bool
+    agent: UUID
+    ended_at: datetime | None
+    error: str
+    metadata: Any
+
+
+class Pagination(TypedDict):
+    total_count: int
+    limit: int
+    offset: int
+    has_more: bool
+
+
+class TracePage(TypedDict):
+    results: list[TraceSummaryShown]
+    pagination: Pagination
+
+
+def show_trace(trace: Trace, spans: Sequence[Span]) -> FullTraceShown:
     return {
         "id": trace.id,
         "name": trace.name,
@@ -37,7 +94,7 @@ def show_trace(trace: Trace, spans: Sequence[Span]) -> dict[str, Any]:
     }
 
 
-def _show_span(span: Span) -> dict[str, Any]:
+def _show_span(span: Span) -> SpanShown:
     return {
         "id": span.id,
         "trace": span.trace_id,
@@ -51,7 +108,7 @@ def _show_span(span: Span) -> dict[str, Any]:
     }
 
 
-def show_trace_summary(summary: TraceSummary) -> dict[str, Any]:
+def show_trace_summary(summary: TraceSummary) -> TraceSummaryShown:
     trace = summary.trace
     return {
         "id": trace.id,
