@@ -8,7 +8,7 @@ from aiohttp import web
 from storage.storage import Storage
 from supervisors.clock import Clock
 from web import request_id
-from web.credentials import UserTokens
+from web.credentials import RunTokens, UserTokens
 from web.errors import errors_as_json
 from web.handlers import accounts, agents, api_keys, health, notifications, runs, status, templates, traces
 from web.keys import (
@@ -16,6 +16,7 @@ from web.keys import (
     PASSWORDS,
     READINESS,
     REGISTRY,
+    RUN_TOKENS,
     SETTINGS,
     STARTED_AT,
     STORAGE,
@@ -62,6 +63,7 @@ def build_app(
     app[STARTED_AT] = clock.now()
     app[THROTTLE] = Throttle()
     app[USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
+    app[RUN_TOKENS] = RunTokens(settings.token_secret)
     app.cleanup_ctx.append(_passwords)
     app.on_response_prepare.append(request_id.echo)
     for route in ROUTES:

@@ -3,26 +3,46 @@
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from types import MappingProxyType
 from uuid import UUID
 
 from aiohttp import web
 
-from storage.model import Role
+from storage.model import Outcome, Role
 from web.credentials import hash_key, key_prefix
 from web.errors import BadRequest, NotAuthenticated, PermissionDenied
 from web.fields import parse_uuid
-from web.keys import CLOCK, SETTINGS, STORAGE, USER_TOKENS
+from web.keys import CLOCK, RUN_TOKENS, SETTINGS, STORAGE, USER_TOKENS
 
 ORGANIZATION_HEADER = "X-Organization"
 ADMINS = frozenset({Role.OWNER, Role.ADMIN})
 
 
+class RunAccess(StrEnum):
+    """When a run's token opens a route."""
+
+    NEVER = "never"
+    RUNNING = "running"  # while the run goes on
+    WINDING_UP = "winding_up"  # and after its sleep, while its process still writes down what it did
+
+
+@dataclass(frozen=True, slots=True)
+class RunScope:
+    """The run that calls by its own token, and all that such a caller may reach."""
+
+    run_id: UUID
+    agent_id: UUID
+    organization_id: UUID
+    is_over: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An API key or a user, by the roles it has in organizations, its own first."""
+    """An API key or a user, by the roles it has in organizations, its own first; or a run, which has none."""
 
     roles: Mapping[UUID, Role]
+    run: RunScope | None = None
 
     @property
     def organizations(self) -> tuple[UUID, ...]:
@@ -31,6 +51,27 @@ class Caller:
     def require(self, organization_id: UUID) -> None:
         """PermissionDenied outside the caller's organizations."""
         if organization_id not in self.roles:
+            raise PermissionDenied
+
+    def require_agent(self, agent_id: UUID, organization_id: UUID) -> None:
+        """PermissionDenied outside the caller's organizations, and for a run beyond its own agent."""
+        if self.run is None:
+            self.require(organization_id)
+        elif self.run.agent_id != agent_id:
+            raise PermissionDenied
+
+    def require_trace(self, trace_id: UUID, organization_id: UUID) -> None:
+        """PermissionDenied outside the caller's organizations, and for a run beyond its own trace."""
+        if self.run is None:
+            self.require(organization_id)
+        elif self.run.run_id != trace_id:  # a run and its trace have one id
+            raise PermissionDenied
+
+    def require_route(self, access: RunAccess) -> None:
+        """PermissionDenied for a run's token on a route that is not, or not any more, open to it."""
+        if self.run is None or access is RunAccess.WINDING_UP:
+            return
+        if access is RunAccess.NEVER or self.run.is_over:
             raise PermissionDenied
 
     def require_admin(self, organization_id: UUID) -> None:
@@ -54,11 +95,14 @@ def organization_for_create(request: web.Request, caller: Caller) -> UUID:
 
 
 async def authenticate(request: web.Request) -> Caller:
-    """The caller behind an API key or a user's token; NotAuthenticated otherwise."""
+    """The caller behind an API key, a user's token or a run's; NotAuthenticated otherwise."""
     scheme, credential = _credential(request)
     match scheme:
         case "bearer":
-            return await _key_caller(request, credential)
+            prefix = key_prefix(credential)
+            return await (
+                _key_caller(request, credential, prefix) if prefix else _run_caller(request, credential)
+            )
         case "token":
             return await _user_caller(request, credential)
         case _:
@@ -81,10 +125,9 @@ def _credential(request: web.Request) -> tuple[str, str]:
     return scheme.lower(), credential.strip()
 
 
-async def _key_caller(request: web.Request, credential: str) -> Caller:
+async def _key_caller(request: web.Request, credential: str, prefix: str) -> Caller:
     keys = request.app[STORAGE].api_keys
-    prefix = key_prefix(credential)
-    found = prefix and await keys.find(prefix)
+    found = await keys.find(prefix)
     if not found:
         raise NotAuthenticated("Invalid API key.")
     key, key_hash = found
@@ -100,3 +143,15 @@ async def _user_caller(request: web.Request, credential: str) -> Caller:
     if not (read and holder) or holder.token_version != read[1]:
         raise NotAuthenticated("Invalid token.")
     return Caller(MappingProxyType({place.organization_id: place.role for place in holder.memberships}))
+
+
+async def _run_caller(request: web.Request, credential: str) -> Caller:
+    """A run that goes on, or that its agent's sleep has ended: its process may still write what it did."""
+    run_id = request.app[RUN_TOKENS].read(credential, request.app[CLOCK].now())
+    if run_id is None:
+        raise NotAuthenticated("Invalid API key.")
+    run = await request.app[STORAGE].runs.get(run_id)
+    if run is None or run.outcome not in {None, Outcome.SLEPT}:
+        raise NotAuthenticated("Invalid token.")
+    scope = RunScope(run.id, run.agent_id, run.organization_id, is_over=run.ended_at is not None)
+    return Caller(roles={}, run=scope)

@@ -1,4 +1,4 @@
-"""The forms of API keys and user tokens: how they are made, and how what a caller shows is read."""
+"""The forms of API keys and of the tokens of users and runs: how they are made, and how they are read."""
 
 import hashlib
 import re
@@ -20,9 +20,10 @@ KEY_TEXT = re.compile(r"hsk_([A-Za-z0-9]{8})_[A-Za-z0-9_-]{43}")
 
 ALGORITHM = "HS256"
 ISSUER = "hostsvc"
-AUDIENCE = "user"
+FOR_USERS = "user"
+FOR_RUNS = "run"
 LEEWAY = timedelta(minutes=1)
-CLAIMS = ["iss", "aud", "sub", "iat", "exp", "version"]
+CLAIMS = ["iss", "aud", "sub", "iat", "exp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +62,63 @@ class UserTokens:
     lifetime: timedelta
 
     def issue(self, user_id: UUID, version: int, now: datetime) -> str:
-        claims = {
-            "iss": ISSUER,
-            "aud": AUDIENCE,
-            "sub": str(user_id),
-            "iat": int(now.timestamp()),
-            "exp": int((now + self.lifetime).timestamp()),
-            "version": version,
-        }
-        return jwt.encode(claims, self.secret, ALGORITHM)
+        return _sign(self.secret, FOR_USERS, user_id, now, self.lifetime, version=version)
 
     def read(self, text: str, now: datetime) -> tuple[UUID, int] | None:
         """The user and the token's version; None unless we issued it and it is in force."""
-        try:
-            claims = jwt.decode(
-                text,
-                self.secret,
-                [ALGORITHM],
-                audience=AUDIENCE,
-                issuer=ISSUER,
-                options={"require": CLAIMS, "verify_exp": False, "verify_iat": False, "verify_nbf": False},
-            )
-        except (jwt.InvalidTokenError, ValueError, RecursionError):
-            return None
-        user_id = parse_uuid(claims["sub"])
-        if user_id is None or not _is_in_force(claims, now):
-            return None
-        return user_id, claims["version"]
+        claims = _read(text, self.secret, FOR_USERS, now, "version")
+        return None if claims is None else (UUID(claims["sub"]), claims["version"])
+
+
+@dataclass(frozen=True, slots=True)
+class RunTokens:
+    """Issues and reads the tokens that runs act with. Whether a run still goes on its row says."""
+
+    secret: str = field(repr=False)
+
+    def issue(self, run_id: UUID, now: datetime, lifetime: timedelta) -> str:
+        """`lifetime` is how long the run may take at most."""
+        return _sign(self.secret, FOR_RUNS, run_id, now, lifetime)
+
+    def read(self, text: str, now: datetime) -> UUID | None:
+        """The run; None unless we issued the token and it is in force."""
+        claims = _read(text, self.secret, FOR_RUNS, now)
+        return None if claims is None else UUID(claims["sub"])
+
+
+def _sign(
+    secret: str, audience: str, subject: UUID, now: datetime, lifetime: timedelta, **further: Any
+) -> str:
+    claims = {
+        "iss": ISSUER,
+        "aud": audience,
+        "sub": str(subject),
+        "iat": int(now.timestamp()),
+        "exp": int((now + lifetime).timestamp()),
+    }
+    return jwt.encode({**claims, **further}, secret, ALGORITHM)
+
+
+def _read(text: str, secret: str, audience: str, now: datetime, *further: str) -> dict[str, Any] | None:
+    """The claims of a token that we issued to this audience and that is in force."""
+    try:
+        claims: dict[str, Any] = jwt.decode(
+            text,
+            secret,
+            [ALGORITHM],
+            audience=audience,
+            issuer=ISSUER,
+            options={
+                "require": [*CLAIMS, *further],
+                "verify_exp": False,
+                "verify_iat": False,
+                "verify_nbf": False,
+            },
+        )
+    except (jwt.InvalidTokenError, ValueError, RecursionError):
+        return None
+    is_whole = parse_uuid(claims["sub"]) is not None and _is_in_force(claims, now)
+    return claims if is_whole else None
 
 
 def _is_in_force(claims: dict[str, Any], now: datetime) -> bool:

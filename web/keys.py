@@ -7,7 +7,7 @@ from aiohttp import web
 
 from storage.storage import Storage
 from supervisors.clock import Clock
-from web.credentials import UserTokens
+from web.credentials import RunTokens, UserTokens
 from web.passwords import Passwords
 from web.ports import Readiness, Registry
 from web.settings import WebSettings
@@ -21,4 +21,5 @@ READINESS: web.AppKey[Callable[[], Readiness]] = web.AppKey("readiness")
 PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")
 THROTTLE: web.AppKey[Throttle] = web.AppKey("throttle")
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
+RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
 STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")

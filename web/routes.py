@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from marshmallow import Schema
 
-from web.auth import Caller, authenticate, authenticate_operator
+from web.auth import Caller, RunAccess, authenticate, authenticate_operator
 from web.errors import NotFound
 from web.fields import parse_uuid
 
@@ -31,6 +31,7 @@ class Route:
     """`body` and `query` are the schemas that check them; `answer` is the type of what is shown, if anything.
 
     `partial`: nothing in the body is required. `refusals`: statuses beyond those that follow from the rest.
+    `run_access`: when it is open to a run's token; who opens it checks that the run keeps to what is its own.
     """
 
     method: str
@@ -44,6 +45,7 @@ class Route:
     query: Schema | None
     partial: bool
     refusals: frozenset[int]
+    run_access: RunAccess = RunAccess.NEVER
 
 
 def for_anyone(
@@ -74,15 +76,29 @@ def for_callers(
     query: Schema | None = None,
     partial: bool = False,
     refusals: frozenset[int] = frozenset(),
+    run_access: RunAccess = RunAccess.NEVER,
 ) -> Route:
     """The handler is given who calls; nobody else gets as far as it."""
 
     @wraps(handler)
     async def authenticated(request: web.Request) -> web.StreamResponse:
-        return await handler(request, await authenticate(request))
+        caller = await authenticate(request)
+        caller.require_route(run_access)
+        return await handler(request, caller)
 
     return Route(
-        method, path, authenticated, Access.CALLERS, summary, status, answer, body, query, partial, refusals
+        method,
+        path,
+        authenticated,
+        Access.CALLERS,
+        summary,
+        status,
+        answer,
+        body,
+        query,
+        partial,
+        refusals,
+        run_access,
     )
 
 
