@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
+from decimal import Decimal
 from enum import StrEnum
 from importlib.resources import files
 from typing import Any, Generic, TypeVar
@@ -25,10 +26,14 @@ MOST_INT32 = 2**31 - 1
 MOST_OFFSET = 2**62  # far from the end of what PostgreSQL counts with
 LEAST_JSON_INTEGER = -(2**63)
 MOST_JSON_INTEGER = 2**64 - 1
+MOST_MONEY = Decimal("999999999999.999999")  # what numeric(18, 6) holds
+MONEY_DECIMALS = 6
 MOST_DIGITS = 1000  # Python takes quadratic time to read longer ones, and refuses them at 4300
 
 UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 INTEGER_TEXT = re.compile(r"-?[0-9]+")
+MONEY_TEXT = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
+DATE_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 DATETIME_TEXT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,12})?)?"
     r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)?",
@@ -201,6 +206,38 @@ class Integer(fields.Integer):
                 raise self.make_error("invalid")
 
 
+class Money(fields.Decimal):
+    """US dollars, exactly: at least 0, at most six decimals."""
+
+    default_error_messages = wording(
+        invalid="A valid number is required.",
+        decimals=f"Ensure that there are no more than {MONEY_DECIMALS} decimal places.",
+    )
+
+    def __init__(self, **options: Any) -> None:
+        low = "Ensure this value is greater than or equal to {min}."
+        high = "Ensure this value is less than or equal to {max}."
+        checks = [validate.Range(min=Decimal(0), error=low), validate.Range(max=MOST_MONEY, error=high)]
+        super().__init__(validate=checks, **options)
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Decimal:
+        match value:
+            case bool():
+                raise self.make_error("invalid")
+            case int():
+                return Decimal(value)
+            case float() if math.isfinite(value):
+                amount = Decimal(repr(value))  # the shortest digits that mean it, as they were sent
+            case str() if MONEY_TEXT.fullmatch(value.strip(" ")):
+                amount = Decimal(value.strip(" "))
+            case _:
+                raise self.make_error("invalid")
+        exponent = amount.as_tuple().exponent
+        if isinstance(exponent, int) and exponent < -MONEY_DECIMALS:
+            raise self.make_error("decimals")
+        return amount
+
+
 class Boolean(fields.Boolean):
     default_error_messages = wording(invalid="Must be a valid boolean.")
 
@@ -248,6 +285,15 @@ class Datetime(fields.DateTime):
         except ValueError as error:
             raise self.make_error("invalid", input=value, obj_type="datetime") from error
         return parsed if parsed.tzinfo is None else to_utc(parsed, UTC)
+
+
+class DayOrDatetime(Datetime):
+    """An instant as `Datetime` takes it, or a date, which is its midnight in UTC."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> datetime:
+        if isinstance(value, str) and DATE_TEXT.fullmatch(value.strip()):
+            value = f"{value.strip()}T00:00Z"
+        return super()._deserialize(value, attr, data, **options)
 
 
 class Choice(fields.Field[Option], Generic[Option]):

@@ -1,7 +1,8 @@
-"""Answers in JSON: ids as text, instants as ISO 8601 UTC with microseconds and `Z`."""
+"""Answers in JSON: ids as text, instants as ISO 8601 UTC with microseconds and `Z`, money as numbers."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,7 @@ OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
 
 
 def to_json(value: Any) -> bytes:
-    """JSON of plain values, dataclasses, ids and aware datetimes."""
+    """JSON of plain values, dataclasses, ids, amounts and aware datetimes."""
     return orjson.dumps(value, default=_plain, option=OPTIONS)
 
 
@@ -23,9 +24,11 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
     )
 
 
-def _plain(value: object) -> str:
+def _plain(value: object) -> str | float:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     if isinstance(value, UUID):  # a subclass of it: orjson writes only the exact type itself
         return str(value)
+    if isinstance(value, Decimal):
+        return float(value)
     raise TypeError(f"no JSON for {type(value).__name__}")

@@ -1,6 +1,7 @@
 """What the strict fields take, what they refuse, and in which words."""
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -14,12 +15,14 @@ from web.fields import (
     Boolean,
     Choice,
     Datetime,
+    DayOrDatetime,
     Email,
     Integer,
     JsonValue,
     Line,
     ListOf,
     LocalPart,
+    Money,
     Text,
     Timezone,
     Url,
@@ -209,6 +212,45 @@ def test_nothing_else_is_a_url(text: str) -> None:
     assert refusal(Url(), text) == ["Enter a valid URL."]
 
 
+@pytest.mark.parametrize(
+    ("sent", "taken"),
+    [
+        (0, "0"),
+        (7, "7"),
+        (0.1, "0.1"),
+        (1e-6, "0.000001"),
+        ("12.50", "12.50"),
+        (999999999999, "999999999999"),
+    ],
+)
+def test_money_is_kept_exactly(sent: object, taken: str) -> None:
+    assert Money().deserialize(sent) == Decimal(taken)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (-1, "Ensure this value is greater than or equal to 0."),
+        (10**12, "Ensure this value is less than or equal to 999999999999.999999."),
+        (1e300, "Ensure this value is less than or equal to 999999999999.999999."),
+        (0.0000001, "Ensure that there are no more than 6 decimal places."),
+        ("1.0000000", "Ensure that there are no more than 6 decimal places."),
+        (True, "A valid number is required."),
+        ("1e3", "A valid number is required."),
+        (float("nan"), "A valid number is required."),
+        ([], "A valid number is required."),
+    ],
+)
+def test_money_is_never_rounded_nor_negative(value: object, message: str) -> None:
+    assert refusal(Money(), value) == [message]
+
+
+def test_a_date_may_stand_for_its_midnight_where_that_is_said() -> None:
+    assert DayOrDatetime().deserialize("2026-01-31") == datetime(2026, 1, 31, tzinfo=UTC)
+    assert DayOrDatetime().deserialize("2026-01-31T10:00+02:00") == datetime(2026, 1, 31, 8, tzinfo=UTC)
+    assert "Datetime has wrong format" in refusal(DayOrDatetime(), "2026-02-30")[0]
+
+
 def nested(levels: int) -> Any:
     value: Any = []
     for _ in range(levels - 1):
@@ -247,6 +289,8 @@ def test_whatever_is_sent_is_taken_or_refused_but_never_a_defect(value: object) 
         Boolean(),
         Uuid(),
         Datetime(),
+        DayOrDatetime(),
+        Money(),
         Email(),
         LocalPart(),
         Timezone(),
