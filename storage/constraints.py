@@ -1,6 +1,6 @@
 """What the names of the database's constraints mean to its callers."""
 
-from storage.errors import ConstraintError, NotUnique, ReferenceMissing
+from storage.errors import AnsweredBefore, ConstraintError, NotUnique, ReferenceMissing
 
 _UNIQUE = {
     "user_account_pkey": ("id",),
@@ -40,4 +40,6 @@ def meaning(constraint: str) -> ConstraintError | None:
         return NotUnique(*_UNIQUE[constraint])
     if constraint in _REFERENCES:
         return ReferenceMissing(_REFERENCES[constraint])
+    if constraint == "receipt_unique":
+        return AnsweredBefore("a request with this idempotency key has been answered")
     return None

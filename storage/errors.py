@@ -6,10 +6,12 @@ StorageError
 ├── DatabaseRefused         the service may not start on this database
 │   └── SchemaMismatch      its schema is newer than this version, or a migration was changed
 ├── LeadershipLost          another instance leads, or the leader's connection is gone
-├── Forbidden               the row belongs to another organization
+├── Forbidden               the row belongs to another organization, or stands above who asks
+├── LastOwner               an organization would be left without an owner
 └── ConstraintError         a write that the data forbids
     ├── NotUnique           some fields must make a unique set
-    └── ReferenceMissing    an id that names no row
+    ├── ReferenceMissing    an id that names no row
+    └── AnsweredBefore      a request that was sent twice has had its effect
 """
 
 
@@ -38,7 +40,11 @@ class LeadershipLost(StorageError):
 
 
 class Forbidden(StorageError):
-    """The row belongs to another organization."""
+    """The row belongs to another organization, or stands above who asks."""
+
+
+class LastOwner(StorageError):
+    """An organization would be left without an owner."""
 
 
 class ConstraintError(StorageError):
@@ -59,3 +65,7 @@ class ReferenceMissing(ConstraintError):
     def __init__(self, field: str) -> None:
         super().__init__(f"{field} names no row")
         self.field = field
+
+
+class AnsweredBefore(ConstraintError):
+    """A request with this idempotency key has had its effect; its receipt holds the answer."""

@@ -3,17 +3,23 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 
 class Role(StrEnum):
-    """What a user may do in an organization."""
+    """What a user may do in an organization, from most to least."""
 
     OWNER = "owner"
     ADMIN = "admin"
     MEMBER = "member"
+
+    def is_above(self, other: "Role") -> bool:
+        """Whether this role may do more than the other."""
+        ranked = list(Role)
+        return ranked.index(self) < ranked.index(other)
 
 
 class AgentStatus(StrEnum):
@@ -83,6 +89,8 @@ class Organization:
     id: UUID
     name: str
     created_at: datetime
+    paused: bool = False
+    max_cost_usd_per_day: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +262,27 @@ class RunEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class ReceiptKey:
+    """What makes two requests one: who sends them, where to, and under which Idempotency-Key."""
+
+    credential: UUID
+    method: str
+    path: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The answer to a request that may be sent again, on its way to storage with the request's effect."""
+
+    key: ReceiptKey
+    body_hash: bytes
+    status: int
+    answer: bytes = field(repr=False)
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
     """One step of one agent: from the state that was seen to the next, with the run it starts or ends.
 
@@ -266,6 +295,7 @@ class Move:
     guarded: bool
     start: RunStart | None = None
     end: RunEnd | None = None
+    receipt: Receipt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +384,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class NewSpan:
-    """A finished span on its way to storage, with its metadata."""
+    """A span on its way to storage, with its metadata."""
 
     span: Span
-    metadata: Mapping[str, Any]
+    metadata: Any

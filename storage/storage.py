@@ -9,8 +9,12 @@ from storage.agent_state import AgentStates
 from storage.agents import Agents
 from storage.api_keys import ApiKeys
 from storage.instance import Instance
+from storage.invites import Invites
+from storage.memberships import Memberships
 from storage.notifications import Notifications
+from storage.organizations import Organizations
 from storage.pool import Pool
+from storage.receipts import Receipts
 from storage.runs import Runs
 from storage.templates import Templates
 from storage.traces import Traces
@@ -21,11 +25,15 @@ class Storage:
     pool: Pool
     instance: Instance
     accounts: Accounts
+    organizations: Organizations
+    memberships: Memberships
+    invites: Invites
     api_keys: ApiKeys
     templates: Templates
     agents: Agents
     agent_states: AgentStates
     notifications: Notifications
+    receipts: Receipts
     runs: Runs
     traces: Traces
 
@@ -44,11 +52,15 @@ def build_storage(pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> St
         pool=pool,
         instance=Instance(pool),
         accounts=Accounts(pool),
+        organizations=Organizations(pool),
+        memberships=Memberships(pool),
+        invites=Invites(pool),
         api_keys=ApiKeys(pool),
         templates=Templates(pool),
         agents=Agents(pool),
         agent_states=AgentStates(pool),
         notifications=Notifications(pool, on_commit),
+        receipts=Receipts(pool),
         runs=Runs(pool),
         traces=Traces(pool),
     )

@@ -13,6 +13,7 @@ from web.errors import errors_as_json
 from web.handlers import accounts, agents, api_keys, health, notifications, runs, status, templates, traces
 from web.keys import (
     CLOCK,
+    IN_FLIGHT,
     PASSWORDS,
     READINESS,
     REGISTRY,
@@ -62,6 +63,7 @@ def build_app(
     app[READINESS] = readiness
     app[STARTED_AT] = clock.now()
     app[THROTTLE] = Throttle()
+    app[IN_FLIGHT] = set()
     app[USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[RUN_TOKENS] = RunTokens(settings.token_secret)
     app.cleanup_ctx.append(_passwords)

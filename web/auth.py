@@ -41,6 +41,7 @@ class RunScope:
 class Caller:
     """An API key or a user, by the roles it has in organizations, its own first; or a run, which has none."""
 
+    credential: UUID  # of the key, the user or the run
     roles: Mapping[UUID, Role]
     run: RunScope | None = None
 
@@ -134,7 +135,7 @@ async def _key_caller(request: web.Request, credential: str, prefix: str) -> Cal
     if not (hmac.compare_digest(hash_key(credential), key_hash) and key.is_active):
         raise NotAuthenticated("Invalid API key.")
     await keys.touch(key.id, request.app[CLOCK].now())
-    return Caller({key.organization_id: Role.ADMIN})
+    return Caller(key.id, {key.organization_id: Role.ADMIN})
 
 
 async def _user_caller(request: web.Request, credential: str) -> Caller:
@@ -142,7 +143,8 @@ async def _user_caller(request: web.Request, credential: str) -> Caller:
     holder = read and await request.app[STORAGE].accounts.get_token_holder(read[0])
     if not (read and holder) or holder.token_version != read[1]:
         raise NotAuthenticated("Invalid token.")
-    return Caller(MappingProxyType({place.organization_id: place.role for place in holder.memberships}))
+    roles = MappingProxyType({place.organization_id: place.role for place in holder.memberships})
+    return Caller(holder.user_id, roles)
 
 
 async def _run_caller(request: web.Request, credential: str) -> Caller:
@@ -154,4 +156,4 @@ async def _run_caller(request: web.Request, credential: str) -> Caller:
     if run is None or run.outcome not in {None, Outcome.SLEPT}:
         raise NotAuthenticated("Invalid token.")
     scope = RunScope(run.id, run.agent_id, run.organization_id, is_over=run.ended_at is not None)
-    return Caller(roles={}, run=scope)
+    return Caller(run.id, roles={}, run=scope)

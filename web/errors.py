@@ -8,6 +8,7 @@
     ├── NotFound                404
     ├── Conflict                409
     ├── UnsupportedMediaType    415
+    ├── KeyReused               422
     ├── TooManyAttempts         429
     └── Unavailable             503
 
@@ -91,6 +92,15 @@ class Conflict(ApiError):
 
 class UnsupportedMediaType(ApiError):
     status = 415
+
+
+class KeyReused(ApiError):
+    """The Idempotency-Key belongs to a request with another body."""
+
+    status = 422
+
+    def __init__(self) -> None:
+        super().__init__("This Idempotency-Key was used with another request body.")
 
 
 class TooManyAttempts(ApiError):

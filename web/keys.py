@@ -5,6 +5,7 @@ from datetime import datetime
 
 from aiohttp import web
 
+from storage.model import ReceiptKey
 from storage.storage import Storage
 from supervisors.clock import Clock
 from web.credentials import RunTokens, UserTokens
@@ -23,3 +24,4 @@ THROTTLE: web.AppKey[Throttle] = web.AppKey("throttle")
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
 RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
 STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
+IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")  # requests with a key, being answered

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from email import message_from_bytes
 from email.message import Message
 from typing import Any
@@ -29,9 +29,17 @@ class Body(Schema):
 
 async def read_body(request: web.Request, schema: Schema, *, partial: bool = False) -> dict[str, Any]:
     """The checked fields of a request's body; with `partial` nothing is required and nothing filled in."""
-    raw = await request.read()
-    content_type = request.headers.get("Content-Type", "")
-    loaded: dict[str, Any] = schema.load(parse_body(raw, content_type, schema), partial=partial)
+    return check_body(await read_values(request, schema), schema, partial=partial)
+
+
+async def read_values(request: web.Request, schema: Schema) -> dict[str, Any]:
+    """What a request's body says, as yet unchecked."""
+    return parse_body(await request.read(), request.headers.get("Content-Type", ""), schema)
+
+
+def check_body(values: Mapping[str, Any], schema: Schema, *, partial: bool = False) -> dict[str, Any]:
+    """The checked fields among the values of a body."""
+    loaded: dict[str, Any] = schema.load(values, partial=partial)
     return loaded
 
 

@@ -1,6 +1,5 @@
 """One line of the route table: what answers where, to whom, with what. The API document is made of these."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
@@ -11,11 +10,10 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from marshmallow import Schema
 
-from web.auth import Caller, RunAccess, authenticate, authenticate_operator
+from web.auth import RunAccess, authenticate, authenticate_operator
 from web.errors import NotFound
 from web.fields import parse_uuid
-
-CallerHandler = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
+from web.idempotency import CallerHandler, answered_once
 
 
 class Access(StrEnum):
@@ -32,6 +30,7 @@ class Route:
 
     `partial`: nothing in the body is required. `refusals`: statuses beyond those that follow from the rest.
     `run_access`: when it is open to a run's token; who opens it checks that the run keeps to what is its own.
+    `idempotent`: it takes an Idempotency-Key (refusals 409 and 422), by the rules of `web.idempotency`.
     """
 
     method: str
@@ -46,6 +45,7 @@ class Route:
     partial: bool
     refusals: frozenset[int]
     run_access: RunAccess = RunAccess.NEVER
+    idempotent: bool = False
 
 
 def for_anyone(
@@ -77,8 +77,11 @@ def for_callers(
     partial: bool = False,
     refusals: frozenset[int] = frozenset(),
     run_access: RunAccess = RunAccess.NEVER,
+    idempotent: bool = False,
 ) -> Route:
     """The handler is given who calls; nobody else gets as far as it."""
+    if idempotent:
+        handler = answered_once(handler)
 
     @wraps(handler)
     async def authenticated(request: web.Request) -> web.StreamResponse:
@@ -99,6 +102,7 @@ def for_callers(
         partial,
         refusals,
         run_access,
+        idempotent,
     )
 
 

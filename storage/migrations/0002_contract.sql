@@ -5,6 +5,8 @@ ALTER TABLE organization ADD COLUMN max_cost_usd_per_day numeric(18, 6) CHECK (m
 ALTER TABLE template ADD COLUMN max_cost_usd_per_day numeric(18, 6) CHECK (max_cost_usd_per_day >= 0);
 ALTER TABLE agent ADD COLUMN max_cost_usd_per_day numeric(18, 6) CHECK (max_cost_usd_per_day >= 0);
 
+CREATE INDEX organization_paused ON organization (id) WHERE paused;
+
 -- A lost password: the hash of the code an operator printed, good for an hour.
 ALTER TABLE user_account ADD COLUMN reset_code_hash bytea;
 ALTER TABLE user_account ADD COLUMN reset_code_expires_at timestamptz;
@@ -127,10 +129,11 @@ CREATE INDEX usage_of_organization ON usage_record (organization_id, occurred_at
 
 -- The answers to requests with an Idempotency-Key, stored in the transaction of their effect, for 24 hours.
 CREATE TABLE receipt (
-    credential text NOT NULL,                   -- whose key it is: api key or user, by id
+    credential uuid NOT NULL,                   -- whose key it is: API key, user or run, by id
     method text NOT NULL,
     path text NOT NULL,
     key text NOT NULL,
+    organization_id uuid NOT NULL,              -- who may not reach it any more gets no answer again
     body_hash bytea NOT NULL,                   -- SHA-256 of what was asked
     status smallint NOT NULL,
     answer bytea NOT NULL,                      -- the body of the answer
