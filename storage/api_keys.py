@@ -1,12 +1,14 @@
 """API keys, known by their prefix and the hash of the whole key."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from asyncpg import Record
 
 from storage.batching import Batch
+from storage.clauses import assign
 from storage.model import ApiKey
 from storage.pool import Pool
 from storage.rows import from_row
@@ -20,6 +22,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 
 GET = "SELECT * FROM api_key WHERE id = $1"
 
+UPDATE = "UPDATE api_key SET /* set */ WHERE id = $1 RETURNING *"
+
 DELETE = "DELETE FROM api_key WHERE id = $1 RETURNING id"
 
 FIND = "SELECT * FROM api_key WHERE prefix = ANY($1::text[])"
@@ -29,6 +33,8 @@ TOUCH = "UPDATE api_key SET last_used_at = greatest(last_used_at, $2) WHERE id =
 LIST = """
 SELECT * FROM api_key WHERE organization_id = ANY($1::uuid[]) ORDER BY created_at DESC, id DESC
 """
+
+CHANGEABLE = frozenset({"name", "is_active"})
 
 
 class ApiKeys:
@@ -58,6 +64,15 @@ class ApiKeys:
 
     async def get(self, key_id: UUID) -> ApiKey | None:
         row = await self._pool.fetchrow(GET, key_id)
+        return None if row is None else from_row(ApiKey, row)
+
+    async def update(self, key_id: UUID, changes: Mapping[str, Any]) -> ApiKey | None:
+        """The key after the changes, by column, as the very next `find` knows it; None if there is none."""
+        if not changes:
+            return await self.get(key_id)
+        row = await self._pool.fetchrow(
+            assign(UPDATE, changes, CHANGEABLE, after=1), key_id, *changes.values()
+        )
         return None if row is None else from_row(ApiKey, row)
 
     async def delete(self, key_id: UUID) -> bool:

@@ -29,7 +29,7 @@ async def require_template(request: web.Request, caller: Caller, template_id: UU
 async def require_organization(request: web.Request, caller: Caller, organization_id: UUID | None) -> None:
     """PermissionDenied for an organization that is not the caller's."""
     if organization_id is not None and organization_id not in caller.roles:
-        organization = await request.app[STORAGE].accounts.get_organization(organization_id)
+        organization = await request.app[STORAGE].organizations.get(organization_id)
         _require(caller, organization.id if organization else None)
 
 

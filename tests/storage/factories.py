@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from storage.accounts import Accounts
+from storage.accounts import INSERT_MEMBERSHIP, Accounts
 from storage.agents import Agents
 from storage.ids import new_id
 from storage.model import (
@@ -18,6 +18,7 @@ from storage.model import (
     Priority,
     Purpose,
     ReasoningEffort,
+    Role,
     Source,
     Span,
     Template,
@@ -174,6 +175,16 @@ async def stored_organization(pool: Pool, **fields: Any) -> Organization:
     stored = organization(**fields)
     await Accounts(pool).insert_account(user(), stored)
     return stored
+
+
+async def stored_member(
+    pool: Pool, organization_id: UUID, role: Role, *, joined_at: datetime = NOW, **fields: Any
+) -> UUID:
+    """The membership of a new user, who owns an organization as well."""
+    member, membership_id = user(**fields), new_id()
+    await Accounts(pool).insert_account(member, organization())
+    await pool.execute(INSERT_MEMBERSHIP, membership_id, organization_id, member.id, role, joined_at)
+    return membership_id
 
 
 async def stored_agent(pool: Pool, organization_id: UUID | None = None, **fields: Any) -> Agent:

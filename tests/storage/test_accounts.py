@@ -1,7 +1,8 @@
-"""Users, organizations, memberships, and the secrets of the installation."""
+"""Users, their passwords and where they belong, and the secrets of the installation."""
 
 import asyncio
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
@@ -10,6 +11,7 @@ from storage.errors import NotUnique
 from storage.ids import new_id
 from storage.instance import Instance
 from storage.model import Membership, Role
+from storage.organizations import Organizations
 from storage.pool import Pool
 from tests.storage.factories import HOUR, NOW, organization, user
 
@@ -23,13 +25,13 @@ def accounts(pool: Pool) -> Accounts:
     return Accounts(pool)
 
 
-async def test_a_new_account_is_a_user_who_owns_an_organization(accounts: Accounts) -> None:
+async def test_a_new_account_is_a_user_who_owns_an_organization(accounts: Accounts, pool: Pool) -> None:
     ada, engines = user(), organization()
 
     await accounts.insert_account(ada, engines)
 
     assert await accounts.get_user(ada.id) == ada
-    assert await accounts.get_organization(engines.id) == engines
+    assert await Organizations(pool).get(engines.id) == engines
     assert await accounts.list_memberships(ada.id) == [Membership(engines.id, engines.name, Role.OWNER)]
 
 
@@ -40,7 +42,9 @@ async def test_an_email_address_is_found_in_any_case(accounts: Accounts) -> None
     assert await accounts.get_user_by_email("aDA@example.COM") == ada
 
 
-async def test_a_taken_email_address_in_another_case_leaves_nothing_behind(accounts: Accounts) -> None:
+async def test_a_taken_email_address_in_another_case_leaves_nothing_behind(
+    accounts: Accounts, pool: Pool
+) -> None:
     await accounts.insert_account(user(email="ada@example.com"), organization())
     second, second_organization = user(email="ADA@example.com"), organization()
 
@@ -49,13 +53,13 @@ async def test_a_taken_email_address_in_another_case_leaves_nothing_behind(accou
 
     assert refusal.value.fields == ("email",)
     assert await accounts.get_user(second.id) is None
-    assert await accounts.get_organization(second_organization.id) is None
+    assert await Organizations(pool).get(second_organization.id) is None
 
 
-async def test_who_is_unknown_is_none(accounts: Accounts) -> None:
+async def test_who_is_unknown_is_none(accounts: Accounts, pool: Pool) -> None:
     assert await accounts.get_user(new_id()) is None
     assert await accounts.get_user_by_email("nobody@example.com") is None
-    assert await accounts.get_organization(new_id()) is None
+    assert await Organizations(pool).get(new_id()) is None
     assert await accounts.list_memberships(new_id()) == []
     assert await accounts.get_token_holder(new_id()) is None
 
@@ -97,6 +101,75 @@ async def test_a_user_without_an_organization_still_holds_tokens(accounts: Accou
 
     assert holder is not None
     assert holder.memberships == ()
+
+
+async def test_tokens_that_are_ended_are_of_an_older_version(accounts: Accounts) -> None:
+    ada = user(token_version=3)
+    await accounts.insert_account(ada, organization())
+
+    await accounts.end_tokens(ada.id)
+
+    holder = await accounts.get_token_holder(ada.id)
+    assert holder is not None
+    assert holder.token_version == 4
+
+
+async def test_of_two_who_replace_a_password_at_once_one_must_ask_again(accounts: Accounts) -> None:
+    ada = user()
+    await accounts.insert_account(ada, organization())
+
+    versions = await asyncio.gather(*(accounts.replace_password(ada, f"hash {n}") for n in range(2)))
+
+    assert sorted(versions, key=str) == [2, None]
+
+
+async def test_a_reset_code_works_once_however_many_try(accounts: Accounts) -> None:
+    ada = user(email="Ada@example.com")
+    await accounts.insert_account(ada, organization())
+    assert await accounts.keep_reset_code("ada@EXAMPLE.com", b"code", NOW + HOUR)
+
+    tries = [accounts.reset_password("ADA@example.com", b"code", f"hash {n}", NOW) for n in range(5)]
+    done = [reset for reset in await asyncio.gather(*tries) if reset is not None]
+
+    assert [(reset.id, reset.token_version) for reset in done] == [(ada.id, 2)]
+    assert await accounts.get_user(ada.id) == done[0]
+
+
+@pytest.mark.parametrize(
+    ("email", "code", "now"),
+    [
+        ("ada@example.com", b"other", NOW),
+        ("bob@example.com", b"code", NOW),
+        ("ada@example.com", b"code", NOW + HOUR),
+    ],
+    ids=["wrong code", "somebody else's", "an hour later"],
+)
+async def test_no_other_reset_code_works(accounts: Accounts, email: str, code: bytes, now: datetime) -> None:
+    ada, bob = user(email="ada@example.com"), user(email="bob@example.com")
+    for one in (ada, bob):
+        await accounts.insert_account(one, organization())
+    await accounts.keep_reset_code(ada.email, b"code", NOW + HOUR)
+
+    assert await accounts.reset_password(email, code, "other hash", now) is None
+    assert [await accounts.get_user(one.id) for one in (ada, bob)] == [ada, bob]
+
+
+async def test_a_later_reset_code_ends_the_earlier_and_so_does_a_change_of_the_password(
+    accounts: Accounts,
+) -> None:
+    ada = user()
+    await accounts.insert_account(ada, organization())
+    for code in (b"first", b"second"):
+        await accounts.keep_reset_code(ada.email, code, NOW + HOUR)
+    assert await accounts.reset_password(ada.email, b"first", "other hash", NOW) is None
+
+    await accounts.replace_password(ada, "other hash")
+
+    assert await accounts.reset_password(ada.email, b"second", "third hash", NOW) is None
+
+
+async def test_nobody_gets_a_reset_code_who_is_unknown(accounts: Accounts) -> None:
+    assert not await accounts.keep_reset_code("nobody@example.com", b"code", NOW + HOUR)
 
 
 async def test_a_password_hash_is_not_shown_in_a_repr() -> None:

@@ -1,6 +1,7 @@
 """API keys: found by prefix, touched seldom, gone at once."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -81,3 +82,16 @@ async def test_the_last_use_is_written_at_most_once_a_minute(api_keys: ApiKeys, 
         used.append(stored and stored.last_used_at)
 
     assert used == [NOW, NOW, NOW + MINUTE]
+
+
+async def test_a_key_that_is_switched_off_is_so_for_the_very_next_find(api_keys: ApiKeys, pool: Pool) -> None:
+    key = api_key((await stored_organization(pool)).id)
+    await api_keys.insert(key, HASH)
+    await api_keys.find(key.prefix)
+
+    changed = await api_keys.update(key.id, {"is_active": False, "name": "old"})
+
+    assert changed == replace(key, is_active=False, name="old")
+    assert await api_keys.find(key.prefix) == (changed, HASH)
+    assert await api_keys.update(key.id, {}) == changed
+    assert await api_keys.update(new_id(), {"name": "x"}) is None
