@@ -1,6 +1,6 @@
 """The narrow rows that supervisors own: read with all that the rules need, moved under a guard."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -12,6 +12,7 @@ import asyncpg
 from storage.batching import Batch
 from storage.model import AgentState, AgentStatus, Circumstances, Counts, Era, Move, Source, Waiting
 from storage.pool import Connection, Pool
+from storage.receipts import receipt_columns
 
 # One row for each kind of waiting notification, so a queue of any length is a handful of rows; and one
 # statement, so wake_seq and the queue are of one snapshot. A notification that is no reminder is never
@@ -111,9 +112,20 @@ WITH move AS (
     FROM moved JOIN move m USING (agent_id)
     WHERE r.id = m.end_id AND r.ended_at IS NULL
 ), ended_trace AS (
-    UPDATE trace t SET ended_at = m.end_at, error = m.end_error
+    UPDATE trace t SET ended_at = m.end_at, error = coalesce(nullif(m.end_error, ''), t.error)
     FROM moved JOIN move m USING (agent_id)
     WHERE t.id = m.end_id AND t.ended_at IS NULL
+), kept_receipt AS (
+    INSERT INTO receipt (
+        credential, method, path, key, body_hash, status, answer, created_at, organization_id)
+    SELECT r.credential, r.method, r.path, r.key, r.body_hash, r.status, r.answer, r.created_at,
+           a.organization_id
+    FROM unnest(
+        $34::uuid[],
+        $35::uuid[], $36::text[], $37::text[], $38::text[], $39::bytea[], $40::smallint[], $41::bytea[],
+        $42::timestamptz[]
+    ) AS r (agent_id, credential, method, path, key, body_hash, status, answer, created_at)
+    JOIN moved USING (agent_id) JOIN agent a ON a.id = r.agent_id
 )
 SELECT agent_id FROM moved
 """
@@ -190,7 +202,10 @@ class AgentStates:
         return await self._looks.add((agent_id, now))
 
     async def move(self, move: Move) -> bool:
-        """Make one move; False if its guard no longer holds. Concurrent moves share a commit."""
+        """Make one move; False if its guard no longer holds. Concurrent moves share a commit.
+
+        AnsweredBefore if there is a receipt like the move's.
+        """
         return await self._moves.add(move)
 
     @asynccontextmanager
@@ -252,8 +267,7 @@ class AgentStates:
         return [circumstances.get(agent_id) for agent_id, _ in items]
 
     async def _move_many(self, moves: list[Move]) -> list[bool]:
-        columns = zip(*map(_move_row, moves), strict=True)
-        rows = await self._pool.fetch(MOVE, *map(list, columns))
+        rows = await self._pool.fetch(MOVE, *_move_parameters(moves))
         moved = {row["agent_id"] for row in rows}
         return [move.before.agent_id in moved for move in moves]
 
@@ -267,7 +281,13 @@ class LockedState:
 
     async def move(self, move: Move) -> bool:
         """Make a move within the lock's transaction."""
-        return bool(await self._connection.fetch(MOVE, *([value] for value in _move_row(move))))
+        return bool(await self._connection.fetch(MOVE, *_move_parameters([move])))
+
+
+def _move_parameters(moves: Sequence[Move]) -> Iterable[Sequence[Any]]:
+    receipts = {move.before.agent_id: move.receipt for move in moves if move.receipt is not None}
+    columns = zip(*map(_move_row, moves), strict=True)
+    return (*columns, list(receipts), *receipt_columns(list(receipts.values())))
 
 
 def _move_row(move: Move) -> tuple[Any, ...]:

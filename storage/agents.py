@@ -9,9 +9,10 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.clauses import Conditions, assign
-from storage.model import Agent, AgentStatus, Notification, Purpose
+from storage.model import Agent, AgentStatus, Notification, Purpose, Receipt
 from storage.paging import Page
 from storage.pool import Pool
+from storage.receipts import insert_receipt, withdraw_receipt
 from storage.rows import from_row
 
 INSERT = """
@@ -73,6 +74,9 @@ ORDER BY a.created_at DESC, a.id DESC LIMIT $2 OFFSET $3
 """
 
 GET_ORGANIZATION = "SELECT organization_id FROM agent WHERE id = $1 AND deleted_at IS NULL"
+
+# Deleted agents as well: their rows stay as long as what names them.
+GET_REMEMBERED = "SELECT organization_id, name, timezone FROM agent WHERE id = $1"
 
 LOCK = "SELECT id FROM agent WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE"
 
@@ -170,18 +174,28 @@ class AgentFilters:
     search: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RememberedAgent:
+    """What is left of an agent after its deletion, to name its traces and its usage by."""
+
+    organization_id: UUID
+    name: str
+    timezone: str
+
+
 class Agents:
     """The tables `agent` and `agent_adapter`; of `agent_state` only the birth and the death of a row."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def insert(self, agent: Agent, notice: Notification | None) -> None:
+    async def insert(self, agent: Agent, notice: Notification | None, receipt: Receipt | None = None) -> None:
         """An agent, asleep or archived, and the low notification that tells its parent.
 
         NotUnique for a taken `email_alias`, ReferenceMissing for `template`, `parent` or `adapters`.
         """
         async with self._pool.transaction() as connection:
+            await insert_receipt(connection, receipt, agent.organization_id)
             await connection.execute(INSERT, *_columns(agent))
             await connection.execute(INSERT_STATE, *_state_columns(agent))
             if agent.adapters:
@@ -206,6 +220,11 @@ class Agents:
     async def organization_of(self, agent_id: UUID) -> UUID | None:
         organization_id: UUID | None = await self._pool.fetchval(GET_ORGANIZATION, agent_id)
         return organization_id
+
+    async def get_remembered(self, agent_id: UUID) -> RememberedAgent | None:
+        """An agent that lives or is remembered after its deletion."""
+        row = await self._pool.fetchrow(GET_REMEMBERED, agent_id)
+        return None if row is None else from_row(RememberedAgent, row)
 
     async def page(self, filters: AgentFilters, page: Page) -> list[Agent]:
         """Newest first. Archived agents are shown if asked for by `include_archived` or by their status."""
@@ -246,9 +265,13 @@ class Agents:
             row = await connection.fetchrow(GET, agent_id)
             return None if row is None else _agent(row)
 
-    async def delete(self, agent_id: UUID, now: datetime) -> bool:
-        """Whether there was such an agent. Its row stays, as traces name it; its queue goes by the purge."""
+    async def delete(self, agent_id: UUID, now: datetime, withdrawn: Receipt | None = None) -> bool:
+        """Whether there was such an agent. Its row stays, as traces name it; its queue goes by the purge.
+
+        `withdrawn`: the receipt of its creation, where that is taken back.
+        """
         async with self._pool.transaction() as connection:
+            await withdraw_receipt(connection, withdrawn)
             if await connection.fetchval(BURY, agent_id, now) is None:
                 return False
             await connection.execute(FREE_CHILDREN, agent_id)

@@ -12,10 +12,16 @@ _UNIQUE = {
     "agent_pkey": ("id",),
     "agent_email_alias_unique": ("email_alias",),
     "agent_adapter_pkey": ("agent", "adapter"),
+    "adapter_pkey": ("id",),
+    "tool_pkey": ("id",),
+    "tool_name_unique": ("adapter", "name"),
+    "adapter_config_pkey": ("id",),
+    "adapter_config_unique": ("template", "adapter"),
     "notification_pkey": ("id",),
     "run_pkey": ("id",),
     "trace_pkey": ("id",),
     "span_pkey": ("id",),
+    "span_metadata_pkey": ("id",),
 }
 
 _REFERENCES = {
@@ -29,6 +35,9 @@ _REFERENCES = {
     "agent_parent_id_fkey": "parent",
     "agent_adapter_agent_id_fkey": "agent",
     "agent_adapter_adapter_id_fkey": "adapters",
+    "tool_adapter_id_fkey": "adapter",
+    "adapter_config_template_id_fkey": "template",
+    "adapter_config_adapter_id_fkey": "adapter",
     "agent_state_agent_id_fkey": "agent",
     "notification_agent_id_fkey": "agent",
 }

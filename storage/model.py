@@ -1,6 +1,5 @@
 """What is kept, as plain values. Imports nothing of ours; every instant is an aware UTC datetime."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from storage.accounts import Accounts
+from storage.adapter_configs import AdapterConfigs
+from storage.adapters import Adapters
 from storage.agent_state import AgentStates
 from storage.agents import Agents
 from storage.api_keys import ApiKeys
@@ -17,7 +19,9 @@ from storage.pool import Pool
 from storage.receipts import Receipts
 from storage.runs import Runs
 from storage.templates import Templates
+from storage.tools import Tools
 from storage.traces import Traces
+from storage.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +34,23 @@ class Storage:
     invites: Invites
     api_keys: ApiKeys
     templates: Templates
+    adapters: Adapters
+    tools: Tools
+    adapter_configs: AdapterConfigs
     agents: Agents
     agent_states: AgentStates
     notifications: Notifications
     receipts: Receipts
     runs: Runs
     traces: Traces
+    usage: Usage
 
     async def close(self) -> None:
         """Write what is on its way, then refuse."""
         await self.notifications.close()
         await self.agent_states.close()
         await self.traces.close()
+        await self.usage.close()
         await self.accounts.close()
         await self.api_keys.close()
 
@@ -57,10 +66,14 @@ def build_storage(pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> St
         invites=Invites(pool),
         api_keys=ApiKeys(pool),
         templates=Templates(pool),
+        adapters=Adapters(pool),
+        tools=Tools(pool),
+        adapter_configs=AdapterConfigs(pool),
         agents=Agents(pool),
         agent_states=AgentStates(pool),
         notifications=Notifications(pool, on_commit),
         receipts=Receipts(pool),
         runs=Runs(pool),
         traces=Traces(pool),
+        usage=Usage(pool),
     )

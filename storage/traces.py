@@ -1,8 +1,9 @@
 """Traces of runs and their spans. They outlive the agents they are of."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from storage.batching import Batch
@@ -13,6 +14,47 @@ from storage.rows import from_row
 
 GET = "SELECT * FROM trace WHERE id = $1"
 
+# A null is JSON's null here: whoever leaves metadata out sends {}.
+INSERT = """
+INSERT INTO trace (id, organization_id, agent_id, name, started_at, ended_at, error, metadata)
+VALUES ($1, $2, $3, $4, $5, $6, $7, coalesce($8::jsonb, 'null'))
+"""
+
+# The first end stays. The trace of a run that goes on is ended with the run, by the service.
+END = """
+UPDATE trace t
+SET name = coalesce($2, t.name), error = coalesce($3, t.error),
+    metadata = CASE WHEN $4 THEN coalesce($5::jsonb, 'null') ELSE t.metadata END,
+    ended_at = CASE WHEN EXISTS (SELECT FROM run WHERE id = t.id AND ended_at IS NULL) THEN t.ended_at
+                    ELSE coalesce(t.ended_at, $6) END
+WHERE t.id = $1
+RETURNING t.*
+"""
+
+GET_SPAN = """
+SELECT s.*, t.organization_id, t.agent_id,
+       CASE WHEN m.span_id IS NULL THEN '{}' ELSE m.metadata END AS metadata
+FROM span s
+JOIN trace t ON t.id = s.trace_id
+LEFT JOIN span_metadata m ON m.span_id = s.id
+WHERE s.id = $1
+"""
+
+END_SPAN = """
+WITH ended AS (
+    UPDATE span SET ended_at = coalesce(ended_at, $2), error = coalesce($3, error)
+    WHERE id = $1
+    RETURNING id
+)
+INSERT INTO span_metadata (span_id, metadata)
+SELECT id, coalesce($5::jsonb, 'null') FROM ended WHERE $4
+ON CONFLICT (span_id) DO UPDATE SET metadata = excluded.metadata
+"""
+
+LIST_KNOWN_SPANS = "SELECT id FROM span WHERE id = ANY($1::uuid[])"
+
+LIST_OWNERS = "SELECT id, organization_id, agent_id FROM trace WHERE id = ANY($1::uuid[])"
+
 LIST_SPANS = "SELECT * FROM span WHERE trace_id = $1 ORDER BY started_at, id"
 
 INSERT_SPANS = """
@@ -22,7 +64,8 @@ WITH item AS (
         $8::text[], $9::jsonb[]
     ) AS i (id, trace_id, parent_id, name, span_type, started_at, ended_at, error, metadata)
 ), metadata AS (
-    INSERT INTO span_metadata (span_id, metadata) SELECT id, metadata FROM item WHERE metadata <> '{}'
+    INSERT INTO span_metadata (span_id, metadata)
+    SELECT id, coalesce(metadata, 'null') FROM item WHERE metadata IS DISTINCT FROM '{}'
 )
 INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at, error)
 SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error FROM item
@@ -62,12 +105,43 @@ class TraceFilters:
     started_before: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What the end of a trace or a span brings with it; what is None stays as it was.
+
+    `has_metadata` tells metadata that is JSON's null from metadata that was left out.
+    """
+
+    ended_at: datetime
+    name: str | None = None
+    error: str | None = None
+    has_metadata: bool = False
+    metadata: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class FullSpan:
+    """A span with its metadata, and whose it is."""
+
+    span: Span
+    metadata: Any
+    organization_id: UUID
+    agent_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOwner:
+    organization_id: UUID
+    agent_id: UUID
+
+
 class Traces:
     """The tables `trace`, `span` and `span_metadata`."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._new_spans = Batch("spans", self._insert_span_groups)
+        # Fewer than elsewhere: a group may be megabytes, and a statement no longer than a gigabyte.
+        self._new_spans = Batch("spans", self._insert_span_groups, most=100)
 
     async def close(self) -> None:
         await self._new_spans.close()
@@ -75,6 +149,52 @@ class Traces:
     async def get(self, trace_id: UUID) -> Trace | None:
         row = await self._pool.fetchrow(GET, trace_id)
         return None if row is None else from_row(Trace, row)
+
+    async def insert(self, trace: Trace) -> None:
+        """NotUnique for an `id` that is taken."""
+        await self._pool.execute(
+            INSERT,
+            trace.id,
+            trace.organization_id,
+            trace.agent_id,
+            trace.name,
+            trace.started_at,
+            trace.ended_at,
+            trace.error,
+            trace.metadata,
+        )
+
+    async def end(self, trace_id: UUID, closing: Closing) -> Trace | None:
+        """The trace after it; None if there is no such trace."""
+        row = await self._pool.fetchrow(
+            END,
+            trace_id,
+            closing.name,
+            closing.error,
+            closing.has_metadata,
+            closing.metadata,
+            closing.ended_at,
+        )
+        return None if row is None else from_row(Trace, row)
+
+    async def owners(self, trace_ids: Collection[UUID]) -> dict[UUID, TraceOwner]:
+        """Whose the traces are; what is no trace is left out."""
+        rows = await self._pool.fetch(LIST_OWNERS, trace_ids)
+        return {row["id"]: from_row(TraceOwner, row) for row in rows}
+
+    async def get_span(self, span_id: UUID) -> FullSpan | None:
+        row = await self._pool.fetchrow(GET_SPAN, span_id)
+        return None if row is None else from_row(FullSpan, row, span=from_row(Span, row))
+
+    async def end_span(self, span_id: UUID, closing: Closing) -> None:
+        """Spans keep their name."""
+        await self._pool.execute(
+            END_SPAN, span_id, closing.ended_at, closing.error, closing.has_metadata, closing.metadata
+        )
+
+    async def known_spans(self, span_ids: Collection[UUID]) -> set[UUID]:
+        """Which of these ids are taken."""
+        return {row["id"] for row in await self._pool.fetch(LIST_KNOWN_SPANS, span_ids)}
 
     async def spans(self, trace_id: UUID) -> list[Span]:
         """The spans of a trace, oldest first, without their metadata."""
@@ -91,7 +211,10 @@ class Traces:
         return [from_row(TraceSummary, row, trace=from_row(Trace, row)) for row in rows], total
 
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
-        """Finished spans with their metadata. Concurrent calls share a commit."""
+        """Spans with their metadata, all or none. Concurrent calls share a commit.
+
+        NotUnique for an `id` that is taken.
+        """
         if spans:
             await self._new_spans.add(spans)
 

@@ -1,20 +1,33 @@
 """The wake ledger, and traces with their spans."""
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
 import pytest
 
+from storage.agent_state import AgentStates
 from storage.agents import Agents
 from storage.errors import NotUnique
 from storage.ids import new_id
-from storage.model import Agent, Outcome, Run
+from storage.model import (
+    Agent,
+    AgentState,
+    AgentStatus,
+    Move,
+    NewSpan,
+    Outcome,
+    Run,
+    RunEnd,
+    RunStart,
+    Trace,
+)
 from storage.paging import Page
 from storage.pool import Pool
 from storage.runs import Runs
 from storage.templates import Templates
-from storage.traces import TraceFilters, Traces
+from storage.traces import Closing, FullSpan, TraceFilters, TraceOwner, Traces
 from tests.storage.factories import HOUR, NOW, SECOND, new_span, pairs, stored_agent, template
 
 INSERT_RUN = """
@@ -204,3 +217,98 @@ async def test_filters_narrow_a_trace_list(traces: Traces, pool: Pool) -> None:
     assert await listed(traces, scout, TraceFilters(started_after=NOW + HOUR)) == [failed_span, failed]
     assert await listed(traces, scout, TraceFilters(started_before=NOW + HOUR)) == [plain]
     assert await listed(traces, scout, TraceFilters(agent_id=other.id, started_before=NOW)) == []
+
+
+async def test_a_trace_is_stored_once(traces: Traces, pool: Pool) -> None:
+    scout = await stored_agent(pool)
+    trace = Trace(new_id(), scout.organization_id, scout.id, "evening", NOW, None, "", None)
+
+    await traces.insert(trace)
+
+    assert await traces.get(trace.id) == trace
+    with pytest.raises(NotUnique) as refused:
+        await traces.insert(trace)
+    assert refused.value.fields == ("id",)
+    owner = TraceOwner(scout.organization_id, scout.id)
+    assert await traces.owners({trace.id, new_id()}) == {trace.id: owner}
+
+
+async def test_the_first_end_of_a_trace_stays_and_what_else_is_said_later_counts(
+    traces: Traces, pool: Pool
+) -> None:
+    trace_id = await stored_trace(pool, await stored_agent(pool), error="early")
+
+    first = await traces.end(trace_id, Closing(NOW + SECOND))
+    later = await traces.end(trace_id, Closing(NOW + HOUR, "renamed", "late", True, None))
+
+    assert first is not None
+    assert (first.ended_at, first.error, first.metadata["turns"][0]) == (NOW + SECOND, "early", 1)
+    assert later is not None
+    assert (later.ended_at, later.name, later.error, later.metadata) == (
+        NOW + SECOND,
+        "renamed",
+        "late",
+        None,
+    )
+    assert later == await traces.get(trace_id)
+    assert await traces.end(new_id(), Closing(NOW)) is None
+
+
+async def test_the_trace_of_a_run_that_goes_on_is_ended_by_the_run(traces: Traces, pool: Pool) -> None:
+    scout = await stored_agent(pool)
+    states = AgentStates(pool)
+    asleep = AgentState(scout.id)
+    running = replace(asleep, status=AgentStatus.RUNNING, run_id=new_id())
+    assert running.run_id is not None
+    start = RunStart(running.run_id, "run_requested", None, None, NOW, "invoke_agent Scout")
+    assert await states.move(Move(asleep, running, guarded=False, start=start))
+
+    told = await traces.end(running.run_id, Closing(NOW + SECOND, error="no network"))
+    end = RunEnd(running.run_id, Outcome.SLEPT, NOW + HOUR, 1, "")
+    assert await states.move(Move(running, asleep, guarded=False, end=end))
+
+    assert told is not None
+    assert (told.ended_at, told.error) == (None, "no network")
+    ended = await traces.get(running.run_id)
+    assert ended is not None
+    assert (ended.ended_at, ended.error) == (NOW + HOUR, "no network")
+    await states.close()
+
+
+async def test_a_span_is_read_with_its_metadata_and_whose_it_is(traces: Traces, pool: Pool) -> None:
+    scout = await stored_agent(pool)
+    trace_id = await stored_trace(pool, scout)
+    plain, null = new_span(trace_id), NewSpan(new_span(trace_id).span, None)
+    await traces.insert_spans([plain, null])
+
+    assert await traces.get_span(plain.span.id) == FullSpan(plain.span, {}, scout.organization_id, scout.id)
+    assert await traces.get_span(null.span.id) == FullSpan(null.span, None, scout.organization_id, scout.id)
+    assert await traces.get_span(new_id()) is None
+    assert await traces.known_spans({plain.span.id, new_id()}) == {plain.span.id}
+
+
+async def test_the_first_end_of_a_span_stays_and_its_metadata_is_replaced(traces: Traces, pool: Pool) -> None:
+    trace_id = await stored_trace(pool, await stored_agent(pool))
+    spans = [new_span(trace_id, {"old": 1}, ended_at=None), new_span(trace_id, ended_at=None, error="early")]
+    await traces.insert_spans(spans)
+    first, second = (new.span.id for new in spans)
+
+    await traces.end_span(first, Closing(NOW + SECOND, error="late"))
+    await traces.end_span(first, Closing(NOW + HOUR, has_metadata=True, metadata={"new": 2}))
+    await traces.end_span(second, Closing(NOW + HOUR, has_metadata=True, metadata=None))
+
+    ended, other = await traces.get_span(first), await traces.get_span(second)
+    assert ended is not None
+    assert (ended.span.ended_at, ended.span.error, ended.metadata) == (NOW + SECOND, "late", {"new": 2})
+    assert other is not None
+    assert (other.span.ended_at, other.span.error, other.metadata) == (NOW + HOUR, "early", None)
+
+
+async def test_a_span_that_exists_with_metadata_is_refused_by_its_id(traces: Traces) -> None:
+    there = new_span(new_id(), {"n": 1})
+    await traces.insert_spans([there])
+
+    with pytest.raises(NotUnique) as refused:
+        await traces.insert_spans([there])
+
+    assert refused.value.fields == ("id",)

@@ -1,0 +1,81 @@
+"""What model calls used: stored once each, added up by model."""
+
+import asyncio
+from dataclasses import replace
+from decimal import Decimal
+from uuid import UUID
+
+import pytest
+
+from storage.agents import Agents, RememberedAgent
+from storage.ids import new_id
+from storage.pool import Pool
+from storage.usage import ModelUsage, Usage, UsageRecord
+from tests.storage.factories import HOUR, NOW, SECOND, stored_agent
+
+AGENT = UUID(int=1)
+CENT = Decimal("0.01")
+
+
+@pytest.fixture
+def usage(pool: Pool) -> Usage:
+    return Usage(pool)
+
+
+def record(model: str = "openai/gpt-4o", **fields: object) -> UsageRecord:
+    plain = UsageRecord(
+        id=new_id(),
+        organization_id=UUID(int=2),
+        agent_id=AGENT,
+        trace_id=None,
+        model=model,
+        input_tokens=100,
+        output_tokens=10,
+        cached_tokens=40,
+        cost_usd=CENT,
+        priced=True,
+        occurred_at=NOW,
+    )
+    return replace(plain, **fields)  # type: ignore[arg-type]
+
+
+async def test_usage_is_added_up_exactly_by_model(usage: Usage) -> None:
+    dime = Decimal("0.1")
+    records = [record(cost_usd=dime) for _ in range(3)] + [record("builtin/inbox", cost_usd=Decimal(0))]
+    await asyncio.gather(*map(usage.insert, records))
+
+    assert await usage.by_model(AGENT, NOW, NOW + SECOND) == [
+        ModelUsage("builtin/inbox", 100, 10, 40, Decimal(0), 1),
+        ModelUsage("openai/gpt-4o", 300, 30, 120, Decimal("0.3"), 3),
+    ]
+
+
+async def test_the_start_of_a_period_is_in_it_and_its_end_is_not(usage: Usage) -> None:
+    for moment in (NOW - SECOND, NOW, NOW + HOUR):
+        await usage.insert(record(occurred_at=moment))
+    await usage.insert(record(agent_id=UUID(int=9)))
+
+    (found,) = await usage.by_model(AGENT, NOW, NOW + HOUR)
+
+    assert found.calls == 1
+    assert await usage.by_model(AGENT, NOW + SECOND, NOW + HOUR) == []
+
+
+async def test_a_record_that_comes_again_counts_once(usage: Usage) -> None:
+    once = record()
+
+    await asyncio.gather(usage.insert(once), usage.insert(once))
+    await usage.insert(once)
+
+    (found,) = await usage.by_model(AGENT, NOW, NOW + HOUR)
+    assert found.calls == 1
+
+
+async def test_a_deleted_agent_is_remembered_by_name(pool: Pool) -> None:
+    scout = await stored_agent(pool, timezone="Europe/Berlin")
+    await Agents(pool).delete(scout.id, NOW)
+
+    remembered = await Agents(pool).get_remembered(scout.id)
+
+    assert remembered == RememberedAgent(scout.organization_id, "Scout", "Europe/Berlin")
+    assert await Agents(pool).get_remembered(new_id()) is None
