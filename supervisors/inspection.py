@@ -10,6 +10,7 @@ from supervisors import explain
 from supervisors.rules import decide
 from supervisors.snapshot import (
     AgentsShown,
+    CurrentRun,
     DebounceShown,
     FailuresShown,
     Lateness,
@@ -18,7 +19,6 @@ from supervisors.snapshot import (
     NextWake,
     Overview,
     RecentMessage,
-    RunShown,
     RunsShown,
     Snapshot,
     SupervisorsShown,
@@ -83,13 +83,13 @@ def overview(
     )
 
 
-def _run_shown(circumstances: Circumstances, around: Surroundings) -> RunShown | None:
+def _run_shown(circumstances: Circumstances, around: Surroundings) -> CurrentRun | None:
     state = circumstances.state
     if state.run_id is None:
         return None
     run = around.runs.get(state.agent_id)
     turn = run.turns if run is not None and run.id == state.run_id else 0
-    return RunShown(state.run_id, state.run_id, state.last_started_at, turn, state.max_sleep_until)
+    return CurrentRun(state.run_id, state.run_id, state.last_started_at, turn, state.max_sleep_until)
 
 
 def _lateness(seconds: Collection[float]) -> Lateness:

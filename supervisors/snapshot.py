@@ -15,7 +15,7 @@ class NextWake:
 
 
 @dataclass(frozen=True, slots=True)
-class RunShown:
+class CurrentRun:
     id: UUID
     trace: UUID
     started_at: datetime | None
@@ -63,7 +63,7 @@ class Snapshot:
     since: datetime
     why: str
     next_wake: NextWake | None
-    run: RunShown | None
+    run: CurrentRun | None
     debounce: DebounceShown | None
     blockers: tuple[UUID, ...]
     mailbox: MailboxShown

@@ -10,8 +10,21 @@ from supervisors.clock import Clock
 from web import request_id
 from web.credentials import RunTokens, UserTokens
 from web.errors import errors_as_json
-from web.handlers import accounts, agents, api_keys, health, notifications, runs, status, templates, traces
+from web.handlers import (
+    accounts,
+    agents,
+    api_keys,
+    documentation,
+    health,
+    notifications,
+    runs,
+    status,
+    templates,
+    traces,
+)
+from web.json import to_json
 from web.keys import (
+    API_DOCUMENT,
     CLOCK,
     IN_FLIGHT,
     PASSWORDS,
@@ -24,6 +37,7 @@ from web.keys import (
     THROTTLE,
     USER_TOKENS,
 )
+from web.openapi.document import build_document
 from web.passwords import Passwords
 from web.ports import Readiness, Registry
 from web.settings import WebSettings
@@ -39,6 +53,7 @@ ROUTES = (
     *traces.ROUTES,
     *health.ROUTES,
     *status.ROUTES,
+    *documentation.ROUTES,
 )
 
 
@@ -66,12 +81,14 @@ def build_app(
     app[IN_FLIGHT] = set()
     app[USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[RUN_TOKENS] = RunTokens(settings.token_secret)
+    app[API_DOCUMENT] = to_json(build_document(ROUTES))
     app.cleanup_ctx.append(_passwords)
     app.on_response_prepare.append(request_id.echo)
     for route in ROUTES:
         app.router.add_route(route.method, route.path, route.handler)
         if route.method == "GET":
             app.router.add_route("HEAD", route.path, route.handler)
+    documentation.add_pages(app)
     return app
 
 

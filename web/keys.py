@@ -23,5 +23,6 @@ PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")
 THROTTLE: web.AppKey[Throttle] = web.AppKey("throttle")
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
 RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
+API_DOCUMENT: web.AppKey[bytes] = web.AppKey("api_document")
 STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
 IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")  # requests with a key, being answered

@@ -50,7 +50,7 @@ async def test_health_needs_no_credential(service: Service) -> None:
 async def test_a_draining_service_is_not_ready_but_alive(service: Service) -> None:
     service.readiness = Readiness(ServiceState.DRAINING, ("SIGTERM",))
     answer = await service.nobody.get("/readyz")
-    assert (answer.status, answer.body) == (503, {"state": "draining", "reasons": ["SIGTERM"]})
+    assert (answer.status, answer.body) == (503, {"detail": "SIGTERM"})
     assert (await service.nobody.get("/healthz")).status == 200
 
 

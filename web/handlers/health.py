@@ -4,12 +4,14 @@ from typing import Literal, TypedDict
 
 from aiohttp import web
 
+from web.errors import Unavailable
 from web.json import json_response
 from web.keys import READINESS, STORAGE
 from web.ports import Readiness, ServiceState
 from web.routes import for_anyone
 
 PROBE = "SELECT 1"
+DRAINING_RETRY_SECONDS = 5
 
 
 class Alive(TypedDict):
@@ -25,12 +27,19 @@ async def is_ready(request: web.Request) -> web.Response:
     """503 while the service drains; a database that is away answers by its own error."""
     readiness = request.app[READINESS]()
     if readiness.state is ServiceState.DRAINING:
-        return json_response(readiness, status=503, headers={"Retry-After": "5"})
+        raise Unavailable(" ".join(readiness.reasons), DRAINING_RETRY_SECONDS)
     await request.app[STORAGE].pool.fetchval(PROBE)
     return json_response(readiness)
 
 
 ROUTES = (
     for_anyone("GET", "/healthz", is_alive, "Whether the process lives", answer=Alive),
-    for_anyone("GET", "/readyz", is_ready, "Whether it can serve", answer=Readiness),
+    for_anyone(
+        "GET",
+        "/readyz",
+        is_ready,
+        "Whether it can serve",
+        answer=Readiness,
+        refusals=frozenset({503}),
+    ),
 )

@@ -1,8 +1,6 @@
 """How the service is and why each agent does what it does, for operators."""
 
-from dataclasses import asdict
 from importlib.metadata import version
-from typing import Any
 
 from aiohttp import web
 
@@ -12,7 +10,7 @@ from web.json import json_response
 from web.keys import CLOCK, READINESS, REGISTRY, STARTED_AT, STORAGE
 from web.parsing import read_query
 from web.routes import for_operators, path_id
-from web.schemas.status import SupervisorQuery
+from web.schemas.status import ServiceShown, StatusShown, SupervisorQuery
 
 VERSION = version("hostsvc")
 QUERY = SupervisorQuery()
@@ -21,10 +19,19 @@ QUERY = SupervisorQuery()
 async def get_status(request: web.Request) -> web.Response:
     app = request.app
     overview = await app[REGISTRY].overview()
-    return json_response({"service": _service(app), **asdict(overview), "database": app[STORAGE].pool.size()})
+    answer: StatusShown = {
+        "service": _service(app),
+        "supervisors": overview.supervisors,
+        "agents": overview.agents,
+        "runs": overview.runs,
+        "timers": overview.timers,
+        "oldest_uncleared_high_seconds": overview.oldest_uncleared_high_seconds,
+        "database": app[STORAGE].pool.size(),
+    }
+    return json_response(answer)
 
 
-def _service(app: web.Application) -> dict[str, Any]:
+def _service(app: web.Application) -> ServiceShown:
     readiness, started_at = app[READINESS](), app[STARTED_AT]
     return {
         "version": VERSION,
@@ -41,7 +48,7 @@ async def list_supervisors(request: web.Request) -> web.Response:
     return json_response(snapshots)
 
 
-async def get_supervisor(request: web.Request) -> web.Response:
+async def get_any_supervisor(request: web.Request) -> web.Response:
     snapshot = await request.app[REGISTRY].snapshot(path_id(request))
     if snapshot is None:
         raise NotFound
@@ -49,7 +56,7 @@ async def get_supervisor(request: web.Request) -> web.Response:
 
 
 ROUTES = (
-    for_operators("GET", "/status/", get_status, "How the service is", answer=dict[str, Any]),
+    for_operators("GET", "/status/", get_status, "How the service is", answer=StatusShown),
     for_operators(
         "GET",
         "/status/supervisors/",
@@ -59,6 +66,10 @@ ROUTES = (
         query=QUERY,
     ),
     for_operators(
-        "GET", "/status/supervisors/{id}/", get_supervisor, "Why one agent does what it does", answer=Snapshot
+        "GET",
+        "/status/supervisors/{id}/",
+        get_any_supervisor,
+        "Why one agent does what it does",
+        answer=Snapshot,
     ),
 )

@@ -1,8 +1,15 @@
-"""What operators ask the supervisors for."""
+"""What operators ask for, and the service as they are shown it."""
 
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TypedDict
+
+from storage.pool import PoolSize
+from supervisors.snapshot import AgentsShown, RunsShown, SupervisorsShown, TimersShown
 from supervisors.states import Phase
 from web.fields import Choice, Integer, Uuid
 from web.parsing import Body
+from web.ports import ServiceState
 
 DEFAULT_LIMIT = 100
 
@@ -11,3 +18,23 @@ class SupervisorQuery(Body):
     phase = Choice(Phase, load_default=None)
     organization = Uuid(load_default=None)
     limit = Integer(least=1, most=1000, load_default=DEFAULT_LIMIT)
+
+
+class ServiceShown(TypedDict):
+    version: str
+    started_at: datetime
+    uptime_seconds: float
+    state: ServiceState
+    reasons: Sequence[str]
+
+
+class StatusShown(TypedDict):
+    """The whole service in numbers."""
+
+    service: ServiceShown
+    supervisors: SupervisorsShown
+    agents: AgentsShown
+    runs: RunsShown
+    timers: TimersShown
+    oldest_uncleared_high_seconds: float | None
+    database: PoolSize

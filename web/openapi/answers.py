@@ -1,0 +1,76 @@
+"""From the types of what is shown to their schemas."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from inspect import cleandoc
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from uuid import UUID
+
+from web.openapi.components import Components, Json, nullable
+
+PLAIN: dict[Any, Json] = {
+    Any: {},
+    NoneType: {"type": "null"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    Decimal: {"type": "number"},
+    str: {"type": "string"},
+    UUID: {"type": "string", "format": "uuid"},
+    datetime: {"type": "string", "format": "date-time"},
+}
+LISTS = (list, tuple, Sequence)
+OBJECTS = (dict, Mapping)
+
+
+def answer_schema(kind: Any, components: Components) -> Json:
+    """The schema of values of this type; TypeError for a type that is never shown."""
+    if kind in PLAIN:
+        return dict(PLAIN[kind])
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in {Union, UnionType}:
+        return _union(arguments, components)
+    if origin is Literal:
+        return {"type": "string", "enum": list(arguments)}
+    if origin in LISTS:
+        return {"type": "array", "items": answer_schema(arguments[0], components)}
+    if origin in OBJECTS:
+        return {"type": "object", "additionalProperties": answer_schema(arguments[1], components)}
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return enum_reference(kind, components)
+    if is_typeddict(kind) or is_dataclass(kind):
+        return _refer(kind, components, lambda: _object(kind, components))
+    raise TypeError(f"there is no schema for {kind}")
+
+
+def enum_reference(kind: type[StrEnum], components: Components) -> Json:
+    return _refer(kind, components, lambda: {"type": "string", "enum": [member.value for member in kind]})
+
+
+def _refer(kind: type, components: Components, build: Callable[[], Json]) -> Json:
+    """By the name of the type: `Agent` for what `AgentShown` says."""
+    return components.refer(kind.__name__.removesuffix("Shown"), kind, build)
+
+
+def _union(kinds: Sequence[Any], components: Components) -> Json:
+    schemas = [answer_schema(kind, components) for kind in kinds if kind is not NoneType]
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return nullable(schema) if NoneType in kinds else schema
+
+
+def _object(kind: Any, components: Components) -> Json:
+    hints = get_type_hints(kind)
+    required = kind.__required_keys__ if is_typeddict(kind) else hints
+    schema: Json = {
+        "type": "object",
+        "properties": {name: answer_schema(hint, components) for name, hint in hints.items()},
+        "required": [name for name in hints if name in required],
+    }
+    description = kind.__dict__.get("__doc__")
+    if description and not description.startswith(f"{kind.__name__}("):  # a dataclass's own signature
+        schema["description"] = cleandoc(description)
+    return schema

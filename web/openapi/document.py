@@ -1,0 +1,178 @@
+"""The whole document, from the route table."""
+
+import re
+from collections.abc import Iterable
+from inspect import getdoc
+from typing import Any
+
+from marshmallow import Schema
+
+from web.auth import RunAccess
+from web.openapi import examples, refusals
+from web.openapi.answers import answer_schema
+from web.openapi.components import Components, Json
+from web.openapi.read_only import mark_read_only
+from web.openapi.requests import body_content, query_parameters
+from web.paging import PageQuery
+from web.routes import Access, Route
+
+VERSION = "1.0.0"  # of the interface, not of the service
+JSON_TYPE = "application/json"
+PATH_PARAMETER = re.compile(r"\{(\w+)(?::[^{}]*)?\}")
+
+INTRODUCTION = """\
+Hosts long-lived autonomous agents for organizations.
+
+**Credentials.** An API key under `Bearer` acts for its organization; a user's token under `Token` acts for \
+that user in all of the user's organizations. Operators have a token of their own, for `/status/` alone.
+
+**Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Unknown and read-only \
+fields are ignored. What is described here is the usual way to write a value; besides, digits are taken for \
+an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a number for text. One-line text is \
+trimmed. NUL characters and lone surrogates are refused. A datetime without an offset is local time of the \
+agent it is about, else UTC.
+
+**Lists** are newest first and come whole, or in pages of `limit` with a `Link` to the next one.
+
+**Paths** end with a slash; without it the answer is a 308 to the right one. A GET is a HEAD, too. Any other \
+method is answered 405, with `Allow`. Each answer has an `X-Request-ID`, the request's own if it was usable.
+"""
+
+SECURITY_SCHEMES: dict[str, Json] = {
+    "ApiKey": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An organization's API key: `Authorization: Bearer hsk_…`.",
+    },
+    "UserToken": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Authorization",
+        "description": "A user's token, with its prefix: `Token …`.",
+    },
+    "RunToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "The token of a run, for what is the run's own.",
+    },
+    "OperatorToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The operator's token (`hostsvc operator-token`), for `/status/` alone.",
+    },
+}
+
+
+def build_document(routes: Iterable[Route]) -> Json:
+    """OpenAPI 3.1 for these routes; ValueError if two types of one name would be shown."""
+    components = Components()
+    paths: dict[str, Json] = {}
+    for route in routes:
+        path = PATH_PARAMETER.sub(r"{\1}", route.path)
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, components)
+    mark_read_only(paths.values(), components)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "hostsvc",
+            "version": VERSION,
+            "description": INTRODUCTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "tags": [{"name": name} for name in dict.fromkeys(_tag(path) for path in paths)],
+        "paths": paths,
+        "components": {
+            "schemas": {**components.schemas, **refusals.SCHEMAS},
+            "responses": refusals.responses(),
+            "headers": refusals.HEADER_OBJECTS,
+            "securitySchemes": SECURITY_SCHEMES,
+        },
+    }
+
+
+def _operation(route: Route, components: Components) -> Json:
+    operation: Json = {
+        "operationId": route.handler.__name__,
+        "summary": route.summary,
+        "tags": [_tag(route.path)],
+        "security": _security(route),
+        "responses": _responses(route, components),
+    }
+    description = getdoc(route.handler)
+    if description:
+        operation["description"] = description
+    parameters = _parameters(route, components)
+    if parameters:
+        operation["parameters"] = parameters
+    if route.body is not None:
+        operation["requestBody"] = _request_body(route, route.body, components)
+    return operation
+
+
+def _tag(path: str) -> str:
+    """What a path is about: `agents` for all below `/api/cloud/agents/`."""
+    parts = path.strip("/").split("/")
+    if parts[0] != "api":
+        return "service"
+    return parts[2] if len(parts) > 2 and not parts[2].startswith("{") else parts[1]
+
+
+def _security(route: Route) -> list[Json]:
+    match route.access:
+        case Access.ANYONE:
+            return []
+        case Access.OPERATORS:
+            return [{"OperatorToken": []}]
+        case Access.CALLERS:
+            schemes = ["ApiKey", "UserToken"]
+            if route.run_access is not RunAccess.NEVER:
+                schemes.append("RunToken")
+            return [{scheme: []} for scheme in schemes]
+
+
+def _parameters(route: Route, components: Components) -> list[Json]:
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": _path_schema(name)}
+        for name in PATH_PARAMETER.findall(route.path)
+    ]
+    if route.query is not None:
+        parameters += query_parameters(route.query, components)
+    return parameters
+
+
+def _path_schema(name: str) -> Json:
+    schema: Json = {"type": "string"}
+    return (
+        {**schema, "format": "uuid"} if name == "id" or name.endswith("_id") else {**schema, "minLength": 1}
+    )
+
+
+def _request_body(route: Route, schema: Schema, components: Components) -> Json:
+    content = body_content(schema, components, partial=route.partial)
+    example = examples.REQUESTS.get(route.handler.__name__)
+    if example is not None:
+        content[JSON_TYPE] = {**content[JSON_TYPE], "example": example}
+    is_required = "required" in components.referred(content[JSON_TYPE]["schema"])
+    return {"required": is_required, "content": content}
+
+
+def _responses(route: Route, components: Components) -> Json:
+    responses: dict[str, Any] = {str(route.status): _success(route, components)}
+    for status in sorted(refusals.statuses(route)):
+        responses[str(status)] = refusals.reference(status)
+    return responses
+
+
+def _success(route: Route, components: Components) -> Json:
+    names = ["X-Request-ID"]
+    if isinstance(route.query, PageQuery):
+        names.append("Link")
+    success: Json = {"description": route.summary, "headers": refusals.headers(*names)}
+    if route.answer is not None:
+        success["content"] = {JSON_TYPE: {"schema": answer_schema(route.answer, components)}}
+        example = examples.ANSWERS.get(route.handler.__name__)
+        if example is not None:
+            success["content"][JSON_TYPE]["example"] = example
+    return success

@@ -1,0 +1,74 @@
+"""Examples for the main job, by operation: a request that is answered so."""
+
+from web.openapi.components import Json
+
+TEMPLATE = "01a1f880-33c1-7d8e-9a40-1f2b7c6d5e4f"
+AGENT = "01a1f880-33df-73ec-b86e-a7ed267184ca"
+NOTIFICATION = "01a1f880-342f-7100-9bc3-842bb186abb3"
+RUN = "01a1f880-3c2d-7591-91ed-ea2ec5e6e32f"
+
+REQUESTS: dict[str, Json] = {
+    "sign_up": {
+        "email": "ada@example.org",
+        "password": "correct horse battery",
+        "organization_name": "Example",
+        "name": "Ada",
+    },
+    "log_in": {"email": "ada@example.org", "password": "correct horse battery"},
+    "create_key": {"name": "server"},
+    "create_template": {
+        "name": "Support",
+        "default_model": "builtin/inbox",
+        "system_prompt": "You answer customers of a parcel service.",
+        "debounce_window_seconds": 60,
+    },
+    "create_agent": {
+        "name": "Grace",
+        "model": "builtin/inbox",
+        "template": TEMPLATE,
+        "timezone": "Europe/Vienna",
+        "tags": ["support"],
+        "max_sleep_hours": 8,
+    },
+    "create_notification": {
+        "agent": AGENT,
+        "title": "The parcel has not come.",
+        "source": "sms",
+        "priority": "high",
+    },
+    "run_agent": {"wakeup": True},
+    "change_notification": {"cleared": True},
+}
+
+ANSWERS: dict[str, object] = {
+    "create_notification": {
+        "id": NOTIFICATION,
+        "agent": AGENT,
+        "source": "sms",
+        "source_id": "",
+        "title": "The parcel has not come.",
+        "body": "",
+        "priority": "high",
+        "created_at": "2026-11-20T10:28:33.967525Z",
+        "scheduled_for": None,
+        "cleared": False,
+        "cleared_at": None,
+    },
+    "run_agent": {"status": "started", "run": RUN},
+    "list_runs": [
+        {
+            "id": RUN,
+            "agent": AGENT,
+            "trace": RUN,
+            "wake_reason": "notification:sms",
+            "notifications": [NOTIFICATION],
+            "interrupted_sleep_until": None,
+            "started_at": "2026-11-20T10:28:36.013826Z",
+            "ended_at": "2026-11-20T10:28:36.086186Z",
+            "turns": 3,
+            "outcome": "slept",
+            "error": "",
+            "max_sleep_until": "2026-11-20T18:28:36.013826Z",
+        }
+    ],
+}

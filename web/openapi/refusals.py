@@ -1,0 +1,123 @@
+"""Which statuses a route can refuse with, and what such answers hold."""
+
+from web.openapi.components import Json
+from web.routes import Access, Route
+
+NAMES = {
+    400: "Invalid",
+    401: "NotAuthenticated",
+    403: "PermissionDenied",
+    404: "NotFound",
+    409: "Conflict",
+    413: "TooLarge",
+    415: "UnsupportedMediaType",
+    422: "Unprocessable",
+    429: "TooManyAttempts",
+    500: "Defect",
+    503: "Unavailable",
+}
+DESCRIPTIONS = {
+    400: "The request is not valid: a sentence in `detail`, or messages by field.",
+    401: "No credential, or one that is not valid.",
+    403: "It belongs to another organization, or the caller's role does not allow this.",
+    404: "There is no such thing.",
+    409: "The state of things does not allow it.",
+    413: "The body is too large.",
+    415: "The body is neither JSON nor a form.",
+    422: "The idempotency key was used before, with another body.",
+    429: "Too many attempts.",
+    500: "A defect of the service; the request id finds it in the log.",
+    503: "The same request may succeed soon.",
+}
+HEADERS = {401: ["WWW-Authenticate"], 429: ["Retry-After"], 503: ["Retry-After"]}
+
+SCHEMAS: dict[str, Json] = {
+    "Refusal": {
+        "type": "object",
+        "properties": {"detail": {"type": "string"}},
+        "required": ["detail"],
+        "description": "Why a request was refused, in a sentence.",
+    },
+    "FieldMessages": {
+        "type": "object",
+        "additionalProperties": {
+            "anyOf": [
+                {"type": "array", "items": {"type": "string"}},
+                {"$ref": "#/components/schemas/FieldMessages"},
+            ]
+        },
+        "description": "What is wrong with each field; `non_field_errors` is about the whole. "
+        "The messages about items of a list stand under their index.",
+    },
+    "DefectReport": {
+        "type": "object",
+        "properties": {"detail": {"type": "string"}, "request_id": {"type": "string"}},
+        "required": ["detail", "request_id"],
+        "description": "All that is told of a defect of the service.",
+    },
+}
+REFUSAL: Json = {"$ref": "#/components/schemas/Refusal"}
+BODIES: dict[int, Json] = {
+    400: {"anyOf": [REFUSAL, {"$ref": "#/components/schemas/FieldMessages"}]},
+    500: {"$ref": "#/components/schemas/DefectReport"},
+}
+
+HEADER_OBJECTS: dict[str, Json] = {
+    "X-Request-ID": {
+        "description": "The request's id, as it was sent or made here; it is in the log.",
+        "required": True,
+        "schema": {"type": "string"},
+    },
+    "Link": {
+        "description": '`<…>; rel="next"` while there is more, if the request has a `limit`.',
+        "schema": {"type": "string"},
+    },
+    "Retry-After": {
+        "description": "Seconds after which to try again.",
+        "required": True,
+        "schema": {"type": "integer", "minimum": 0},
+    },
+    "WWW-Authenticate": {
+        "description": "The schemes that are accepted.",
+        "required": True,
+        "schema": {"type": "string"},
+    },
+}
+
+
+def statuses(route: Route) -> set[int]:
+    """Each status that the route can refuse with."""
+    found = {500, *route.refusals}
+    if route.access is not Access.ANYONE or route.method != "GET":
+        found.add(503)  # what reads openly need not ask the database
+    if route.body or route.query:
+        found.add(400)
+    if route.body:
+        found |= {413, 415}
+    if route.access is not Access.ANYONE:
+        found.add(401)
+    if route.access is Access.CALLERS:
+        found.add(403)
+    if "{" in route.path:
+        found.add(404)
+    return found
+
+
+def reference(status: int) -> Json:
+    return {"$ref": f"#/components/responses/{NAMES[status]}"}
+
+
+def responses() -> Json:
+    """One named response for each status."""
+    return {
+        name: {
+            "description": DESCRIPTIONS[status],
+            "headers": headers("X-Request-ID", *HEADERS.get(status, [])),
+            "content": {"application/json": {"schema": BODIES.get(status, REFUSAL)}},
+        }
+        for status, name in NAMES.items()
+    }
+
+
+def headers(*names: str) -> Json:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}

@@ -1,0 +1,171 @@
+"""From the schemas that check requests to the schemas that describe them.
+
+What is described is the usual way to write a value; what else is taken for it (digits for an integer, a
+number for text) is said once, in the document's introduction.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from marshmallow import Schema, fields, missing, validate
+
+from web.fields import (
+    EMAIL_TEXT,
+    LOCAL_PART_TEXT,
+    Choice,
+    Email,
+    Line,
+    LocalPart,
+    Text,
+    Timezone,
+    Url,
+)
+from web.openapi.answers import enum_reference
+from web.openapi.components import Components, Json, nullable
+
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+NOT_BLANK = r"\S"
+ANY_VALUE_BUT_NULL = ["object", "array", "string", "number", "boolean"]
+PLAIN: tuple[tuple[type[fields.Field[Any]], Json], ...] = (
+    (fields.Integer, {"type": "integer"}),
+    (fields.Float, {"type": "number"}),
+    (fields.Decimal, {"type": "number"}),
+    (fields.Boolean, {"type": "boolean"}),
+    (fields.UUID, {"type": "string", "format": "uuid"}),
+    (fields.DateTime, {"type": "string", "format": "date-time"}),
+    (fields.Dict, {"type": "object"}),
+)
+FORM_DESCRIPTION = (
+    "As a form: a list is a repeated field, a JSON value is written as JSON, "
+    "a blank is null for a nullable field that is not text."
+)
+
+
+def body_content(schema: Schema, components: Components, *, partial: bool) -> Json:
+    """The same body in each way it may be written.
+
+    Forms have schemas of their own, or generated clients could not tell which of the ways is meant.
+    """
+    reference = body_reference(schema, components, partial=partial)
+    form: Json = {"schema": {"allOf": [reference, {"description": FORM_DESCRIPTION}]}}
+    values = [name for name, field in _named(schema).items() if isinstance(field, fields.Raw)]
+    if values:
+        form["encoding"] = {name: {"contentType": "application/json"} for name in values}
+    return {"application/json": {"schema": reference}, **dict.fromkeys(FORMS, form)}
+
+
+def body_reference(schema: Schema, components: Components, *, partial: bool) -> Json:
+    """`AgentBody` for what `Agent` or `AgentBody` checks; `Patched…` where changes are not like the whole."""
+    described = body_schema(schema, components, partial=partial)
+    name = f"{type(schema).__name__.removesuffix('Body')}Body"
+    if partial and described != body_schema(schema, components, partial=False):
+        name = f"Patched{name}"
+    return components.refer(name, str(described), lambda: described)
+
+
+def body_schema(schema: Schema, components: Components, *, partial: bool) -> Json:
+    """The object that a schema takes; with `partial` nothing is required and nothing filled in."""
+    named = _named(schema)
+    described: Json = {
+        "type": "object",
+        "properties": {
+            name: field_schema(field, components, with_default=not partial) for name, field in named.items()
+        },
+    }
+    required = [name for name, field in named.items() if field.required and not partial]
+    if required:
+        described["required"] = required
+    return described
+
+
+def query_parameters(schema: Schema, components: Components) -> list[Json]:
+    return [
+        {
+            "name": name,
+            "in": "query",
+            "required": field.required,
+            "schema": field_schema(field, components, with_default=field.load_default is not None),
+        }
+        for name, field in _named(schema).items()
+    ]
+
+
+def field_schema(field: fields.Field[Any], components: Components, *, with_default: bool) -> Json:
+    """The rules of one field."""
+    schema = _shape(field, components) | _bounds(field)
+    if field.allow_none:
+        schema = nullable(schema)
+    if with_default and field.load_default is not missing:
+        default = field.load_default() if callable(field.load_default) else field.load_default
+        schema = {**schema, "default": default.value if isinstance(default, StrEnum) else default}
+    description = field.metadata.get("description")
+    return {**schema, "description": description} if description else schema
+
+
+def _named(schema: Schema) -> Mapping[str, fields.Field[Any]]:
+    return {field.data_key or name: field for name, field in schema.load_fields.items()}
+
+
+def _shape(field: fields.Field[Any], components: Components) -> Json:
+    match field:
+        case Choice():
+            return _choice(field, components)
+        case Text():
+            return _text(field)
+        case fields.List():
+            return {"type": "array", "items": field_schema(field.inner, components, with_default=False)}
+        case fields.Nested():
+            return body_reference(field.schema, components, partial=False)
+        case fields.Raw():
+            return {} if field.allow_none else {"type": ANY_VALUE_BUT_NULL, "items": {}}
+    for kind, schema in PLAIN:
+        if isinstance(field, kind):
+            return dict(schema)
+    raise TypeError(f"there is no schema for {field}")
+
+
+def _choice(field: Choice[Any], components: Components) -> Json:
+    members = [member for member in field.choices.values() if isinstance(member, StrEnum)]
+    if len(members) == len(field.choices) == len(type(members[0])):
+        return enum_reference(type(members[0]), components)
+    return {"type": "string", "enum": list(field.choices)}
+
+
+def _text(field: Text) -> Json:
+    schema: Json = {"type": "string"}
+    if not field.blank:
+        schema["minLength"] = 1
+    match field:
+        case Email():
+            return {**schema, "format": "email", "pattern": _whole(EMAIL_TEXT, field)}
+        case LocalPart():
+            return {**schema, "pattern": _whole(LOCAL_PART_TEXT, field)}
+        case Timezone():
+            return {**schema, "format": "iana-timezone", "examples": ["UTC", "Europe/Vienna"]}
+        case Url():
+            return {**schema, "pattern": _whole(re.compile(r"https?://\S+"), field)}
+        case Line() if not field.blank:
+            return {**schema, "pattern": NOT_BLANK}
+        case _:
+            return schema
+
+
+def _whole(pattern: re.Pattern[str], field: Text) -> str:
+    """A pattern for the whole of the text, or for nothing where that is allowed."""
+    return f"^({pattern.pattern}){'?' if field.blank else ''}$"
+
+
+def _bounds(field: fields.Field[Any]) -> Json:
+    """What the field's validators say about lengths and ranges."""
+    bounds: list[tuple[str, Any]] = []
+    for validator in field.validators:
+        match validator:
+            case validate.Length() if isinstance(field, fields.List):
+                bounds += [("minItems", validator.min), ("maxItems", validator.max)]
+            case validate.Length():
+                bounds += [("minLength", validator.min), ("maxLength", validator.max)]
+            case validate.Range():
+                bounds += [("minimum", validator.min), ("maximum", validator.max)]
+    return {name: bound for name, bound in bounds if bound is not None}
