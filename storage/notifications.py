@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from asyncpg import Record
@@ -12,9 +12,10 @@ from storage.activation import activation
 from storage.batching import Batch
 from storage.clauses import Conditions
 from storage.errors import ConstraintError, Forbidden, ReferenceMissing, RowLocked, StorageError
-from storage.model import Notification, Priority, Source
+from storage.model import Notification, Priority, Receipt, Source
 from storage.paging import Page
 from storage.pool import Pool
+from storage.receipts import receipt_columns
 from storage.rows import from_row
 
 # One statement for many arrivals, so that they share a commit: it looks up their agents, judges each
@@ -63,6 +64,17 @@ WITH item AS MATERIALIZED (
         FROM judged WHERE verdict = 'inserted' AND activated_at IS NOT NULL GROUP BY agent_id
     ) arrived
     WHERE s.agent_id = arrived.agent_id
+), kept_receipt AS (
+    INSERT INTO receipt (
+        credential, method, path, key, body_hash, status, answer, created_at, organization_id)
+    SELECT r.credential, r.method, r.path, r.key, r.body_hash, r.status, r.answer, r.created_at,
+           judged.organization_id
+    FROM unnest(
+        $13::bigint[],
+        $14::uuid[], $15::text[], $16::text[], $17::text[], $18::bytea[], $19::smallint[], $20::bytea[],
+        $21::timestamptz[]
+    ) AS r (ordinal, credential, method, path, key, body_hash, status, answer, created_at)
+    JOIN judged USING (ordinal) WHERE judged.verdict = 'inserted'
 )
 SELECT verdict, organization_id FROM judged ORDER BY ordinal
 """
@@ -142,6 +154,8 @@ class NewNotification:
     priority: Priority
     created_at: datetime
     scheduled_for: datetime | None
+    cleared: ClassVar[bool] = False
+    cleared_at: ClassVar[datetime | None] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +171,12 @@ class NotificationFilters:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A new notification, and the organizations whose agents it may be for."""
+    """A new notification, the organizations whose agents it may be for, and what was answered to it."""
 
     new: NewNotification
     activated_at: datetime | None
     allowed: Collection[UUID]
+    receipt: Receipt | None
 
 
 class Notifications:
@@ -180,13 +195,16 @@ class Notifications:
         await self._arrivals.close()
         await self._late_arrivals.close()
 
-    async def insert(self, notification: NewNotification, allowed: Collection[UUID]) -> Notification:
+    async def insert(
+        self, notification: NewNotification, allowed: Collection[UUID], receipt: Receipt | None = None
+    ) -> Notification:
         """The notification as it is stored. Concurrent inserts share a commit.
 
-        ReferenceMissing("agent") if there is no such agent, Forbidden if its organization is not `allowed`.
+        ReferenceMissing("agent") if there is no such agent, Forbidden if its organization is not `allowed`,
+        AnsweredBefore if there is a receipt like this one.
         """
         activated_at = activation(notification.priority, notification.scheduled_for, notification.created_at)
-        arrival = Arrival(notification, activated_at, allowed)
+        arrival = Arrival(notification, activated_at, allowed, receipt)
         answer = await self._arrivals.add(arrival)
         if isinstance(answer, RowLocked):
             answer = await self._late_arrivals.add(arrival)
@@ -345,7 +363,16 @@ def _insert_parameters(arrivals: list[Arrival]) -> Iterable[Sequence[object]]:
         for organization_id in arrival.allowed
     ]
     ordinals, organizations = zip(*permissions, strict=True) if permissions else ((), ())
-    return (*zip(*rows, strict=True), ordinals, organizations)
+    receipts = {
+        ordinal: arrival.receipt for ordinal, arrival in enumerate(arrivals, start=1) if arrival.receipt
+    }
+    return (
+        *zip(*rows, strict=True),
+        ordinals,
+        organizations,
+        list(receipts),
+        *receipt_columns(list(receipts.values())),
+    )
 
 
 def _answer(arrival: Arrival, row: Record) -> Notification | StorageError:

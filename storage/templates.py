@@ -7,8 +7,9 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.clauses import assign
-from storage.model import ReasoningEffort, Template
+from storage.model import ReasoningEffort, Receipt, Template
 from storage.pool import Pool
+from storage.receipts import insert_receipt
 from storage.rows import from_row
 
 INSERT = """
@@ -44,24 +45,26 @@ class Templates:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def insert(self, template: Template) -> None:
-        await self._pool.execute(
-            INSERT,
-            template.id,
-            template.organization_id,
-            template.name,
-            template.description,
-            template.system_prompt,
-            template.default_model,
-            template.default_reasoning_effort,
-            template.thinking_max_tokens,
-            template.max_turns,
-            template.debounce_window_seconds,
-            template.harness_git_ref,
-            template.agent_created_webhook_url,
-            template.tool_call_secret,
-            template.created_at,
-        )
+    async def insert(self, template: Template, receipt: Receipt | None = None) -> None:
+        async with self._pool.transaction() as connection:
+            await insert_receipt(connection, receipt, template.organization_id)
+            await connection.execute(
+                INSERT,
+                template.id,
+                template.organization_id,
+                template.name,
+                template.description,
+                template.system_prompt,
+                template.default_model,
+                template.default_reasoning_effort,
+                template.thinking_max_tokens,
+                template.max_turns,
+                template.debounce_window_seconds,
+                template.harness_git_ref,
+                template.agent_created_webhook_url,
+                template.tool_call_secret,
+                template.created_at,
+            )
 
     async def get(self, template_id: UUID) -> Template | None:
         row = await self._pool.fetchrow(GET, template_id)

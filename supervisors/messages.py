@@ -1,11 +1,12 @@
 """What can be said to a supervisor: a `Look` is told and never refused; a question is asked and answered."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from storage.model import AgentStatus
+from storage.model import AgentStatus, Receipt
 
 
 class Look(StrEnum):
@@ -16,16 +17,6 @@ class Look(StrEnum):
     RELOAD = "reload"  # its settings or its template changed, or it failed and is tried again
     RUN_OVER = "run over"  # its run has ended
     SLOT_FREE = "slot free"  # its queued start may go ahead
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """Start a run; without `wakeup` only if the agent is not inside a `sleep_until` that lies ahead."""
-
-    wakeup: bool = True
-
-    def __str__(self) -> str:
-        return "run request" if self.wakeup else "run request without wakeup"
 
 
 class RunAnswer(StrEnum):
@@ -43,8 +34,30 @@ class RunReply:
     status: RunAnswer
     run: UUID | None = None
 
+    @property
+    def had_effect(self) -> bool:
+        """Whether the request changed anything: the agent runs because of it, or will."""
+        return self.status in {RunAnswer.STARTED, RunAnswer.QUEUED}
+
     def __str__(self) -> str:
         return str(self.status)
+
+
+ReceiptOf = Callable[[RunReply], Receipt | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """Start a run; without `wakeup` only if the agent is not inside a `sleep_until` that lies ahead.
+
+    `receipt` makes what is stored together with the request's effect, if it has one. Answer: RunReply.
+    """
+
+    wakeup: bool = True
+    receipt: ReceiptOf = field(default=lambda _: None, repr=False)
+
+    def __str__(self) -> str:
+        return "run request" if self.wakeup else "run request without wakeup"
 
 
 @dataclass(frozen=True, slots=True)

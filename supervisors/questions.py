@@ -67,15 +67,24 @@ async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
             return RunReply(RunAnswer.SLEEPING)
         if not around.may_start:
             raise Draining("The service is shutting down.")
+        queued = RunReply(RunAnswer.QUEUED)
         if supervisor.run is not None or state.run_id is not None:
-            await supervisor.change(circumstances, lambda seen: transitions.run_requested(seen.state, now))
-            return RunReply(RunAnswer.QUEUED)
-        run = await supervisor.start(circumstances, WakeReason.RUN_REQUESTED)
+            await supervisor.change(
+                circumstances,
+                lambda seen: transitions.run_requested(seen.state, now),
+                receipt=request.receipt(queued),
+            )
+            return queued
+        run = await supervisor.start(circumstances, WakeReason.RUN_REQUESTED, request.receipt)
         if run is not None:
             return RunReply(RunAnswer.STARTED, run.id)
         if not around.slots.has_room():
-            await supervisor.queue(circumstances, lambda seen: transitions.run_requested(seen.state, now))
-            return RunReply(RunAnswer.QUEUED)
+            await supervisor.queue(
+                circumstances,
+                lambda seen: transitions.run_requested(seen.state, now),
+                request.receipt(queued),
+            )
+            return queued
 
 
 async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | StopPending:

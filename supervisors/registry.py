@@ -15,7 +15,7 @@ from uuid import UUID
 import aiojobs
 import structlog
 
-from storage.errors import DatabaseUnavailable
+from storage.errors import AnsweredBefore, DatabaseUnavailable
 from storage.model import Counts
 from supervisors import inspection
 from supervisors.alarm_clock import AlarmClock
@@ -238,7 +238,7 @@ class Registry:
         question, reply = asked
         try:
             given = await answer(supervisor, question)
-        except (SupervisorError, DatabaseUnavailable) as error:
+        except (SupervisorError, DatabaseUnavailable, AnsweredBefore) as error:
             outcome = str(error)
             _refuse(reply, error)
         except Exception as error:  # as above; the one who asked is told, too

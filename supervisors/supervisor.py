@@ -11,12 +11,13 @@ from typing import Protocol
 from uuid import UUID
 
 from storage.ids import new_id
-from storage.model import AgentState, AgentStatus, Circumstances, Move, Outcome, RunEnd, RunStart
+from storage.model import AgentState, AgentStatus, Circumstances, Move, Outcome, Receipt, RunEnd, RunStart
 from supervisors import transitions
 from supervisors.alarm_clock import AlarmClock
 from supervisors.clock import Clock
 from supervisors.errors import AgentGone
 from supervisors.mailbox import Mailbox
+from supervisors.messages import ReceiptOf, RunAnswer, RunReply
 from supervisors.ports import StateStore
 from supervisors.rules import Decision, Policy, Wake, active_count, decide
 from supervisors.run_slots import RunSlots
@@ -118,7 +119,9 @@ class Supervisor:
             return decision
         return decide(circumstances, now, self.around.policy, hold_is_over=True)
 
-    async def start(self, circumstances: Circumstances, reason: str) -> Run | None:
+    async def start(
+        self, circumstances: Circumstances, reason: str, receipt: ReceiptOf | None = None
+    ) -> Run | None:
         """Start a run if a slot is to be had and the claim succeeds: starting is the claim. Else None."""
         around, state, now = self.around, circumstances.state, self.around.clock.now()
         if not around.slots.take(self.agent_id):
@@ -134,7 +137,9 @@ class Supervisor:
             trace_name=f"invoke_agent {circumstances.name}",
         )
         try:
-            is_claimed = await around.store.move(Move(state, after, guarded=False, start=start))
+            kept = receipt(RunReply(RunAnswer.STARTED, run_id)) if receipt else None
+            claim = Move(state, after, guarded=False, start=start, receipt=kept)
+            is_claimed = await around.store.move(claim)
         except BaseException:
             around.slots.release()
             raise
@@ -148,7 +153,9 @@ class Supervisor:
         await around.launch(run)
         return run
 
-    async def queue(self, circumstances: Circumstances, transition: Transition) -> None:
+    async def queue(
+        self, circumstances: Circumstances, transition: Transition, receipt: Receipt | None = None
+    ) -> None:
         """Store that a start waits for a slot, and stand in line for one."""
         now = self.around.clock.now()
 
@@ -156,28 +163,32 @@ class Supervisor:
             after = transition(seen)
             return after and transitions.queued(after, now)
 
-        await self.change(circumstances, then_queued)
+        await self.change(circumstances, then_queued, receipt=receipt)
         self.phase = Phase.QUEUED
         self.around.alarm_clock.forget(self.agent_id)
         self.around.slots.wait(self.agent_id, circumstances.organization_id)
 
     async def change(
-        self, circumstances: Circumstances, transition: Transition, end: RunEnd | None = None
+        self,
+        circumstances: Circumstances,
+        transition: Transition,
+        end: RunEnd | None = None,
+        receipt: Receipt | None = None,
     ) -> AgentState | None:
         """Store what `transition` makes of the agent, which may end its run; None if it makes nothing.
 
         If something became active since the look, the transition is asked again under lock: the lock keeps
         constant traffic from outrunning the agent for ever. Raises AgentGone.
         """
-        move = self._plan(circumstances, transition, end)
+        move = self._plan(circumstances, transition, end, receipt)
         if move is None:
             return None
-        if (move.after == move.before and end is None) or await self.around.store.move(move):
+        if not _says_anything(move) or await self.around.store.move(move):
             return move.after
         async with self.around.store.locked(self.agent_id, self.around.clock.now()) as locked:
             if locked.circumstances is None:
                 raise AgentGone("There is no such agent.")
-            move = self._plan(locked.circumstances, transition, end)
+            move = self._plan(locked.circumstances, transition, end, receipt)
             if move is None or not await locked.move(move):
                 return None
             return move.after
@@ -194,12 +205,14 @@ class Supervisor:
         after = await self.change(await self.look(), failed)
         return after.retry_at if after is not None else None
 
-    def _plan(self, seen: Circumstances, transition: Transition, end: RunEnd | None) -> Move | None:
+    def _plan(
+        self, seen: Circumstances, transition: Transition, end: RunEnd | None, receipt: Receipt | None
+    ) -> Move | None:
         after = transition(seen)
         if after is None:
             return None
         armed = transitions.armed(seen, after, self.around.clock.now(), self.around.policy)
-        return Move(seen.state, armed, guarded=True, end=end)
+        return Move(seen.state, armed, guarded=True, end=end, receipt=receipt)
 
     async def _start_or_queue(self, circumstances: Circumstances, wake: Wake) -> str | None:
         """Start the run that is due, or stand in line. None: look again, something has moved."""
@@ -261,6 +274,10 @@ class Supervisor:
         """The run is over, and its end is stored."""
         del self.around.runs[self.agent_id]
         run.settled.set()
+
+
+def _says_anything(move: Move) -> bool:
+    return move.after != move.before or move.end is not None or move.receipt is not None
 
 
 def _unknown_end(state: AgentState) -> RunResult:

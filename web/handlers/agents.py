@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from aiohttp import web
 
 from storage.agents import AgentFilters
-from storage.errors import ConstraintError
+from storage.errors import ConstraintError, NotUnique, ReferenceMissing
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from supervisors.errors import TryAgainLater
@@ -20,6 +20,7 @@ from supervisors.messages import Look, OwnedFields
 from web.agent_references import References, refusal, resolve
 from web.auth import Caller, organization_for_create
 from web.errors import Conflict, Invalid, NotFound
+from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.keys import CLOCK, REGISTRY, STORAGE
 from web.local_times import place
@@ -47,21 +48,20 @@ async def create_agent(request: web.Request, caller: Caller) -> web.Response:
     app = request.app
     storage = app[STORAGE]
     organization_id = organization_for_create(request, caller)
-    body = await read_body(request, BODY)
+    body = await read_body_once(request, caller, BODY)
     place(body, MOMENTS, ZoneInfo(body["timezone"]))
     owned = _take_owned(body)
     references = await resolve(storage, organization_id, body)
     if "model" not in body:
         body["model"] = _inherited_model(references)
     agent = _newborn(organization_id, body, references, app[CLOCK].now())
+    answer = json_response(show_agent(agent), status=201)
     try:
-        await storage.agents.insert(agent, _notice_of(agent))
-    except ConstraintError as error:
+        await storage.agents.insert(agent, _notice_of(agent), receipt_of(request, answer))
+    except (NotUnique, ReferenceMissing) as error:
         raise refusal(error, body) from error
     asked = {name: value for name, value in owned.items() if value != OWNED_AT_BIRTH[name]}
-    if asked:
-        agent = await _ask_newborn(request, agent, asked)
-    return json_response(show_agent(agent), status=201)
+    return await _ask_newborn(request, agent, asked, answer) if asked else answer
 
 
 def _take_owned(body: dict[str, Any]) -> dict[str, Any]:
@@ -111,15 +111,23 @@ def _notice_of(agent: Agent) -> Notification | None:
     )
 
 
-async def _ask_newborn(request: web.Request, agent: Agent, owned: dict[str, Any]) -> Agent:
+async def _ask_newborn(
+    request: web.Request, agent: Agent, owned: dict[str, Any], answer: web.Response
+) -> web.Response:
+    """Have the supervisor write its fields. Until it has, `answer` is true, and what a repeat is told."""
     storage = request.app[STORAGE]
     try:
         await request.app[REGISTRY].ask(agent.id, OwnedFields(**owned))
     except TryAgainLater:
         # The answer is "nothing was done", so an agent that nobody has seen must not stay.
-        await storage.agents.delete(agent.id, request.app[CLOCK].now())
+        await storage.agents.delete(agent.id, request.app[CLOCK].now(), receipt_of(request, answer))
         raise
-    return await storage.agents.get(agent.id) or agent
+    agent = await storage.agents.get(agent.id) or agent
+    answer = json_response(show_agent(agent), status=201)
+    receipt = receipt_of(request, answer)
+    if receipt is not None:
+        await storage.receipts.replace_answer(receipt)
+    return answer
 
 
 async def list_agents(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -228,6 +236,7 @@ ROUTES = (
         status=201,
         answer=AgentShown,
         body=BODY,
+        idempotent=True,
     ),
     for_callers("GET", "/api/cloud/agents/{id}/", get_agent, "Read an agent", answer=AgentShown),
     for_callers(

@@ -13,6 +13,7 @@ from storage.notifications import NewNotification, NotificationFilters
 from web.auth import Caller
 from web.errors import Invalid, NotFound
 from web.fields import unknown_id
+from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.keys import CLOCK, STORAGE
 from web.local_times import place
@@ -36,16 +37,17 @@ MOMENTS = ("scheduled_for",)
 
 async def create_notification(request: web.Request, caller: Caller) -> web.Response:
     """201 once it is committed; the commit itself tells the agent's supervisor."""
-    body = await read_body(request, NEW)
+    body = await read_body_once(request, caller, NEW)
     agent_id: UUID = body["agent_id"]
     if _is_local(body.get("scheduled_for")):
         place(body, MOMENTS, await _timezone_of_named(request, caller, agent_id))
     new = NewNotification(id=new_id(), created_at=request.app[CLOCK].now(), **body)
+    answer = json_response(show_notification(new), status=201)
     try:
-        notification = await request.app[STORAGE].notifications.insert(new, caller.roles)
+        await request.app[STORAGE].notifications.insert(new, caller.roles, receipt_of(request, answer))
     except ReferenceMissing as error:
         raise Invalid({"agent": [unknown_id(agent_id)]}) from error
-    return json_response(show_notification(notification), status=201)
+    return answer
 
 
 async def list_notifications(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -134,6 +136,7 @@ ROUTES = (
         status=201,
         answer=NotificationShown,
         body=NEW,
+        idempotent=True,
     ),
     for_callers(
         "GET",

@@ -4,11 +4,12 @@ from uuid import UUID
 
 from aiohttp import web
 
-from storage.model import Run
+from storage.model import Receipt, Run
 from supervisors.messages import RunReply, RunRequest, StopReply, StopRequest
 from supervisors.snapshot import Snapshot
 from web.auth import Caller
 from web.errors import NotFound
+from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.keys import REGISTRY, STORAGE
 from web.paging import Listing, answer_list
@@ -24,10 +25,28 @@ QUERY = RunQuery()
 
 async def run_agent(request: web.Request, caller: Caller) -> web.Response:
     agent_id = await agent_of_path(request, caller)
-    body = await read_body(request, RUN)
-    reply: RunReply = await request.app[REGISTRY].ask(agent_id, RunRequest(**body))
+    body = await read_body_once(request, caller, RUN)
+
+    def receipt(reply: RunReply) -> Receipt | None:
+        return receipt_of(request, _run_answer(reply))
+
+    reply: RunReply = await request.app[REGISTRY].ask(agent_id, RunRequest(**body, receipt=receipt))
+    if not reply.had_effect:
+        await _keep(request, agent_id, receipt(reply))
+    return _run_answer(reply)
+
+
+def _run_answer(reply: RunReply) -> web.Response:
     answer: RunAnswered = {"status": reply.status, "run": reply.run}
     return json_response(answer)
+
+
+async def _keep(request: web.Request, agent_id: UUID, receipt: Receipt | None) -> None:
+    """Store a receipt that the supervisor had nothing to store with."""
+    storage = request.app[STORAGE]
+    organization_id = await storage.agents.organization_of(agent_id) if receipt else None
+    if receipt and organization_id:
+        await storage.receipts.insert(receipt, organization_id)
 
 
 async def stop_agent(request: web.Request, caller: Caller) -> web.Response:
@@ -79,6 +98,7 @@ ROUTES = (
         "Run an agent",
         answer=RunAnswered,
         body=RUN,
+        idempotent=True,
         refusals=frozenset({409}),
     ),
     for_callers(

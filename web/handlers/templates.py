@@ -7,6 +7,7 @@ from storage.model import Template
 from supervisors.messages import Look
 from web.auth import Caller, organization_for_create
 from web.errors import NotFound
+from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.keys import CLOCK, REGISTRY, STORAGE
 from web.parsing import read_body
@@ -18,11 +19,12 @@ BODY = TemplateBody()
 
 async def create_template(request: web.Request, caller: Caller) -> web.Response:
     organization_id = organization_for_create(request, caller)
-    body = await read_body(request, BODY)
+    body = await read_body_once(request, caller, BODY)
     now = request.app[CLOCK].now()
     template = Template(id=new_id(), organization_id=organization_id, created_at=now, **body)
-    await request.app[STORAGE].templates.insert(template)
-    return json_response(show_template(template), status=201)
+    answer = json_response(show_template(template), status=201)
+    await request.app[STORAGE].templates.insert(template, receipt_of(request, answer))
+    return answer
 
 
 async def get_template(request: web.Request, caller: Caller) -> web.Response:
@@ -60,6 +62,7 @@ ROUTES = (
         status=201,
         answer=TemplateShown,
         body=BODY,
+        idempotent=True,
     ),
     for_callers("GET", "/api/templates/{id}/", get_template, "Read a template", answer=TemplateShown),
     for_callers(

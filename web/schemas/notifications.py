@@ -5,6 +5,7 @@ from typing import TypedDict
 from uuid import UUID
 
 from storage.model import Notification, Priority, Source
+from storage.notifications import NewNotification
 from web.fields import Boolean, Choice, Datetime, Line, Text, Uuid
 from web.paging import PageQuery
 from web.parsing import Body
@@ -49,7 +50,7 @@ class NotificationShown(TypedDict):
     cleared_at: datetime | None
 
 
-def show_notification(notification: Notification) -> NotificationShown:
+def show_notification(notification: Notification | NewNotification) -> NotificationShown:
     return {
         "id": notification.id,
         "agent": notification.agent_id,
