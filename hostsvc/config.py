@@ -12,7 +12,7 @@ from hostsvc.config_values import reader_of
 from hostsvc.logs import LogSettings
 from storage.pool import DatabaseSettings
 from supervisors.settings import RunSettings, SupervisorSettings, require_between
-from web.settings import LEAST_SECRET_BYTES
+from web.settings import LEAST_SECRET_BYTES, SPAN_BODY_BYTES
 
 DEFAULT_FILE = Path("config.toml")
 ENVIRONMENT_PREFIX = "HOSTSVC__"
@@ -98,9 +98,11 @@ class LimitSettings:
     """How much one caller may send."""
 
     body_bytes: int = 1_048_576
+    span_metadata_bytes: int = 1_048_576
 
     def __post_init__(self) -> None:
         require_between("body_bytes", self.body_bytes, 1024, 2**30)
+        require_between("span_metadata_bytes", self.span_metadata_bytes, 1024, SPAN_BODY_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,6 +223,7 @@ async def _web_settings(config: Config, storage: Storage, base_url: str) -> WebS
         signup_open=config.accounts.signup == "open",
         token_days=config.accounts.token_days,
         body_bytes=config.limits.body_bytes,
+        span_metadata_bytes=config.limits.span_metadata_bytes,
         trusted_proxies=config.server.trusted_proxies,
         base_url=base_url,
     )

@@ -1,5 +1,6 @@
 """From the bytes of a request to checked values: JSON, both kinds of forms, and query strings alike."""
 
+import asyncio
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -10,13 +11,14 @@ from urllib.parse import parse_qsl
 
 import orjson
 from aiohttp import web
-from marshmallow import EXCLUDE, Schema, fields
+from marshmallow import EXCLUDE, Schema, ValidationError, fields
 
 from web.errors import BadRequest, Invalid, UnsupportedMediaType
 from web.fields import MOST_DEPTH, ListOf, Text, shown, walk
 
 MOST_FORM_FIELDS = 1000
 MOST_PART_HEAD_BYTES = 8192
+OFF_LOOP_BYTES = 262_144  # bodies beyond that are checked in a thread, so that they hold nobody up
 LONG_NUMBER = re.compile(rb"[0-9]{19}")
 
 
@@ -37,6 +39,14 @@ async def read_values(request: web.Request, schema: Schema) -> dict[str, Any]:
     return parse_body(await request.read(), request.headers.get("Content-Type", ""), schema)
 
 
+async def read_items(request: web.Request, schema: Schema, most: int) -> tuple[list[dict[str, Any]], bool]:
+    """The checked items of a body: one of them, or a list of at most `most`; and whether it is a list."""
+    raw, content_type = await request.read(), request.headers.get("Content-Type", "")
+    if len(raw) > OFF_LOOP_BYTES:
+        return await asyncio.to_thread(parse_items, raw, content_type, schema, most)
+    return parse_items(raw, content_type, schema, most)
+
+
 def check_body(values: Mapping[str, Any], schema: Schema, *, partial: bool = False) -> dict[str, Any]:
     """The checked fields among the values of a body."""
     loaded: dict[str, Any] = schema.load(values, partial=partial)
@@ -51,16 +61,45 @@ def read_query(request: web.Request, schema: Schema) -> dict[str, Any]:
 
 def parse_body(raw: bytes, content_type: str, schema: Schema) -> dict[str, Any]:
     """The same values whatever way they were written; the schema says what in a form is a list or JSON."""
+    return _as_object(_parse(raw, content_type, schema))
+
+
+def parse_items(
+    raw: bytes, content_type: str, schema: Schema, most: int
+) -> tuple[list[dict[str, Any]], bool]:
+    """As `read_items`; a form is one item."""
+    value = _parse(raw, content_type, schema)
+    if not isinstance(value, list):
+        return [check_body(_as_object(value), schema)], False
+    if len(value) > most:
+        raise Invalid({"non_field_errors": [f"Ensure this field has no more than {most} elements."]})
+    items: list[dict[str, Any]] = []
+    refused: dict[str, Any] = {}
+    for index, item in enumerate(value):
+        try:
+            items.append(check_body(_as_object(item), schema))
+        except ValidationError as error:
+            refused[str(index)] = Invalid(error.messages_dict).body
+        except Invalid as error:
+            refused[str(index)] = error.body
+    if refused:
+        raise Invalid(refused)
+    return items, True
+
+
+def _as_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        kind = type(value).__name__
+        raise Invalid({"non_field_errors": [f"Invalid data. Expected a dictionary, but got {kind}."]})
+    return value
+
+
+def _parse(raw: bytes, content_type: str, schema: Schema) -> Any:
     if not raw:
         return {}
     match content_type.partition(";")[0].strip().lower():
         case "application/json":
-            value = parse_json(raw)
-            if not isinstance(value, dict):
-                kind = type(value).__name__
-                message = f"Invalid data. Expected a dictionary, but got {kind}."
-                raise Invalid({"non_field_errors": [message]})
-            return value
+            return parse_json(raw)
         case "application/x-www-form-urlencoded":
             return _gather(_urlencoded(raw), schema)
         case "multipart/form-data":
@@ -84,8 +123,9 @@ def parse_json(raw: bytes) -> Any:
 
 
 def _check_depth(body: Any) -> None:
-    """The body itself is one level more than the values in it."""
-    if any(depth > MOST_DEPTH + 1 for _, depth in walk(body)):
+    """The body itself is one level more than the values in it; a list of bodies is another."""
+    most = MOST_DEPTH + (2 if isinstance(body, list) else 1)
+    if any(depth > most for _, depth in walk(body)):
         raise ValueError(f"nested deeper than {MOST_DEPTH} levels")
 
 

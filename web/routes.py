@@ -30,6 +30,8 @@ class Route:
 
     `partial`: nothing in the body is required. `refusals`: statuses beyond those that follow from the rest.
     `run_access`: when it is open to a run's token; who opens it checks that the run keeps to what is its own.
+    `body_bytes`: the largest body, where that is not what the settings say.
+    `most_items`: a JSON list of up to so many bodies is taken as well.
     `idempotent`: it takes an Idempotency-Key (refusals 409 and 422), by the rules of `web.idempotency`.
     """
 
@@ -46,6 +48,8 @@ class Route:
     refusals: frozenset[int]
     run_access: RunAccess = RunAccess.NEVER
     idempotent: bool = False
+    body_bytes: int | None = None
+    most_items: int = 0
 
 
 def for_anyone(
@@ -78,6 +82,8 @@ def for_callers(
     refusals: frozenset[int] = frozenset(),
     run_access: RunAccess = RunAccess.NEVER,
     idempotent: bool = False,
+    body_bytes: int | None = None,
+    most_items: int = 0,
 ) -> Route:
     """The handler is given who calls; nobody else gets as far as it."""
     if idempotent:
@@ -87,6 +93,8 @@ def for_callers(
     async def authenticated(request: web.Request) -> web.StreamResponse:
         caller = await authenticate(request)
         caller.require_route(run_access)
+        if body_bytes is not None:
+            request = request.clone(client_max_size=body_bytes)
         return await handler(request, caller)
 
     return Route(
@@ -103,6 +111,8 @@ def for_callers(
         refusals,
         run_access,
         idempotent,
+        body_bytes,
+        most_items,
     )
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
 LEAST_SECRET_BYTES = 32
+SPAN_BODY_BYTES = 8 * 1_048_576  # spans come many at a time, and may hold screenshots
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,7 @@ class WebSettings:
     signup_open: bool = True
     token_days: int = 30
     body_bytes: int = 1_048_576
+    span_metadata_bytes: int = 1_048_576
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     base_url: str = ""
 
@@ -27,3 +29,5 @@ class WebSettings:
             raise ValueError(f"token_days takes at least 1, not {self.token_days}")
         if self.body_bytes < 1:
             raise ValueError(f"body_bytes takes at least 1, not {self.body_bytes}")
+        if self.span_metadata_bytes < 1:
+            raise ValueError(f"span_metadata_bytes takes at least 1, not {self.span_metadata_bytes}")

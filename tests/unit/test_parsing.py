@@ -6,7 +6,7 @@ import pytest
 
 from web.errors import ApiError
 from web.fields import Boolean, Datetime, Integer, JsonValue, Line, ListOf, Text
-from web.parsing import Body, parse_body, parse_json
+from web.parsing import Body, parse_body, parse_items, parse_json
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -150,3 +150,28 @@ def test_broken_forms_are_refused(raw: bytes, content_type: str) -> None:
     status, body = refusal(raw, content_type)
     assert status == 400
     assert "parse error" in body["detail"]
+
+
+def test_a_list_of_bodies_is_checked_item_by_item() -> None:
+    assert parse_items(b'[{"count": 1}, {"count": "2"}]', JSON, SCHEMA, 2) == (
+        [{"count": 1}, {"count": 2}],
+        True,
+    )
+    assert parse_items(b'{"count": 1}', JSON, SCHEMA, 2) == ([{"count": 1}], False)
+    assert parse_items(b"count=1&count=2", FORM, SCHEMA, 2) == ([{"count": 2}], False)
+    assert parse_items(b"[]", JSON, SCHEMA, 2) == ([], True)
+
+
+def test_what_is_wrong_in_a_list_of_bodies_stands_under_its_index() -> None:
+    with pytest.raises(ApiError) as refused:
+        parse_items(b'[{}, 7, {"count": 11}]', JSON, SCHEMA, 3)
+    assert refused.value.body == {
+        "1": {"non_field_errors": ["Invalid data. Expected a dictionary, but got int."]},
+        "2": {"count": ["Ensure this value is less than or equal to 10."]},
+    }
+
+
+def test_a_list_of_bodies_has_a_limit() -> None:
+    with pytest.raises(ApiError) as refused:
+        parse_items(b"[{}, {}, {}]", JSON, SCHEMA, 2)
+    assert refused.value.body == {"non_field_errors": ["Ensure this field has no more than 2 elements."]}
