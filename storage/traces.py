@@ -8,8 +8,9 @@ from uuid import UUID
 
 from storage.batching import Batch
 from storage.clauses import Conditions
-from storage.model import NewSpan, Span, Trace, TraceSummary
+from storage.model import NewSpan, Receipt, Span, Trace, TraceSummary
 from storage.pool import Pool
+from storage.receipts import insert_receipt
 from storage.rows import from_row
 
 GET = "SELECT * FROM trace WHERE id = $1"
@@ -150,19 +151,21 @@ class Traces:
         row = await self._pool.fetchrow(GET, trace_id)
         return None if row is None else from_row(Trace, row)
 
-    async def insert(self, trace: Trace) -> None:
+    async def insert(self, trace: Trace, receipt: Receipt | None = None) -> None:
         """NotUnique for an `id` that is taken."""
-        await self._pool.execute(
-            INSERT,
-            trace.id,
-            trace.organization_id,
-            trace.agent_id,
-            trace.name,
-            trace.started_at,
-            trace.ended_at,
-            trace.error,
-            trace.metadata,
-        )
+        async with self._pool.transaction() as connection:
+            await insert_receipt(connection, receipt, trace.organization_id)
+            await connection.execute(
+                INSERT,
+                trace.id,
+                trace.organization_id,
+                trace.agent_id,
+                trace.name,
+                trace.started_at,
+                trace.ended_at,
+                trace.error,
+                trace.metadata,
+            )
 
     async def end(self, trace_id: UUID, closing: Closing) -> Trace | None:
         """The trace after it; None if there is no such trace."""

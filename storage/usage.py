@@ -7,11 +7,21 @@ from decimal import Decimal
 from uuid import UUID
 
 from storage.batching import Batch
+from storage.model import Receipt
 from storage.pool import Pool
+from storage.receipts import receipt_columns
 from storage.rows import from_row
 
 # A record whose writer did not live to see it written may come again.
 INSERT = """
+WITH kept_receipt AS (
+    INSERT INTO receipt (
+        organization_id, credential, method, path, key, body_hash, status, answer, created_at)
+    SELECT * FROM unnest(
+        $12::uuid[],
+        $13::uuid[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::smallint[], $19::bytea[],
+        $20::timestamptz[])
+)
 INSERT INTO usage_record (
     id, organization_id, agent_id, trace_id, model, input_tokens, output_tokens, cached_tokens,
     cost_usd, priced, occurred_at)
@@ -70,16 +80,19 @@ class Usage:
     async def close(self) -> None:
         await self._records.close()
 
-    async def insert(self, record: UsageRecord) -> None:
-        """Once only, however often it is given. Concurrent inserts share a commit."""
-        await self._records.add(record)
+    async def insert(self, record: UsageRecord, receipt: Receipt | None = None) -> None:
+        """Once only, however often it is given. Concurrent inserts share a commit.
+
+        AnsweredBefore if there is a receipt like this one.
+        """
+        await self._records.add((record, receipt))
 
     async def by_model(self, agent_id: UUID, start: datetime, end: datetime) -> list[ModelUsage]:
         """What an agent used from `start` on and before `end`, by name of the model."""
         rows = await self._pool.fetch(SUM_BY_MODEL, agent_id, start, end)
         return [from_row(ModelUsage, row) for row in rows]
 
-    async def _insert_many(self, records: Sequence[UsageRecord]) -> list[None]:
+    async def _insert_many(self, items: Sequence[tuple[UsageRecord, Receipt | None]]) -> list[None]:
         rows = [
             (
                 record.id,
@@ -94,7 +107,9 @@ class Usage:
                 record.priced,
                 record.occurred_at,
             )
-            for record in records
+            for record, _ in items
         ]
-        await self._pool.execute(INSERT, *zip(*rows, strict=True))
-        return [None] * len(records)
+        receipts = [receipt for _, receipt in items if receipt]
+        organizations = [record.organization_id for record, receipt in items if receipt]
+        await self._pool.execute(INSERT, *zip(*rows, strict=True), organizations, *receipt_columns(receipts))
+        return [None] * len(items)
