@@ -28,6 +28,7 @@ from supervisors.duties.counting import Counting
 from supervisors.duties.due_scan import DueScan
 from supervisors.duties.loop import repeat
 from supervisors.duties.purge import Purge
+from supervisors.duties.receipts import ReceiptPurge
 from supervisors.messages import Look
 from supervisors.registry import Registry, open_registry
 from supervisors.tools.toolbox import Toolbox
@@ -204,6 +205,7 @@ async def _duties(
         ("counting", counting.run_once, interval),
         ("idle supervisors", drop_idle, IDLE_SWEEP_SECONDS),
         ("purge", Purge(storage.agents).run_once, PURGE_SECONDS),
+        ("receipts", ReceiptPurge(storage.receipts, clock).run_once, PURGE_SECONDS),
     ):
         await scheduler.spawn(repeat(name, run_once, seconds, clock), name=name)
     try:
