@@ -10,7 +10,7 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.model import Outcome, Role
-from web.credentials import hash_key, key_prefix
+from web.credentials import hash_secret, key_prefix
 from web.errors import BadRequest, NotAuthenticated, PermissionDenied
 from web.fields import parse_uuid
 from web.keys import CLOCK, RUN_TOKENS, SETTINGS, STORAGE, USER_TOKENS
@@ -44,10 +44,24 @@ class Caller:
     credential: UUID  # of the key, the user or the run
     roles: Mapping[UUID, Role]
     run: RunScope | None = None
+    is_user: bool = False
 
     @property
     def organizations(self) -> tuple[UUID, ...]:
         return tuple(self.roles)
+
+    def administered(self) -> tuple[UUID, ...]:
+        """The organizations that the caller may change themselves; PermissionDenied if there are none."""
+        administered = tuple(place for place, role in self.roles.items() if role in ADMINS)
+        if not administered:
+            raise PermissionDenied
+        return administered
+
+    def require_user(self) -> UUID:
+        """The user who calls; PermissionDenied for a key or a run."""
+        if not self.is_user:
+            raise PermissionDenied
+        return self.credential
 
     def require(self, organization_id: UUID) -> None:
         """PermissionDenied outside the caller's organizations."""
@@ -132,7 +146,7 @@ async def _key_caller(request: web.Request, credential: str, prefix: str) -> Cal
     if not found:
         raise NotAuthenticated("Invalid API key.")
     key, key_hash = found
-    if not (hmac.compare_digest(hash_key(credential), key_hash) and key.is_active):
+    if not (hmac.compare_digest(hash_secret(credential), key_hash) and key.is_active):
         raise NotAuthenticated("Invalid API key.")
     await keys.touch(key.id, request.app[CLOCK].now())
     return Caller(key.id, {key.organization_id: Role.ADMIN})
@@ -144,7 +158,7 @@ async def _user_caller(request: web.Request, credential: str) -> Caller:
     if not (read and holder) or holder.token_version != read[1]:
         raise NotAuthenticated("Invalid token.")
     roles = MappingProxyType({place.organization_id: place.role for place in holder.memberships})
-    return Caller(holder.user_id, roles)
+    return Caller(holder.user_id, roles, is_user=True)
 
 
 async def _run_caller(request: web.Request, credential: str) -> Caller:

@@ -14,6 +14,7 @@ import jwt
 from web.fields import parse_uuid
 
 KEY_BYTES = 32
+CODE_BYTES = 24
 PREFIX_LENGTH = 8
 PREFIX_ALPHABET = string.ascii_lowercase + string.digits
 KEY_TEXT = re.compile(r"hsk_([A-Za-z0-9]{8})_[A-Za-z0-9_-]{43}")
@@ -35,7 +36,7 @@ class NewKey:
 
     @property
     def hash(self) -> bytes:
-        return hash_key(self.text)
+        return hash_secret(self.text)
 
 
 def make_key() -> NewKey:
@@ -49,8 +50,13 @@ def key_prefix(text: str) -> str | None:
     return match and match[1]
 
 
-def hash_key(text: str) -> bytes:
-    """The whole key is random, so a plain hash cannot be guessed back."""
+def make_code() -> str:
+    """What lets one person in, once: an invitation's, or that of a lost password."""
+    return secrets.token_urlsafe(CODE_BYTES)
+
+
+def hash_secret(text: str) -> bytes:
+    """Of a key or a code. The whole text is random, so a plain hash cannot be guessed back."""
     return hashlib.sha256(text.encode()).digest()
 
 

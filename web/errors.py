@@ -23,7 +23,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from marshmallow import ValidationError
 
-from storage.errors import DatabaseUnavailable, Forbidden, LeadershipLost
+from storage.errors import DatabaseUnavailable, Forbidden, LastOwner, LeadershipLost, StorageError
 from supervisors.errors import AgentArchived, AgentGone, Draining, TryAgainLater
 from web.json import json_response
 from web.request_id import request_id
@@ -143,11 +143,8 @@ def _refusal(error: Exception) -> ApiError | None:
             return error
         case ValidationError():  # what a schema raises holds messages by field
             return Invalid(error.messages_dict)
-        case Forbidden():
-            return PermissionDenied()
-        case DatabaseUnavailable() | LeadershipLost():
-            log.warning("request refused", reason=str(error))
-            return Unavailable("The database is not available.", DATABASE_RETRY_SECONDS)
+        case StorageError():
+            return _refusal_by_storage(error)
         case AgentGone():
             return NotFound()
         case AgentArchived():
@@ -159,6 +156,19 @@ def _refusal(error: Exception) -> ApiError | None:
             return Unavailable(detail, error.retry_after_seconds)
         case web.RequestPayloadError():
             return BadRequest("The request body could not be read.")
+        case _:
+            return None
+
+
+def _refusal_by_storage(error: StorageError) -> ApiError | None:
+    match error:
+        case Forbidden():
+            return PermissionDenied()
+        case LastOwner():
+            return Invalid({"non_field_errors": [str(error)]})
+        case DatabaseUnavailable() | LeadershipLost():
+            log.warning("request refused", reason=str(error))
+            return Unavailable("The database is not available.", DATABASE_RETRY_SECONDS)
         case _:
             return None
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import jwt
 import pytest
 
-from web.credentials import UserTokens, hash_key, key_prefix, make_key
+from web.credentials import UserTokens, hash_secret, key_prefix, make_key
 from web.errors import TooManyAttempts
 from web.settings import WebSettings
 from web.throttle import Throttle, client_address
@@ -56,7 +56,7 @@ def test_a_key_has_its_form_and_hides_itself() -> None:
     key = make_key()
     assert key_prefix(key.text) == key.prefix
     assert len(key.text) == len("hsk_") + 8 + 1 + 43
-    assert key.hash == hash_key(key.text)
+    assert key.hash == hash_secret(key.text)
     assert key.text not in repr(key)
     assert key_prefix(key.text + "\n") is None
 

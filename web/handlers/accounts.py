@@ -1,28 +1,36 @@
-"""Sign-up and login: how a person gets a token."""
+"""How a person gets a token, ends it, and changes the password behind it."""
 
 from aiohttp import web
 
 from storage.errors import NotUnique
 from storage.ids import new_id
 from storage.model import Organization, User
+from web.attempts import check_attempts, count_refusal
+from web.auth import Caller
+from web.credentials import hash_secret
 from web.errors import Invalid, NotAuthenticated, PermissionDenied
 from web.json import json_response
-from web.keys import CLOCK, PASSWORDS, SETTINGS, STORAGE, THROTTLE, USER_TOKENS
+from web.keys import CLOCK, PASSWORDS, SETTINGS, STORAGE, USER_TOKENS
 from web.parsing import read_body
-from web.routes import for_anyone
+from web.routes import for_anyone, for_callers
 from web.schemas.accounts import (
+    FreshToken,
     LoggedIn,
     Login,
+    PasswordChange,
+    Reset,
     SignedUp,
     Signup,
     show_membership,
     show_organization,
     show_user,
 )
-from web.throttle import client_address
 
 SIGNUP = Signup()
 LOGIN = Login()
+PASSWORD_CHANGE = PasswordChange()
+RESET = Reset()
+WRONG_PASSWORD = {"current_password": ["Wrong password."]}
 
 
 async def sign_up(request: web.Request) -> web.Response:
@@ -31,7 +39,7 @@ async def sign_up(request: web.Request) -> web.Response:
     if not app[SETTINGS].signup_open:
         raise PermissionDenied("Sign-up is closed.")
     body = await read_body(request, SIGNUP)
-    _check_throttle(request)
+    check_attempts(request)
     password_hash = await app[PASSWORDS].hash(body["password"])
     now = app[CLOCK].now()
     user = User(new_id(), body["email"], body["name"], password_hash, 1, now)
@@ -39,7 +47,7 @@ async def sign_up(request: web.Request) -> web.Response:
     try:
         await app[STORAGE].accounts.insert_account(user, organization)
     except NotUnique as error:
-        _count_refusal(request)  # or sign-up would tell quickly who has an account
+        count_refusal(request)  # or sign-up would tell quickly who has an account
         raise Invalid({"email": ["user with this email already exists."]}) from error
     answer: SignedUp = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
@@ -53,12 +61,12 @@ async def log_in(request: web.Request) -> web.Response:
     """A token for a user who knows the password; an unknown address is refused as a wrong password is."""
     app = request.app
     body = await read_body(request, LOGIN)
-    _check_throttle(request)
+    check_attempts(request)
     user = await app[STORAGE].accounts.get_user_by_email(body["email"])
     is_right = await app[PASSWORDS].verify(body["password"], user.password_hash if user else None)
-    _check_throttle(request)  # once more: guesses may have been sent all at once
+    check_attempts(request)  # once more: guesses may have been sent all at once
     if user is None or not is_right:
-        _count_refusal(request)
+        count_refusal(request)
         raise NotAuthenticated("Unable to log in with provided credentials.")
     places = await app[STORAGE].accounts.list_memberships(user.id)
     answer: LoggedIn = {
@@ -69,17 +77,47 @@ async def log_in(request: web.Request) -> web.Response:
     return json_response(answer)
 
 
-def _check_throttle(request: web.Request) -> None:
-    request.app[THROTTLE].check(_address(request), request.app[CLOCK].monotonic())
+async def log_out(request: web.Request, caller: Caller) -> web.Response:
+    """Every token of the user that has been issued stops working, this one among them."""
+    await request.app[STORAGE].accounts.end_tokens(caller.require_user())
+    return web.Response(status=204)
 
 
-def _count_refusal(request: web.Request) -> None:
-    request.app[THROTTLE].count(_address(request), request.app[CLOCK].monotonic())
+async def change_password(request: web.Request, caller: Caller) -> web.Response:
+    """The token in the answer is the only one that works from here on."""
+    app, user_id = request.app, caller.require_user()
+    body = await read_body(request, PASSWORD_CHANGE)
+    check_attempts(request)
+    user = await app[STORAGE].accounts.get_user(user_id)
+    is_right = await app[PASSWORDS].verify(body["current_password"], user.password_hash if user else None)
+    check_attempts(request)
+    if user is None or not is_right:
+        count_refusal(request)
+        raise Invalid(WRONG_PASSWORD)
+    password_hash = await app[PASSWORDS].hash(body["new_password"])
+    version = await app[STORAGE].accounts.replace_password(user, password_hash)
+    if version is None:  # it was changed meanwhile
+        raise Invalid(WRONG_PASSWORD)
+    answer: FreshToken = {"token": app[USER_TOKENS].issue(user.id, version, app[CLOCK].now())}
+    return json_response(answer)
 
 
-def _address(request: web.Request) -> str:
-    forwarded = request.headers.getall("X-Forwarded-For", ())
-    return client_address(request.remote or "", forwarded, request.app[SETTINGS].trusted_proxies)
+async def reset_password(request: web.Request) -> web.Response:
+    """Another password for whoever has the code; an unknown address is refused as a wrong code is."""
+    app = request.app
+    body = await read_body(request, RESET)
+    check_attempts(request)
+    password_hash = await app[PASSWORDS].hash(body["new_password"])  # first: it takes the same time for all
+    check_attempts(request)
+    now = app[CLOCK].now()
+    user = await app[STORAGE].accounts.reset_password(
+        body["email"], hash_secret(body["code"]), password_hash, now
+    )
+    if user is None:
+        count_refusal(request)
+        raise Invalid({"code": ["The code is wrong, used or expired."]})
+    answer: FreshToken = {"token": app[USER_TOKENS].issue(user.id, user.token_version, now)}
+    return json_response(answer)
 
 
 ROUTES = (
@@ -101,5 +139,30 @@ ROUTES = (
         answer=LoggedIn,
         body=LOGIN,
         refusals=frozenset({401, 429}),
+    ),
+    for_callers(
+        "POST",
+        "/api/organizations/auth/logout/",
+        log_out,
+        "Log out: every token of the user stops working",
+        status=204,
+    ),
+    for_callers(
+        "POST",
+        "/api/organizations/auth/password/",
+        change_password,
+        "Change the password; older tokens stop working",
+        answer=FreshToken,
+        body=PASSWORD_CHANGE,
+        refusals=frozenset({429}),
+    ),
+    for_anyone(
+        "POST",
+        "/api/organizations/auth/reset/",
+        reset_password,
+        "Reset a lost password by the code that an operator has given",
+        answer=FreshToken,
+        body=RESET,
+        refusals=frozenset({429}),
     ),
 )

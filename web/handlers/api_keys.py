@@ -8,17 +8,18 @@ from storage.errors import NotUnique
 from storage.ids import new_id
 from storage.model import ApiKey
 from storage.paging import Page
-from web.auth import ADMINS, Caller, organization_for_create
+from web.auth import Caller, organization_for_create
 from web.credentials import NewKey, make_key
-from web.errors import NotFound, PermissionDenied
+from web.errors import NotFound
 from web.json import json_response
 from web.keys import CLOCK, STORAGE
 from web.paging import Listing, PageQuery, answer_list
 from web.parsing import read_body, read_query
 from web.routes import for_callers, path_id
-from web.schemas.api_keys import ApiKeyShown, NewApiKey, NewApiKeyShown, show_api_key
+from web.schemas.api_keys import ApiKeyChanges, ApiKeyShown, NewApiKey, NewApiKeyShown, show_api_key
 
 NEW_KEY = NewApiKey()
+CHANGES = ApiKeyChanges()
 QUERY = PageQuery()
 
 
@@ -54,9 +55,7 @@ async def _insert(
 
 
 async def list_keys(request: web.Request, caller: Caller) -> web.StreamResponse:
-    organization_ids = tuple(place for place, role in caller.roles.items() if role in ADMINS)
-    if not organization_ids:
-        raise PermissionDenied
+    organization_ids = caller.administered()
     query = read_query(request, QUERY)
     keys = await request.app[STORAGE].api_keys.list(organization_ids)
 
@@ -72,15 +71,33 @@ async def list_keys(request: web.Request, caller: Caller) -> web.StreamResponse:
     return await answer_list(request, query, listing)
 
 
+async def get_key(request: web.Request, caller: Caller) -> web.Response:
+    return json_response(show_api_key(await _key(request, caller)))
+
+
+async def change_key(request: web.Request, caller: Caller) -> web.Response:
+    """The very next request with a key that is switched off is refused."""
+    key = await _key(request, caller)
+    changes = await read_body(request, CHANGES, partial=True)
+    changed = await request.app[STORAGE].api_keys.update(key.id, changes)
+    if changed is None:
+        raise NotFound
+    return json_response(show_api_key(changed))
+
+
 async def delete_key(request: web.Request, caller: Caller) -> web.Response:
     """The very next request with the key is refused."""
-    keys = request.app[STORAGE].api_keys
-    key = await keys.get(path_id(request))
+    key = await _key(request, caller)
+    await request.app[STORAGE].api_keys.delete(key.id)
+    return web.Response(status=204)
+
+
+async def _key(request: web.Request, caller: Caller) -> ApiKey:
+    key = await request.app[STORAGE].api_keys.get(path_id(request))
     if key is None:
         raise NotFound
     caller.require_admin(key.organization_id)
-    await keys.delete(key.id)
-    return web.Response(status=204)
+    return key
 
 
 ROUTES = (
@@ -100,6 +117,16 @@ ROUTES = (
         "List API keys",
         answer=list[ApiKeyShown],
         query=QUERY,
+    ),
+    for_callers("GET", "/api/organizations/api-keys/{id}/", get_key, "Read an API key", answer=ApiKeyShown),
+    for_callers(
+        "PATCH",
+        "/api/organizations/api-keys/{id}/",
+        change_key,
+        "Rename an API key, or switch it off or on",
+        answer=ApiKeyShown,
+        body=CHANGES,
+        partial=True,
     ),
     for_callers("DELETE", "/api/organizations/api-keys/{id}/", delete_key, "Delete an API key", status=204),
 )

@@ -1,4 +1,4 @@
-"""Sign-up and login: what is sent, and what is shown of users and organizations."""
+"""What gets a person in: what is sent, and what is shown of users and their places."""
 
 from typing import TypedDict
 from uuid import UUID
@@ -23,6 +23,17 @@ class Login(Body):
     password = Text(required=True, blank=False, max_length=MOST_PASSWORD)
 
 
+class PasswordChange(Body):
+    current_password = Text(required=True, blank=False, max_length=MOST_PASSWORD)
+    new_password = Text(required=True, blank=False, min_length=LEAST_PASSWORD, max_length=MOST_PASSWORD)
+
+
+class Reset(Body):
+    email = Line(required=True, blank=False, max_length=254)
+    code = Line(required=True, blank=False, max_length=255)
+    new_password = Text(required=True, blank=False, min_length=LEAST_PASSWORD, max_length=MOST_PASSWORD)
+
+
 class UserShown(TypedDict):
     id: UUID
     email: str
@@ -40,7 +51,15 @@ class PlaceShown(OrganizationShown):
     role: Role
 
 
+class FreshToken(TypedDict):
+    """A token; those issued before stop working."""
+
+    token: str
+
+
 class SignedUp(TypedDict):
+    """A token, its user, and the organization that the user has come to."""
+
     token: str
     user: UserShown
     organization: OrganizationShown

@@ -14,6 +14,11 @@ class NewApiKey(Body):
     is_active = Boolean(load_default=True)
 
 
+class ApiKeyChanges(Body):
+    name = Line(blank=False, max_length=255)
+    is_active = Boolean()
+
+
 class ApiKeyShown(TypedDict):
     id: UUID
     name: str

@@ -1,0 +1,168 @@
+"""Invitations: made by owners and admins, accepted by whoever was given the code."""
+
+import hmac
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from aiohttp import web
+
+from storage.errors import NotUnique
+from storage.ids import new_id
+from storage.invites import Invite
+from storage.model import User
+from web.attempts import check_attempts, count_refusal
+from web.auth import Caller, organization_for_create
+from web.credentials import hash_secret, make_code
+from web.errors import Invalid, NotAuthenticated, NotFound, PermissionDenied
+from web.json import json_response
+from web.keys import CLOCK, PASSWORDS, STORAGE, USER_TOKENS
+from web.paging import Listing, PageQuery, answer_list
+from web.parsing import read_body, read_query
+from web.routes import for_anyone, for_callers, path_id
+from web.schemas.accounts import SignedUp, show_organization, show_user
+from web.schemas.invites import Acceptance, InviteShown, NewInvite, NewInviteShown, show_invite
+
+NEW = NewInvite()
+ACCEPTANCE = Acceptance()
+QUERY = PageQuery()
+LIFETIME = timedelta(days=7)
+
+
+async def create_invite(request: web.Request, caller: Caller) -> web.Response:
+    """The only answer that holds the code; whom it reaches is for the inviter to see to."""
+    organization_id = organization_for_create(request, caller)
+    caller.require_admin(organization_id)
+    body = await read_body(request, NEW)
+    if body["role"].is_above(caller.roles[organization_id]):
+        raise PermissionDenied
+    code, now = make_code(), request.app[CLOCK].now()
+    invite = Invite(
+        id=new_id(),
+        organization_id=organization_id,
+        email=body["email"],
+        role=body["role"],
+        code_hash=hash_secret(code),
+        expires_at=now + LIFETIME,
+        accepted_at=None,
+        created_at=now,
+    )
+    await request.app[STORAGE].invites.insert(invite)
+    answer: NewInviteShown = {**show_invite(invite), "code": code}
+    return json_response(answer, status=201)
+
+
+async def list_invites(request: web.Request, caller: Caller) -> web.StreamResponse:
+    organization_ids = caller.administered()
+    query = read_query(request, QUERY)
+    invites = request.app[STORAGE].invites
+
+    async def find(invite_id: UUID) -> Invite | None:
+        last = await invites.get(invite_id)
+        return last if last and last.organization_id in organization_ids else None
+
+    listing = Listing(
+        fetch=lambda page: invites.page(organization_ids, page),
+        find=find,
+        cursor=lambda last: (last.created_at, last.id),
+        show=show_invite,
+    )
+    return await answer_list(request, query, listing)
+
+
+async def delete_invite(request: web.Request, caller: Caller) -> web.Response:
+    """Its code stops working."""
+    invite = await _invite(request)
+    caller.require_admin(invite.organization_id)
+    if invite.role.is_above(caller.roles[invite.organization_id]):
+        raise PermissionDenied
+    await request.app[STORAGE].invites.delete(invite.id)
+    return web.Response(status=204)
+
+
+async def accept_invite(request: web.Request) -> web.Response:
+    """A token for the invited person, who gives the password of their account or chooses one."""
+    app = request.app
+    invite = await _invite(request)
+    body = await read_body(request, ACCEPTANCE)
+    check_attempts(request)
+    now = app[CLOCK].now()
+    is_right = hmac.compare_digest(hash_secret(body["code"]), invite.code_hash)
+    if not (is_right and invite.is_open(now)):
+        raise _wrong_code(request)
+    user = await app[STORAGE].accounts.get_user_by_email(invite.email)
+    is_new = user is None
+    if user is None:
+        user = await _new_user(request, invite.email, body, now)
+    else:
+        await _require_password(request, user, body["password"])
+    try:
+        is_accepted = await app[STORAGE].invites.accept(invite.id, user, now, is_new=is_new)
+    except NotUnique as error:  # signed up in the meantime; the invite is still good
+        raise Invalid({"email": ["user with this email already exists."]}) from error
+    organization = await app[STORAGE].organizations.get(invite.organization_id)
+    if organization is None or not is_accepted:
+        raise _wrong_code(request)
+    answer: SignedUp = {
+        "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
+        "user": show_user(user),
+        "organization": show_organization(organization),
+    }
+    return json_response(answer)
+
+
+async def _invite(request: web.Request) -> Invite:
+    invite = await request.app[STORAGE].invites.get(path_id(request))
+    if invite is None:
+        raise NotFound
+    return invite
+
+
+async def _new_user(request: web.Request, email: str, body: Mapping[str, Any], now: datetime) -> User:
+    password_hash = await request.app[PASSWORDS].hash(body["password"])
+    return User(new_id(), email, body["name"], password_hash, 1, now)
+
+
+async def _require_password(request: web.Request, user: User, password: str) -> None:
+    is_right = await request.app[PASSWORDS].verify(password, user.password_hash)
+    check_attempts(request)  # once more: guesses may have been sent all at once
+    if not is_right:
+        count_refusal(request)
+        raise NotAuthenticated("Unable to log in with provided credentials.")
+
+
+def _wrong_code(request: web.Request) -> Invalid:
+    count_refusal(request)
+    return Invalid({"code": ["The code is wrong, used or expired."]})
+
+
+ROUTES = (
+    for_callers(
+        "GET",
+        "/api/organizations/invites/",
+        list_invites,
+        "List invites",
+        answer=list[InviteShown],
+        query=QUERY,
+    ),
+    for_callers(
+        "POST",
+        "/api/organizations/invites/",
+        create_invite,
+        "Invite somebody; the only answer that holds the code",
+        status=201,
+        answer=NewInviteShown,
+        body=NEW,
+    ),
+    for_callers("DELETE", "/api/organizations/invites/{id}/", delete_invite, "Delete an invite", status=204),
+    for_anyone(
+        "POST",
+        "/api/organizations/invites/{id}/accept/",
+        accept_invite,
+        "Accept an invite: a token for the invited person",
+        answer=SignedUp,
+        body=ACCEPTANCE,
+        refusals=frozenset({401, 429}),
+    ),
+)

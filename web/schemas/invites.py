@@ -1,0 +1,48 @@
+"""Invites: what is sent and shown. The code is shown by its creation only."""
+
+from datetime import datetime
+from typing import TypedDict
+from uuid import UUID
+
+from storage.invites import Invite
+from storage.model import Role
+from web.fields import Choice, Email, Line, Text
+from web.parsing import Body
+from web.schemas.accounts import LEAST_PASSWORD, MOST_PASSWORD
+
+
+class NewInvite(Body):
+    email = Email(required=True, blank=False, max_length=254)
+    role = Choice(Role, load_default=Role.MEMBER)
+
+
+class Acceptance(Body):
+    code = Line(required=True, blank=False, max_length=255)
+    password = Text(required=True, blank=False, min_length=LEAST_PASSWORD, max_length=MOST_PASSWORD)
+    name = Line(load_default="", max_length=255)
+
+
+class InviteShown(TypedDict):
+    id: UUID
+    email: str
+    role: Role
+    expires_at: datetime
+    accepted_at: datetime | None
+    created_at: datetime
+
+
+class NewInviteShown(InviteShown):
+    """With the code, this once."""
+
+    code: str
+
+
+def show_invite(invite: Invite) -> InviteShown:
+    return {
+        "id": invite.id,
+        "email": invite.email,
+        "role": invite.role,
+        "expires_at": invite.expires_at,
+        "accepted_at": invite.accepted_at,
+        "created_at": invite.created_at,
+    }
