@@ -7,6 +7,7 @@ from typing import Any
 
 from marshmallow import Schema
 
+from web import idempotency
 from web.auth import RunAccess
 from web.openapi import examples, refusals
 from web.openapi.answers import answer_schema
@@ -60,6 +61,19 @@ SECURITY_SCHEMES: dict[str, Json] = {
         "type": "http",
         "scheme": "bearer",
         "description": "The operator's token (`hostsvc operator-token`), for `/status/` alone.",
+    },
+}
+
+IDEMPOTENCY_KEY: Json = {
+    "name": idempotency.HEADER,
+    "in": "header",
+    "required": False,
+    "description": "The same request with the same key, within 24 hours, does nothing but answer again.",
+    "schema": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": idempotency.MOST_CHARACTERS,
+        "pattern": "^[!-~]([ -~]*[!-~])?$",
     },
 }
 
@@ -137,6 +151,8 @@ def _parameters(route: Route, components: Components) -> list[Json]:
         {"name": name, "in": "path", "required": True, "schema": _path_schema(name)}
         for name in PATH_PARAMETER.findall(route.path)
     ]
+    if route.idempotent:
+        parameters.append(IDEMPOTENCY_KEY)
     if route.query is not None:
         parameters += query_parameters(route.query, components)
     return parameters
@@ -169,6 +185,8 @@ def _success(route: Route, components: Components) -> Json:
     names = ["X-Request-ID"]
     if isinstance(route.query, PageQuery):
         names.append("Link")
+    if route.idempotent:
+        names.append(idempotency.REPLAYED_HEADER)
     success: Json = {"description": route.summary, "headers": refusals.headers(*names)}
     if route.answer is not None:
         success["content"] = {JSON_TYPE: {"schema": answer_schema(route.answer, components)}}

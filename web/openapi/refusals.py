@@ -77,6 +77,10 @@ HEADER_OBJECTS: dict[str, Json] = {
         "required": True,
         "schema": {"type": "integer", "minimum": 0},
     },
+    "Idempotency-Replayed": {
+        "description": "The answer is the one that was given to this key before; nothing was done again.",
+        "schema": {"type": "string", "enum": ["true"]},
+    },
     "WWW-Authenticate": {
         "description": "The schemes that are accepted.",
         "required": True,
@@ -98,6 +102,8 @@ def statuses(route: Route) -> set[int]:
         found.add(401)
     if route.access is Access.CALLERS:
         found.add(403)
+    if route.idempotent:
+        found |= {409, 422}
     if "{" in route.path:
         found.add(404)
     return found

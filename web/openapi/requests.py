@@ -86,16 +86,20 @@ def query_parameters(schema: Schema, components: Components) -> list[Json]:
             "name": name,
             "in": "query",
             "required": field.required,
-            "schema": field_schema(field, components, with_default=field.load_default is not None),
+            "schema": field_schema(
+                field, components, with_default=field.load_default is not None, can_be_null=False
+            ),
         }
         for name, field in _named(schema).items()
     ]
 
 
-def field_schema(field: fields.Field[Any], components: Components, *, with_default: bool) -> Json:
+def field_schema(
+    field: fields.Field[Any], components: Components, *, with_default: bool, can_be_null: bool = True
+) -> Json:
     """The rules of one field."""
     schema = _shape(field, components) | _bounds(field)
-    if field.allow_none:
+    if field.allow_none and can_be_null:
         schema = nullable(schema)
     if with_default and field.load_default is not missing:
         default = field.load_default() if callable(field.load_default) else field.load_default
