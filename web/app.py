@@ -7,11 +7,14 @@ from aiohttp import web
 
 from storage.storage import Storage
 from supervisors.clock import Clock
+from supervisors.json_schema import open_schema_checker
 from web import request_id
 from web.credentials import RunTokens, UserTokens
 from web.errors import errors_as_json
 from web.handlers import (
     accounts,
+    adapter_configs,
+    adapters,
     agents,
     api_keys,
     documentation,
@@ -20,6 +23,7 @@ from web.handlers import (
     runs,
     status,
     templates,
+    tools,
     traces,
 )
 from web.json import to_json
@@ -31,6 +35,7 @@ from web.keys import (
     READINESS,
     REGISTRY,
     RUN_TOKENS,
+    SCHEMA_CHECKER,
     SETTINGS,
     STARTED_AT,
     STORAGE,
@@ -47,6 +52,9 @@ ROUTES = (
     *accounts.ROUTES,
     *api_keys.ROUTES,
     *templates.ROUTES,
+    *adapters.ROUTES,
+    *tools.ROUTES,
+    *adapter_configs.ROUTES,
     *agents.ROUTES,
     *runs.ROUTES,
     *notifications.ROUTES,
@@ -83,6 +91,7 @@ def build_app(
     app[RUN_TOKENS] = RunTokens(settings.token_secret)
     app[API_DOCUMENT] = to_json(build_document(ROUTES))
     app.cleanup_ctx.append(_passwords)
+    app.cleanup_ctx.append(_schema_checker)
     app.on_response_prepare.append(request_id.echo)
     for route in ROUTES:
         app.router.add_route(route.method, route.path, route.handler)
@@ -95,4 +104,10 @@ def build_app(
 async def _passwords(app: web.Application) -> AsyncIterator[None]:
     with Passwords() as passwords:
         app[PASSWORDS] = passwords
+        yield
+
+
+async def _schema_checker(app: web.Application) -> AsyncIterator[None]:
+    async with open_schema_checker() as checker:
+        app[SCHEMA_CHECKER] = checker
         yield

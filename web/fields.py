@@ -338,6 +338,18 @@ class JsonValue(fields.Raw):
         return value
 
 
+class JsonObject(JsonValue):
+    """A JSON object, otherwise of any form."""
+
+    default_error_messages = wording(invalid='Expected a dictionary of items but got type "{type}".')
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self.make_error("invalid", type=type(value).__name__)
+        checked: dict[str, Any] = super()._deserialize(value, attr, data, **options)
+        return checked
+
+
 def walk(value: Any) -> Iterator[tuple[Any, int]]:
     """Each key and value inside a JSON value, itself included, with its depth: [] and {} are at depth 1.
 

@@ -8,6 +8,7 @@ from aiohttp import web
 from storage.model import ReceiptKey
 from storage.storage import Storage
 from supervisors.clock import Clock
+from supervisors.json_schema import SchemaChecker
 from web.credentials import RunTokens, UserTokens
 from web.passwords import Passwords
 from web.ports import Readiness, Registry
@@ -20,6 +21,7 @@ CLOCK: web.AppKey[Clock] = web.AppKey("clock")
 SETTINGS: web.AppKey[WebSettings] = web.AppKey("settings")
 READINESS: web.AppKey[Callable[[], Readiness]] = web.AppKey("readiness")
 PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")
+SCHEMA_CHECKER: web.AppKey[SchemaChecker] = web.AppKey("schema_checker")
 THROTTLE: web.AppKey[Throttle] = web.AppKey("throttle")
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
 RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")

@@ -7,8 +7,10 @@ from uuid import UUID
 
 from aiohttp import web
 
+from storage.adapters import Adapter
+from storage.model import Visibility
 from web.auth import Caller
-from web.errors import NotFound
+from web.errors import NotFound, PermissionDenied
 from web.keys import STORAGE
 from web.routes import path_id
 
@@ -24,6 +26,23 @@ async def require_template(request: web.Request, caller: Caller, template_id: UU
     if template_id is not None:
         template = await request.app[STORAGE].templates.get(template_id)
         _require(caller, template.organization_id if template else None)
+
+
+async def require_adapter(request: web.Request, caller: Caller, adapter_id: UUID | None) -> None:
+    """PermissionDenied for an adapter that the caller may not see."""
+    adapter = await request.app[STORAGE].adapters.get(adapter_id) if adapter_id else None
+    if adapter is not None:
+        require_visible(caller, adapter)
+
+
+def require_visible(caller: Caller, adapter: Adapter) -> None:
+    """PermissionDenied for another organization's private adapter."""
+    if not may_see(caller, adapter):
+        raise PermissionDenied
+
+
+def may_see(caller: Caller, adapter: Adapter) -> bool:
+    return adapter.visibility is Visibility.PUBLIC or adapter.organization_id in caller.roles
 
 
 async def require_organization(request: web.Request, caller: Caller, organization_id: UUID | None) -> None:

@@ -1,0 +1,20 @@
+"""What the data forbade though all checks had passed, as the client is told."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from storage.errors import ConstraintError, NotUnique, ReferenceMissing
+from web.errors import Invalid
+from web.fields import unknown_id
+
+
+def refusal(error: ConstraintError, body: Mapping[str, Any]) -> Invalid:
+    """Fields that clash with another row's, or an id of the body whose row was deleted meanwhile."""
+    match error:
+        case NotUnique():
+            message = f"The fields {', '.join(error.fields)} must make a unique set."
+            return Invalid({"non_field_errors": [message]})
+        case ReferenceMissing():
+            return Invalid({error.field: [unknown_id(body[f"{error.field}_id"])]})
+        case _:
+            raise error

@@ -1,0 +1,124 @@
+"""Tools: what an adapter lets agents call. Seen by whoever sees the adapter, changed by its owner."""
+
+from uuid import UUID
+
+from aiohttp import web
+
+from storage.adapters import Adapter
+from storage.errors import ConstraintError
+from storage.ids import new_id
+from storage.tools import Tool
+from web.auth import Caller
+from web.constraints import refusal
+from web.errors import Invalid, NotFound
+from web.fields import unknown_id
+from web.json import json_response
+from web.keys import CLOCK, STORAGE
+from web.paging import Listing, answer_list
+from web.parsing import read_body, read_query
+from web.reach import may_see, require_adapter, require_visible
+from web.routes import for_callers, path_id
+from web.schemas.tools import ToolBody, ToolChanges, ToolQuery, ToolShown, show_tool
+
+BODY = ToolBody()
+CHANGES = ToolChanges()
+QUERY = ToolQuery()
+
+
+async def create_tool(request: web.Request, caller: Caller) -> web.Response:
+    """A tool of an adapter of the caller's own."""
+    storage = request.app[STORAGE]
+    body = await read_body(request, BODY)
+    adapter = await storage.adapters.get(body["adapter_id"])
+    if adapter is None:
+        raise Invalid({"adapter": [unknown_id(body["adapter_id"])]})
+    caller.require(adapter.organization_id)
+    tool = Tool(id=new_id(), created_at=request.app[CLOCK].now(), **body)
+    try:
+        await storage.tools.insert(tool)
+    except ConstraintError as error:
+        raise refusal(error, body) from error
+    return json_response(show_tool(tool), status=201)
+
+
+async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse:
+    query = read_query(request, QUERY)
+    await require_adapter(request, caller, query["adapter"])
+    storage = request.app[STORAGE]
+
+    async def find(tool_id: UUID) -> Tool | None:
+        last = await storage.tools.get(tool_id)
+        adapter = last and await storage.adapters.get(last.adapter_id)
+        return last if adapter and may_see(caller, adapter) else None
+
+    listing = Listing(
+        fetch=lambda page: storage.tools.page(caller.organizations, query["adapter"], page),
+        find=find,
+        cursor=lambda last: (last.created_at, last.id),
+        show=show_tool,
+    )
+    return await answer_list(request, query, listing)
+
+
+async def get_tool(request: web.Request, caller: Caller) -> web.Response:
+    tool, adapter = await _tool(request)
+    require_visible(caller, adapter)
+    return json_response(show_tool(tool))
+
+
+async def change_tool(request: web.Request, caller: Caller) -> web.Response:
+    tool, adapter = await _tool(request)
+    caller.require(adapter.organization_id)
+    changes = await read_body(request, CHANGES, partial=True)
+    try:
+        changed = await request.app[STORAGE].tools.update(tool.id, changes)
+    except ConstraintError as error:
+        raise refusal(error, changes) from error
+    if changed is None:
+        raise NotFound
+    return json_response(show_tool(changed))
+
+
+async def delete_tool(request: web.Request, caller: Caller) -> web.Response:
+    tool, adapter = await _tool(request)
+    caller.require(adapter.organization_id)
+    if not await request.app[STORAGE].tools.delete(tool.id):
+        raise NotFound
+    return web.Response(status=204)
+
+
+async def _tool(request: web.Request) -> tuple[Tool, Adapter]:
+    """The tool that the path names, and the adapter that owns it."""
+    storage = request.app[STORAGE]
+    tool = await storage.tools.get(path_id(request))
+    if tool is None:
+        raise NotFound
+    adapter = await storage.adapters.get(tool.adapter_id)
+    if adapter is None:
+        raise NotFound
+    return tool, adapter
+
+
+ROUTES = (
+    for_callers("GET", "/api/toolbox/tools/", list_tools, "List tools", answer=list[ToolShown], query=QUERY),
+    for_callers(
+        "POST",
+        "/api/toolbox/tools/",
+        create_tool,
+        "Create a tool",
+        status=201,
+        answer=ToolShown,
+        body=BODY,
+    ),
+    for_callers("GET", "/api/toolbox/tools/{id}/", get_tool, "Read a tool", answer=ToolShown),
+    for_callers(
+        "PATCH",
+        "/api/toolbox/tools/{id}/",
+        change_tool,
+        "Change a tool",
+        answer=ToolShown,
+        body=CHANGES,
+        partial=True,
+    ),
+    for_callers("DELETE", "/api/toolbox/tools/{id}/", delete_tool, "Delete a tool", status=204),
+)

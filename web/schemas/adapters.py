@@ -1,0 +1,57 @@
+"""Adapters: what is sent and shown."""
+
+from datetime import datetime
+from typing import Any, TypedDict
+from uuid import UUID
+
+from marshmallow import ValidationError
+
+from storage.adapters import Adapter
+from storage.model import Visibility
+from supervisors.json_schema import leaves_the_document
+from web.fields import Choice, JsonObject, Line, Text, Url
+from web.paging import PageQuery
+from web.parsing import Body
+
+
+def stays_in_the_document(value: Any) -> None:
+    """ValidationError for a JSON Schema that refers to anything outside of it; nothing is ever fetched."""
+    if leaves_the_document(value):
+        raise ValidationError("A $ref may not leave the document.")
+
+
+class AdapterBody(Body):
+    """The writable fields. `config_schema` is a JSON Schema (2020-12)."""
+
+    name = Line(required=True, blank=False, max_length=255)
+    description = Text(load_default="")
+    detail_url = Url(load_default="", max_length=200)
+    config_schema = JsonObject(load_default=dict, validate=stays_in_the_document)
+
+
+class AdapterQuery(PageQuery):
+    visibility = Choice(Visibility, load_default=None)
+
+
+class AdapterShown(TypedDict):
+    id: UUID
+    name: str
+    description: str
+    visibility: Visibility
+    organization_id: UUID
+    created_at: datetime
+    detail_url: str
+    config_schema: dict[str, Any]
+
+
+def show_adapter(adapter: Adapter) -> AdapterShown:
+    return {
+        "id": adapter.id,
+        "name": adapter.name,
+        "description": adapter.description,
+        "visibility": adapter.visibility,
+        "organization_id": adapter.organization_id,
+        "created_at": adapter.created_at,
+        "detail_url": adapter.detail_url,
+        "config_schema": adapter.config_schema,
+    }
