@@ -18,6 +18,8 @@ from storage.model import (
     Priority,
     Purpose,
     ReasoningEffort,
+    Receipt,
+    ReceiptKey,
     Role,
     Source,
     Span,
@@ -163,6 +165,13 @@ def new_span(trace_id: UUID, metadata: dict[str, Any] | None = None, **fields: A
         error="",
     )
     return NewSpan(span=replace(plain, **fields), metadata=metadata or {})
+
+
+def receipt(**fields: Any) -> Receipt:
+    """What is kept for a request with a key of its own."""
+    key = ReceiptKey(new_id(), "POST", "/api/templates/", "first try")
+    plain = Receipt(key, body_hash=b"asked", status=201, answer=b"{}", created_at=NOW)
+    return replace(plain, **fields)
 
 
 async def pairs(pool: Pool, sql: str) -> dict[Any, Any]:
