@@ -27,6 +27,7 @@ from supervisors.clock import Clock, SystemClock
 from supervisors.duties.counting import Counting
 from supervisors.duties.due_scan import DueScan
 from supervisors.duties.loop import repeat
+from supervisors.duties.pauses import Pauses
 from supervisors.duties.purge import Purge
 from supervisors.duties.receipts import ReceiptPurge
 from supervisors.messages import Look
@@ -183,6 +184,7 @@ async def _duties(
 ) -> AsyncIterator[None]:
     """The standing duties, for as long as the service is up."""
     registry, interval = service.registry, config.supervisors.scan_interval_seconds
+    pauses = Pauses(storage.agent_states, storage.organizations, registry, clock)
     counting = Counting(storage.agent_states, registry, clock)
     scheduler = aiojobs.Scheduler(
         limit=None, close_timeout=DUTY_CLOSE_SECONDS, exception_handler=_log_duty_failure
@@ -202,6 +204,7 @@ async def _duties(
     for name, run_once, seconds in (
         ("lead", follow_lead, LEAD_POLL_SECONDS),
         ("due scan", scan.run_once, interval),
+        ("pauses", pauses.run_once, interval),
         ("counting", counting.run_once, interval),
         ("idle supervisors", drop_idle, IDLE_SWEEP_SECONDS),
         ("purge", Purge(storage.agents).run_once, PURGE_SECONDS),

@@ -136,13 +136,36 @@ WHERE next_due_at <= $1 AND (next_due_at, agent_id) > ($2, $3)
 ORDER BY next_due_at, agent_id LIMIT $4
 """
 
-# Sleeping agents with something active: each has a wake ahead or is about to be told again.
+# Sleeping agents with something active: each has a wake ahead or is about to be told again. Not those of a
+# paused organization: its agents are told when that ends.
 LIST_ATTENTION = """
 SELECT DISTINCT s.agent_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id
 WHERE n.activated_at <= $1 AND n.agent_id > $2
   AND s.status = 'sleeping' AND s.queued_at IS NULL
   AND (s.stopped_at IS NULL OR n.activated_at > s.stopped_at)
+  AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
+ORDER BY s.agent_id LIMIT $3
+"""
+
+# Those that a pause concerns, or its end: something goes on, lies ahead, or waits.
+LIST_CONCERNED = """
+SELECT s.agent_id FROM agent a JOIN agent_state s ON s.agent_id = a.id
+WHERE a.organization_id = $1 AND a.deleted_at IS NULL AND s.agent_id > $2 AND s.status <> 'archived'
+  AND (s.status = 'running'
+       OR coalesce(s.queued_at, s.next_due_at, s.sleep_until, s.retry_at, s.run_requested_at) IS NOT NULL
+       OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at IS NOT NULL))
+ORDER BY s.agent_id LIMIT $3
+"""
+
+# Sleeping agents with something ahead and no moment to look at it.
+LIST_UNARMED = """
+SELECT s.agent_id FROM agent_state s
+JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
+JOIN organization o ON o.id = a.organization_id AND NOT o.paused
+WHERE s.agent_id > $2 AND s.status = 'sleeping' AND s.next_due_at IS NULL AND s.queued_at IS NULL
+  AND (coalesce(s.sleep_until, s.retry_at, s.run_requested_at) IS NOT NULL
+       OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at > $1))
 ORDER BY s.agent_id LIMIT $3
 """
 
@@ -227,6 +250,16 @@ class AgentStates:
     async def list_attention(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
         """Sleeping agents with an active notification, by id; `after` is the last one seen."""
         rows = await self._pool.fetch(LIST_ATTENTION, now, after or FIRST_ID, limit)
+        return [row["agent_id"] for row in rows]
+
+    async def list_concerned(self, organization_id: UUID, after: UUID | None, limit: int) -> list[UUID]:
+        """The organization's agents to which anything happens or is about to, by id."""
+        rows = await self._pool.fetch(LIST_CONCERNED, organization_id, after or FIRST_ID, limit)
+        return [row["agent_id"] for row in rows]
+
+    async def list_unarmed(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
+        """Sleeping agents with something ahead that nobody would come back to, by id. Scans the table."""
+        rows = await self._pool.fetch(LIST_UNARMED, now, after or FIRST_ID, limit)
         return [row["agent_id"] for row in rows]
 
     async def list_running(self) -> list[UUID]:

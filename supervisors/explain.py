@@ -31,6 +31,8 @@ def since(circumstances: Circumstances, decision: Decision, phase: Phase) -> dat
     match phase:
         case Phase.RUNNING:
             moment = state.last_started_at
+        case Phase.STOPPING if state.stopped_at is None:
+            moment = state.last_started_at
         case Phase.STOPPING | Phase.ARCHIVED:
             moment = state.stopped_at
         case Phase.QUEUED:
@@ -49,7 +51,7 @@ def why(circumstances: Circumstances, decision: Decision, phase: Phase, slots: i
         case Phase.RUNNING:
             return f"Running since {when(state.last_started_at)}, woken by {_reason(state.last_wake_reason)}."
         case Phase.STOPPING:
-            return f"Its run was asked to stop at {when(state.stopped_at)} and has not ended yet."
+            return _why_stopping(state)
         case Phase.ARCHIVED:
             return f"Archived since {when(state.stopped_at)}; nothing wakes it until it is restored."
         case Phase.PAUSED:
@@ -95,6 +97,12 @@ def when(moment: datetime | None) -> str:
     moment = moment.astimezone(UTC)
     has_seconds = moment.second or moment.microsecond
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if has_seconds else f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _why_stopping(state: AgentState) -> str:
+    if state.stopped_at is None:
+        return "Its organization is paused; its run was asked to stop and has not ended yet."
+    return f"Its run was asked to stop at {when(state.stopped_at)} and has not ended yet."
 
 
 def _why_asleep(state: AgentState) -> str:

@@ -14,7 +14,7 @@ class Look(StrEnum):
 
     NOTIFIED = "notified"  # its queue changed
     DUE = "due"  # something of it fell due
-    RELOAD = "reload"  # its settings or its template changed, or it failed and is tried again
+    RELOAD = "reload"  # its settings, template or organization changed, or it is tried again after a defect
     RUN_OVER = "run over"  # its run has ended
     SLOT_FREE = "slot free"  # its queued start may go ahead
 

@@ -59,10 +59,10 @@ async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
         state = circumstances.state
         if state.status is AgentStatus.ARCHIVED:
             raise AgentArchived("The agent is archived.")
-        if state.run_id is not None and state.stopped_at is None:
-            return RunReply(RunAnswer.ALREADY_RUNNING, state.run_id)
         if circumstances.paused:
             return RunReply(RunAnswer.PAUSED)
+        if state.run_id is not None and state.stopped_at is None:
+            return RunReply(RunAnswer.ALREADY_RUNNING, state.run_id)
         if not request.wakeup and state.sleep_until is not None and state.sleep_until > now:
             return RunReply(RunAnswer.SLEEPING)
         if not around.may_start:

@@ -3,8 +3,8 @@
 Pure: circumstances and the time in, a decision out. How an agent's state changes is told in `transitions`.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -57,6 +57,9 @@ class Because(StrEnum):
     RETRY = "retry"
 
 
+BY_ACTIVATION = frozenset({Because.NOTIFICATION, Because.HOLD})
+
+
 @dataclass(frozen=True, slots=True)
 class Wake:
     """A start that is proposed for `at`, and the wake reason it would record."""
@@ -90,14 +93,14 @@ def decide(
     if state.status is AgentStatus.ARCHIVED:
         return Decision(Phase.ARCHIVED)
     if state.run_id is not None:
-        return Decision(Phase.RUNNING if state.stopped_at is None else Phase.STOPPING)
+        is_stopping = state.stopped_at is not None or circumstances.paused
+        return Decision(Phase.STOPPING if is_stopping else Phase.RUNNING)
     if circumstances.paused:
         return Decision(Phase.PAUSED)
     hold = hold_of(circumstances, policy)
     hold_ends_at = _hold_ends_at(circumstances, hold, now if hold_is_over else None)
-    wakes = _proposed_wakes(circumstances, hold_ends_at, now, policy)
-    wake = min(wakes, key=lambda proposed: proposed.at, default=None)
-    return Decision(_resting_phase(circumstances, hold), wake, hold)
+    wakes = tuple(_proposed_wakes(circumstances, hold_ends_at, now, policy))
+    return Decision(_resting_phase(circumstances, hold), _earliest(wakes, now), hold)
 
 
 def hold_of(circumstances: Circumstances, policy: Policy) -> Hold | None:
@@ -169,6 +172,19 @@ def _proposed_wakes(
         wake = Wake(state.sleep_until, WakeReason.SLEEP_ELAPSED, Because.SLEEP_UNTIL)
         min_interval = timedelta(seconds=policy.min_interval_seconds)
         yield _not_before(wake, state.last_started_at and state.last_started_at + min_interval)
+
+
+def _earliest(wakes: Collection[Wake], now: datetime) -> Wake | None:
+    """The earliest wake.
+
+    Of several that are due at once, after a pause for example, the notification activated last gives the
+    reason; but a run request that has waited longest keeps its own.
+    """
+    wake = min(wakes, key=lambda proposed: proposed.at, default=None)
+    if wake is None or wake.at > now or wake.because is Because.RUN_REQUEST:
+        return wake
+    due = (proposed for proposed in wakes if proposed.at <= now and proposed.because in BY_ACTIVATION)
+    return replace(wake, reason=next(due, wake).reason)
 
 
 def _wakes_by_activation(

@@ -88,6 +88,9 @@ class Supervisor:
                 continue
             if run is not None and run.result is not None:
                 self._part_with(run)
+            if circumstances.paused and self.run is not None and not self.run.stopping:
+                # As a stop does, but nothing is stored of it: what is due when the pause ends still starts.
+                self.run.stop(self.around.stop_grace_seconds)
             decision = self.decide(circumstances, now)
             wake = decision.due_wake(now)
             if wake is None or self.run is not None:
@@ -245,7 +248,7 @@ class Supervisor:
     async def _store_end(self, circumstances: Circumstances, run_id: UUID, run: Run | None) -> None:
         """Store how the run ended; one that this process knows nothing of was interrupted."""
         now = self.around.clock.now()
-        result = run.result if run is not None and run.result else _unknown_end(circumstances.state)
+        result = run.result if run is not None and run.result else _unknown_end(circumstances)
         jitter = 0.0 if run is not None else self.around.random.uniform(0, RECOVERY_JITTER_SECONDS)
         end = RunEnd(run_id, result.outcome, now, run.turns if run else 0, result.error)
 
@@ -280,7 +283,7 @@ def _says_anything(move: Move) -> bool:
     return move.after != move.before or move.end is not None or move.receipt is not None
 
 
-def _unknown_end(state: AgentState) -> RunResult:
-    if state.stopped_at is not None:
+def _unknown_end(circumstances: Circumstances) -> RunResult:
+    if circumstances.state.stopped_at is not None or circumstances.paused:
         return RunResult(Outcome.STOPPED, "stopped")
     return RunResult(Outcome.INTERRUPTED, "interrupted: the service died during the run")

@@ -19,7 +19,10 @@ from web.handlers import (
     api_keys,
     documentation,
     health,
+    invites,
+    memberships,
     notifications,
+    organizations,
     runs,
     status,
     templates,
@@ -50,6 +53,9 @@ from web.throttle import Throttle
 
 ROUTES = (
     *accounts.ROUTES,
+    *organizations.ROUTES,
+    *memberships.ROUTES,
+    *invites.ROUTES,
     *api_keys.ROUTES,
     *templates.ROUTES,
     *adapters.ROUTES,

@@ -1,0 +1,93 @@
+"""The caller's organizations: their name, what they may spend, and whether they are paused."""
+
+from uuid import UUID
+
+from aiohttp import web
+from supervisors.duties.pauses import tell_agents_of
+
+from storage.model import Organization
+from web.auth import Caller
+from web.errors import NotFound
+from web.json import json_response
+from web.keys import REGISTRY, STORAGE
+from web.paging import Listing, PageQuery, answer_list
+from web.parsing import read_body, read_query
+from web.routes import for_callers, path_id
+from web.schemas.organizations import (
+    OrganizationChanges,
+    WholeOrganizationShown,
+    show_whole_organization,
+)
+
+CHANGES = OrganizationChanges()
+QUERY = PageQuery()
+
+
+async def list_organizations(request: web.Request, caller: Caller) -> web.StreamResponse:
+    query = read_query(request, QUERY)
+    organizations = request.app[STORAGE].organizations
+
+    async def find(organization_id: UUID) -> Organization | None:
+        return await organizations.get(organization_id) if organization_id in caller.roles else None
+
+    listing = Listing(
+        fetch=lambda page: organizations.page(caller.organizations, page),
+        find=find,
+        cursor=lambda last: (last.created_at, last.id),
+        show=show_whole_organization,
+    )
+    return await answer_list(request, query, listing)
+
+
+async def get_organization(request: web.Request, caller: Caller) -> web.Response:
+    return json_response(show_whole_organization(await _organization(request, caller)))
+
+
+async def change_organization(request: web.Request, caller: Caller) -> web.Response:
+    """A pause stops the organization's runs and holds every start; its end wakes what is due."""
+    organization = await _organization(request, caller)
+    caller.require_admin(organization.id)
+    changes = await read_body(request, CHANGES, partial=True)
+    storage = request.app[STORAGE]
+    changed = await storage.organizations.update(organization.id, changes)
+    if changed is None:
+        raise NotFound
+    if "paused" in changes:
+        await tell_agents_of(changed.id, storage.agent_states, request.app[REGISTRY])
+    return json_response(show_whole_organization(changed))
+
+
+async def _organization(request: web.Request, caller: Caller) -> Organization:
+    organization = await request.app[STORAGE].organizations.get(path_id(request))
+    if organization is None:
+        raise NotFound
+    caller.require(organization.id)
+    return organization
+
+
+ROUTES = (
+    for_callers(
+        "GET",
+        "/api/organizations/organizations/",
+        list_organizations,
+        "List the caller's organizations",
+        answer=list[WholeOrganizationShown],
+        query=QUERY,
+    ),
+    for_callers(
+        "GET",
+        "/api/organizations/organizations/{id}/",
+        get_organization,
+        "Read an organization",
+        answer=WholeOrganizationShown,
+    ),
+    for_callers(
+        "PATCH",
+        "/api/organizations/organizations/{id}/",
+        change_organization,
+        "Rename an organization, cap its spending, or pause it",
+        answer=WholeOrganizationShown,
+        body=CHANGES,
+        partial=True,
+    ),
+)
