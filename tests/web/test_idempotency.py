@@ -1,0 +1,313 @@
+"""Idempotency-Key: a request that is sent again has no second effect and is given the first answer."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import asyncpg
+import pytest
+from aiohttp import FormData
+
+from supervisors.duties.receipts import ReceiptPurge
+from tests.storage.factories import HOUR
+from tests.supervisors.held_clock import HeldClock
+from tests.web.conftest import Answer, Api, Service, StartService
+from web.app import ROUTES
+from web.keys import CLOCK, IN_FLIGHT
+
+TEMPLATES = "/api/templates/"
+AGENTS = "/api/cloud/agents/"
+NOTIFICATIONS = "/api/defaults/notifications/"
+TRACES = "/api/tracing/traces/"
+JSON = "application/json"
+KEY = "Idempotency-Key"
+REPLAYED = "Idempotency-Replayed"
+
+BODIES: dict[str, dict[str, Any]] = {
+    AGENTS: {"name": "Bob", "model": "builtin/inbox"},
+    f"{AGENTS}{{id}}/run/": {},
+    NOTIFICATIONS: {"agent": "{id}", "title": "Hello"},
+    TEMPLATES: {"name": "Clerk"},
+    TRACES: {"agent": "{id}", "name": "outside"},
+}
+BAD_KEYS = ("", '""', "x" * 256, "a\tb", "a\u200bb", f'"{"x" * 256}"')
+COUNT = {
+    AGENTS: "SELECT count(*) FROM agent",
+    f"{AGENTS}{{id}}/run/": "SELECT count(*) FROM run",
+    NOTIFICATIONS: "SELECT count(*) FROM notification",
+    TEMPLATES: "SELECT count(*) FROM template",
+    TRACES: "SELECT count(*) FROM trace",
+}
+
+
+async def send(api: Api, path: str, body: Any = None, key: str = "first try", **options: Any) -> Answer:
+    options.setdefault("json", body)
+    return await api.request("POST", path, headers={KEY: key, **options.pop("headers", {})}, **options)
+
+
+def is_replay(answer: Answer) -> bool:
+    return bool(answer.headers.get(REPLAYED) == "true")
+
+
+def of(agent: Any, path: str) -> tuple[str, Any]:
+    """The path and the body of a request about this agent."""
+    body = {name: value.format(**agent) for name, value in BODIES[path].items()}
+    return path.format(**agent), body
+
+
+def test_the_decided_routes_take_a_key_and_no_others() -> None:
+    taking = {route.path for route in ROUTES if route.idempotent}
+    assert taking == BODIES.keys()
+    assert {route.method for route in ROUTES if route.idempotent} == {"POST"}
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_repeat_is_given_the_first_answer(service: Service, api: Api, path: str) -> None:
+    where, body = of(await api.create_agent(), path)
+    first = await send(api, where, body)
+    count = await service.storage.pool.fetchval(COUNT[path])
+    again = await send(api, where, body)
+    assert (again.status, again.body) == (first.status, first.body)
+    assert again.headers["Content-Type"] == first.headers["Content-Type"]
+    assert (is_replay(first), is_replay(again)) == (False, True)
+    assert await service.storage.pool.fetchval(COUNT[path]) == count
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_a_key_is_not_good_for_another_body(api: Api, path: str) -> None:
+    where, body = of(await api.create_agent(), path)
+    await send(api, where, body)
+    answer = await send(api, where, {**body, "one more": 1})
+    assert answer.status == 422
+    assert answer.body == {"detail": "This Idempotency-Key was used with another request body."}
+
+
+async def test_the_same_body_may_be_written_in_another_order_or_with_another_boundary(api: Api) -> None:
+    await send(api, TEMPLATES, data=b'{"name": "Clerk", "max_turns": 3}', headers={"Content-Type": JSON})
+    again = await send(
+        api, TEMPLATES, data=b'{ "max_turns":3, "name":"Clerk" }', headers={"Content-Type": JSON}
+    )
+    assert is_replay(again)
+
+    answers = [await send(api, TEMPLATES, key="form", data=form()) for _ in range(2)]
+    assert [is_replay(answer) for answer in answers] == [False, True]
+
+
+def form() -> FormData:
+    fields = FormData({"name": "Clerk"})
+    fields.add_field("description", "Files things", content_type="text/plain")  # makes it multipart
+    return fields
+
+
+async def test_another_organization_is_another_request(api: Api) -> None:
+    template = (await send(api, TEMPLATES, BODIES[TEMPLATES])).body
+    organization = {"X-Organization": template["organization"]}
+    answer = await send(api, TEMPLATES, BODIES[TEMPLATES], headers=organization)
+    assert answer.status == 422
+
+
+@pytest.mark.parametrize("key", BAD_KEYS)
+async def test_a_bad_key_is_refused(service: Service, api: Api, key: str) -> None:
+    answer = await send(api, TEMPLATES, BODIES[TEMPLATES], key)
+    assert answer.status == 400
+    assert "Idempotency-Key" in answer.body["detail"]
+    assert await service.storage.pool.fetchval(COUNT[TEMPLATES]) == 0
+
+
+async def test_quotes_around_a_key_are_not_part_of_it(api: Api) -> None:
+    for plain in ("x" * 255, "a b", '"', 'a"b', "Ärger"):
+        first = await send(api, TEMPLATES, BODIES[TEMPLATES], plain)
+        again = await send(api, TEMPLATES, BODIES[TEMPLATES], f'"{plain}"')
+        assert (first.status, again.status) == (201, 201)
+        assert is_replay(again), plain
+
+
+async def test_a_key_belongs_to_one_credential(service: Service, api: Api) -> None:
+    created = await api.post("/api/organizations/api-keys/", {"name": "another"})
+    colleague = api.with_authorization(f"Bearer {created.body['key']}")
+    first = await send(api, TEMPLATES, BODIES[TEMPLATES])
+    second = await send(colleague, TEMPLATES, BODIES[TEMPLATES])
+    assert second.status == 201
+    assert second.body["id"] != first.body["id"]
+
+
+async def test_a_key_belongs_to_one_path(api: Api) -> None:
+    ann, bob = await api.create_agent(), await api.create_agent()
+    answers = [await send(api, f"{AGENTS}{agent['id']}/run/") for agent in (ann, bob)]
+    assert [answer.body["status"] for answer in answers] == ["started", "started"]
+
+
+async def test_elsewhere_a_key_is_ignored(api: Api) -> None:
+    """What is shown once is never stored for a replay."""
+    answers = [await send(api, "/api/organizations/api-keys/", {"name": "k"}, "") for _ in range(2)]
+    assert [answer.status for answer in answers] == [201, 201]
+    assert answers[0].body["key"] != answers[1].body["key"]
+
+
+async def test_while_the_first_is_being_answered_a_repeat_is_a_conflict(
+    service: Service, api: Api, database_url: str
+) -> None:
+    other_program = await asyncpg.connect(database_url)
+    async with other_program.transaction():
+        await other_program.execute("LOCK TABLE template IN SHARE MODE")
+        first = asyncio.create_task(send(api, TEMPLATES, BODIES[TEMPLATES]))
+        await somebody_waits_for_a_lock(other_program)
+        repeat = await send(api, TEMPLATES, BODIES[TEMPLATES])
+        assert repeat.status == 409
+        assert repeat.body == {"detail": "A request with this Idempotency-Key is still being answered."}
+    await other_program.close()
+    assert (await first).status == 201
+    assert is_replay(await send(api, TEMPLATES, BODIES[TEMPLATES]))
+    assert not service.client.app[IN_FLIGHT]
+
+
+async def somebody_waits_for_a_lock(connection: Any) -> None:
+    async with asyncio.timeout(10):
+        while not await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+            pass
+
+
+async def test_a_hundred_at_once_make_one_row(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    body = {"agent": agent["id"], "title": "Hello", "priority": "high"}
+    answers = await asyncio.gather(*(send(api, NOTIFICATIONS, body) for _ in range(100)))
+    kinds = Counter((answer.status, is_replay(answer)) for answer in answers)
+    assert kinds.keys() <= {(201, False), (201, True), (409, False)}
+    assert kinds[201, False] == 1
+    assert len((await api.get(NOTIFICATIONS)).body) == 1
+    assert len({answer.body["id"] for answer in answers if answer.status == 201}) == 1
+
+
+async def test_a_repeated_high_notification_wakes_once(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    body = {"agent": agent["id"], "title": "Hello", "priority": "high"}
+    for _ in range(3):
+        assert (await send(api, NOTIFICATIONS, body)).status == 201
+    assert await service.storage.pool.fetchval("SELECT wake_seq FROM agent_state") == 1
+    await service.registry.quiet()
+    assert len((await api.get(f"{AGENTS}{agent['id']}/runs/")).body) == 1
+
+
+async def test_an_answer_that_died_with_its_process_is_given_by_the_next(
+    api: Api, start_service: StartService
+) -> None:
+    agent = await api.create_agent()
+    lost = await send(api, NOTIFICATIONS, {"agent": agent["id"], "title": "Hello"})
+    next_process = Api((await start_service()).client, api.authorization)
+    again = await send(next_process, NOTIFICATIONS, {"agent": agent["id"], "title": "Hello"})
+    assert is_replay(again)
+    assert again.body == lost.body
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_two_processes_that_are_asked_at_once_make_one_row(
+    service: Service, api: Api, start_service: StartService, path: str
+) -> None:
+    """As after a failover, when the old leader's last commit is still on its way."""
+    where, body = of(await api.create_agent(), path)
+    before = await service.storage.pool.fetchval(COUNT[path])
+    twin = Api((await start_service()).client, api.authorization)
+    answers = await asyncio.gather(*(send(caller, where, body) for caller in (api, twin) * 10))
+    given = [answer for answer in answers if answer.status != 409]
+    assert len({str(answer.body) for answer in given}) == 1
+    assert Counter(map(is_replay, given))[False] == 1
+    assert await service.storage.pool.fetchval(COUNT[path]) == before + 1
+
+
+async def test_a_refused_request_leaves_its_key_free(service: Service, api: Api, other: Api) -> None:
+    agent, foreign = await api.create_agent(), await other.create_agent()
+    refused = (
+        ({"agent": agent["id"]}, 400),
+        ({"agent": TEMPLATES, "title": "Hello"}, 400),
+        ({"agent": "01890a5d-ac96-774b-bcce-b302099a8057", "title": "Hello"}, 400),
+        ({"agent": foreign["id"], "title": "Hello"}, 403),
+    )
+    for body, status in refused:
+        assert (await send(api, NOTIFICATIONS, body)).status == status
+    created = await send(api, NOTIFICATIONS, {"agent": agent["id"], "title": "Hello"})
+    assert (created.status, is_replay(created)) == (201, False)
+    assert await service.storage.pool.fetchval("SELECT count(*) FROM receipt") == 1
+
+
+async def test_a_repeat_is_answered_even_if_what_it_names_has_changed(api: Api) -> None:
+    agent = await api.create_agent()
+    body = {"name": "Bob", "model": "builtin/inbox", "email_alias": "bob", "parent": agent["id"]}
+    first = await send(api, AGENTS, body)
+    await api.delete(f"{AGENTS}{agent['id']}/")
+    again = await send(api, AGENTS, body)
+    assert (again.status, again.body) == (201, first.body)
+
+
+async def test_what_may_not_be_reached_any_more_is_not_answered_again(service: Service, api: Api) -> None:
+    account = {"email": "ann@example.com", "password": "correct horse", "organization_name": "Acme"}
+    token = (await service.nobody.post("/api/organizations/auth/signup/", account)).body["token"]
+    user = api.with_authorization(f"Token {token}")
+    agent = await user.create_agent()
+    body = {"agent": agent["id"], "title": "Hello"}
+    assert (await send(user, NOTIFICATIONS, body)).status == 201
+    await service.storage.pool.execute(
+        "DELETE FROM membership WHERE organization_id = $1", agent["organization"]
+    )
+    assert (await send(user, NOTIFICATIONS, body)).status == 403
+
+
+async def test_who_may_not_reach_the_path_learns_nothing_of_keys(api: Api, other: Api) -> None:
+    agent = await api.create_agent()
+    path = f"{AGENTS}{agent['id']}/run/"
+    await send(api, path)
+    assert (await send(other, path, key="")).status == 403
+    assert (await send(api.with_authorization(None), path, key="")).status == 401
+    await api.delete(f"{AGENTS}{agent['id']}/")
+    assert (await send(api, path)).status == 404
+
+
+async def test_an_agent_that_is_created_running_runs_once(api: Api) -> None:
+    body = {"name": "Bob", "model": "builtin/inbox", "status": "running"}
+    first = await send(api, AGENTS, body)
+    again = await send(api, AGENTS, body)
+    assert first.body["status"] == "running"
+    assert (is_replay(again), again.body) == (True, first.body)
+    assert len((await api.get(f"{AGENTS}{first.body['id']}/runs/")).body) == 1
+
+
+async def test_a_creation_that_could_not_be_finished_may_be_tried_again(service: Service, api: Api) -> None:
+    body = {"name": "Bob", "model": "builtin/inbox", "status": "running"}
+    service.registry.allow_starts(False)
+    assert (await send(api, AGENTS, body)).status == 503
+    service.registry.allow_starts(True)
+    again = await send(api, AGENTS, body)
+    assert (again.status, is_replay(again)) == (201, False)
+    assert [agent["id"] for agent in (await api.get(AGENTS)).body] == [again.body["id"]]
+
+
+async def test_a_run_is_requested_once_whatever_the_answer_was(service: Service, api: Api) -> None:
+    agent = await api.create_agent(sleep_until="2099-01-01T00:00Z")
+    path = f"{AGENTS}{agent['id']}/run/"
+    answers = {
+        "sleeping": await send(api, path, {"wakeup": False}, "1"),
+        "started": await send(api, path, {"wakeup": True}, "2"),
+        "already_running": await send(api, path, {"wakeup": True}, "3"),
+    }
+    assert {answer.body["status"] for answer in answers.values()} == answers.keys()
+    await api.post(f"{AGENTS}{agent['id']}/stop/")
+    again = [
+        await send(api, path, {"wakeup": False}, "1"),
+        await send(api, path, {"wakeup": True}, "2"),
+        await send(api, path, {"wakeup": True}, "3"),
+    ]
+    assert all(is_replay(answer) for answer in again)
+    assert [answer.body for answer in again] == [answer.body for answer in answers.values()]
+    assert len((await api.get(f"{AGENTS}{agent['id']}/runs/")).body) == 1
+
+
+async def test_after_a_day_a_key_is_free_again(service: Service, api: Api) -> None:
+    first = await send(api, TEMPLATES, BODIES[TEMPLATES])
+    clock = HeldClock(service.client.app[CLOCK].now())
+    purge = ReceiptPurge(service.storage.receipts, clock)
+    clock.advance(23 * HOUR.total_seconds())
+    await purge.run_once()
+    assert is_replay(await send(api, TEMPLATES, BODIES[TEMPLATES]))
+    clock.advance(2 * HOUR.total_seconds())
+    await purge.run_once()
+    second = await send(api, TEMPLATES, BODIES[TEMPLATES])
+    assert second.body["id"] != first.body["id"]
