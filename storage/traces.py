@@ -54,7 +54,11 @@ ON CONFLICT (span_id) DO UPDATE SET metadata = excluded.metadata
 
 LIST_KNOWN_SPANS = "SELECT id FROM span WHERE id = ANY($1::uuid[])"
 
-LIST_OWNERS = "SELECT id, organization_id, agent_id FROM trace WHERE id = ANY($1::uuid[])"
+LIST_OWNERS = """
+SELECT t.id, t.organization_id, t.agent_id, coalesce(a.timezone, 'UTC') AS timezone
+FROM trace t LEFT JOIN agent a ON a.id = t.agent_id
+WHERE t.id = ANY($1::uuid[])
+"""
 
 LIST_SPANS = "SELECT * FROM span WHERE trace_id = $1 ORDER BY started_at, id"
 
@@ -132,8 +136,11 @@ class FullSpan:
 
 @dataclass(frozen=True, slots=True)
 class TraceOwner:
+    """Whose a trace is; the timezone is that of its agent, which may be deleted."""
+
     organization_id: UUID
     agent_id: UUID
+    timezone: str
 
 
 class Traces:

@@ -7,6 +7,7 @@
     ├── PermissionDenied        403
     ├── NotFound                404
     ├── Conflict                409
+    ├── TooLarge                413
     ├── UnsupportedMediaType    415
     ├── KeyReused               422
     ├── TooManyAttempts         429
@@ -88,6 +89,12 @@ class Conflict(ApiError):
     """The state of the resource forbids it."""
 
     status = 409
+
+
+class TooLarge(ApiError):
+    """A part of the body is larger than it may be."""
+
+    status = 413
 
 
 class UnsupportedMediaType(ApiError):

@@ -21,6 +21,13 @@ async def require_agent(request: web.Request, caller: Caller, agent_id: UUID | N
         _require(caller, await request.app[STORAGE].agents.organization_of(agent_id))
 
 
+async def require_remembered_agent(request: web.Request, caller: Caller, agent_id: UUID | None) -> None:
+    """As `require_agent`, for what outlives an agent."""
+    if agent_id is not None:
+        agent = await request.app[STORAGE].agents.get_remembered(agent_id)
+        _require(caller, agent.organization_id if agent else None)
+
+
 async def require_template(request: web.Request, caller: Caller, template_id: UUID | None) -> None:
     """PermissionDenied for another organization's template."""
     if template_id is not None:

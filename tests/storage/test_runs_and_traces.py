@@ -220,7 +220,7 @@ async def test_filters_narrow_a_trace_list(traces: Traces, pool: Pool) -> None:
 
 
 async def test_a_trace_is_stored_once(traces: Traces, pool: Pool) -> None:
-    scout = await stored_agent(pool)
+    scout = await stored_agent(pool, timezone="Europe/Berlin")
     trace = Trace(new_id(), scout.organization_id, scout.id, "evening", NOW, None, "", None)
 
     await traces.insert(trace)
@@ -229,7 +229,7 @@ async def test_a_trace_is_stored_once(traces: Traces, pool: Pool) -> None:
     with pytest.raises(NotUnique) as refused:
         await traces.insert(trace)
     assert refused.value.fields == ("id",)
-    owner = TraceOwner(scout.organization_id, scout.id)
+    owner = TraceOwner(scout.organization_id, scout.id, "Europe/Berlin")
     assert await traces.owners({trace.id, new_id()}) == {trace.id: owner}
 
 

@@ -9,6 +9,7 @@ from storage.model import NewSpan, Span
 from tests.web.conftest import Api, Service
 
 TRACES = "/api/tracing/traces/"
+NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 INSERT = """
@@ -126,3 +127,103 @@ async def test_bad_filters_are_refused(api: Api) -> None:
     for query in ("limit=201", "limit=0", "agent=7", "has_error=x", "started_after=2026-01-01"):
         assert (await api.get(f"{TRACES}?{query}")).status == 400, query
         assert (await api.get(f"{TRACES}list/?{query}")).status == 400, query
+
+
+async def test_a_trace_is_created_with_the_clients_id(api: Api) -> None:
+    agent = await api.create_agent(timezone="America/New_York")
+    body = {
+        "id": NOBODY,
+        "agent": agent["id"],
+        "name": " evening ",
+        "started_at": "2026-01-01T00:00",
+        "metadata": [1, None],
+    }
+    created = await api.create(TRACES, **body)
+    assert created == {
+        "id": NOBODY,
+        "name": "evening",
+        "agent": agent["id"],
+        "started_at": "2026-01-01T05:00:00.000000Z",
+        "ended_at": None,
+        "error": "",
+        "metadata": [1, None],
+    }
+    assert (await api.get(f"{TRACES}{NOBODY}/")).body == {**created, "spans": [], "total_spans": 0}
+    again = await api.post(TRACES, body)
+    assert (again.status, again.body) == (400, {"id": ["trace with this id already exists."]})
+
+
+async def test_a_trace_needs_an_agent_of_ones_own(api: Api, other: Api) -> None:
+    agent = await api.create_agent()
+    gone = await api.create_agent()
+    await api.delete(f"/api/cloud/agents/{gone['id']}/")
+    missing = ["This field is required."]
+    assert (await api.post(TRACES, {})).body == {"agent": missing, "name": missing}
+    for unknown in (NOBODY, gone["id"]):
+        answer = await api.post(TRACES, {"agent": unknown, "name": "x"})
+        assert (answer.status, answer.body) == (
+            400,
+            {"agent": [f'Invalid pk "{unknown}" - object does not exist.']},
+        )
+    assert (await other.post(TRACES, {"agent": agent["id"], "name": "x"})).status == 403
+
+
+async def test_a_trace_is_created_once_however_often_its_request_is_sent(api: Api) -> None:
+    agent = await api.create_agent()
+    body, headers = {"agent": agent["id"], "name": "x"}, {"Idempotency-Key": "once"}
+    first, second = [await api.post(TRACES, body, headers=headers) for _ in range(2)]
+    assert second.body == first.body
+    assert (await api.get(TRACES)).body["pagination"]["total_count"] == 1
+
+
+async def test_the_first_end_stays_and_the_last_word_counts(api: Api) -> None:
+    agent = await api.create_agent()
+    trace = await api.create(TRACES, agent=agent["id"], name="x", started_at="2026-01-01T00:00Z")
+    path = f"{TRACES}{trace['id']}/end/"
+    first = await api.post(path, {"ended_at": "2026-01-01T00:00:01Z", "error": "early"})
+    assert (first.status, first.body) == (
+        200,
+        {**trace, "ended_at": "2026-01-01T00:00:01.000000Z", "error": "early"},
+    )
+    later = await api.post(path, {"agent": agent["id"], "name": "y", "error": "late", "metadata": {"a": 1}})
+    assert later.body == {**first.body, "name": "y", "error": "late", "metadata": {"a": 1}}
+    assert (await api.request("POST", path)).body == later.body
+
+
+async def test_an_end_without_a_time_is_now(api: Api) -> None:
+    agent = await api.create_agent()
+    trace = await api.create(TRACES, agent=agent["id"], name="x")
+    ended = (await api.post(f"{TRACES}{trace['id']}/end/", {"ended_at": None})).body["ended_at"]
+    assert trace["started_at"] <= ended <= f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+async def test_a_trace_ends_with_its_own_agent_and_not_before_its_start(api: Api, other: Api) -> None:
+    agent, bob = await api.create_agent(), await api.create_agent()
+    trace = await api.create(TRACES, agent=agent["id"], name="x", started_at="2026-01-01T00:00Z")
+    path = f"{TRACES}{trace['id']}/end/"
+    answer = await api.post(path, {"agent": bob["id"]})
+    assert (answer.status, answer.body) == (400, {"agent": ["This is not the agent of the trace."]})
+    answer = await api.post(path, {"ended_at": "2025-12-31T23:59Z"})
+    assert (answer.status, answer.body) == (400, {"ended_at": ["Ensure this is not before started_at."]})
+    assert (await other.post(path)).status == 403
+    assert (await api.post(f"{TRACES}{NOBODY}/end/")).status == 404
+
+
+async def test_the_trace_of_a_live_run_is_ended_by_the_run(api: Api) -> None:
+    agent = await api.create_agent()
+    run = (await api.post(f"/api/cloud/agents/{agent['id']}/run/")).body["run"]
+    told = await api.post(f"{TRACES}{run}/end/", {"name": "mine", "metadata": {"a": 1}})
+    assert (told.body["ended_at"], told.body["name"], told.body["metadata"]) == (None, "mine", {"a": 1})
+    await api.post(f"/api/cloud/agents/{agent['id']}/stop/")
+    ended = (await api.get(f"{TRACES}{run}/")).body
+    assert ended["ended_at"] is not None
+    assert (ended["name"], ended["error"], ended["metadata"]) == ("mine", "stopped", {"a": 1})
+
+
+async def test_traces_of_another_organizations_deleted_agent_stay_its_own(
+    service: Service, api: Api, other: Api
+) -> None:
+    agent = await api.create_agent()
+    await make_trace(service, agent, 1)
+    await api.delete(f"/api/cloud/agents/{agent['id']}/")
+    assert (await other.get(f"{TRACES}?agent={agent['id']}")).status == 403

@@ -1,21 +1,69 @@
-"""Traces: the record of each run."""
+"""Traces: the record of each run, and of what an organization runs elsewhere."""
 
 from datetime import UTC
+from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
+from storage.errors import NotUnique
+from storage.ids import new_id
+from storage.model import Trace
 from storage.traces import TraceFilters
-from web.auth import Caller
-from web.errors import NotFound
+from web.auth import Caller, RunAccess
+from web.closings import closing_of
+from web.errors import Invalid, NotFound
+from web.fields import unknown_id
+from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.keys import STORAGE
+from web.keys import CLOCK, STORAGE
 from web.local_times import place
-from web.parsing import read_query
-from web.reach import require_agent, require_template
+from web.parsing import read_body, read_query
+from web.reach import require_remembered_agent, require_template
 from web.routes import for_callers, path_id
-from web.schemas.traces import FullTraceShown, TracePage, TraceQuery, show_trace, show_trace_summary
+from web.schemas.traces import (
+    FullTraceShown,
+    NewTraceBody,
+    TraceEnd,
+    TracePage,
+    TraceQuery,
+    TraceShown,
+    show_full_trace,
+    show_trace,
+    show_trace_summary,
+)
 
+NEW = NewTraceBody()
+END = TraceEnd()
 QUERY = TraceQuery()
+
+TAKEN = "trace with this id already exists."
+OTHER_AGENT = "This is not the agent of the trace."
+
+
+async def create_trace(request: web.Request, caller: Caller) -> web.Response:
+    """For what the service does not run itself; each of its runs has a trace already."""
+    body = await read_body_once(request, caller, NEW)
+    agent = await request.app[STORAGE].agents.get(body["agent_id"])
+    if agent is None:
+        raise Invalid({"agent": [unknown_id(body["agent_id"])]})
+    place(body, ("started_at",), ZoneInfo(agent.timezone))
+    caller.require(agent.organization_id)
+    trace = Trace(
+        id=body.get("id") or new_id(),
+        organization_id=agent.organization_id,
+        agent_id=agent.id,
+        name=body["name"],
+        started_at=body["started_at"] or request.app[CLOCK].now(),
+        ended_at=None,
+        error="",
+        metadata=body["metadata"],
+    )
+    answer = json_response(show_trace(trace), status=201)
+    try:
+        await request.app[STORAGE].traces.insert(trace, receipt_of(request, answer))
+    except NotUnique as error:
+        raise Invalid({"id": [TAKEN]}) from error
+    return answer
 
 
 async def get_trace(request: web.Request, caller: Caller) -> web.Response:
@@ -24,7 +72,26 @@ async def get_trace(request: web.Request, caller: Caller) -> web.Response:
     if trace is None:
         raise NotFound
     caller.require(trace.organization_id)
-    return json_response(show_trace(trace, await traces.spans(trace.id)))
+    return json_response(show_full_trace(trace, await traces.spans(trace.id)))
+
+
+async def end_trace(request: web.Request, caller: Caller) -> web.Response:
+    """Once more does no harm. The trace of a run that goes on is ended with the run, by the service."""
+    traces, now = request.app[STORAGE].traces, request.app[CLOCK].now()
+    trace = await traces.get(path_id(request))
+    if trace is None:
+        raise NotFound
+    caller.require_trace(trace.id, trace.organization_id)
+    body = await read_body(request, END)
+    if body.get("agent_id", trace.agent_id) != trace.agent_id:
+        raise Invalid({"agent": [OTHER_AGENT]})
+    agent = await request.app[STORAGE].agents.get_remembered(trace.agent_id)
+    zone = ZoneInfo(agent.timezone) if agent else UTC
+    closing = closing_of(body, trace.started_at, zone, now)
+    ended = await traces.end(trace.id, closing)
+    if ended is None:
+        raise NotFound
+    return json_response(show_trace(ended))
 
 
 async def list_traces(request: web.Request, caller: Caller) -> web.Response:
@@ -39,7 +106,7 @@ async def list_traces_in_array(request: web.Request, caller: Caller) -> web.Resp
 async def _page(request: web.Request, caller: Caller) -> TracePage:
     query = read_query(request, QUERY)
     place(query, ("started_after", "started_before"), UTC)
-    await require_agent(request, caller, query["agent"])
+    await require_remembered_agent(request, caller, query["agent"])
     await require_template(request, caller, query["template"])
     filters = TraceFilters(
         agent_id=query["agent"],
@@ -73,5 +140,24 @@ ROUTES = (
     ),
     for_callers(
         "GET", "/api/tracing/traces/{id}/", get_trace, "Read a trace with its spans", answer=FullTraceShown
+    ),
+    for_callers(
+        "POST",
+        "/api/tracing/traces/",
+        create_trace,
+        "Create a trace",
+        status=201,
+        answer=TraceShown,
+        body=NEW,
+        idempotent=True,
+    ),
+    for_callers(
+        "POST",
+        "/api/tracing/traces/{id}/end/",
+        end_trace,
+        "End a trace",
+        answer=TraceShown,
+        body=END,
+        run_access=RunAccess.WINDING_UP,
     ),
 )

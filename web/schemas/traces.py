@@ -1,17 +1,37 @@
-"""Traces and the summaries of their spans."""
+"""Traces: what is sent and shown."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
 from storage.model import Span, Trace, TraceSummary
-from web.fields import MOST_OFFSET, Boolean, Datetime, Integer, Uuid
+from web.fields import MOST_OFFSET, Boolean, Datetime, Integer, JsonValue, Line, Text, Uuid
 from web.parsing import Body
+from web.schemas.spans import SpanShown, duration_ms, show_span
 
 DEFAULT_LIMIT = 50
 MOST = 200
-MILLISECOND = timedelta(milliseconds=1)
+
+
+class NewTraceBody(Body):
+    """A trace of something that the service does not run itself; the client may choose its id."""
+
+    id = Uuid()
+    agent_id = Uuid(data_key="agent", required=True)
+    name = Line(required=True, blank=False, max_length=255)
+    started_at = Datetime(allow_none=True, load_default=None)
+    metadata = JsonValue(allow_none=True, load_default=dict)
+
+
+class TraceEnd(Body):
+    """How a trace ended; without `ended_at` it ends now. The first `ended_at` stays, of the rest the last."""
+
+    agent_id = Uuid(data_key="agent")
+    name = Line(blank=False, max_length=255)
+    ended_at = Datetime(allow_none=True)
+    error = Text()
+    metadata = JsonValue(allow_none=True)
 
 
 class TraceQuery(Body):
@@ -22,18 +42,6 @@ class TraceQuery(Body):
     has_error = Boolean(load_default=None)
     started_after = Datetime(load_default=None)
     started_before = Datetime(load_default=None)
-
-
-class SpanShown(TypedDict):
-    id: UUID
-    trace: UUID
-    name: str
-    started_at: datetime
-    duration_ms: int | None
-    has_error: bool
-    parent: UUID | None
-    span_type: str
-    ended_at: datetime | None
 
 
 class TraceShown(TypedDict):
@@ -80,7 +88,7 @@ class TracePage(TypedDict):
     pagination: Pagination
 
 
-def show_trace(trace: Trace, spans: Sequence[Span]) -> FullTraceShown:
+def show_trace(trace: Trace) -> TraceShown:
     return {
         "id": trace.id,
         "name": trace.name,
@@ -89,23 +97,11 @@ def show_trace(trace: Trace, spans: Sequence[Span]) -> FullTraceShown:
         "ended_at": trace.ended_at,
         "error": trace.error,
         "metadata": trace.metadata,
-        "spans": [_show_span(span) for span in spans],
-        "total_spans": len(spans),
     }
 
 
-def _show_span(span: Span) -> SpanShown:
-    return {
-        "id": span.id,
-        "trace": span.trace_id,
-        "name": span.name,
-        "started_at": span.started_at,
-        "duration_ms": _duration_ms(span.started_at, span.ended_at),
-        "has_error": bool(span.error),
-        "parent": span.parent_id,
-        "span_type": span.span_type,
-        "ended_at": span.ended_at,
-    }
+def show_full_trace(trace: Trace, spans: Sequence[Span]) -> FullTraceShown:
+    return {**show_trace(trace), "spans": [show_span(span) for span in spans], "total_spans": len(spans)}
 
 
 def show_trace_summary(summary: TraceSummary) -> TraceSummaryShown:
@@ -116,7 +112,7 @@ def show_trace_summary(summary: TraceSummary) -> TraceSummaryShown:
         "agent_name": summary.agent_name,
         "template_name": summary.template_name,
         "started_at": trace.started_at,
-        "duration_ms": _duration_ms(trace.started_at, trace.ended_at),
+        "duration_ms": duration_ms(trace.started_at, trace.ended_at),
         "span_count": summary.span_count,
         "has_error": summary.has_error,
         "agent": trace.agent_id,
@@ -124,8 +120,3 @@ def show_trace_summary(summary: TraceSummary) -> TraceSummaryShown:
         "error": trace.error,
         "metadata": trace.metadata,
     }
-
-
-def _duration_ms(started_at: datetime, ended_at: datetime | None) -> int | None:
-    """Null while it is open."""
-    return None if ended_at is None else (ended_at - started_at) // MILLISECOND

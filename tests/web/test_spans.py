@@ -1,0 +1,161 @@
+"""Spans over HTTP: one, many, ended, and with their metadata."""
+
+import json
+from io import BytesIO
+from typing import Any
+
+from tests.web.conftest import Answer, Api, StartService
+
+TRACES = "/api/tracing/traces/"
+SPANS = "/api/tracing/spans/"
+NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
+MEBIBYTE = 1_048_576
+
+
+async def new_trace(api: Api, **agent: Any) -> str:
+    created = await api.create_agent(**agent)
+    trace = await api.create(TRACES, agent=created["id"], name="x", started_at="2026-01-01T00:00Z")
+    return str(trace["id"])
+
+
+async def post_large(api: Api, path: str, body: Any) -> Answer:
+    """As a file: the client warns of large bodies that it is given as bytes."""
+    content = BytesIO(json.dumps(body).encode())
+    return await api.request("POST", path, data=content, headers={"Content-Type": "application/json"})
+
+
+async def test_a_span_is_shown_as_a_summary_and_alone_in_full(api: Api) -> None:
+    trace = await new_trace(api, timezone="America/New_York")
+    created = await api.create(
+        SPANS,
+        id=NOBODY,
+        trace=trace,
+        name="chat gpt",
+        span_type="llm",
+        started_at="2026-01-01T00:00",
+        ended_at="2026-01-01T00:00:00.25",
+        error="no answer",
+        metadata={"gen_ai.usage.input_tokens": 7},
+    )
+    assert created == {
+        "id": NOBODY,
+        "trace": trace,
+        "name": "chat gpt",
+        "started_at": "2026-01-01T05:00:00.000000Z",
+        "duration_ms": 250,
+        "has_error": True,
+        "parent": None,
+        "span_type": "llm",
+        "ended_at": "2026-01-01T05:00:00.250000Z",
+    }
+    full = {**created, "error": "no answer", "metadata": {"gen_ai.usage.input_tokens": 7}}
+    assert (await api.get(f"{SPANS}{NOBODY}/")).body == full
+    assert (await api.get(f"{TRACES}{trace}/")).body["spans"] == [created]
+
+
+async def test_a_span_has_defaults(api: Api) -> None:
+    trace = await new_trace(api)
+    created = await api.create(SPANS, trace=trace, name="step")
+    assert (created["span_type"], created["ended_at"], created["duration_ms"]) == ("other", None, None)
+    shown = (await api.get(f"{SPANS}{created['id']}/")).body
+    assert (shown["error"], shown["metadata"]) == ("", {})
+
+
+async def test_five_hundred_spans_are_stored_at_once_and_no_more(api: Api) -> None:
+    trace = await new_trace(api)
+    spans = [{"trace": trace, "name": f"step {number}"} for number in range(500)]
+    answer = await api.post(SPANS, spans)
+    assert (answer.status, [span["name"] for span in answer.body]) == (201, [span["name"] for span in spans])
+    assert (await api.get(f"{TRACES}{trace}/")).body["total_spans"] == 500
+    answer = await api.post(SPANS, [*spans, spans[0]])
+    message = {"non_field_errors": ["Ensure this field has no more than 500 elements."]}
+    assert (answer.status, answer.body) == (400, message)
+    assert (await api.post(SPANS, [])).body == []
+
+
+async def test_what_is_wrong_in_a_list_stands_under_its_index_and_nothing_is_stored(api: Api) -> None:
+    trace = await new_trace(api)
+    good = {"trace": trace, "name": "good"}
+    taken = await api.create(SPANS, **good)
+    backwards = {"started_at": "2026-01-01T00:00:01Z", "ended_at": "2026-01-01T00:00:00Z"}
+
+    answer = await api.post(SPANS, [good, {"trace": "7"}, 8])
+    assert (answer.status, answer.body) == (
+        400,
+        {
+            "1": {"trace": ["Must be a valid UUID."], "name": ["This field is required."]},
+            "2": {"non_field_errors": ["Invalid data. Expected a dictionary, but got int."]},
+        },
+    )
+    answer = await api.post(
+        SPANS,
+        [{**good, "trace": NOBODY}, {**good, **backwards}, {**good, "id": NOBODY}, {**good, "id": NOBODY}],
+    )
+    assert answer.body == {
+        "0": {"trace": [f'Invalid pk "{NOBODY}" - object does not exist.']},
+        "1": {"ended_at": ["Ensure this is not before started_at."]},
+        "3": {"id": ["span with this id already exists."]},
+    }
+    answer = await api.post(SPANS, [good, {**good, "id": taken["id"]}])
+    assert (answer.status, answer.body) == (400, {"1": {"id": ["span with this id already exists."]}})
+    answer = await api.post(SPANS, {**good, "id": taken["id"]})
+    assert (answer.status, answer.body) == (400, {"id": ["span with this id already exists."]})
+    assert (await api.get(f"{TRACES}{trace}/")).body["total_spans"] == 1
+
+
+async def test_the_first_end_of_a_span_stays_and_the_last_word_counts(api: Api) -> None:
+    trace = await new_trace(api)
+    span = await api.create(SPANS, trace=trace, name="step", started_at="2026-01-01T00:00Z", error="early")
+    path = f"{SPANS}{span['id']}/end/"
+    first = await api.post(path, {"ended_at": "2026-01-01T00:00:01Z", "metadata": None})
+    assert (first.status, first.body) == (
+        200,
+        {
+            **span,
+            "ended_at": "2026-01-01T00:00:01.000000Z",
+            "duration_ms": 1000,
+            "error": "early",
+            "metadata": None,
+        },
+    )
+    later = await api.request("POST", path, data={"error": "", "metadata": '{"a": 1}'})
+    assert later.body == {**first.body, "has_error": False, "error": "", "metadata": {"a": 1}}
+    answer = await api.post(path, {"ended_at": "2025-01-01T00:00Z"})
+    assert (answer.status, list(answer.body)) == (400, ["ended_at"])
+
+
+async def test_spans_take_larger_bodies_than_others_but_no_larger_metadata(api: Api) -> None:
+    trace = await new_trace(api)
+    half = {"screenshot": "x" * (MEBIBYTE // 2)}
+    spans = [{"trace": trace, "name": "browser", "metadata": half} for _ in range(4)]
+    answer = await post_large(api, SPANS, spans)
+    assert answer.status == 201
+    assert (await api.get(f"{SPANS}{answer.body[3]['id']}/")).body["metadata"] == half
+    too_much = {"metadata": "x" * MEBIBYTE}
+    for path, body in (
+        (SPANS, {**spans[0], **too_much}),
+        (SPANS, [{**spans[0], "metadata": half}] * 17),
+        (f"{SPANS}{answer.body[0]['id']}/end/", too_much),
+        (TRACES, {"name": "x" * MEBIBYTE}),
+    ):
+        assert (await post_large(api, path, body)).status == 413, path
+
+
+async def test_the_size_of_metadata_can_be_set(start_service: StartService) -> None:
+    api = await (await start_service(span_metadata_bytes=10)).new_organization()
+    trace = await new_trace(api)
+    assert (await api.post(SPANS, {"trace": trace, "name": "x", "metadata": "12345678"})).status == 201
+    answer = await api.post(SPANS, {"trace": trace, "name": "x", "metadata": "123456789"})
+    detail = "The metadata of a span may not be larger than 10 bytes."
+    assert (answer.status, answer.body) == (413, {"detail": detail})
+
+
+async def test_nobody_else_writes_or_reads_a_span(api: Api, other: Api) -> None:
+    trace = await new_trace(api)
+    span = await api.create(SPANS, trace=trace, name="step")
+    assert (await other.post(SPANS, {"trace": trace, "name": "step"})).status == 403
+    assert (await other.post(SPANS, [{"trace": trace, "name": "step"}])).status == 403
+    assert (await other.get(f"{SPANS}{span['id']}/")).status == 403
+    assert (await other.post(f"{SPANS}{span['id']}/end/")).status == 403
+    assert (await api.get(f"{SPANS}{NOBODY}/")).status == 404
+    assert (await api.post(f"{SPANS}{NOBODY}/end/")).status == 404

@@ -1,0 +1,173 @@
+"""Spans: the steps of traces, one at a time or many at once."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from aiohttp import web
+
+from storage.errors import NotUnique
+from storage.ids import new_id
+from storage.model import NewSpan, Span
+from storage.traces import FullSpan, TraceOwner
+from web.auth import Caller, RunAccess
+from web.closings import check_order, closing_of
+from web.errors import Invalid, NotFound, TooLarge
+from web.fields import unknown_id
+from web.json import json_response, to_json
+from web.keys import CLOCK, SETTINGS, STORAGE
+from web.local_times import place
+from web.parsing import read_body, read_items
+from web.routes import for_callers, path_id
+from web.schemas.spans import (
+    MOMENTS,
+    FullSpanShown,
+    NewSpanBody,
+    SpanEnd,
+    SpanShown,
+    show_full_span,
+    show_span,
+)
+from web.settings import SPAN_BODY_BYTES
+
+NEW = NewSpanBody()
+END = SpanEnd()
+
+MOST_SPANS = 500
+TAKEN = ["span with this id already exists."]
+
+Refused = dict[int, Mapping[str, Any]]
+
+
+async def create_spans(request: web.Request, caller: Caller) -> web.Response:
+    """One span, or a list of which all are stored or none."""
+    traces = request.app[STORAGE].traces
+    bodies, is_list = await read_items(request, NEW, MOST_SPANS)
+    for body in bodies:
+        _check_size(request, body["metadata"])
+    owners = await traces.owners({body["trace_id"] for body in bodies})
+    spans = _spans(bodies, owners, request.app[CLOCK].now(), is_list)
+    for trace_id, owner in owners.items():
+        caller.require_trace(trace_id, owner.organization_id)
+    try:
+        await traces.insert_spans(spans)
+    except NotUnique as error:
+        taken = await traces.known_spans([new.span.id for new in spans])
+        refused: Refused = {at: {"id": TAKEN} for at, new in enumerate(spans) if new.span.id in taken}
+        raise _refusal(refused, is_list) from error
+    shown = [show_span(new.span) for new in spans]
+    return json_response(shown if is_list else shown[0], status=201)
+
+
+async def get_span(request: web.Request, caller: Caller) -> web.Response:
+    full = await _span(request)
+    caller.require(full.organization_id)
+    return json_response(show_full_span(full))
+
+
+async def end_span(request: web.Request, caller: Caller) -> web.Response:
+    """Once more does no harm."""
+    full = await _span(request)
+    span = full.span
+    caller.require_trace(span.trace_id, full.organization_id)
+    body = await read_body(request, END)
+    _check_size(request, body.get("metadata"))
+    owners = await request.app[STORAGE].traces.owners({span.trace_id})
+    zone = ZoneInfo(owners[span.trace_id].timezone)
+    closing = closing_of(body, span.started_at, zone, request.app[CLOCK].now())
+    await request.app[STORAGE].traces.end_span(span.id, closing)
+    return json_response(show_full_span(await _span(request)))
+
+
+async def _span(request: web.Request) -> FullSpan:
+    full = await request.app[STORAGE].traces.get_span(path_id(request))
+    if full is None:
+        raise NotFound
+    return full
+
+
+def _spans(
+    bodies: Sequence[dict[str, Any]], owners: Mapping[UUID, TraceOwner], now: datetime, is_list: bool
+) -> list[NewSpan]:
+    """The spans that the bodies mean; Invalid for traces that do not exist, ids given twice and bad times."""
+    spans: dict[UUID, NewSpan] = {}
+    refused: Refused = {}
+    for at, body in enumerate(bodies):
+        try:
+            new = _new_span(body, owners, now)
+        except Invalid as error:
+            refused[at] = error.body
+            continue
+        if new.span.id in spans:
+            refused[at] = {"id": TAKEN}
+        spans[new.span.id] = new
+    if refused:
+        raise _refusal(refused, is_list)
+    return list(spans.values())
+
+
+def _new_span(body: dict[str, Any], owners: Mapping[UUID, TraceOwner], now: datetime) -> NewSpan:
+    trace_id: UUID = body["trace_id"]
+    if trace_id not in owners:
+        raise Invalid({"trace": [unknown_id(trace_id)]})
+    place(body, MOMENTS, ZoneInfo(owners[trace_id].timezone))
+    ended_at: datetime | None = body["ended_at"]
+    started_at: datetime = body["started_at"] or min(now, ended_at or now)
+    check_order(started_at, ended_at)
+    span = Span(
+        id=body.get("id") or new_id(),
+        trace_id=trace_id,
+        parent_id=body["parent_id"],
+        name=body["name"],
+        span_type=body["span_type"],
+        started_at=started_at,
+        ended_at=ended_at,
+        error=body["error"],
+    )
+    return NewSpan(span, body["metadata"])
+
+
+def _check_size(request: web.Request, metadata: Any) -> None:
+    most = request.app[SETTINGS].span_metadata_bytes
+    if len(to_json(metadata)) > most:
+        raise TooLarge(f"The metadata of a span may not be larger than {most} bytes.")
+
+
+def _refusal(refused: Refused, is_list: bool) -> Invalid:
+    """The messages by index for a list, plain for a single span."""
+    return Invalid({str(at): messages for at, messages in refused.items()} if is_list else refused[0])
+
+
+ROUTES = (
+    for_callers(
+        "POST",
+        "/api/tracing/spans/",
+        create_spans,
+        "Create a span, or up to 500",
+        status=201,
+        answer=SpanShown | list[SpanShown],
+        body=NEW,
+        run_access=RunAccess.WINDING_UP,
+        body_bytes=SPAN_BODY_BYTES,
+        most_items=MOST_SPANS,
+    ),
+    for_callers(
+        "GET",
+        "/api/tracing/spans/{id}/",
+        get_span,
+        "Read a span with its metadata",
+        answer=FullSpanShown,
+    ),
+    for_callers(
+        "POST",
+        "/api/tracing/spans/{id}/end/",
+        end_span,
+        "End a span",
+        answer=FullSpanShown,
+        body=END,
+        run_access=RunAccess.WINDING_UP,
+        body_bytes=SPAN_BODY_BYTES,
+    ),
+)

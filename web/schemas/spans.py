@@ -1,0 +1,75 @@
+"""Spans: what is sent and shown. Their metadata is shown one span at a time."""
+
+from datetime import datetime, timedelta
+from typing import Any, TypedDict
+from uuid import UUID
+
+from storage.model import Span
+from storage.traces import FullSpan
+from web.fields import Datetime, JsonValue, Line, Text, Uuid
+from web.parsing import Body
+
+MILLISECOND = timedelta(milliseconds=1)
+MOMENTS = ("started_at", "ended_at")
+
+
+class NewSpanBody(Body):
+    """A step of a trace. Its parent may come later than itself, so it need not be known yet."""
+
+    id = Uuid()
+    trace_id = Uuid(data_key="trace", required=True)
+    parent_id = Uuid(data_key="parent", allow_none=True, load_default=None)
+    name = Line(required=True, blank=False, max_length=255)
+    span_type = Line(blank=False, max_length=64, load_default="other")
+    started_at = Datetime(allow_none=True, load_default=None)
+    ended_at = Datetime(allow_none=True, load_default=None)
+    error = Text(load_default="")
+    metadata = JsonValue(allow_none=True, load_default=dict)
+
+
+class SpanEnd(Body):
+    """How a span ended; without `ended_at` it ends now. The first `ended_at` stays, of the rest the last."""
+
+    ended_at = Datetime(allow_none=True)
+    error = Text()
+    metadata = JsonValue(allow_none=True)
+
+
+class SpanShown(TypedDict):
+    id: UUID
+    trace: UUID
+    name: str
+    started_at: datetime
+    duration_ms: int | None
+    has_error: bool
+    parent: UUID | None
+    span_type: str
+    ended_at: datetime | None
+
+
+class FullSpanShown(SpanShown):
+    error: str
+    metadata: Any
+
+
+def show_span(span: Span) -> SpanShown:
+    return {
+        "id": span.id,
+        "trace": span.trace_id,
+        "name": span.name,
+        "started_at": span.started_at,
+        "duration_ms": duration_ms(span.started_at, span.ended_at),
+        "has_error": bool(span.error),
+        "parent": span.parent_id,
+        "span_type": span.span_type,
+        "ended_at": span.ended_at,
+    }
+
+
+def show_full_span(full: FullSpan) -> FullSpanShown:
+    return {**show_span(full.span), "error": full.span.error, "metadata": full.metadata}
+
+
+def duration_ms(started_at: datetime, ended_at: datetime | None) -> int | None:
+    """Null while it is open."""
+    return None if ended_at is None else (ended_at - started_at) // MILLISECOND
