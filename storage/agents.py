@@ -19,8 +19,8 @@ INSERT = """
 INSERT INTO agent (
     id, organization_id, template_id, parent_id, name, model, timezone, system_prompt, email_alias, tags,
     max_turns, max_sleep_hours, harness_git_ref, reasoning_effort, debounce_window_seconds, call_voice_id,
-    purpose, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+    purpose, created_at, max_cost_usd_per_day)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
 """
 
 INSERT_STATE = """
@@ -81,6 +81,21 @@ GET_REMEMBERED = "SELECT organization_id, name, timezone FROM agent WHERE id = $
 LOCK = "SELECT id FROM agent WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE"
 
 UPDATE = "UPDATE agent SET /* set */ WHERE id = $1"
+
+# In one statement, so that it starts from the tags that another change has just left.
+TAG = """
+UPDATE agent SET tags = ARRAY(
+    SELECT tag FROM unnest(tags || $2::text[]) WITH ORDINALITY AS t (tag, position)
+    GROUP BY tag ORDER BY min(position))
+WHERE id = $1 AND deleted_at IS NULL
+"""
+
+UNTAG = """
+UPDATE agent SET tags = ARRAY(
+    SELECT tag FROM unnest(tags) WITH ORDINALITY AS t (tag, position)
+    WHERE tag <> ALL ($2::text[]) ORDER BY position)
+WHERE id = $1 AND deleted_at IS NULL
+"""
 
 BURY = """
 UPDATE agent SET deleted_at = $2, email_alias = NULL, parent_id = NULL
@@ -156,6 +171,7 @@ CHANGEABLE = frozenset(
         "debounce_window_seconds",
         "call_voice_id",
         "purpose",
+        "max_cost_usd_per_day",
     }
 )
 
@@ -265,6 +281,16 @@ class Agents:
             row = await connection.fetchrow(GET, agent_id)
             return None if row is None else _agent(row)
 
+    async def tag(self, agent_id: UUID, tags: Sequence[str]) -> Agent | None:
+        """The agent with these tags after its own, none of them twice; None if there is no such agent."""
+        await self._pool.execute(TAG, agent_id, tags)
+        return await self.get(agent_id)
+
+    async def untag(self, agent_id: UUID, tags: Sequence[str]) -> Agent | None:
+        """The agent without these tags; None if there is no such agent."""
+        await self._pool.execute(UNTAG, agent_id, tags)
+        return await self.get(agent_id)
+
     async def delete(self, agent_id: UUID, now: datetime, withdrawn: Receipt | None = None) -> bool:
         """Whether there was such an agent. Its row stays, as traces name it; its queue goes by the purge.
 
@@ -334,6 +360,7 @@ def _columns(agent: Agent) -> tuple[Any, ...]:
         agent.call_voice_id,
         agent.purpose,
         agent.created_at,
+        agent.max_cost_usd_per_day,
     )
 
 

@@ -138,6 +138,7 @@ class Template:
     agent_created_webhook_url: str
     tool_call_secret: str = field(repr=False)
     created_at: datetime
+    max_cost_usd_per_day: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,7 @@ class Agent:
     run_started_at: datetime | None
     last_wake_reason: str
     last_wake_interrupted_sleep_until: datetime | None
+    max_cost_usd_per_day: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)

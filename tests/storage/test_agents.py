@@ -1,5 +1,7 @@
 """Agents: stored whole, listed by filters and pages, gone for everybody when deleted."""
 
+import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -337,3 +339,18 @@ async def test_a_changed_window_concerns_sleeping_agents_with_something_ahead(
     await agents.delete(deleted.id, NOW)
 
     assert await agents.holding_of_template(concierge.id) == [ahead.id]
+
+
+async def test_tags_changed_at_once_are_all_changed(agents: Agents, pool: Pool) -> None:
+    stored = await stored_agent(pool, tags=("old", "kept"))
+    names = [f"tag {number}" for number in range(10)]
+
+    await asyncio.gather(
+        *(agents.tag(stored.id, [name, "kept"]) for name in names), agents.untag(stored.id, ["old"])
+    )
+
+    changed = await agents.get(stored.id)
+    assert changed is not None
+    assert changed.tags[0] == "kept"
+    assert sorted(changed.tags[1:]) == names
+    assert changed == replace(stored, tags=changed.tags)

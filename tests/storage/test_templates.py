@@ -1,13 +1,17 @@
 """Templates are kept as given, and changed by the column."""
 
+import asyncio
+from decimal import Decimal
+
 import pytest
 
+from storage.agents import Agents
 from storage.errors import ReferenceMissing
 from storage.ids import new_id
 from storage.model import ReasoningEffort
 from storage.pool import Pool
 from storage.templates import Templates
-from tests.storage.factories import stored_organization, template
+from tests.storage.factories import agent, stored_organization, template
 
 
 @pytest.fixture
@@ -21,6 +25,7 @@ async def test_a_template_is_read_as_it_was_written(templates: Templates, pool: 
         default_reasoning_effort=ReasoningEffort.XHIGH,
         max_turns=2**31 - 1,
         tool_call_secret="whsec_1",
+        max_cost_usd_per_day=Decimal("0.000001"),
     )
     await templates.insert(written)
 
@@ -63,3 +68,30 @@ async def test_a_template_needs_its_organization(templates: Templates) -> None:
         await templates.insert(template(new_id()))
 
     assert refusal.value.field == "organization"
+
+
+@pytest.mark.parametrize("detach", [False, True])
+async def test_no_agent_is_left_with_a_template_that_is_deleted_meanwhile(
+    templates: Templates, pool: Pool, detach: bool
+) -> None:
+    stored = template((await stored_organization(pool)).id)
+    await templates.insert(stored)
+    agents = Agents(pool)
+    newcomers = [agent(stored.organization_id, template_id=stored.id) for _ in range(20)]
+    delete = templates.delete_detaching if detach else templates.delete_unused
+
+    async def delete_in_the_middle() -> None:
+        await delete(stored.id)
+
+    results = await asyncio.gather(
+        *(agents.insert(each, None) for each in newcomers[:10]),
+        delete_in_the_middle(),
+        *(agents.insert(each, None) for each in newcomers[10:]),
+        return_exceptions=True,
+    )
+
+    assert all(result is None or isinstance(result, ReferenceMissing) for result in results), results
+    is_kept = await templates.get(stored.id) is not None
+    named = await pool.fetchval("SELECT count(*) FROM agent WHERE template_id = $1", stored.id)
+    assert is_kept == (named > 0)
+    assert not (detach and is_kept)

@@ -32,6 +32,8 @@ LIMITS: list[tuple[dict[str, Any], Any]] = [
     ({"reasoning_effort": "huge"}, ['"huge" is not a valid choice.']),
     ({"debounce_window_seconds": "1.5"}, ["A valid integer is required."]),
     ({"call_voice_id": LONG}, TOO_LONG),
+    ({"max_cost_usd_per_day": True}, ["A valid number is required."]),
+    ({"max_cost_usd_per_day": -1}, ["Ensure this value is greater than or equal to 0."]),
     ({"purpose": "fun"}, ['"fun" is not a valid choice.']),
     ({"status": "dead"}, ['"dead" is not a valid choice.']),
     ({"last_wake_reason": "x" * 65}, ["Ensure this field has no more than 64 characters."]),
@@ -72,6 +74,7 @@ async def test_an_agent_has_the_decided_defaults(api: Api) -> None:
         "call_voice_id": "",
         "purpose": "production",
         "parent": None,
+        "max_cost_usd_per_day": None,
     }
     assert (await api.get(path(created))).body == created
 
@@ -94,6 +97,7 @@ async def test_every_writable_field_is_kept(api: Api) -> None:
         "call_voice_id": "v",
         "purpose": "eval",
         "parent": parent["id"],
+        "max_cost_usd_per_day": 0.000001,
     }
     created = await api.create_agent(**body)
     assert {name: created[name] for name in body} == body
@@ -324,3 +328,26 @@ async def test_a_draining_service_makes_and_changes_nothing_by_half(service: Ser
     answer = await api.post(AGENTS, {"name": "Ann", "model": "m", "status": "running"})
     assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
     assert (await api.get(AGENTS)).body == []
+
+
+async def test_tags_are_added_once_and_taken_away_in_their_order(api: Api, other: Api) -> None:
+    agent = await api.create_agent(tags=["b", "a"])
+    tag, untag = f"{path(agent)}tag/", f"{path(agent)}untag/"
+
+    answer = await api.post(tag, {"tags": ["c", "a", " c ", "d"]})
+    assert (answer.status, answer.body) == (200, {**agent, "tags": ["b", "a", "c", "d"]})
+    assert (await api.post(tag, {"tags": ["d"]})).body["tags"] == ["b", "a", "c", "d"]
+    assert (await api.request("POST", untag, data=[("tags", "a"), ("tags", "x")])).body["tags"] == [
+        "b",
+        "c",
+        "d",
+    ]
+    assert (await api.post(untag, {"tags": []})).body["tags"] == ["b", "c", "d"]
+
+    for action in (tag, untag):
+        assert (await api.post(action, {})).body == {"tags": ["This field is required."]}
+        assert (await api.post(action, {"tags": [""]})).body == {
+            "tags": {"0": ["This field may not be blank."]}
+        }
+        assert (await other.post(action, {"tags": []})).status == 403
+    assert (await api.post(f"{AGENTS}{NOBODY}/tag/", {"tags": []})).status == 404

@@ -25,6 +25,7 @@ LIMITS: list[tuple[dict[str, Any], list[str]]] = [
         ["Ensure this field has no more than 200 characters."],
     ),
     ({"tool_call_secret": "x" * 256}, TOO_LONG),
+    ({"max_cost_usd_per_day": -0.01}, ["Ensure this value is greater than or equal to 0."]),
 ]
 
 
@@ -45,6 +46,7 @@ async def test_only_a_name_is_required(api: Api) -> None:
         "harness_git_ref": "",
         "agent_created_webhook_url": "",
         "tool_call_secret": "",
+        "max_cost_usd_per_day": None,
     }
     assert (await api.get(f"{TEMPLATES}{created['id']}/")).body == created
 
@@ -70,3 +72,93 @@ async def test_the_path_is_judged_before_the_body(api: Api, other: Api) -> None:
     assert (await api.patch(f"{TEMPLATES}01890a5d-ac96-774b-bcce-b302099a8057/", bad)).status == 404
     assert (await api.patch(f"{TEMPLATES}7/", bad)).status == 404
     assert (await api.with_authorization(None).patch(f"{TEMPLATES}7/", bad)).status == 401
+
+
+async def test_the_list_shows_the_templates_of_the_organization_newest_first(api: Api, other: Api) -> None:
+    first, second = await api.create_template(), await api.create_template()
+    await other.create_template()
+    assert (await api.get(TEMPLATES)).body == [second, first]
+    page = await api.get(f"{TEMPLATES}?limit=1")
+    assert page.body == [second]
+    assert f"after={second['id']}" in page.headers["Link"]
+    assert (await api.get(f"{TEMPLATES}?after={second['id']}")).body == [first]
+
+
+async def test_a_template_that_agents_use_is_not_deleted(api: Api) -> None:
+    template = await api.create_template()
+    path = f"{TEMPLATES}{template['id']}/"
+    agent = await api.create_agent(template=template["id"])
+    refused = await api.delete(path)
+    assert refused.status == 409
+    assert refused.body["detail"].startswith("1 agent uses this template")
+    await api.create_agent(template=template["id"])
+    assert (await api.delete(path)).body["detail"].startswith("2 agents use this template")
+    assert (await api.get(f"/api/cloud/agents/{agent['id']}/")).body == agent
+    assert (await api.delete(f"{path}?detach=perhaps")).status == 400
+
+
+async def test_an_unused_template_is_deleted_though_deleted_agents_had_it(api: Api) -> None:
+    template = await api.create_template()
+    agent = await api.create_agent(template=template["id"])
+    await api.delete(f"/api/cloud/agents/{agent['id']}/")
+    assert (await api.delete(f"{TEMPLATES}{template['id']}/")).status == 204
+    assert (await api.get(f"{TEMPLATES}{template['id']}/")).status == 404
+
+
+async def test_agents_keep_what_they_inherit_from_a_template_that_is_detached(api: Api) -> None:
+    template = await api.create_template(
+        system_prompt="Be kind.",
+        default_reasoning_effort="high",
+        max_turns=7,
+        debounce_window_seconds=60,
+        harness_git_ref="v1",
+        max_cost_usd_per_day=2.5,
+    )
+    own = {
+        "system_prompt": "Be brief.",
+        "reasoning_effort": "low",
+        "max_turns": -1,
+        "debounce_window_seconds": 0,
+        "harness_git_ref": "main",
+        "max_cost_usd_per_day": 0,
+    }
+    heir = await api.create_agent(template=template["id"])
+    independent = await api.create_agent(template=template["id"], **own)
+    bystander = await api.create_agent()
+
+    assert (await api.delete(f"{TEMPLATES}{template['id']}/?detach=true")).status == 204
+
+    detached = {"template": None, "template_name": None}
+    assert (await api.get(f"/api/cloud/agents/{heir['id']}/")).body == {
+        **heir,
+        **detached,
+        "system_prompt": "Be kind.",
+        "reasoning_effort": "high",
+        "max_turns": 7,
+        "debounce_window_seconds": 60,
+        "harness_git_ref": "v1",
+        "max_cost_usd_per_day": 2.5,
+    }
+    assert (await api.get(f"/api/cloud/agents/{independent['id']}/")).body == {**independent, **detached}
+    assert (await api.get(f"/api/cloud/agents/{bystander['id']}/")).body == bystander
+    assert (await api.get(f"{TEMPLATES}{template['id']}/")).status == 404
+
+
+async def test_a_hold_goes_on_when_its_window_becomes_the_agents_own(api: Api) -> None:
+    template = await api.create_template(debounce_window_seconds=3600)
+    agent = await api.create_agent(template=template["id"])
+    await api.create_notification(agent, source="sms", priority="high")
+    path = f"/api/cloud/agents/{agent['id']}/supervisor/"
+    held = (await api.get(path)).body
+    assert held["phase"] == "holding"
+
+    assert (await api.delete(f"{TEMPLATES}{template['id']}/?detach=true")).status == 204
+
+    after = (await api.get(path)).body
+    assert (after["phase"], after["debounce"]) == ("holding", held["debounce"])
+
+
+async def test_other_organizations_templates_are_not_deleted(api: Api, other: Api) -> None:
+    template = await api.create_template()
+    assert (await other.delete(f"{TEMPLATES}{template['id']}/?detach=true")).status == 403
+    assert (await api.get(f"{TEMPLATES}{template['id']}/")).body == template

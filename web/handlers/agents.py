@@ -18,7 +18,7 @@ from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from supervisors.errors import TryAgainLater
 from supervisors.messages import Look, OwnedFields
 from web.agent_references import References, refusal, resolve
-from web.auth import Caller, organization_for_create
+from web.auth import Caller, RunAccess, organization_for_create
 from web.errors import Conflict, Invalid, NotFound
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
@@ -28,10 +28,11 @@ from web.paging import Listing, answer_list
 from web.parsing import read_body, read_query
 from web.reach import agent_of_path, require_agent, require_organization, require_template
 from web.routes import for_callers, path_id
-from web.schemas.agents import MOMENTS, AgentBody, AgentQuery, AgentShown, show_agent
+from web.schemas.agents import MOMENTS, AgentBody, AgentQuery, AgentShown, TagsBody, show_agent
 
 BODY = AgentBody()
 QUERY = AgentQuery()
+TAGS = TagsBody()
 
 OWNED_AT_BIRTH: dict[str, Any] = {
     "status": AgentStatus.SLEEPING,
@@ -193,9 +194,7 @@ async def change_agent(request: web.Request, caller: Caller) -> web.Response:
         changed = await storage.agents.get(agent.id)
     if body.keys() & CONCERN_THE_SUPERVISOR:
         app[REGISTRY].tell(agent.id, Look.RELOAD)
-    if changed is None:
-        raise NotFound
-    return json_response(show_agent(changed))
+    return _shown(changed)
 
 
 def _check_against_archive(agent: Agent, owned: dict[str, Any]) -> None:
@@ -205,6 +204,24 @@ def _check_against_archive(agent: Agent, owned: dict[str, Any]) -> None:
         raise Conflict("The agent is archived; restore it first.")
     if status is AgentStatus.ARCHIVED and owned.pop("sleep_until", None) is not None:
         raise Conflict("The agent is archived; restore it first.")
+
+
+async def tag_agent(request: web.Request, caller: Caller) -> web.Response:
+    agent_id = await agent_of_path(request, caller)
+    body = await read_body(request, TAGS)
+    return _shown(await request.app[STORAGE].agents.tag(agent_id, body["tags"]))
+
+
+async def untag_agent(request: web.Request, caller: Caller) -> web.Response:
+    agent_id = await agent_of_path(request, caller)
+    body = await read_body(request, TAGS)
+    return _shown(await request.app[STORAGE].agents.untag(agent_id, body["tags"]))
+
+
+def _shown(agent: Agent | None) -> web.Response:
+    if agent is None:
+        raise NotFound
+    return json_response(show_agent(agent))
 
 
 async def delete_agent(request: web.Request, caller: Caller) -> web.Response:
@@ -220,7 +237,7 @@ async def _agent(request: web.Request, caller: Caller) -> Agent:
     agent = await request.app[STORAGE].agents.get(path_id(request))
     if agent is None:
         raise NotFound
-    caller.require(agent.organization_id)
+    caller.require_agent(agent.id, agent.organization_id)
     return agent
 
 
@@ -238,7 +255,14 @@ ROUTES = (
         body=BODY,
         idempotent=True,
     ),
-    for_callers("GET", "/api/cloud/agents/{id}/", get_agent, "Read an agent", answer=AgentShown),
+    for_callers(
+        "GET",
+        "/api/cloud/agents/{id}/",
+        get_agent,
+        "Read an agent",
+        answer=AgentShown,
+        run_access=RunAccess.RUNNING,
+    ),
     for_callers(
         "PATCH",
         "/api/cloud/agents/{id}/",
@@ -248,6 +272,22 @@ ROUTES = (
         body=BODY,
         partial=True,
         refusals=frozenset({409}),
+    ),
+    for_callers(
+        "POST",
+        "/api/cloud/agents/{id}/tag/",
+        tag_agent,
+        "Add tags to an agent",
+        answer=AgentShown,
+        body=TAGS,
+    ),
+    for_callers(
+        "POST",
+        "/api/cloud/agents/{id}/untag/",
+        untag_agent,
+        "Take tags from an agent",
+        answer=AgentShown,
+        body=TAGS,
     ),
     for_callers("DELETE", "/api/cloud/agents/{id}/", delete_agent, "Delete an agent", status=204),
 )

@@ -1,20 +1,25 @@
 """Templates: defaults that many agents share."""
 
+from uuid import UUID
+
 from aiohttp import web
 
 from storage.ids import new_id
 from storage.model import Template
 from supervisors.messages import Look
 from web.auth import Caller, organization_for_create
-from web.errors import NotFound
+from web.errors import Conflict, NotFound
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.keys import CLOCK, REGISTRY, STORAGE
-from web.parsing import read_body
+from web.paging import Listing, PageQuery, answer_list
+from web.parsing import read_body, read_query
 from web.routes import for_callers, path_id
-from web.schemas.templates import TemplateBody, TemplateShown, show_template
+from web.schemas.templates import TemplateBody, TemplateDeletion, TemplateShown, show_template
 
 BODY = TemplateBody()
+QUERY = PageQuery()
+DELETION = TemplateDeletion()
 
 
 async def create_template(request: web.Request, caller: Caller) -> web.Response:
@@ -45,6 +50,39 @@ async def change_template(request: web.Request, caller: Caller) -> web.Response:
     return json_response(show_template(changed))
 
 
+async def list_templates(request: web.Request, caller: Caller) -> web.StreamResponse:
+    templates = request.app[STORAGE].templates
+
+    async def find(template_id: UUID) -> Template | None:
+        last = await templates.get(template_id)
+        return last if last and last.organization_id in caller.roles else None
+
+    listing = Listing(
+        fetch=lambda page: templates.page(caller.organizations, page),
+        find=find,
+        cursor=lambda last: (last.created_at, last.id),
+        show=show_template,
+    )
+    return await answer_list(request, read_query(request, QUERY), listing)
+
+
+async def delete_template(request: web.Request, caller: Caller) -> web.Response:
+    """Refused while agents use it, unless they are to keep as their own what they inherit."""
+    template = await _template(request, caller)
+    storage = request.app[STORAGE]
+    if read_query(request, DELETION)["detach"]:
+        holding = await storage.agents.holding_of_template(template.id)
+        await storage.templates.delete_detaching(template.id)
+        for agent_id in holding:
+            request.app[REGISTRY].tell(agent_id, Look.RELOAD)
+    else:
+        users = await storage.templates.delete_unused(template.id)
+        if users:
+            use = "1 agent uses" if users == 1 else f"{users} agents use"
+            raise Conflict(f"{use} this template; ?detach=true lets them keep what they inherit.")
+    return web.Response(status=204)
+
+
 async def _template(request: web.Request, caller: Caller) -> Template:
     template = await request.app[STORAGE].templates.get(path_id(request))
     if template is None:
@@ -54,6 +92,9 @@ async def _template(request: web.Request, caller: Caller) -> Template:
 
 
 ROUTES = (
+    for_callers(
+        "GET", "/api/templates/", list_templates, "List templates", answer=list[TemplateShown], query=QUERY
+    ),
     for_callers(
         "POST",
         "/api/templates/",
@@ -73,5 +114,14 @@ ROUTES = (
         answer=TemplateShown,
         body=BODY,
         partial=True,
+    ),
+    for_callers(
+        "DELETE",
+        "/api/templates/{id}/",
+        delete_template,
+        "Delete a template",
+        status=204,
+        query=DELETION,
+        refusals=frozenset({409}),
     ),
 )

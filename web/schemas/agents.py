@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, TypedDict
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from web.fields import (
     Line,
     ListOf,
     LocalPart,
+    Money,
     Text,
     Timezone,
     Uuid,
@@ -45,6 +47,7 @@ class AgentBody(Body):
     debounce_window_seconds = Integer(least=0, most=MOST_INT32, allow_none=True, load_default=None)
     call_voice_id = Line(load_default="", max_length=255)
     purpose = Choice(Purpose, load_default=Purpose.PRODUCTION)
+    max_cost_usd_per_day = Money(allow_none=True, load_default=None)
 
     status = Choice(AgentStatus)
     sleep_until = Datetime(allow_none=True)
@@ -56,6 +59,10 @@ class AgentBody(Body):
     def an_archived_agent_has_no_schedule(self, body: Mapping[str, Any], **_: Any) -> None:
         if body.get("status") is AgentStatus.ARCHIVED and body.get("sleep_until") is not None:
             raise ValidationError("An archived agent does not sleep.", "sleep_until")
+
+
+class TagsBody(Body):
+    tags = ListOf(Line(blank=False, max_length=255), required=True)
 
 
 MOMENTS = ("sleep_until", "run_started_at", "last_wake_interrupted_sleep_until")
@@ -99,6 +106,7 @@ class AgentShown(TypedDict):
     call_voice_id: str
     purpose: Purpose
     parent: UUID | None
+    max_cost_usd_per_day: Decimal | None
 
 
 def show_agent(agent: Agent) -> AgentShown:
@@ -129,4 +137,5 @@ def show_agent(agent: Agent) -> AgentShown:
         "call_voice_id": agent.call_voice_id,
         "purpose": agent.purpose,
         "parent": agent.parent_id,
+        "max_cost_usd_per_day": agent.max_cost_usd_per_day,
     }

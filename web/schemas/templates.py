@@ -1,11 +1,12 @@
 """Templates: what is sent and shown."""
 
 from datetime import datetime
+from decimal import Decimal
 from typing import TypedDict
 from uuid import UUID
 
 from storage.model import ReasoningEffort, Template
-from web.fields import MOST_INT32, Choice, Integer, Line, Text, Url
+from web.fields import MOST_INT32, Boolean, Choice, Integer, Line, Money, Text, Url
 from web.parsing import Body
 
 
@@ -21,6 +22,13 @@ class TemplateBody(Body):
     harness_git_ref = Line(load_default="", max_length=255)
     agent_created_webhook_url = Url(load_default="", max_length=200)
     tool_call_secret = Text(load_default="", max_length=255)
+    max_cost_usd_per_day = Money(allow_none=True, load_default=None)
+
+
+class TemplateDeletion(Body):
+    """`detach`: what agents inherit becomes their own; without it a template that is used stays."""
+
+    detach = Boolean(load_default=False)
 
 
 class TemplateShown(TypedDict):
@@ -38,6 +46,7 @@ class TemplateShown(TypedDict):
     harness_git_ref: str
     agent_created_webhook_url: str
     tool_call_secret: str
+    max_cost_usd_per_day: Decimal | None
 
 
 def show_template(template: Template) -> TemplateShown:
@@ -56,4 +65,5 @@ def show_template(template: Template) -> TemplateShown:
         "harness_git_ref": template.harness_git_ref,
         "agent_created_webhook_url": template.agent_created_webhook_url,
         "tool_call_secret": template.tool_call_secret,
+        "max_cost_usd_per_day": template.max_cost_usd_per_day,
     }
