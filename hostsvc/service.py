@@ -115,14 +115,20 @@ async def open_service(
 
         storage = build_storage(pool, on_commit=tell_supervisors)
         stack.push_async_callback(storage.close)
-        registry = await stack.enter_async_context(_open_registry(config, storage, clock))
+        toolbox = Toolbox(storage.notifications, clock)
+        registry = await stack.enter_async_context(_open_registry(config, storage, toolbox, clock))
         scan = DueScan(storage.agent_states, registry, clock)
         settings = await _web_settings(config, storage, base_url)
         service = Service(base_url, settings.operator_token, leadership, registry)
         await scan.recover()
         await stack.enter_async_context(_duties(config, storage, service, scan, clock))
         app = build_app(
-            storage=storage, registry=registry, clock=clock, settings=settings, readiness=service.readiness
+            storage=storage,
+            registry=registry,
+            toolbox=toolbox,
+            clock=clock,
+            settings=settings,
+            readiness=service.readiness,
         )
         await stack.enter_async_context(_serving(app, listener))
         gc.collect()
@@ -157,12 +163,14 @@ async def _stand_by(
 
 
 @asynccontextmanager
-async def _open_registry(config: Config, storage: Storage, clock: Clock) -> AsyncIterator[Registry]:
+async def _open_registry(
+    config: Config, storage: Storage, toolbox: Toolbox, clock: Clock
+) -> AsyncIterator[Registry]:
     harness = BuiltinHarness(
         agents=storage.agents,
         templates=storage.templates,
         spans=storage.traces,
-        toolbox=Toolbox(storage.notifications, clock),
+        toolbox=toolbox,
         providers={"builtin": BuiltinModel()},
         clock=clock,
         settings=config.runs,

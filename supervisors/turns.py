@@ -150,7 +150,7 @@ class BuiltinHarness:
             try:
                 arguments = _parsed(request.arguments)
                 result = await self._toolbox.call(
-                    conversation.agent, conversation.run, conversation.ask, request.name, arguments
+                    conversation.agent, conversation.run.id, conversation.ask, request.name, arguments
                 )
             except ToolError as error:
                 span.error = error.message

@@ -8,6 +8,7 @@ from aiohttp import web
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.json_schema import open_schema_checker
+from supervisors.tools.toolbox import Toolbox
 from web import request_id
 from web.credentials import RunTokens, UserTokens
 from web.errors import errors_as_json
@@ -15,6 +16,7 @@ from web.handlers import (
     accounts,
     adapter_configs,
     adapters,
+    agent_tools,
     agents,
     api_keys,
     documentation,
@@ -44,6 +46,7 @@ from web.keys import (
     STARTED_AT,
     STORAGE,
     THROTTLE,
+    TOOLBOX,
     USER_TOKENS,
 )
 from web.openapi.document import build_document
@@ -63,6 +66,7 @@ ROUTES = (
     *tools.ROUTES,
     *adapter_configs.ROUTES,
     *agents.ROUTES,
+    *agent_tools.ROUTES,
     *runs.ROUTES,
     *notifications.ROUTES,
     *traces.ROUTES,
@@ -77,6 +81,7 @@ def build_app(
     *,
     storage: Storage,
     registry: Registry,
+    toolbox: Toolbox,
     clock: Clock,
     settings: WebSettings,
     readiness: Callable[[], Readiness],
@@ -89,6 +94,7 @@ def build_app(
     )
     app[STORAGE] = storage
     app[REGISTRY] = registry
+    app[TOOLBOX] = toolbox
     app[CLOCK] = clock
     app[SETTINGS] = settings
     app[READINESS] = readiness

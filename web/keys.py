@@ -9,6 +9,7 @@ from storage.model import ReceiptKey
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.json_schema import SchemaChecker
+from supervisors.tools.toolbox import Toolbox
 from web.credentials import RunTokens, UserTokens
 from web.passwords import Passwords
 from web.ports import Readiness, Registry
@@ -17,6 +18,7 @@ from web.throttle import Throttle
 
 STORAGE: web.AppKey[Storage] = web.AppKey("storage")
 REGISTRY: web.AppKey[Registry] = web.AppKey("registry")
+TOOLBOX: web.AppKey[Toolbox] = web.AppKey("toolbox")
 CLOCK: web.AppKey[Clock] = web.AppKey("clock")
 SETTINGS: web.AppKey[WebSettings] = web.AppKey("settings")
 READINESS: web.AppKey[Callable[[], Readiness]] = web.AppKey("readiness")

@@ -30,6 +30,7 @@ class Route:
 
     `partial`: nothing in the body is required. `refusals`: statuses beyond those that follow from the rest.
     `run_access`: when it is open to a run's token; who opens it checks that the run keeps to what is its own.
+    `refused`: the type of what a 400 or 404 can hold as well as the usual.
     `body_bytes`: the largest body, where that is not what the settings say.
     `most_items`: a JSON list of up to so many bodies is taken as well.
     `idempotent`: it takes an Idempotency-Key (refusals 409 and 422), by the rules of `web.idempotency`.
@@ -50,6 +51,7 @@ class Route:
     idempotent: bool = False
     body_bytes: int | None = None
     most_items: int = 0
+    refused: Any = None
 
 
 def for_anyone(
@@ -84,6 +86,7 @@ def for_callers(
     idempotent: bool = False,
     body_bytes: int | None = None,
     most_items: int = 0,
+    refused: Any = None,
 ) -> Route:
     """The handler is given who calls; nobody else gets as far as it."""
     if idempotent:
@@ -113,6 +116,7 @@ def for_callers(
         idempotent,
         body_bytes,
         most_items,
+        refused,
     )
 
 

@@ -33,8 +33,10 @@ async def sleep(call: ToolCall) -> dict[str, Any]:
         raise ToolError("invalid", "until takes a time in the future.", parameter="until")
     if hours is not None:
         until = call.now + timedelta(hours=hours)
+    if call.run_id is None:
+        raise ToolError("not_running", "Only a run of the agent can sleep.")
     try:
-        reply = await call.ask(call.agent.id, SleepRequest(call.run.id, until))
+        reply = await call.ask(call.agent.id, SleepRequest(call.run_id, until))
     except RunIsOver as error:
         raise ToolError("not_running", str(error)) from error
     if isinstance(reply, SleepRefused):

@@ -2,11 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from uuid import UUID
 
 from storage.model import Agent
 from supervisors.clock import Clock
 from supervisors.ports import QueueStore
-from supervisors.runs import Ask, Run
+from supervisors.runs import Ask
 from supervisors.tools.arguments import Arguments
 from supervisors.tools.errors import ToolError
 from supervisors.tools.notifications import (
@@ -19,6 +20,8 @@ from supervisors.tools.notifications import (
 )
 from supervisors.tools.sleep import SLEEP, sleep
 from supervisors.tools.toolkit import ToolCall, ToolDefinition
+
+UNKNOWN_TOOL = "unknown_tool"
 
 Tool = Callable[[ToolCall], Awaitable[Any]]
 
@@ -43,9 +46,19 @@ class Toolbox:
         """What the agent can call now."""
         return [definition for definition, _ in self._tools.values()]
 
-    async def call(self, agent: Agent, run: Run, ask: Ask, name: str, arguments: Mapping[str, Any]) -> Any:
-        """The tool's result, ready for JSON; raises ToolError."""
+    def definition(self, name: str) -> ToolDefinition:
+        """Raises ToolError."""
+        definition, _ = self._find(name)
+        return definition
+
+    async def call(
+        self, agent: Agent, run_id: UUID | None, ask: Ask, name: str, arguments: Mapping[str, Any]
+    ) -> Any:
+        """The tool's result, ready for JSON; raises ToolError. `run_id`: the run that calls, if one does."""
+        _, tool = self._find(name)
+        return await tool(ToolCall(agent, run_id, Arguments(arguments), self._queue, ask, self._clock.now()))
+
+    def _find(self, name: str) -> tuple[ToolDefinition, Tool]:
         if name not in self._tools:
-            raise ToolError("unknown_tool", f"There is no tool named {name}.")
-        _, tool = self._tools[name]
-        return await tool(ToolCall(agent, run, Arguments(arguments), self._queue, ask, self._clock.now()))
+            raise ToolError(UNKNOWN_TOOL, f"There is no tool named {name}.")
+        return self._tools[name]

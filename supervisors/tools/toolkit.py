@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from storage.model import Agent
 from supervisors.ports import QueueStore
-from supervisors.runs import Ask, Run
+from supervisors.runs import Ask
 from supervisors.tools.arguments import Arguments
 
 
@@ -21,10 +22,13 @@ class ToolDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call: who calls, with what, and what the tool may use."""
+    """One call: who calls, with what, and what the tool may use.
+
+    `run_id` is the run that calls; None when somebody else calls on behalf of the agent.
+    """
 
     agent: Agent
-    run: Run
+    run_id: UUID | None
     arguments: Arguments
     queue: QueueStore
     ask: Ask

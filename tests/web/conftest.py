@@ -21,6 +21,7 @@ from supervisors.messages import Look
 from supervisors.registry import Registry, open_registry
 from supervisors.runs import Ask, Run, RunResult
 from supervisors.settings import RunSettings, SupervisorSettings
+from supervisors.tools.toolbox import Toolbox
 from web.app import build_app
 from web.credentials import make_key
 from web.ports import Readiness, ServiceState
@@ -147,7 +148,12 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
         random=Random(1),  # noqa: S311 (jitter)
     ) as registry:
         app = build_app(
-            storage=storage, registry=registry, clock=clock, settings=settings, readiness=readiness
+            storage=storage,
+            registry=registry,
+            toolbox=Toolbox(storage.notifications, clock),
+            clock=clock,
+            settings=settings,
+            readiness=readiness,
         )
         async with TestClient(TestServer(app)) as client:
             service = Service(client, storage, registry)

@@ -7,7 +7,7 @@ from uuid import UUID
 import jwt
 import pytest
 
-from web.credentials import UserTokens, hash_secret, key_prefix, make_key
+from web.credentials import RunTokens, UserTokens, hash_secret, key_prefix, make_key
 from web.errors import TooManyAttempts
 from web.settings import WebSettings
 from web.throttle import Throttle, client_address
@@ -43,6 +43,16 @@ def test_foreign_tokens_are_refused() -> None:
     assert TOKENS.read(jwt.encode(good, "t" * 32, "HS256"), NOW) is None
     assert TOKENS.read(jwt.encode(good, "s" * 64, "HS512"), NOW) is None
     assert TOKENS.read(jwt.encode(good, None, "none"), NOW) is None
+
+
+def test_a_token_is_for_a_user_or_for_a_run() -> None:
+    run_tokens = RunTokens(TOKENS.secret)
+    of_a_run = run_tokens.issue(ANN, NOW, timedelta(hours=1))
+    assert run_tokens.read(of_a_run, NOW) == ANN
+    assert run_tokens.read(of_a_run, NOW + timedelta(hours=1, minutes=1)) is None
+    assert TOKENS.read(of_a_run, NOW) is None
+    assert run_tokens.read(TOKENS.issue(ANN, 1, NOW), NOW) is None
+    assert "sss" not in repr(run_tokens)
 
 
 @pytest.mark.parametrize(

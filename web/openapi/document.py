@@ -178,6 +178,8 @@ def _responses(route: Route, components: Components) -> Json:
     responses: dict[str, Any] = {str(route.status): _success(route, components)}
     for status in sorted(refusals.statuses(route)):
         responses[str(status)] = refusals.reference(status)
+    for status in {400, 404} if route.refused else ():
+        responses[str(status)] = refusals.response(status, answer_schema(route.refused, components))
     return responses
 
 

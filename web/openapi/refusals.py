@@ -115,13 +115,16 @@ def reference(status: int) -> Json:
 
 def responses() -> Json:
     """One named response for each status."""
+    return {name: response(status) for status, name in NAMES.items()}
+
+
+def response(status: int, *further: Json) -> Json:
+    """The response of a status, which can hold what is described by `further` as well."""
+    usual = BODIES.get(status, REFUSAL)
     return {
-        name: {
-            "description": DESCRIPTIONS[status],
-            "headers": headers("X-Request-ID", *HEADERS.get(status, [])),
-            "content": {"application/json": {"schema": BODIES.get(status, REFUSAL)}},
-        }
-        for status, name in NAMES.items()
+        "description": DESCRIPTIONS[status],
+        "headers": headers("X-Request-ID", *HEADERS.get(status, [])),
+        "content": {"application/json": {"schema": {"anyOf": [usual, *further]} if further else usual}},
     }
 
 

@@ -1,0 +1,57 @@
+"""The tools that agents call: how they are shown, and how their parameters are read."""
+
+from typing import Any, TypedDict
+from uuid import UUID
+
+from marshmallow import INCLUDE, Schema
+
+from supervisors.tools.toolkit import ToolDefinition
+from web.fields import JsonValue, Text
+from web.parsing import Body
+
+
+class ToolCallBody(Body):
+    """The parameters, by name, as the tool's definition says."""
+
+    class Meta:
+        unknown = INCLUDE
+
+
+class AgentToolShown(TypedDict):
+    """A tool that the agent has now. `parameters` is a JSON Schema; every agent has those without adapter."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    adapter: UUID | None
+
+
+class ToolCalled(TypedDict):
+    result: Any
+
+
+class ToolErrorShown(TypedDict):
+    """Why a tool refused; `code` is for programs, the rest tells more."""
+
+    code: str
+    message: str
+
+
+class ToolRefused(TypedDict):
+    error: ToolErrorShown
+
+
+def show_agent_tool(definition: ToolDefinition) -> AgentToolShown:
+    return {
+        "name": definition.name,
+        "description": definition.description,
+        "parameters": definition.parameters,
+        "adapter": None,
+    }
+
+
+def parameters_schema(definition: ToolDefinition) -> Schema:
+    """Says of a call's parameters which are text in a form; all others are JSON there."""
+    kinds = {name: rules.get("type") for name, rules in definition.parameters["properties"].items()}
+    read_as = {name: Text() if kind == "string" else JsonValue() for name, kind in kinds.items()}
+    return Body.from_dict(dict(read_as))()
