@@ -1,5 +1,6 @@
 """The queue that directs an agent's attention."""
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -270,13 +271,18 @@ class Notifications:
     async def _insert_waiting(self, arrivals: list[Arrival]) -> list[Notification | StorageError]:
         """Wait for the agents' states, agent by agent: a long holder of one costs the others little."""
         answers: dict[UUID, Notification | StorageError] = {}
-        for group in _by_agent(arrivals):
+        groups = deque(_by_agent(arrivals))
+        while groups:
+            group = groups.popleft()
             try:
                 async with self._pool.transaction() as connection:
                     await connection.execute(LIMIT_WAIT)
                     rows = await connection.fetch(INSERT_WAITING, *_insert_parameters(group))
             except (ConstraintError, RowLocked) as error:
-                answers.update((arrival.new.id, error) for arrival in group)
+                if isinstance(error, ConstraintError) and len(group) > 1:
+                    groups.extend([arrival] for arrival in group)  # only one of them is to blame
+                else:
+                    answers.update((arrival.new.id, error) for arrival in group)
             else:
                 answers.update(zip((a.new.id for a in group), self._answers(group, rows), strict=True))
         return [answers[arrival.new.id] for arrival in arrivals]

@@ -132,6 +132,24 @@ async def test_a_repeat_in_a_batch_leaves_its_neighbours_alone(
     assert await pool.fetchval("SELECT wake_seq FROM agent_state WHERE agent_id = $1", scout.id) == 9
 
 
+async def test_a_repeat_at_a_busy_agent_leaves_its_neighbours_alone(
+    pool: Pool, storage: Storage, scout: Agent
+) -> None:
+    kept = receipt()
+    await storage.receipts.insert(kept, scout.organization_id)
+    async with storage.agent_states.locked(scout.id, NOW):
+        arriving = [
+            asyncio.create_task(
+                storage.notifications.insert(new_notification(scout.id), {scout.organization_id}, one)
+            )
+            for one in (None, kept, None)
+        ]
+        await somebody_waits_for_a_lock(pool)
+    answers = await asyncio.gather(*arriving, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [Notification, AnsweredBefore, Notification]
+    assert await pool.fetchval("SELECT count(*) FROM notification") == 2
+
+
 async def test_an_effect_that_is_refused_leaves_no_receipt(
     pool: Pool, storage: Storage, scout: Agent
 ) -> None:
