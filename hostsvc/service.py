@@ -15,6 +15,7 @@ import aiojobs
 import structlog
 from aiohttp import web
 
+from hostsvc.clients.prices import PriceList
 from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
 from storage.errors import LeadershipLost
@@ -22,7 +23,7 @@ from storage.leadership import Leadership, is_led, lead
 from storage.migrate import migrate, refuse_unsafe
 from storage.pool import open_pool
 from storage.storage import Storage, build_storage
-from supervisors.builtin_model import BuiltinModel
+from supervisors.builtin_model import PROVIDER, BuiltinModel
 from supervisors.clock import Clock, SystemClock
 from supervisors.duties.counting import Counting
 from supervisors.duties.due_scan import DueScan
@@ -31,6 +32,7 @@ from supervisors.duties.pauses import Pauses
 from supervisors.duties.purge import Purge
 from supervisors.duties.receipts import ReceiptPurge
 from supervisors.messages import Look
+from supervisors.prices import Prices
 from supervisors.registry import Registry, open_registry
 from supervisors.tools.toolbox import Toolbox
 from supervisors.turns import BuiltinHarness
@@ -93,7 +95,7 @@ async def open_service(
 
     On leaving, runs are let to end at a turn boundary for `server.drain_seconds`, and everything is stored.
     """
-    clock = SystemClock()
+    clock, prices = SystemClock(), PriceList()
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
         base_url = config.server.base_url or _url_of(listener)
@@ -116,7 +118,7 @@ async def open_service(
         storage = build_storage(pool, on_commit=tell_supervisors)
         stack.push_async_callback(storage.close)
         toolbox = Toolbox(storage.notifications, clock)
-        registry = await stack.enter_async_context(_open_registry(config, storage, toolbox, clock))
+        registry = await stack.enter_async_context(_open_registry(config, storage, toolbox, prices, clock))
         scan = DueScan(storage.agent_states, registry, clock)
         settings = await _web_settings(config, storage, base_url)
         service = Service(base_url, settings.operator_token, leadership, registry)
@@ -127,6 +129,7 @@ async def open_service(
             registry=registry,
             toolbox=toolbox,
             clock=clock,
+            prices=prices,
             settings=settings,
             readiness=service.readiness,
         )
@@ -164,14 +167,16 @@ async def _stand_by(
 
 @asynccontextmanager
 async def _open_registry(
-    config: Config, storage: Storage, toolbox: Toolbox, clock: Clock
+    config: Config, storage: Storage, toolbox: Toolbox, prices: Prices, clock: Clock
 ) -> AsyncIterator[Registry]:
     harness = BuiltinHarness(
         agents=storage.agents,
         templates=storage.templates,
         spans=storage.traces,
+        usage=storage.usage,
+        prices=prices,
         toolbox=toolbox,
-        providers={"builtin": BuiltinModel()},
+        providers={PROVIDER: BuiltinModel()},
         clock=clock,
         settings=config.runs,
     )

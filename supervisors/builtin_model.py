@@ -11,6 +11,7 @@ from supervisors.models import Message, ModelAnswer, Speaker, ToolRequest
 from supervisors.runs import RunError
 from supervisors.tools.toolkit import ToolDefinition
 
+PROVIDER = "builtin"
 PAGE = 100
 
 

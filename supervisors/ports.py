@@ -8,6 +8,7 @@ from uuid import UUID
 
 from storage.model import Agent, Circumstances, Counts, Move, NewSpan, Notification, Template
 from storage.notifications import NewNotification
+from storage.usage import UsageRecord
 
 
 class LockedAgent(Protocol):
@@ -83,3 +84,9 @@ class SpanStore(Protocol):
     """Where finished spans go."""
 
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None: ...
+
+
+class UsageStore(Protocol):
+    """Where the usage of models goes; the same record may be given again."""
+
+    async def insert(self, record: UsageRecord) -> None: ...

@@ -5,7 +5,7 @@ PostgreSQL is the directory of agents; an agent that nothing happens to costs no
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 from datetime import datetime, timedelta
 from random import Random
@@ -113,6 +113,14 @@ class Registry:
         except TimeoutError:
             return StopReply.STOPPING
         return StopReply.STOPPED
+
+    async def wait_for_end(self, agent_id: UUID, run_id: UUID, seconds: float) -> None:
+        """Return when the end of the run is stored, or after so long; at once if no such run goes on here."""
+        run = self._around.runs.get(agent_id)
+        if run is not None and run.id == run_id:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await run.settled.wait()
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None:
         """One agent in full; None if there is no such agent."""

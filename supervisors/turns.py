@@ -1,5 +1,6 @@
 """The built-in harness: wake context -> model -> its tool calls -> turn boundary -> model ... until sleep."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,10 @@ import orjson
 
 from storage.model import Agent, Outcome, Template
 from supervisors.clock import Clock
+from supervisors.meter import Meter
 from supervisors.models import Message, Model, ModelAnswer, Speaker, ToolRequest
-from supervisors.ports import AgentStore, SpanStore, TemplateStore
+from supervisors.ports import AgentStore, SpanStore, TemplateStore, UsageStore
+from supervisors.prices import Prices
 from supervisors.recorder import OpenSpan, Recorder
 from supervisors.runs import Ask, Run, RunError, RunResult
 from supervisors.settings import RunSettings
@@ -20,15 +23,20 @@ from supervisors.tools.toolbox import Toolbox
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What one run works with: who it is for, which model answers, and what has been said."""
+    """What one run works with: who it is for, which model answers, and what has been said.
+
+    `model` is its name at the provider, `qualified_model` that with the provider in front.
+    """
 
     run: Run
     ask: Ask
     agent: Agent
     provider: Model
     model: str
+    qualified_model: str
     max_turns: int | None
     recorder: Recorder
+    meter: Meter
     messages: list[Message]
 
 
@@ -41,6 +49,8 @@ class BuiltinHarness:
         agents: AgentStore,
         templates: TemplateStore,
         spans: SpanStore,
+        usage: UsageStore,
+        prices: Prices,
         toolbox: Toolbox,
         providers: Mapping[str, Model],
         clock: Clock,
@@ -49,6 +59,8 @@ class BuiltinHarness:
         self._agents = agents
         self._templates = templates
         self._spans = spans
+        self._usage = usage
+        self._prices = prices
         self._toolbox = toolbox
         self._providers = providers
         self._clock = clock
@@ -60,41 +72,47 @@ class BuiltinHarness:
         agent = await self._agents.get(run.agent_id)
         if agent is None:
             raise RunError("The agent was deleted.")
+        meter = Meter(agent, run.id, self._usage, self._prices, self._clock)
         try:
             with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as root:
                 root.metadata["gen_ai.operation.name"] = "invoke_agent"
                 root.metadata["gen_ai.agent.name"] = agent.name
-                conversation = await self._begin(run, ask, agent, recorder)
+                conversation = await self._begin(run, ask, agent, recorder, meter)
                 return await self._converse(conversation, root)
         finally:
-            await recorder.flush()
+            await asyncio.gather(meter.flush(), recorder.flush())
 
-    async def _begin(self, run: Run, ask: Ask, agent: Agent, recorder: Recorder) -> Conversation:
+    async def _begin(
+        self, run: Run, ask: Ask, agent: Agent, recorder: Recorder, meter: Meter
+    ) -> Conversation:
         template = await self._templates.get(agent.template_id) if agent.template_id else None
-        provider, model = self._model_of(agent)
+        prefix, model = self._model_of(agent)
         system_prompt = agent.system_prompt or (template.system_prompt if template else "")
         return Conversation(
             run=run,
             ask=ask,
             agent=agent,
-            provider=provider,
+            provider=self._providers[prefix],
             model=model,
+            qualified_model=f"{prefix}/{model}",
             max_turns=effective_max_turns(agent, template, self._settings.max_turns),
             recorder=recorder,
+            meter=meter,
             messages=[
                 Message(Speaker.SYSTEM, system_prompt),
                 Message(Speaker.USER, wake_context(run, agent, self._clock)),
             ],
         )
 
-    def _model_of(self, agent: Agent) -> tuple[Model, str]:
+    def _model_of(self, agent: Agent) -> tuple[str, str]:
+        """The provider's name, and the model's name there."""
         prefix, separator, name = agent.model.partition("/")
         if not separator:
             prefix, name = self._settings.default_provider, agent.model
         if prefix not in self._providers:
             known = ", ".join(sorted(self._providers))
             raise RunError(f'There is no model provider "{prefix}"; the service knows: {known}.')
-        return self._providers[prefix], name
+        return prefix, name
 
     async def _converse(self, conversation: Conversation, root: OpenSpan) -> RunResult:
         run = conversation.run
@@ -119,11 +137,8 @@ class BuiltinHarness:
 
     async def _ask_model(self, conversation: Conversation, root: OpenSpan) -> ModelAnswer:
         with conversation.recorder.span(f"chat {conversation.model}", "llm", root) as span:
-            answer = await conversation.run.interruptible(
-                conversation.provider.complete(
-                    conversation.model, conversation.messages, self._toolbox.definitions()
-                )
-            )
+            answer = await conversation.run.interruptible(self._complete(conversation))
+            await conversation.meter.flush()
             span.metadata.update(
                 {
                     "gen_ai.operation.name": "chat",
@@ -133,6 +148,14 @@ class BuiltinHarness:
                 }
             )
             return answer
+
+    async def _complete(self, conversation: Conversation) -> ModelAnswer:
+        """The model's answer, noted in the same step: a stop comes either before the answer or after both."""
+        answer = await conversation.provider.complete(
+            conversation.model, conversation.messages, self._toolbox.definitions()
+        )
+        conversation.meter.note(conversation.qualified_model, answer)
+        return answer
 
     async def _call_tool(
         self, conversation: Conversation, request: ToolRequest, root: OpenSpan

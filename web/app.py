@@ -8,6 +8,7 @@ from aiohttp import web
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.json_schema import open_schema_checker
+from supervisors.prices import Prices
 from supervisors.tools.toolbox import Toolbox
 from web import request_id
 from web.credentials import RunTokens, UserTokens
@@ -31,6 +32,7 @@ from web.handlers import (
     templates,
     tools,
     traces,
+    usage,
 )
 from web.json import to_json
 from web.keys import (
@@ -38,6 +40,7 @@ from web.keys import (
     CLOCK,
     IN_FLIGHT,
     PASSWORDS,
+    PRICES,
     READINESS,
     REGISTRY,
     RUN_TOKENS,
@@ -68,6 +71,7 @@ ROUTES = (
     *agents.ROUTES,
     *agent_tools.ROUTES,
     *runs.ROUTES,
+    *usage.ROUTES,
     *notifications.ROUTES,
     *traces.ROUTES,
     *spans.ROUTES,
@@ -83,6 +87,7 @@ def build_app(
     registry: Registry,
     toolbox: Toolbox,
     clock: Clock,
+    prices: Prices,
     settings: WebSettings,
     readiness: Callable[[], Readiness],
 ) -> web.Application:
@@ -96,6 +101,7 @@ def build_app(
     app[REGISTRY] = registry
     app[TOOLBOX] = toolbox
     app[CLOCK] = clock
+    app[PRICES] = prices
     app[SETTINGS] = settings
     app[READINESS] = readiness
     app[STARTED_AT] = clock.now()

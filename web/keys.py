@@ -9,6 +9,7 @@ from storage.model import ReceiptKey
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.json_schema import SchemaChecker
+from supervisors.prices import Prices
 from supervisors.tools.toolbox import Toolbox
 from web.credentials import RunTokens, UserTokens
 from web.passwords import Passwords
@@ -20,6 +21,7 @@ STORAGE: web.AppKey[Storage] = web.AppKey("storage")
 REGISTRY: web.AppKey[Registry] = web.AppKey("registry")
 TOOLBOX: web.AppKey[Toolbox] = web.AppKey("toolbox")
 CLOCK: web.AppKey[Clock] = web.AppKey("clock")
+PRICES: web.AppKey[Prices] = web.AppKey("prices")
 SETTINGS: web.AppKey[WebSettings] = web.AppKey("settings")
 READINESS: web.AppKey[Callable[[], Readiness]] = web.AppKey("readiness")
 PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")

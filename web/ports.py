@@ -22,6 +22,10 @@ class Registry(Protocol):
         """The reply, of the kind that `supervisors.messages` says; raises supervisors.errors."""
         ...
 
+    async def wait_for_end(self, agent_id: UUID, run_id: UUID, seconds: float) -> None:
+        """Return when the end of a run is stored, or after so long."""
+        ...
+
     async def snapshot(self, agent_id: UUID) -> Snapshot | None: ...
 
     async def snapshots(

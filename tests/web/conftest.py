@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from hostsvc.clients.prices import PriceList
 from storage.ids import new_id
 from storage.model import ApiKey, Organization, Outcome, User
 from storage.pool import Pool
@@ -152,6 +153,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
             registry=registry,
             toolbox=Toolbox(storage.notifications, clock),
             clock=clock,
+            prices=PriceList(),
             settings=settings,
             readiness=readiness,
         )

@@ -1,8 +1,9 @@
 """Runs over HTTP: start, stop, the ledger, and the supervisor's account."""
 
+import asyncio
 from typing import Any
 
-from tests.web.conftest import Api
+from tests.web.conftest import Api, Service
 
 AGENTS = "/api/cloud/agents/"
 NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -87,3 +88,41 @@ async def test_a_deleted_agents_run_is_stopped(api: Api) -> None:
     trace = (await api.get(f"/api/tracing/traces/{run}/")).body
     assert (trace["error"], trace["agent"]) == ("deleted", agent["id"])
     assert trace["ended_at"] is not None
+
+
+async def test_waiting_for_a_run_is_answered_when_it_has_ended(api: Api) -> None:
+    agent = await api.create_agent()
+    run = (await api.post(path(agent, "run/"))).body["run"]
+    waiting = asyncio.create_task(api.get(path(agent, f"runs/{run}/?wait=60")))
+    await asyncio.wait({waiting}, timeout=0.1)
+    assert not waiting.done()
+    await api.post(path(agent, "stop/"))
+    assert (await waiting).body["outcome"] == "stopped"
+    again = await api.get(path(agent, f"runs/{run}/?wait=60"))
+    assert again.body == (await waiting).body
+
+
+async def test_waiting_for_a_run_is_answered_when_the_time_is_up(api: Api) -> None:
+    agent = await api.create_agent()
+    run = (await api.post(path(agent, "run/"))).body["run"]
+    answer = await api.get(path(agent, f"runs/{run}/?wait=1"))
+    assert (answer.status, answer.body["ended_at"]) == (200, None)
+
+
+async def test_waiting_holds_no_connection_to_the_database(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    run = (await api.post(path(agent, "run/"))).body["run"]
+    waiting = [asyncio.create_task(api.get(path(agent, f"runs/{run}/?wait=60"))) for _ in range(30)]
+    await asyncio.wait(waiting, timeout=0.1)
+    assert (await api.get(path(agent, "runs/"))).status == 200
+    size = service.storage.pool.size()
+    assert (size.waiting, size.idle) == (0, size.connections)
+    await api.post(path(agent, "stop/"))
+    assert {(await each).body["outcome"] for each in waiting} == {"stopped"}
+
+
+async def test_a_wait_takes_one_to_sixty_seconds(api: Api) -> None:
+    agent = await api.create_agent()
+    run = (await api.post(path(agent, "run/"))).body["run"]
+    for wait in ("0", "61", "x", ""):
+        assert (await api.get(path(agent, f"runs/{run}/?wait={wait}"))).status == 400, wait

@@ -16,11 +16,21 @@ from web.paging import Listing, answer_list
 from web.parsing import read_body, read_query
 from web.reach import agent_of_path
 from web.routes import for_callers, path_id
-from web.schemas.runs import RunAnswered, RunBody, RunQuery, RunShown, StopAnswered, StopBody, show_run
+from web.schemas.runs import (
+    RunAnswered,
+    RunBody,
+    RunQuery,
+    RunShown,
+    StopAnswered,
+    StopBody,
+    WaitQuery,
+    show_run,
+)
 
 RUN = RunBody()
 STOP = StopBody()
 QUERY = RunQuery()
+WAIT = WaitQuery()
 
 
 async def run_agent(request: web.Request, caller: Caller) -> web.Response:
@@ -75,11 +85,21 @@ async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
 
 
 async def get_run(request: web.Request, caller: Caller) -> web.Response:
+    """With `wait`, when it has ended or so many seconds are over."""
     agent_id = await agent_of_path(request, caller)
+    run = await _run(request, agent_id)
+    query = read_query(request, WAIT)
+    if query["wait"] is not None and run.ended_at is None:
+        await request.app[REGISTRY].wait_for_end(agent_id, run.id, query["wait"])
+        run = await _run(request, agent_id)
+    return json_response(show_run(run))
+
+
+async def _run(request: web.Request, agent_id: UUID) -> Run:
     run = await request.app[STORAGE].runs.get(path_id(request, "run_id"))
     if run is None or run.agent_id != agent_id:
         raise NotFound
-    return json_response(show_run(run))
+    return run
 
 
 async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:
@@ -112,7 +132,14 @@ ROUTES = (
         answer=list[RunShown],
         query=QUERY,
     ),
-    for_callers("GET", "/api/cloud/agents/{id}/runs/{run_id}/", get_run, "Read a run", answer=RunShown),
+    for_callers(
+        "GET",
+        "/api/cloud/agents/{id}/runs/{run_id}/",
+        get_run,
+        "Read a run",
+        answer=RunShown,
+        query=WAIT,
+    ),
     for_callers(
         "GET",
         "/api/cloud/agents/{id}/supervisor/",

@@ -27,6 +27,12 @@ class RunQuery(PageQuery):
     limit = Integer(least=1, most=1000, load_default=DEFAULT_LIMIT)
 
 
+class WaitQuery(Body):
+    """How many seconds to wait for the end of a run."""
+
+    wait = Integer(least=1, most=60, load_default=None)
+
+
 class RunAnswered(TypedDict):
     """What a run request came to; `run` is the started or running one."""
 

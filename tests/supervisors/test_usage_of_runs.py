@@ -1,0 +1,144 @@
+"""What the built-in loop records of its model calls, also when the run dies right after one."""
+
+import asyncio
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from hostsvc.clients.prices import PriceList
+from storage.agents import Agents
+from storage.errors import DatabaseUnavailable
+from storage.ids import new_id
+from storage.model import Agent, Outcome, RunStart
+from storage.notifications import Notifications
+from storage.pool import Pool
+from storage.templates import Templates
+from storage.traces import Traces
+from storage.usage import ModelUsage, Usage, UsageRecord
+from supervisors.builtin_model import BuiltinModel
+from supervisors.messages import Question
+from supervisors.models import Message, Model, ModelAnswer, ToolRequest
+from supervisors.ports import UsageStore
+from supervisors.runs import Run
+from supervisors.settings import RunSettings
+from supervisors.tools.toolbox import Toolbox
+from supervisors.tools.toolkit import ToolDefinition
+from supervisors.turns import BuiltinHarness
+from tests.storage.factories import HOUR, NOW, stored_agent
+from tests.supervisors.held_clock import HeldClock
+
+LIST = (ToolRequest("call_1", "list_notifications", "{}"),)
+
+
+class Parrot:
+    """A model that asks for the same tool call for ever, and does something else meanwhile."""
+
+    def __init__(self, tools: tuple[ToolRequest, ...], meanwhile: Callable[[], None] = lambda: None) -> None:
+        self._tools = tools
+        self.meanwhile = meanwhile
+
+    async def complete(self, model: str, messages: list[Message], tools: list[ToolDefinition]) -> ModelAnswer:
+        self.meanwhile()
+        return ModelAnswer("", self._tools, input_tokens=1000, output_tokens=10, cached_tokens=400)
+
+
+class ForgetfulStore:
+    """Usage storage whose database is away for the first few writes."""
+
+    def __init__(self, inner: Usage, failures: int) -> None:
+        self._inner = inner
+        self._failures = failures
+
+    async def insert(self, record: UsageRecord) -> None:
+        if self._failures:
+            self._failures -= 1
+            raise DatabaseUnavailable("away")
+        await self._inner.insert(record)
+
+
+async def nobody_answers(agent_id: UUID, question: Question) -> Any:
+    raise AssertionError(f"{question} was asked of {agent_id}")
+
+
+def new_run(agent: Agent) -> Run:
+    return Run(agent.id, RunStart(new_id(), "run_requested", None, None, NOW, "invoke_agent"), waiting=0)
+
+
+async def carry_out(pool: Pool, run: Run, model: Model, usage: UsageStore) -> None:
+    clock = HeldClock()
+    harness = BuiltinHarness(
+        agents=Agents(pool),
+        templates=Templates(pool),
+        spans=Traces(pool),
+        usage=usage,
+        prices=PriceList(),
+        toolbox=Toolbox(Notifications(pool, lambda _: None), clock),
+        providers={"openai": model, "builtin": BuiltinModel()},
+        clock=clock,
+        settings=RunSettings(default_provider="openai"),
+    )
+    task = asyncio.create_task(run.carry_out(harness, nobody_answers, 60))
+    await asyncio.wait({task})
+
+
+async def recorded(usage: Usage, agent: Agent) -> list[ModelUsage]:
+    return await usage.by_model(agent.id, NOW, NOW + HOUR)
+
+
+async def test_each_model_call_is_a_record_with_its_price_and_trace(pool: Pool) -> None:
+    scout, usage = await stored_agent(pool, model="gpt-4o", max_turns=3), Usage(pool)
+    run = new_run(scout)
+
+    await carry_out(pool, run, Parrot(LIST), usage)
+
+    assert run.result is not None
+    assert run.result.outcome is Outcome.TURN_LIMIT
+    (found,) = await recorded(usage, scout)
+    assert (found.model, found.calls) == ("openai/gpt-4o", 3)
+    assert (found.input_tokens, found.output_tokens, found.cached_tokens) == (3000, 30, 1200)
+    assert found.cost_usd > 0
+    rows = await pool.fetch("SELECT trace_id, priced FROM usage_record")
+    assert {tuple(row) for row in rows} == {(run.id, True)}
+
+
+@pytest.mark.parametrize("ending", ["stopped", "cancelled"])
+async def test_a_run_that_dies_with_the_answer_has_paid_for_it(pool: Pool, ending: str) -> None:
+    scout, usage = await stored_agent(pool, model="openai/gpt-4o"), Usage(pool)
+    run, parrot = new_run(scout), Parrot(LIST)
+    parrot.meanwhile = run.cancel if ending == "cancelled" else lambda: run.stop(60)
+
+    await carry_out(pool, run, parrot, usage)
+
+    assert run.result is not None
+    assert run.result.outcome is (Outcome.INTERRUPTED if ending == "cancelled" else Outcome.STOPPED)
+    (found,) = await recorded(usage, scout)
+    assert found.calls == 1
+
+
+async def test_the_builtin_model_is_recorded_and_free(pool: Pool) -> None:
+    scout, usage = await stored_agent(pool, model="builtin/inbox", max_turns=1), Usage(pool)
+
+    await carry_out(pool, new_run(scout), Parrot(()), usage)
+
+    assert await recorded(usage, scout) == [ModelUsage("builtin/inbox", 0, 0, 0, Decimal(0), 1)]
+    assert await pool.fetchval("SELECT priced FROM usage_record") is True
+
+
+async def test_a_model_without_a_price_is_recorded_as_unpriced(pool: Pool) -> None:
+    scout, usage = await stored_agent(pool, model="openai/nobody-knows-it"), Usage(pool)
+
+    await carry_out(pool, new_run(scout), Parrot(()), usage)
+
+    assert tuple(await pool.fetchrow("SELECT cost_usd, priced FROM usage_record") or ()) == (0, False)
+
+
+async def test_what_could_not_be_stored_is_stored_later_and_once(pool: Pool) -> None:
+    scout, usage = await stored_agent(pool, model="gpt-4o", max_turns=3), Usage(pool)
+
+    await carry_out(pool, new_run(scout), Parrot(LIST), ForgetfulStore(usage, failures=2))
+
+    (found,) = await recorded(usage, scout)
+    assert found.calls == 3

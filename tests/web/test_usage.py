@@ -1,0 +1,168 @@
+"""Usage over HTTP: reported call by call, summed up by model."""
+
+from typing import Any
+
+import pytest
+
+from tests.web.conftest import Api
+
+NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
+CALL = {"model": "openai/gpt-4o", "input_tokens": 1000, "output_tokens": 100, "cached_tokens": 200}
+
+REFUSED: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"model": " "}, {"model": ["This field may not be blank."]}),
+    ({"input_tokens": -1}, {"input_tokens": ["Ensure this value is greater than or equal to 0."]}),
+    ({"output_tokens": 2**31}, {"output_tokens": ["Ensure this value is less than or equal to 2147483647."]}),
+    ({"cached_tokens": 1001}, {"cached_tokens": ["Ensure this value is less than or equal to 1000."]}),
+    ({"cost_usd": -1}, {"cost_usd": ["Ensure this value is greater than or equal to 0."]}),
+    (
+        {"cost_usd": 0.0000001},
+        {"cost_usd": ["Ensure that there are no more than 6 decimal places."]},
+    ),
+    ({"trace": NOBODY}, {"trace": [f'Invalid pk "{NOBODY}" - object does not exist.']}),
+]
+
+
+def path(agent: Any) -> str:
+    return f"/api/cloud/agents/{agent['id']}/usage/"
+
+
+async def test_a_reported_call_is_priced_by_the_list(api: Api) -> None:
+    agent = await api.create_agent()
+    record = await api.create(path(agent), **CALL)
+    assert record == {
+        "id": record["id"],
+        "agent": agent["id"],
+        "trace": None,
+        **CALL,
+        "cost_usd": record["cost_usd"],
+        "priced": True,
+        "occurred_at": record["occurred_at"],
+    }
+    assert record["cost_usd"] > 0
+
+
+async def test_a_cost_that_is_told_counts_and_an_unknown_model_costs_nothing(api: Api) -> None:
+    agent = await api.create_agent()
+    told = await api.create(path(agent), **CALL, cost_usd=0.123456)
+    unknown = await api.create(path(agent), **{**CALL, "model": "nobody/knows-it"})
+    assert (told["cost_usd"], told["priced"]) == (0.123456, True)
+    assert (unknown["cost_usd"], unknown["priced"]) == (0, False)
+
+
+async def test_usage_is_summed_up_by_model(api: Api) -> None:
+    agent = await api.create_agent()
+    for model, cost in (("a/one", 0.1), ("a/one", 0.2), ("a/two", "1.5")):
+        await api.create(path(agent), **{**CALL, "model": model}, cost_usd=cost)
+    period = "start_date=2000-01-01&end_date=2100-01-01T02:00%2B02:00"
+    one = {
+        "input_tokens": 2000,
+        "output_tokens": 200,
+        "cached_tokens": 400,
+        "total_cost_usd": 0.3,
+        "llm_calls": 2,
+    }
+    two = {
+        "input_tokens": 1000,
+        "output_tokens": 100,
+        "cached_tokens": 200,
+        "total_cost_usd": 1.5,
+        "llm_calls": 1,
+    }
+    assert (await api.get(f"{path(agent)}?{period}")).body == {
+        "agent_id": agent["id"],
+        "agent_name": "Ann",
+        "start_date": "2000-01-01T00:00:00.000000Z",
+        "end_date": "2100-01-01T00:00:00.000000Z",
+        "input_tokens": 3000,
+        "output_tokens": 300,
+        "cached_tokens": 600,
+        "total_cost_usd": 1.8,
+        "llm_calls": 3,
+        "model_breakdown": {"a/one": one, "a/two": two},
+    }
+
+
+async def test_without_a_period_it_is_the_last_thirty_days(api: Api) -> None:
+    agent = await api.create_agent()
+    await api.create(path(agent), **CALL, occurred_at="2026-01-01T00:00Z")
+    await api.create(path(agent), **CALL)
+    recent = (await api.get(path(agent))).body
+    assert recent["llm_calls"] == 1
+    until = (await api.get(f"{path(agent)}?end_date=2026-01-02")).body
+    assert (until["llm_calls"], until["start_date"]) == (1, "2025-12-03T00:00:00.000000Z")
+    earliest = (await api.get(f"{path(agent)}?end_date=0001-01-02")).body
+    assert (earliest["llm_calls"], earliest["start_date"]) == (0, "0001-01-01T00:00:00.000000Z")
+
+
+async def test_local_times_are_the_agents_and_dates_are_not(api: Api) -> None:
+    agent = await api.create_agent(timezone="America/New_York")
+    record = await api.create(path(agent), **CALL, occurred_at="2026-01-01T00:00")
+    assert record["occurred_at"] == "2026-01-01T05:00:00.000000Z"
+    usage = (await api.get(f"{path(agent)}?start_date=2026-01-01&end_date=2026-01-01T00:00:01")).body
+    assert (usage["start_date"], usage["end_date"], usage["llm_calls"]) == (
+        "2026-01-01T00:00:00.000000Z",
+        "2026-01-01T05:00:01.000000Z",
+        1,
+    )
+
+
+@pytest.mark.parametrize(
+    "query", ["start_date=x", "end_date=2026-02-30", "start_date=2999-01-01", "end_date="]
+)
+async def test_a_bad_period_is_refused(api: Api, query: str) -> None:
+    assert (await api.get(f"{path(await api.create_agent())}?{query}")).status == 400
+
+
+async def test_a_period_that_ends_before_it_starts_is_refused(api: Api) -> None:
+    agent = await api.create_agent()
+    answer = await api.get(f"{path(agent)}?start_date=2026-01-02&end_date=2026-01-01")
+    message = "start_date may not be after end_date."
+    assert (answer.status, answer.body) == (400, {"non_field_errors": [message]})
+
+
+async def test_bad_fields_of_a_report_are_named(api: Api) -> None:
+    agent = await api.create_agent()
+    required = ["This field is required."]
+    answer = await api.request("POST", path(agent))
+    assert answer.body == dict.fromkeys(("model", "input_tokens", "output_tokens"), required)
+    for changes, messages in REFUSED:
+        answer = await api.post(path(agent), {**CALL, **changes})
+        assert (answer.status, answer.body) == (400, messages)
+
+
+async def test_a_report_may_name_a_trace_of_its_own_agent_alone(api: Api, other: Api) -> None:
+    agent, bob, theirs = await api.create_agent(), await api.create_agent(), await other.create_agent()
+    traces = [
+        (await client.create("/api/tracing/traces/", agent=of["id"], name="x"))["id"]
+        for client, of in ((api, agent), (api, bob), (other, theirs))
+    ]
+    own, bobs, strange = [await api.post(path(agent), {**CALL, "trace": trace}) for trace in traces]
+    assert (own.status, own.body["trace"]) == (201, traces[0])
+    assert (bobs.status, bobs.body) == (400, {"trace": ["This is not a trace of the agent."]})
+    assert strange.status == 403
+
+
+async def test_usage_outlives_its_agent_but_takes_no_more(api: Api, other: Api) -> None:
+    agent = await api.create_agent()
+    await api.create(path(agent), **CALL)
+    await api.delete(f"/api/cloud/agents/{agent['id']}/")
+    usage = (await api.get(path(agent))).body
+    assert (usage["agent_name"], usage["llm_calls"]) == ("Ann", 1)
+    assert (await api.post(path(agent), CALL)).status == 404
+    assert (await other.get(path(agent))).status == 403
+
+
+async def test_usage_is_nobody_elses(api: Api, other: Api) -> None:
+    agent = await api.create_agent()
+    assert (await other.get(path(agent))).status == 403
+    assert (await other.post(path(agent), CALL)).status == 403
+    assert (await api.get(path({"id": NOBODY}))).status == 404
+    assert (await api.post(path({"id": NOBODY}), CALL)).status == 404
+
+
+async def test_a_report_that_is_sent_again_counts_once(api: Api) -> None:
+    agent, headers = await api.create_agent(), {"Idempotency-Key": "call 1"}
+    first, second = [await api.post(path(agent), CALL, headers=headers) for _ in range(2)]
+    assert second.body == first.body
+    assert (await api.get(path(agent))).body["llm_calls"] == 1

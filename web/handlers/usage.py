@@ -1,0 +1,134 @@
+"""Usage: what an agent's model calls used and cost. It stays readable when the agent is deleted."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from aiohttp import web
+
+from storage.agents import RememberedAgent
+from storage.ids import new_id
+from storage.usage import UsageRecord
+from supervisors.prices import ModelCall
+from web.auth import Caller, RunAccess
+from web.errors import Invalid, NotFound
+from web.fields import unknown_id
+from web.idempotency import read_body_once, receipt_of
+from web.json import json_response
+from web.keys import CLOCK, PRICES, STORAGE
+from web.local_times import place
+from web.parsing import read_query
+from web.routes import for_callers, path_id
+from web.schemas.usage import (
+    MOMENTS,
+    NewUsageBody,
+    UsageQuery,
+    UsageRecordShown,
+    UsageShown,
+    show_record,
+    show_usage,
+)
+
+NEW = NewUsageBody()
+QUERY = UsageQuery()
+
+USUAL_PERIOD = timedelta(days=30)
+FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
+OTHER_AGENT = "This is not a trace of the agent."
+BACKWARDS = "start_date may not be after end_date."
+
+
+async def get_usage(request: web.Request, caller: Caller) -> web.Response:
+    agent_id = path_id(request)
+    agent = await _remembered(request, agent_id)
+    caller.require(agent.organization_id)
+    query = read_query(request, QUERY)
+    place(query, MOMENTS, ZoneInfo(agent.timezone))
+    end: datetime = query["end_date"] or request.app[CLOCK].now()
+    start: datetime = query["start_date"] or end - min(USUAL_PERIOD, end - FIRST_MOMENT)
+    if start > end:
+        raise Invalid({"non_field_errors": [BACKWARDS]})
+    models = await request.app[STORAGE].usage.by_model(agent_id, start, end)
+    return json_response(show_usage(agent_id, agent.name, start, end, models))
+
+
+async def report_usage(request: web.Request, caller: Caller) -> web.Response:
+    """For harnesses outside; the calls of the service's own loop are recorded by itself."""
+    agent_id = path_id(request)
+    storage = request.app[STORAGE]
+    if await storage.agents.organization_of(agent_id) is None:
+        raise NotFound
+    agent = await _remembered(request, agent_id)
+    caller.require_agent(agent_id, agent.organization_id)
+    body = await read_body_once(request, caller, NEW)
+    place(body, ("occurred_at",), ZoneInfo(agent.timezone))
+    await _require_trace(request, caller, agent_id, body["trace_id"])
+    record = await _record(request, agent_id, agent, body)
+    answer = json_response(show_record(record), status=201)
+    await storage.usage.insert(record, receipt_of(request, answer))
+    return answer
+
+
+async def _remembered(request: web.Request, agent_id: UUID) -> RememberedAgent:
+    agent = await request.app[STORAGE].agents.get_remembered(agent_id)
+    if agent is None:
+        raise NotFound
+    return agent
+
+
+async def _require_trace(request: web.Request, caller: Caller, agent_id: UUID, trace_id: UUID | None) -> None:
+    if trace_id is None:
+        return
+    owner = (await request.app[STORAGE].traces.owners({trace_id})).get(trace_id)
+    if owner is None:
+        raise Invalid({"trace": [unknown_id(trace_id)]})
+    caller.require_trace(trace_id, owner.organization_id)
+    if owner.agent_id != agent_id:
+        raise Invalid({"trace": [OTHER_AGENT]})
+
+
+async def _record(
+    request: web.Request, agent_id: UUID, agent: RememberedAgent, body: dict[str, Any]
+) -> UsageRecord:
+    """With the cost that was told, else that of the price list, else none."""
+    occurred_at: datetime = body["occurred_at"] or request.app[CLOCK].now()
+    tokens = {name: body[name] for name in ("input_tokens", "output_tokens", "cached_tokens")}
+    cost: Decimal | None = body["cost_usd"]
+    if cost is None:
+        cost = await request.app[PRICES].cost_of(ModelCall(model=body["model"], **tokens, at=occurred_at))
+    return UsageRecord(
+        id=new_id(),
+        organization_id=agent.organization_id,
+        agent_id=agent_id,
+        trace_id=body["trace_id"],
+        model=body["model"],
+        **tokens,
+        cost_usd=cost or Decimal(0),
+        priced=cost is not None,
+        occurred_at=occurred_at,
+    )
+
+
+ROUTES = (
+    for_callers(
+        "GET",
+        "/api/cloud/agents/{id}/usage/",
+        get_usage,
+        "What an agent used and what it cost",
+        answer=UsageShown,
+        query=QUERY,
+    ),
+    for_callers(
+        "POST",
+        "/api/cloud/agents/{id}/usage/",
+        report_usage,
+        "Report a model call",
+        status=201,
+        answer=UsageRecordShown,
+        body=NEW,
+        run_access=RunAccess.WINDING_UP,
+        idempotent=True,
+    ),
+)

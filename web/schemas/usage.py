@@ -1,0 +1,113 @@
+"""Usage: what outside harnesses report, and what an agent's calls add up to."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, TypedDict
+from uuid import UUID
+
+from marshmallow import ValidationError, validates_schema
+
+from storage.usage import ModelUsage, UsageRecord
+from web.fields import MOST_INT32, Datetime, DayOrDatetime, Integer, Line, Money, Uuid
+from web.parsing import Body
+
+MOMENTS = ("start_date", "end_date")
+
+
+class NewUsageBody(Body):
+    """One call of a model; without `cost_usd` it is priced by the bundled price list."""
+
+    model = Line(required=True, blank=False, max_length=255)
+    input_tokens = Integer(required=True, least=0, most=MOST_INT32)
+    output_tokens = Integer(required=True, least=0, most=MOST_INT32)
+    cached_tokens = Integer(least=0, most=MOST_INT32, load_default=0)
+    cost_usd = Money(allow_none=True, load_default=None)
+    trace_id = Uuid(data_key="trace", allow_none=True, load_default=None)
+    occurred_at = Datetime(allow_none=True, load_default=None)
+
+    @validates_schema
+    def cached_are_part_of_input(self, body: Mapping[str, Any], **_: Any) -> None:
+        if body["cached_tokens"] > body["input_tokens"]:
+            message = f"Ensure this value is less than or equal to {body['input_tokens']}."
+            raise ValidationError(message, "cached_tokens")
+
+
+class UsageQuery(Body):
+    """From `start_date` on and before `end_date`; left out: the last 30 days."""
+
+    start_date = DayOrDatetime(load_default=None)
+    end_date = DayOrDatetime(load_default=None)
+
+
+class UsageRecordShown(TypedDict):
+    """One call of a model. Unless it is `priced`, its cost is unknown and counts as 0."""
+
+    id: UUID
+    agent: UUID
+    trace: UUID | None
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cost_usd: Decimal
+    priced: bool
+    occurred_at: datetime
+
+
+class ModelUsageShown(TypedDict):
+    """What the calls of one model add up to. Cached tokens are part of the input tokens."""
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    total_cost_usd: Decimal
+    llm_calls: int
+
+
+class UsageShown(ModelUsageShown):
+    """What the calls of an agent add up to, in all and by model."""
+
+    agent_id: UUID
+    agent_name: str
+    start_date: datetime
+    end_date: datetime
+    model_breakdown: Mapping[str, ModelUsageShown]
+
+
+def show_record(record: UsageRecord) -> UsageRecordShown:
+    return {
+        "id": record.id,
+        "agent": record.agent_id,
+        "trace": record.trace_id,
+        "model": record.model,
+        "input_tokens": record.input_tokens,
+        "output_tokens": record.output_tokens,
+        "cached_tokens": record.cached_tokens,
+        "cost_usd": record.cost_usd,
+        "priced": record.priced,
+        "occurred_at": record.occurred_at,
+    }
+
+
+def show_usage(
+    agent_id: UUID, agent_name: str, start: datetime, end: datetime, models: Sequence[ModelUsage]
+) -> UsageShown:
+    return {
+        "agent_id": agent_id,
+        "agent_name": agent_name,
+        "start_date": start,
+        "end_date": end,
+        **_add_up(models),
+        "model_breakdown": {model.model: _add_up([model]) for model in models},
+    }
+
+
+def _add_up(models: Sequence[ModelUsage]) -> ModelUsageShown:
+    return {
+        "input_tokens": sum(model.input_tokens for model in models),
+        "output_tokens": sum(model.output_tokens for model in models),
+        "cached_tokens": sum(model.cached_tokens for model in models),
+        "total_cost_usd": sum((model.cost_usd for model in models), Decimal(0)),
+        "llm_calls": sum(model.calls for model in models),
+    }
