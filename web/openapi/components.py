@@ -27,12 +27,16 @@ class Components:
         name = reference.get("$ref", "").rpartition("/")[2]
         return self.schemas[name] if name else reference
 
+    def one_sent(self, body: Json) -> Json:
+        """The schema of one of the things that a body holds, where it may hold a list of them, too."""
+        return self.referred(body.get("anyOf", [body])[0])
+
 
 def nullable(schema: Json) -> Json:
     """The same schema, or null."""
     if not schema:
         return schema
     kind = schema.get("type")
-    if isinstance(kind, str) and "enum" not in schema and "const" not in schema:
+    if isinstance(kind, str) and not {"enum", "const", "format", "pattern"} & schema.keys():
         return {**schema, "type": [kind, "null"]}
     return {"anyOf": [schema, {"type": "null"}]}

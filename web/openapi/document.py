@@ -166,11 +166,11 @@ def _path_schema(name: str) -> Json:
 
 
 def _request_body(route: Route, schema: Schema, components: Components) -> Json:
-    content = body_content(schema, components, partial=route.partial)
+    content = body_content(schema, components, partial=route.partial, most_items=route.most_items)
     example = examples.REQUESTS.get(route.handler.__name__)
     if example is not None:
         content[JSON_TYPE] = {**content[JSON_TYPE], "example": example}
-    is_required = "required" in components.referred(content[JSON_TYPE]["schema"])
+    is_required = "required" in components.one_sent(content[JSON_TYPE]["schema"])
     return {"required": is_required, "content": content}
 
 

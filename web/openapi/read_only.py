@@ -12,7 +12,7 @@ def mark_read_only(path_items: Iterable[Json], components: Components) -> None:
     for operation in (operation for item in path_items for operation in item.values()):
         shown = _answer(operation)
         if "requestBody" in operation and "$ref" in shown:
-            sent = components.referred(_schema_in(operation["requestBody"]))
+            sent = components.one_sent(_schema_in(operation["requestBody"]))
             writable.setdefault(shown["$ref"], set()).update(sent.get("properties", {}))
     for reference, written in writable.items():
         properties = components.referred({"$ref": reference}).get("properties", {})

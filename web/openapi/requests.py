@@ -4,6 +4,7 @@ What is described is the usual way to write a value; what else is taken for it (
 number for text) is said once, in the document's introduction.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from enum import StrEnum
@@ -14,10 +15,14 @@ from marshmallow import Schema, fields, missing, validate
 from web.fields import (
     EMAIL_TEXT,
     LOCAL_PART_TEXT,
+    MONEY_DECIMALS,
+    MOST_MONEY,
     Choice,
     Email,
+    JsonObject,
     Line,
     LocalPart,
+    Money,
     Text,
     Timezone,
     Url,
@@ -37,14 +42,22 @@ PLAIN: tuple[tuple[type[fields.Field[Any]], Json], ...] = (
     (fields.DateTime, {"type": "string", "format": "date-time"}),
     (fields.Dict, {"type": "object"}),
 )
+MONEY: Json = {
+    "type": "number",
+    "minimum": 0,
+    "exclusiveMaximum": math.ceil(MOST_MONEY),  # the bound itself is no float
+    "multipleOf": 10**-MONEY_DECIMALS,
+}
 FORM_DESCRIPTION = (
     "As a form: a list is a repeated field, a JSON value is written as JSON, "
     "a blank is null for a nullable field that is not text."
 )
 
 
-def body_content(schema: Schema, components: Components, *, partial: bool) -> Json:
-    """The same body in each way it may be written.
+def body_content(
+    schema: Schema, components: Components, *, partial: bool = False, most_items: int = 0
+) -> Json:
+    """The same body in each way it may be written; in JSON also a list of up to so many.
 
     Forms have schemas of their own, or generated clients could not tell which of the ways is meant.
     """
@@ -53,16 +66,18 @@ def body_content(schema: Schema, components: Components, *, partial: bool) -> Js
     values = [name for name, field in _named(schema).items() if isinstance(field, fields.Raw)]
     if values:
         form["encoding"] = {name: {"contentType": "application/json"} for name in values}
-    return {"application/json": {"schema": reference}, **dict.fromkeys(FORMS, form)}
+    several = {"type": "array", "items": reference, "maxItems": most_items}
+    sent = {"anyOf": [reference, several]} if most_items else reference
+    return {"application/json": {"schema": sent}, **dict.fromkeys(FORMS, form)}
 
 
 def body_reference(schema: Schema, components: Components, *, partial: bool) -> Json:
     """`AgentBody` for what `Agent` or `AgentBody` checks; `Patched…` where changes are not like the whole."""
     described = body_schema(schema, components, partial=partial)
-    name = f"{type(schema).__name__.removesuffix('Body')}Body"
-    if partial and described != body_schema(schema, components, partial=False):
-        name = f"Patched{name}"
-    return components.refer(name, str(described), lambda: described)
+    name = type(schema).__name__.removesuffix("Body")
+    differs = partial and described != body_schema(schema, components, partial=False)
+    prefix = "Patched" if differs and not name.endswith("Changes") else ""
+    return components.refer(f"{prefix}{name}Body", str(described), lambda: described)
 
 
 def body_schema(schema: Schema, components: Components, *, partial: bool) -> Json:
@@ -98,7 +113,9 @@ def field_schema(
     field: fields.Field[Any], components: Components, *, with_default: bool, can_be_null: bool = True
 ) -> Json:
     """The rules of one field."""
-    schema = _shape(field, components) | _bounds(field)
+    schema = _shape(field, components)
+    if not isinstance(field, Money):
+        schema = schema | _bounds(field)
     if field.allow_none and can_be_null:
         schema = nullable(schema)
     if with_default and field.load_default is not missing:
@@ -118,10 +135,14 @@ def _shape(field: fields.Field[Any], components: Components) -> Json:
             return _choice(field, components)
         case Text():
             return _text(field)
+        case Money():
+            return MONEY
         case fields.List():
             return {"type": "array", "items": field_schema(field.inner, components, with_default=False)}
         case fields.Nested():
             return body_reference(field.schema, components, partial=False)
+        case JsonObject():
+            return {"type": "object"}
         case fields.Raw():
             return {} if field.allow_none else {"type": ANY_VALUE_BUT_NULL, "items": {}}
     for kind, schema in PLAIN:

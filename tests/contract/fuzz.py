@@ -1,0 +1,66 @@
+"""schemathesis over the served document, against the service as it runs: `python -m tests.contract.fuzz`.
+
+Takes what `st run` takes; `make fuzz` gives it ten minutes. What it found out is printed, with the seed.
+"""
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import aiohttp
+
+from tests.acceptance.client import Client
+from tests.acceptance.process import serving
+
+ROOT = Path(__file__).parents[2]
+CONFIG = Path(__file__).with_name("schemathesis.toml")
+OPERATOR_TOKEN = "operator-token-of-the-fuzzer"
+
+
+async def fuzz(
+    directory: Path, database: Mapping[str, str], arguments: Sequence[str], *, json_alone: bool = False
+) -> tuple[int, str]:
+    """How `st run` ended, and what it printed; 0 if it found nothing."""
+    sections = {
+        "server": {"port": 0, "trusted_proxies": ["127.0.0.1/32"]},
+        "database": database,
+        "operator": {"token": OPERATOR_TOKEN},
+    }
+    async with serving(directory, "service", sections) as process, aiohttp.ClientSession() as session:
+        account = await Client(session, process.url).post(
+            "/api/organizations/auth/signup/",
+            email="fuzz@example.org",
+            password="correct horse",
+            organization_name="Fuzz",
+        )
+        knowledge = {
+            "HOSTSVC_URL": process.url,
+            "HOSTSVC_USER_TOKEN": account["token"],
+            "HOSTSVC_OPERATOR_TOKEN": OPERATOR_TOKEN,
+        }
+        if json_alone:
+            knowledge["HOSTSVC_JSON_ALONE"] = "yes"
+        tester = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIG)),
+            *("run", f"{process.url}/api/schema/", *arguments),
+            cwd=ROOT,
+            env={**os.environ, **knowledge},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await tester.communicate()
+    return tester.returncode or 0, output.decode()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="hostsvc-fuzz-") as place:
+        code, output = asyncio.run(fuzz(Path(place), {"data_dir": f"{place}/postgres"}, sys.argv[1:]))
+    print(output)  # noqa: T201
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Which values schemathesis makes: those of formats it does not know, and ids of what exists."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import schemathesis
+from hypothesis import strategies as st
+from schemathesis import Case, Response
+
+from tests.contract.leniency import Json
+from web.fields import TIMEZONES
+
+AnyCase = Case[Any]
+
+URL_PATTERN = "https?://"
+WEB_ADDRESS = r"https?://[a-z0-9]{1,9}\.example(:[1-9][0-9]{0,3})?(/[!-~]{0,20})?"
+INSTANT = (
+    r"[1-8][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
+    r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-3]):[0-5][0-9])"
+)
+
+# Which collection the ids in a field are from. The ids in other fields are random.
+REFERENCES = {
+    "agent": "/api/cloud/agents/",
+    "parent": "/api/cloud/agents/",
+    "template": "/api/templates/",
+    "adapter": "/api/toolbox/adapters/",
+    "adapters": "/api/toolbox/adapters/",
+    "contact": "/api/defaults/contacts/",
+    "project": "/api/defaults/projects/",
+    "trace": "/api/tracing/traces/",
+    "ids": "/api/defaults/notifications/",
+}
+
+
+def register_formats() -> None:
+    addresses = st.from_regex(WEB_ADDRESS, fullmatch=True)
+    schemathesis.openapi.format("http-url", addresses)
+    schemathesis.openapi.format("http-url-or-blank", st.just("") | addresses)
+    schemathesis.openapi.format("iana-timezone", st.sampled_from(sorted(TIMEZONES)))
+    schemathesis.openapi.format("date-time", st.from_regex(INSTANT, fullmatch=True))
+
+
+def name_formats(document: Json) -> None:
+    """Have addresses of the web made as such: what only fits their pattern is seldom one."""
+    for schema in _objects(document["components"]["schemas"]):
+        if URL_PATTERN in str(schema.get("pattern")):
+            schema["format"] = "http-url" if schema.pop("pattern").endswith(")$") else "http-url-or-blank"
+
+
+def leave_out_forms(document: Json) -> None:
+    for operation in (operation for item in document["paths"].values() for operation in item.values()):
+        content = operation.get("requestBody", {}).get("content", {})
+        for media_type in [each for each in content if each != "application/json"]:
+            del content[media_type]
+
+
+class Known:
+    """What was made and not deleted since, by collection."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, list[str]] = defaultdict(list)
+
+    def learn(self, case: AnyCase, response: Response) -> None:
+        if response.status_code == 201 and "{" not in case.path:
+            made = response.json()
+            if isinstance(made, dict) and "id" in made:
+                self._ids[case.path].append(made["id"])
+        if response.status_code == 204:
+            for ids in self._ids.values():
+                if case.path_parameters.get("id") in ids:
+                    ids.remove(case.path_parameters["id"])
+
+    def point(self, case: AnyCase) -> None:
+        """Put ids of what exists in place of most of those that were drawn."""
+        if "id" in case.path_parameters:
+            self._put(case.path_parameters, "id", case.path.partition("{")[0])
+        for holder in (case.body, case.query):
+            if isinstance(holder, dict):
+                for name, collection in REFERENCES.items():
+                    self._put(holder, name, collection)
+
+    def _put(self, holder: Json, name: str, collection: str) -> None:
+        ids, drawn = self._ids[collection], holder.get(name)
+        if ids and isinstance(drawn, list):
+            holder[name] = [_one_of(ids, each) for each in drawn]
+        elif ids and isinstance(drawn, str):
+            holder[name] = _one_of(ids, drawn)
+
+
+def _one_of(ids: list[str], drawn: object) -> Any:
+    """One of the ids, three times of four; the drawn one where it is none."""
+    try:
+        number = UUID(str(drawn)).int
+    except ValueError:
+        return drawn
+    return drawn if number % 4 == 3 else ids[number % len(ids)]
+
+
+def _objects(value: Any) -> Iterator[Json]:
+    """Each object in a JSON value."""
+    if isinstance(value, dict):
+        yield value
+        for item in value.values():
+            yield from _objects(item)

@@ -1,0 +1,120 @@
+"""What the service takes besides the usual way to write a value, as the introduction of its document says.
+
+`canonical` writes such values the usual way. A request that fits the document then was rightly accepted.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import jsonschema_rs
+
+DIGITS = re.compile(r"-?[0-9]{1,1000}")
+NUMBER = re.compile(r"-?[0-9]{1,100}(\.[0-9]{1,100})?")
+OFFSET = re.compile(r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)$", re.IGNORECASE)
+BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+Json = dict[str, Any]
+
+
+class Leniency:
+    """The document's schemas, asked about values after they are written the usual way."""
+
+    def __init__(self, document: Json) -> None:
+        self._components = document["components"]
+
+    def allows(self, value: Any, schema: Json) -> bool:
+        """Whether the value, or the usual way to write it, fits the schema."""
+        whole = {**schema, "components": self._components}
+        validator = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+        return validator.is_valid(value) or validator.is_valid(self.canonical(value, schema))
+
+    def canonical(self, value: Any, schema: Json) -> Any:
+        """The value as the document would have it, as far as there is a rule."""
+        schema = self._not_null(schema)
+        kinds = schema.get("type", [])
+        kinds = {kinds} if isinstance(kinds, str) else set(kinds)
+        match value:
+            case dict() if "properties" in schema:
+                return {
+                    name: self.canonical(item, schema["properties"].get(name, {}))
+                    for name, item in value.items()
+                }
+            case list() if "array" in kinds and "items" in schema:
+                return [self.canonical(item, schema["items"]) for item in value]
+            case str() | int() | float():
+                return _scalar(value, kinds, schema)
+            case _:
+                return value
+
+    def written_as_form(self, body: Json, schema: Json) -> Json:
+        """The same values as a form has them: null is a blank, but text that is null cannot be sent."""
+        properties = self._resolved(schema).get("properties", {})
+        texts = {name for name, each in properties.items() if self._takes(each, "string", free=True)}
+        return {
+            name: "" if value is None else value
+            for name, value in body.items()
+            if value is not None or name not in texts
+        }
+
+    def read_texts(self, texts: Mapping[str, list[str]], schema: Json) -> Json:
+        """The object that a form or a query stands for: a list by all of a name's texts, else by the last."""
+        properties = self._resolved(schema).get("properties", {})
+        read: Json = {}
+        for name, each in texts.items():
+            if name in properties:
+                is_list = self._takes(properties[name], "array")
+                read[name] = each if is_list else self._of_text(each[-1], properties[name])
+        return read
+
+    def _of_text(self, text: str, schema: Json) -> Any:
+        is_null = not text and self._takes(schema, "null") and not self._takes(schema, "string", free=True)
+        return None if is_null else text
+
+    def _takes(self, schema: Json, kind: str, *, free: bool = False) -> bool:
+        """Whether the schema names the type; `free` is for text of no particular format."""
+        resolved = self._resolved(schema)
+        kinds = resolved.get("type", [])
+        named = kind in ([kinds] if isinstance(kinds, str) else kinds)
+        return (named and not (free and "format" in resolved)) or any(
+            self._takes(each, kind, free=free) for each in resolved.get("anyOf", [])
+        )
+
+    def _not_null(self, schema: Json) -> Json:
+        """The first of the alternatives, which is the one that is not null."""
+        resolved = self._resolved(schema)
+        return self._not_null(resolved["anyOf"][0]) if "anyOf" in resolved else resolved
+
+    def _resolved(self, schema: Json) -> Json:
+        """Behind references, and behind the one member of `allOf` that says something."""
+        if "$ref" in schema:
+            return self._resolved(self._components["schemas"][schema["$ref"].rpartition("/")[2]])
+        if "allOf" in schema:
+            return self._resolved(schema["allOf"][0])
+        return schema
+
+
+def _scalar(value: str | float, kinds: set[str], schema: Json) -> Any:
+    text = value.strip() if isinstance(value, str) else str(value)
+    if "integer" in kinds and DIGITS.fullmatch(text):
+        return int(text)
+    if "integer" in kinds and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if "number" in kinds and NUMBER.fullmatch(text):
+        return float(text)
+    if "boolean" in kinds and not isinstance(value, float) and text.lower() in BOOLEANS:
+        return BOOLEANS[text.lower()]
+    if "string" in kinds and not isinstance(value, bool):
+        return _instant(text) if schema.get("format") == "date-time" else text
+    return value
+
+
+def _instant(text: str) -> str:
+    """With seconds and an offset, which may both be left out."""
+    text = text.upper().replace(" ", "T").replace(",", ".")
+    offset = OFFSET.search(text, 11)
+    local, shown = (text[: offset.start()], offset[0]) if offset else (text, "Z")
+    if re.fullmatch(r"[^T]+T[0-9]{2}:[0-9]{2}", local):
+        local += ":00"
+    digits = shown[1:].replace(":", "")
+    return local + (shown if shown == "Z" else f"{shown[0]}{digits[:2]}:{digits[2:] or '00'}")

@@ -1,0 +1,12 @@
+"""The served document holds for the service: schemathesis finds no answer that it does not describe."""
+
+from pathlib import Path
+
+from tests.contract.fuzz import fuzz
+
+EXAMPLES = ("--seed", "1", "--generation-deterministic", "--max-examples", "4")
+
+
+async def test_the_service_answers_as_its_document_says(tmp_path: Path, database_url: str) -> None:
+    code, output = await fuzz(tmp_path, {"url": database_url}, EXAMPLES, json_alone=True)
+    assert code == 0, output
