@@ -30,6 +30,7 @@ class Route:
 
     `partial`: nothing in the body is required. `refusals`: statuses beyond those that follow from the rest.
     `run_access`: when it is open to a run's token; who opens it checks that the run keeps to what is its own.
+    `by_header`: X-Organization says in which of the caller's organizations something is made.
     `refused`: the type of what a 400 or 404 can hold as well as the usual.
     `body_bytes`: the largest body, where that is not what the settings say.
     `most_items`: a JSON list of up to so many bodies is taken as well.
@@ -52,6 +53,7 @@ class Route:
     body_bytes: int | None = None
     most_items: int = 0
     refused: Any = None
+    by_header: bool = False
 
 
 def for_anyone(
@@ -87,6 +89,7 @@ def for_callers(
     body_bytes: int | None = None,
     most_items: int = 0,
     refused: Any = None,
+    by_header: bool = False,
 ) -> Route:
     """The handler is given who calls; nobody else gets as far as it."""
     if idempotent:
@@ -117,6 +120,7 @@ def for_callers(
         body_bytes,
         most_items,
         refused,
+        by_header,
     )
 
 

@@ -113,6 +113,7 @@ ROUTES = (
         status=201,
         answer=AdapterShown,
         body=BODY,
+        by_header=True,
     ),
     for_callers("GET", "/api/toolbox/adapters/{id}/", get_adapter, "Read an adapter", answer=AdapterShown),
     for_callers(

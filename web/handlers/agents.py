@@ -254,6 +254,7 @@ ROUTES = (
         answer=AgentShown,
         body=BODY,
         idempotent=True,
+        by_header=True,
     ),
     for_callers(
         "GET",

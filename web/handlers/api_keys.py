@@ -109,6 +109,7 @@ ROUTES = (
         status=201,
         answer=NewApiKeyShown,
         body=NEW_KEY,
+        by_header=True,
     ),
     for_callers(
         "GET",

@@ -154,6 +154,7 @@ ROUTES = (
         status=201,
         answer=NewInviteShown,
         body=NEW,
+        by_header=True,
     ),
     for_callers("DELETE", "/api/organizations/invites/{id}/", delete_invite, "Delete an invite", status=204),
     for_anyone(

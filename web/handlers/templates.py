@@ -104,6 +104,7 @@ ROUTES = (
         answer=TemplateShown,
         body=BODY,
         idempotent=True,
+        by_header=True,
     ),
     for_callers("GET", "/api/templates/{id}/", get_template, "Read a template", answer=TemplateShown),
     for_callers(
