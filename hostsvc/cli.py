@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import click
 
@@ -20,10 +21,11 @@ from hostsvc.embedded_postgres import EmbeddedPostgresError, embedded_postgres
 from hostsvc.guide import guide
 from hostsvc.logs import configure_logging
 from hostsvc.service import Service, serve
+from storage.adapters import Adapters
 from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost
 from storage.instance import Instance
 from storage.migrate import check, migrate, read_migrations, refuse_unsafe
-from storage.pool import open_pool
+from storage.pool import Pool, open_pool
 
 try:
     from uvloop import run as run_loop
@@ -34,7 +36,19 @@ REFUSED = 2
 PENDING = 1
 LISTENING = " (while attempting to bind"  # so ends the reason in every error of socket.create_server
 
-USER_ERRORS = (EmbeddedPostgresError, DatabaseRefused, DatabaseUnavailable, LeadershipLost, OSError)
+
+class NoSuchThing(Exception):
+    """What a command was given names nothing."""
+
+
+USER_ERRORS = (
+    EmbeddedPostgresError,
+    DatabaseRefused,
+    DatabaseUnavailable,
+    LeadershipLost,
+    NoSuchThing,
+    OSError,
+)
 
 config_option = click.option(
     "--config",
@@ -89,6 +103,19 @@ def operator_token(file: Path | None) -> None:
     _run(file, _print_operator_token)
 
 
+@main.group()
+def adapters() -> None:
+    """Tool adapters of all organizations."""
+
+
+@adapters.command("publish")
+@click.argument("adapter_id", metavar="ID", type=click.UUID)
+@config_option
+def publish_command(adapter_id: UUID, file: Path | None) -> None:
+    """Let every organization see and attach an adapter; the service may be up or down."""
+    _run(file, partial(_publish, adapter_id=adapter_id))
+
+
 def _load(file: Path | None) -> Config:
     try:
         return load_config(file, os.environ)
@@ -139,6 +166,16 @@ async def _database(config: Config) -> AsyncIterator[str]:
         )
         await refuse_unsafe(url)
         yield url
+
+
+@asynccontextmanager
+async def _current_database(config: Config) -> AsyncIterator[Pool]:
+    """A database of this version's schema, whether or not the service is up on it."""
+    async with _database(config) as url:
+        if await check(url):
+            raise DatabaseRefused("the database has an older schema: run hostsvc migrate first")
+        async with open_pool(config.database.at(url), epoch=None) as pool:
+            yield pool
 
 
 def _name_of(database: DatabaseChoice) -> str:
@@ -197,6 +234,15 @@ async def _kept_operator_token(config: Config) -> str:
             await migrate(url)
         async with open_pool(config.database.at(url), epoch=None) as pool:
             return await Instance(pool).operator_token()
+
+
+async def _publish(config: Config, *, adapter_id: UUID) -> int:
+    async with _current_database(config) as pool:
+        adapter = await Adapters(pool).publish(adapter_id)
+    if adapter is None:
+        raise NoSuchThing(f"there is no adapter {adapter_id}")
+    click.echo(f"{adapter.name} is public: every organization can see and attach it")
+    return 0
 
 
 async def _is_empty(url: str) -> bool:
