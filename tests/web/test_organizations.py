@@ -1,0 +1,117 @@
+"""Organizations: seen by whoever belongs to them, changed and paused by owners and admins."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from storage.model import Role
+from tests.web.conftest import Api, Service
+from tests.web.people import as_user, founder, join, new_user, staff
+
+ORGANIZATIONS = "/api/organizations/organizations/"
+
+
+async def own(api: Api) -> Any:
+    """The one organization of the caller."""
+    [organization] = (await api.get(ORGANIZATIONS)).body
+    return organization
+
+
+async def test_a_key_sees_its_organization(api: Api) -> None:
+    seen = await own(api)
+
+    assert seen == {
+        "id": seen["id"],
+        "name": "Acme",
+        "paused": False,
+        "max_cost_usd_per_day": None,
+        "created_at": seen["created_at"],
+    }
+    assert (await api.get(f"{ORGANIZATIONS}{seen['id']}/")).body == seen
+
+
+async def test_a_token_sees_all_its_organizations_newest_first(service: Service, api: Api) -> None:
+    user, first = await new_user(service)
+    second = (await own(api))["id"]
+    await join(service, user, UUID(second), Role.MEMBER)
+    ann = as_user(service, user)
+
+    listed = [each["id"] for each in (await ann.get(ORGANIZATIONS)).body]
+
+    assert sorted(listed) == sorted([str(first.id), second])
+    page = await ann.get(f"{ORGANIZATIONS}?limit=1")
+    assert [each["id"] for each in page.body] == listed[:1]
+    rest = await ann.get(f"{ORGANIZATIONS}?limit=1&after={listed[0]}")
+    assert [each["id"] for each in rest.body] == listed[1:]
+    assert "Link" in page.headers
+    assert "Link" not in rest.headers
+
+
+async def test_what_is_not_there_and_what_is_anothers(api: Api, other: Api) -> None:
+    theirs = (await own(other))["id"]
+    for method in ("GET", "PATCH"):
+        assert (await api.request(method, f"{ORGANIZATIONS}{theirs}/")).status == 403
+        assert (await api.request(method, f"{ORGANIZATIONS}{uuid4()}/")).status == 404
+        assert (await api.request(method, f"{ORGANIZATIONS}7/")).status == 404
+    assert (await api.get(f"{ORGANIZATIONS}?after={theirs}")).status == 400
+
+
+async def test_an_admin_changes_the_name_and_the_cap(service: Service) -> None:
+    _, organization = await founder(service)
+    admin, _ = await staff(service, organization, Role.ADMIN)
+    path = f"{ORGANIZATIONS}{organization.id}/"
+
+    changed = await admin.patch(path, {"name": " Engines ", "max_cost_usd_per_day": 12.5, "id": 7})
+
+    assert changed.status == 200
+    assert (changed.body["name"], changed.body["max_cost_usd_per_day"]) == ("Engines", 12.5)
+    assert (await admin.get(path)).body == changed.body
+    assert (await admin.patch(path, {"max_cost_usd_per_day": None})).body["max_cost_usd_per_day"] is None
+
+
+async def test_a_member_sees_the_organization_and_changes_nothing(service: Service) -> None:
+    _, organization = await founder(service)
+    member, _ = await staff(service, organization, Role.MEMBER)
+    path = f"{ORGANIZATIONS}{organization.id}/"
+
+    assert (await member.get(path)).status == 200
+    assert (await member.patch(path, {"paused": True})).status == 403
+    assert (await member.get(path)).body["paused"] is False
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": " "}, "This field may not be blank."),
+        ({"name": "x" * 256}, "Ensure this field has no more than 255 characters."),
+        ({"paused": "perhaps"}, "Must be a valid boolean."),
+        ({"paused": None}, "This field may not be null."),
+        ({"max_cost_usd_per_day": -1}, "Ensure this value is greater than or equal to 0."),
+    ],
+    ids=str,
+)
+async def test_a_change_is_checked(api: Api, change: dict[str, Any], message: str) -> None:
+    answer = await api.patch(f"{ORGANIZATIONS}{(await own(api))['id']}/", change)
+
+    assert (answer.status, answer.body) == (400, {name: [message] for name in change})
+
+
+async def test_a_pause_stops_runs_and_holds_starts_until_it_ends(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    path = f"/api/cloud/agents/{agent['id']}"
+    organization = f"{ORGANIZATIONS}{agent['organization']}/"
+    first = (await api.post(f"{path}/run/")).body["run"]
+    assert (await api.patch(organization, {"paused": True})).body["paused"] is True
+
+    ended = (await api.get(f"{path}/runs/{first}/?wait=20")).body
+    assert ended["outcome"] == "stopped"
+    assert (await api.post(f"{path}/run/")).body == {"status": "paused", "run": None}
+    await api.create_notification(agent, priority="high", source="browser")
+    await service.registry.quiet()
+    assert (await api.get(f"{path}/supervisor/")).body["phase"] == "paused"
+
+    assert (await api.patch(organization, {"paused": False})).body["paused"] is False
+    await service.registry.quiet()
+    runs = (await api.get(f"{path}/runs/")).body
+    assert [run["wake_reason"] for run in runs] == ["notification:browser", "run_requested"]
