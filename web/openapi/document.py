@@ -8,7 +8,7 @@ from typing import Any
 from marshmallow import Schema
 
 from web import idempotency
-from web.auth import RunAccess
+from web.auth import ORGANIZATION_HEADER, RunAccess
 from web.openapi import examples, refusals
 from web.openapi.answers import answer_schema
 from web.openapi.components import Components, Json
@@ -64,6 +64,13 @@ SECURITY_SCHEMES: dict[str, Json] = {
     },
 }
 
+ORGANIZATION: Json = {
+    "name": ORGANIZATION_HEADER,
+    "in": "header",
+    "required": False,
+    "description": "In which of the caller's organizations; that of the oldest membership if left out.",
+    "schema": {"type": "string", "format": "uuid"},
+}
 IDEMPOTENCY_KEY: Json = {
     "name": idempotency.HEADER,
     "in": "header",
@@ -151,6 +158,8 @@ def _parameters(route: Route, components: Components) -> list[Json]:
         {"name": name, "in": "path", "required": True, "schema": _path_schema(name)}
         for name in PATH_PARAMETER.findall(route.path)
     ]
+    if route.by_header:
+        parameters.append(ORGANIZATION)
     if route.idempotent:
         parameters.append(IDEMPOTENCY_KEY)
     if route.query is not None:

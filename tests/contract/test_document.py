@@ -1,0 +1,129 @@
+"""The document is valid, whole, and true where types alone do not make it so."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from openapi_spec_validator import validate
+
+from tests.contract.leniency import Json
+from tests.web.conftest import Api, Service
+from web.app import ROUTES
+from web.openapi.document import build_document
+from web.openapi.examples import ANSWERS, REQUESTS
+
+DOCUMENT = build_document(ROUTES)
+
+
+def operations() -> Iterator[tuple[str, str, Json]]:
+    for path, item in DOCUMENT["paths"].items():
+        for method, operation in item.items():
+            yield method.upper(), path, operation
+
+
+def operation_of(name: str) -> Json:
+    return next(each for _, _, each in operations() if each["operationId"] == name)
+
+
+def complaints(value: Any, schema: Json) -> list[str]:
+    whole = {**schema, "components": DOCUMENT["components"]}
+    validator = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+    return [error.message for error in validator.iter_errors(value)]
+
+
+def schema_in(holder: Json) -> Json:
+    schema: Json = holder["content"]["application/json"]["schema"]
+    return schema
+
+
+def test_it_is_valid_openapi_3_1() -> None:
+    assert DOCUMENT["openapi"].startswith("3.1.")
+    validate(DOCUMENT)
+
+
+def test_every_route_is_in_it() -> None:
+    described = {(method, path) for method, path, _ in operations()}
+    assert described == {(route.method, re.sub(r":[^}]*", "", route.path)) for route in ROUTES}
+
+
+def test_every_operation_has_a_name_of_its_own() -> None:
+    names = [operation["operationId"] for _, _, operation in operations()]
+    assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
+
+
+def test_every_reference_leads_somewhere() -> None:
+    for reference in re.findall(r"'\$ref': '#/([^']*)'", str(DOCUMENT)):
+        place: Any = DOCUMENT
+        for step in reference.split("/"):
+            assert step in place, reference
+            place = place[step]
+
+
+@pytest.mark.parametrize("name", sorted(REQUESTS))
+def test_an_example_of_a_request_fits_its_schema(name: str) -> None:
+    assert complaints(REQUESTS[name], schema_in(operation_of(name)["requestBody"])) == []
+
+
+@pytest.mark.parametrize("name", sorted(ANSWERS))
+def test_an_example_of_an_answer_fits_its_schema(name: str) -> None:
+    success = next(iter(operation_of(name)["responses"].values()))
+    assert complaints(ANSWERS[name], schema_in(success)) == []
+
+
+def test_field_rules_are_in_it() -> None:
+    body = DOCUMENT["components"]["schemas"]["AgentBody"]
+    assert body["required"] == ["name"]
+    fields = body["properties"]
+    assert (fields["name"]["minLength"], fields["name"]["maxLength"]) == (1, 255)
+    assert (fields["max_turns"]["minimum"], fields["max_turns"]["maximum"]) == (-(2**31), 2**31 - 1)
+    assert fields["tags"]["items"]["maxLength"] == 255
+    assert "" in fields["reasoning_effort"]["enum"]
+    assert fields["purpose"] == {"$ref": "#/components/schemas/Purpose", "default": "production"}
+    assert {"type": "null"} in fields["sleep_until"]["anyOf"]
+    assert fields["timezone"]["default"] == "UTC"
+
+
+def test_a_change_requires_nothing_and_fills_nothing_in() -> None:
+    changes = DOCUMENT["components"]["schemas"]["PatchedAgentBody"]
+    assert "required" not in changes
+    assert all("default" not in field for field in changes["properties"].values())
+
+
+def test_what_nobody_can_write_is_read_only() -> None:
+    fields = DOCUMENT["components"]["schemas"]["Agent"]["properties"]
+    read_only = {name for name, field in fields.items() if field.get("readOnly")}
+    assert read_only == {"id", "organization", "parent_name", "template_name", "created_at"}
+
+
+def test_bodies_can_be_written_in_three_ways() -> None:
+    for _, path, operation in operations():
+        if "requestBody" in operation:
+            assert list(operation["requestBody"]["content"]) == [
+                "application/json",
+                "application/x-www-form-urlencoded",
+                "multipart/form-data",
+            ], path
+
+
+def test_credentials_are_asked_as_the_routes_do() -> None:
+    security = {name: operation_of(name)["security"] for name in ("sign_up", "list_agents", "get_status")}
+    assert security == {
+        "sign_up": [],
+        "list_agents": [{"ApiKey": []}, {"UserToken": []}],
+        "get_status": [{"OperatorToken": []}],
+    }
+
+
+async def test_it_is_served_without_a_credential(service: Service) -> None:
+    answer = await service.nobody.get("/api/schema/")
+    assert (answer.status, answer.body) == (200, DOCUMENT)
+
+
+async def test_the_organization_header_counts_where_the_document_has_it(api: Api) -> None:
+    for route in ROUTES:
+        if route.method == "POST" and "{" not in route.path:
+            answer = await api.post(route.path, {}, headers={"X-Organization": "none"})
+            is_read = answer.body == {"detail": "X-Organization: Must be a valid UUID."}
+            assert is_read == route.by_header, route.path
