@@ -4,85 +4,29 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
 from uuid import UUID
 
 from asyncpg import Record
 
 from storage.activation import activation
+from storage.arrivals import (
+    INSERT,
+    INSERT_WAITING,
+    LIMIT_WAIT,
+    Arrival,
+    NewNotification,
+    answer_to,
+    by_agent,
+    insert_parameters,
+)
 from storage.batching import Batch
 from storage.clauses import Conditions
-from storage.errors import ConstraintError, Forbidden, ReferenceMissing, RowLocked, StorageError
+from storage.errors import ConstraintError, RowLocked, StorageError
 from storage.model import Notification, Priority, Receipt, Source
 from storage.paging import Page
-from storage.pool import Pool
-from storage.receipts import receipt_columns
+from storage.pool import Connection, Pool
 from storage.rows import from_row
-
-# One statement for many arrivals, so that they share a commit: it looks up their agents, judges each
-# arrival, writes the good ones and moves the state of the agents that a high one concerns. The rows of
-# agent_state are locked in id order, as everywhere, so nobody can wait in a circle; those that somebody else
-# holds are passed over, so that one of them delays nobody else's arrival.
-INSERT = """
-WITH item AS MATERIALIZED (
-    SELECT i.*, a.organization_id,
-           (i.ordinal, a.organization_id) IN (
-               SELECT p.ordinal, p.organization_id
-               FROM unnest($11::bigint[], $12::uuid[]) AS p (ordinal, organization_id)) AS permitted
-    FROM unnest(
-        $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-        $8::timestamptz[], $9::timestamptz[], $10::timestamptz[]
-    ) WITH ORDINALITY AS i (
-        id, agent_id, source, source_id, title, body, priority,
-        created_at, scheduled_for, activated_at, ordinal)
-    LEFT JOIN agent a ON a.id = i.agent_id AND a.deleted_at IS NULL
-), locked AS MATERIALIZED (
-    SELECT agent_id FROM agent_state
-    WHERE agent_id IN (SELECT agent_id FROM item WHERE permitted AND activated_at IS NOT NULL)
-    ORDER BY agent_id FOR NO KEY UPDATE SKIP LOCKED
-), judged AS MATERIALIZED (
-    SELECT item.*,
-           CASE WHEN organization_id IS NULL THEN 'missing'
-                WHEN NOT permitted THEN 'forbidden'
-                WHEN activated_at IS NOT NULL AND agent_id NOT IN (SELECT agent_id FROM locked) THEN 'locked'
-                ELSE 'inserted' END AS verdict
-    FROM item
-), inserted AS (
-    INSERT INTO notification (
-        id, organization_id, agent_id, source, source_id, title, body, priority,
-        created_at, scheduled_for, activated_at)
-    SELECT id, organization_id, agent_id, source, source_id, title, body, priority,
-           created_at, scheduled_for, activated_at
-    FROM judged WHERE verdict = 'inserted' ORDER BY ordinal
-), moved AS (
-    UPDATE agent_state s
-    SET wake_seq = s.wake_seq + arrived.high,
-        next_due_at = CASE WHEN s.status = 'sleeping' AND s.queued_at IS NULL
-                           THEN least(s.next_due_at, arrived.due_at) ELSE s.next_due_at END
-    FROM (
-        SELECT agent_id, count(*) AS high,
-               min(activated_at) FILTER (WHERE activated_at > created_at) AS due_at
-        FROM judged WHERE verdict = 'inserted' AND activated_at IS NOT NULL GROUP BY agent_id
-    ) arrived
-    WHERE s.agent_id = arrived.agent_id
-), kept_receipt AS (
-    INSERT INTO receipt (
-        credential, method, path, key, body_hash, status, answer, created_at, organization_id)
-    SELECT r.credential, r.method, r.path, r.key, r.body_hash, r.status, r.answer, r.created_at,
-           judged.organization_id
-    FROM unnest(
-        $13::bigint[],
-        $14::uuid[], $15::text[], $16::text[], $17::text[], $18::bytea[], $19::smallint[], $20::bytea[],
-        $21::timestamptz[]
-    ) AS r (ordinal, credential, method, path, key, body_hash, status, answer, created_at)
-    JOIN judged USING (ordinal) WHERE judged.verdict = 'inserted'
-)
-SELECT verdict, organization_id FROM judged ORDER BY ordinal
-"""
-
-INSERT_WAITING = INSERT.replace(" SKIP LOCKED", "")
-
-LIMIT_WAIT = "SET LOCAL lock_timeout = '1s'"
 
 GET = """
 SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL WHERE n.id = $1
@@ -133,6 +77,26 @@ WHERE n.id = $2 AND n.agent_id = $1 AND a.id = n.agent_id AND a.deleted_at IS NU
 RETURNING n.priority
 """
 
+# Locked in the order of their ids, so that two who clear the same cannot wait for each other.
+CLEAR_MANY = """
+WITH waiting AS MATERIALIZED (
+    SELECT n.id FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL
+    WHERE n.agent_id = $1 AND NOT n.cleared /* and */
+    ORDER BY n.id FOR NO KEY UPDATE OF n
+), gone AS (
+    UPDATE notification n SET cleared = true, cleared_at = $2, activated_at = NULL
+    FROM waiting WHERE n.id = waiting.id
+    RETURNING n.priority
+)
+SELECT count(*) AS cleared, count(*) FILTER (WHERE priority = 'high') AS high FROM gone
+"""
+
+OWNERS = """
+SELECT n.id, n.organization_id, n.agent_id
+FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL
+WHERE n.id = ANY($1::uuid[])
+"""
+
 DELETE = """
 DELETE FROM notification n USING agent a
 WHERE n.id = $1 AND a.id = n.agent_id AND a.deleted_at IS NULL
@@ -140,23 +104,6 @@ RETURNING n.agent_id, n.activated_at
 """
 
 CHANGEABLE = frozenset({"title", "body", "priority", "scheduled_for", "cleared"})
-
-
-@dataclass(frozen=True, slots=True)
-class NewNotification:
-    """A notification on its way to storage; its organization is that of the agent."""
-
-    id: UUID
-    agent_id: UUID
-    source: Source
-    source_id: str
-    title: str
-    body: str
-    priority: Priority
-    created_at: datetime
-    scheduled_for: datetime | None
-    cleared: ClassVar[bool] = False
-    cleared_at: ClassVar[datetime | None] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +118,9 @@ class NotificationFilters:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
-    """A new notification, the organizations whose agents it may be for, and what was answered to it."""
-
-    new: NewNotification
-    activated_at: datetime | None
-    allowed: Collection[UUID]
-    receipt: Receipt | None
+class NotificationOwner:
+    organization_id: UUID
+    agent_id: UUID
 
 
 class Notifications:
@@ -204,14 +147,34 @@ class Notifications:
         ReferenceMissing("agent") if there is no such agent, Forbidden if its organization is not `allowed`,
         AnsweredBefore if there is a receipt like this one.
         """
-        activated_at = activation(notification.priority, notification.scheduled_for, notification.created_at)
-        arrival = Arrival(notification, activated_at, allowed, receipt)
+        arrival = Arrival(notification, allowed, receipt)
         answer = await self._arrivals.add(arrival)
         if isinstance(answer, RowLocked):
             answer = await self._late_arrivals.add(arrival)
         if isinstance(answer, StorageError):
             raise answer
         return answer
+
+    async def insert_within(
+        self, connection: Connection, notification: NewNotification, allowed: Collection[UUID]
+    ) -> Notification:
+        """As `insert`, but in the caller's transaction, whose commit is to be followed by `tell`.
+
+        RowLocked if the agent's state is held by somebody else for long.
+        """
+        arrival = Arrival(notification, allowed)
+        await connection.execute(LIMIT_WAIT)
+        (row,) = await connection.fetch(INSERT_WAITING, *insert_parameters([arrival]))
+        answer = answer_to(arrival, row)
+        if isinstance(answer, StorageError):
+            raise answer
+        return answer
+
+    def tell(self, committed: Iterable[Notification]) -> None:
+        """Tell of new ones that are committed, if they concern a supervisor."""
+        concerned = dict.fromkeys(new.agent_id for new in committed if new.activated_at is not None)
+        if concerned:
+            self._on_commit(list(concerned))
 
     async def get(self, notification_id: UUID) -> Notification | None:
         row = await self._pool.fetchrow(GET, notification_id)
@@ -259,6 +222,16 @@ class Notifications:
             self._clear(agent_id, notification_id, now), f"clearing of notification {notification_id}"
         )
 
+    async def clear_many(self, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime) -> int:
+        """Clear these of the agent, or all that are not scheduled for later; how many it were."""
+        return await self._pool.to_the_end(
+            self._clear_many(agent_id, ids, now), f"clearing of notifications of agent {agent_id}"
+        )
+
+    async def owners(self, ids: Sequence[UUID]) -> dict[UUID, NotificationOwner]:
+        """Whose the notifications are; what is none is left out."""
+        return {row["id"]: from_row(NotificationOwner, row) for row in await self._pool.fetch(OWNERS, ids)}
+
     async def delete(self, notification_id: UUID) -> bool:
         """Whether there was such a notification."""
         return await self._pool.to_the_end(
@@ -266,18 +239,18 @@ class Notifications:
         )
 
     async def _insert_many(self, arrivals: list[Arrival]) -> list[Notification | StorageError]:
-        return self._answers(arrivals, await self._pool.fetch(INSERT, *_insert_parameters(arrivals)))
+        return self._answers(arrivals, await self._pool.fetch(INSERT, *insert_parameters(arrivals)))
 
     async def _insert_waiting(self, arrivals: list[Arrival]) -> list[Notification | StorageError]:
         """Wait for the agents' states, agent by agent: a long holder of one costs the others little."""
         answers: dict[UUID, Notification | StorageError] = {}
-        groups = deque(_by_agent(arrivals))
+        groups = deque(by_agent(arrivals))
         while groups:
             group = groups.popleft()
             try:
                 async with self._pool.transaction() as connection:
                     await connection.execute(LIMIT_WAIT)
-                    rows = await connection.fetch(INSERT_WAITING, *_insert_parameters(group))
+                    rows = await connection.fetch(INSERT_WAITING, *insert_parameters(group))
             except (ConstraintError, RowLocked) as error:
                 if isinstance(error, ConstraintError) and len(group) > 1:
                     groups.extend([arrival] for arrival in group)  # only one of them is to blame
@@ -289,14 +262,8 @@ class Notifications:
 
     def _answers(self, arrivals: list[Arrival], rows: list[Record]) -> list[Notification | StorageError]:
         """What each arrival came to, once it is committed; tells of those that concern a supervisor."""
-        answers = [_answer(arrival, row) for arrival, row in zip(arrivals, rows, strict=True)]
-        concerned = dict.fromkeys(
-            answer.agent_id
-            for answer in answers
-            if isinstance(answer, Notification) and answer.activated_at is not None
-        )
-        if concerned:
-            self._on_commit(list(concerned))
+        answers = [answer_to(arrival, row) for arrival, row in zip(arrivals, rows, strict=True)]
+        self.tell(answer for answer in answers if isinstance(answer, Notification))
         return answers
 
     async def _update(
@@ -332,6 +299,20 @@ class Notifications:
             self._on_commit([agent_id])
         return priority is not None
 
+    async def _clear_many(self, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime) -> int:
+        conditions = Conditions(agent_id, now)
+        if ids is None:
+            conditions.add("(n.scheduled_for IS NULL OR n.scheduled_for <= $)", now)
+        else:
+            conditions.add("n.id = ANY($::uuid[])", ids)
+        row = await self._pool.fetchrow(conditions.into(CLEAR_MANY), *conditions.parameters)
+        if row is None:
+            return 0
+        if row["high"]:
+            self._on_commit([agent_id])
+        cleared: int = row["cleared"]
+        return cleared
+
     async def _delete(self, notification_id: UUID) -> bool:
         row = await self._pool.fetchrow(DELETE, notification_id)
         if row is not None and row["activated_at"] is not None:
@@ -345,74 +326,6 @@ def _changed(before: Notification, changes: Mapping[str, Any], now: datetime) ->
     since = before.activated_at if after.scheduled_for == before.scheduled_for else None
     activated_at = activation(after.priority, after.scheduled_for, now, cleared=after.cleared, since=since)
     return replace(after, cleared_at=cleared_at, activated_at=activated_at)
-
-
-def _insert_parameters(arrivals: list[Arrival]) -> Iterable[Sequence[object]]:
-    rows = [
-        (
-            arrival.new.id,
-            arrival.new.agent_id,
-            arrival.new.source,
-            arrival.new.source_id,
-            arrival.new.title,
-            arrival.new.body,
-            arrival.new.priority,
-            arrival.new.created_at,
-            arrival.new.scheduled_for,
-            arrival.activated_at,
-        )
-        for arrival in arrivals
-    ]
-    permissions = [
-        (ordinal, organization_id)
-        for ordinal, arrival in enumerate(arrivals, start=1)
-        for organization_id in arrival.allowed
-    ]
-    ordinals, organizations = zip(*permissions, strict=True) if permissions else ((), ())
-    receipts = {
-        ordinal: arrival.receipt for ordinal, arrival in enumerate(arrivals, start=1) if arrival.receipt
-    }
-    return (
-        *zip(*rows, strict=True),
-        ordinals,
-        organizations,
-        list(receipts),
-        *receipt_columns(list(receipts.values())),
-    )
-
-
-def _answer(arrival: Arrival, row: Record) -> Notification | StorageError:
-    new = arrival.new
-    match row["verdict"]:
-        case "missing":
-            return ReferenceMissing("agent")
-        case "forbidden":
-            return Forbidden(f"agent {new.agent_id} belongs to another organization")
-        case "locked":
-            return RowLocked(f"the state of agent {new.agent_id} is locked by somebody else")
-        case _:
-            return Notification(
-                id=new.id,
-                organization_id=row["organization_id"],
-                agent_id=new.agent_id,
-                source=new.source,
-                source_id=new.source_id,
-                title=new.title,
-                body=new.body,
-                priority=new.priority,
-                created_at=new.created_at,
-                scheduled_for=new.scheduled_for,
-                cleared=False,
-                cleared_at=None,
-                activated_at=arrival.activated_at,
-            )
-
-
-def _by_agent(arrivals: list[Arrival]) -> Iterable[list[Arrival]]:
-    groups: dict[UUID, list[Arrival]] = {}
-    for arrival in arrivals:
-        groups.setdefault(arrival.new.agent_id, []).append(arrival)
-    return groups.values()
 
 
 def _notification(row: Record) -> Notification:

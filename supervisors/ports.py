@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
+from storage.arrivals import NewNotification
 from storage.model import Agent, Circumstances, Counts, Move, NewSpan, Notification, Template
-from storage.notifications import NewNotification
 from storage.usage import UsageRecord
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from storage.accounts import INSERT_MEMBERSHIP, Accounts
 from storage.agents import Agents
+from storage.arrivals import NewNotification
 from storage.ids import new_id
 from storage.model import (
     Agent,
@@ -26,7 +27,6 @@ from storage.model import (
     Template,
     User,
 )
-from storage.notifications import NewNotification
 from storage.pool import Pool
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)

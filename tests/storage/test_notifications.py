@@ -11,10 +11,11 @@ import asyncpg
 import pytest
 
 from storage.agents import Agents
+from storage.arrivals import NewNotification
 from storage.errors import Forbidden, ReferenceMissing, RowLocked
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
-from storage.notifications import NewNotification, NotificationFilters, Notifications
+from storage.notifications import NotificationFilters, Notifications
 from storage.paging import Page
 from storage.pool import Pool
 from tests.storage.factories import (

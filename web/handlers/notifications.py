@@ -6,10 +6,11 @@ from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
+from storage.arrivals import NewNotification
 from storage.errors import ReferenceMissing
 from storage.ids import new_id
 from storage.model import Notification
-from storage.notifications import NewNotification, NotificationFilters
+from storage.notifications import NotificationFilters
 from web.auth import Caller
 from web.errors import Invalid, NotFound
 from web.fields import unknown_id

@@ -4,8 +4,8 @@ from datetime import datetime
 from typing import TypedDict
 from uuid import UUID
 
+from storage.arrivals import NewNotification
 from storage.model import Notification, Priority, Source
-from storage.notifications import NewNotification
 from web.fields import Boolean, Choice, Datetime, Line, Text, Uuid
 from web.paging import PageQuery
 from web.parsing import Body
