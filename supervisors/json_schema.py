@@ -12,14 +12,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
-from urllib.parse import urldefrag, urljoin
 
 import orjson
 
+from supervisors.json_schema_process import Question
+
 AT_ONCE = 2
 ASKS_TOO_MUCH = "$: this takes too long to check."
-
-REFERENCES = frozenset({"$ref", "$dynamicRef"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +57,17 @@ class SchemaChecker:
 
     async def find_faults(self, schema: dict[str, Any]) -> list[str]:
         """Why this is no valid JSON Schema (2020-12): `<path>: <what>`; nothing for a valid one."""
-        return await self._ask([schema])
+        return await self._ask(Question.SCHEMA, schema)
 
     async def find_errors(self, schema: dict[str, Any], value: Any) -> list[str]:
         """Why the value does not fit the schema: `<path>: <what>`; nothing for one that does."""
-        return await self._ask([schema, value])
+        return await self._ask(Question.SCHEMA, schema, value)
 
-    async def _ask(self, question: list[Any]) -> list[str]:
+    async def find_outside_references(self, value: Any) -> list[str]:
+        """That a reference leaves the document, in a schema or in what may be none; nothing if all stay."""
+        return await self._ask(Question.REFERENCES, value)
+
+    async def _ask(self, *question: Any) -> list[str]:
         async with self._turns:
             checking = await self._take()
             try:
@@ -102,28 +105,3 @@ async def open_schema_checker() -> AsyncIterator[SchemaChecker]:
         yield checker
     finally:
         await checker.close()
-
-
-def leaves_the_document(schema: Any) -> bool:
-    """Whether some reference in it points outside of it; whatever is no schema is looked through alike."""
-    targets, ids = set(), {""}
-    unseen: list[tuple[Any, str]] = [(schema, "")]
-    while unseen:
-        item, base = unseen.pop()
-        if isinstance(item, list):
-            unseen.extend((each, base) for each in item)
-        elif isinstance(item, dict):
-            if isinstance(item.get("$id"), str):
-                base = _resolve(base, item["$id"])
-                ids.add(base)
-            targets |= {_resolve(base, item[name]) for name in REFERENCES if isinstance(item.get(name), str)}
-            unseen.extend((each, base) for each in item.values())
-    return not targets <= ids
-
-
-def _resolve(base: str, reference: str) -> str:
-    """The document that is meant."""
-    try:
-        return urldefrag(urljoin(base, reference)).url
-    except ValueError:
-        return reference

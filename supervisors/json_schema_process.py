@@ -1,4 +1,4 @@
-"""The process behind `json_schema`: a schema (and a value) in, what is wrong with them out, a line each.
+"""The process behind `json_schema`: a question in, what is wrong out, a line of JSON each.
 
 It sets limits on itself that end it when a schema asks for too much; whoever reads its answers sees them end.
 """
@@ -7,16 +7,28 @@ import resource
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from itertools import islice
 from typing import Any
+from urllib.parse import urldefrag, urljoin
 
 import jsonschema_rs
 import orjson
+
+OUTSIDE = "A $ref may not leave the document."
+REFERENCES = frozenset({"$ref", "$dynamicRef"})
 
 MOST_SECONDS = 0.5  # of the processor's time, for one answer
 MOST_BYTES = 512 << 20
 MOST_ERRORS = 10
 MOST_CHARACTERS = 300  # of one error: the reader of a line has a limit
+
+
+class Question(StrEnum):
+    """What is asked; the JSON values it is asked about follow."""
+
+    SCHEMA = "schema"  # a schema, and what is to fit it
+    REFERENCES = "references"
 
 
 def main() -> None:
@@ -26,14 +38,25 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     for line in sys.stdin.buffer:
         signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
-        answer = orjson.dumps(list(find_errors(*orjson.loads(line))))
+        answer = orjson.dumps(list(_answer(*orjson.loads(line))))
         signal.setitimer(signal.ITIMER_PROF, 0)
         sys.stdout.buffer.write(answer + b"\n")
         sys.stdout.buffer.flush()
 
 
+def _answer(question: str, *about: Any) -> Iterator[str]:
+    match Question(question):
+        case Question.SCHEMA:
+            return find_errors(*about)
+        case Question.REFERENCES:
+            return find_outside_references(*about)
+
+
 def find_errors(schema: dict[str, Any], *values: Any) -> Iterator[str]:
     """What is wrong with the schema, else with the values: `<path>: <what>`, the first few."""
+    if leaves_the_document(schema):
+        yield OUTSIDE
+        return
     try:
         validator = jsonschema_rs.Draft202012Validator(schema, retriever=_refuse)
     except jsonschema_rs.ValidationError as error:
@@ -54,6 +77,36 @@ def _refuse(uri: str) -> Any:
 def _line(path: Sequence[str | int], message: str) -> str:
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return f"${''.join(steps)}: {message}"[:MOST_CHARACTERS]
+
+
+def find_outside_references(value: Any) -> Iterator[str]:
+    if leaves_the_document(value):
+        yield OUTSIDE
+
+
+def leaves_the_document(schema: Any) -> bool:
+    """Whether some reference in it points outside of it; whatever is no schema is looked through alike."""
+    targets, ids = set(), {""}
+    unseen: list[tuple[Any, str]] = [(schema, "")]
+    while unseen:
+        item, base = unseen.pop()
+        if isinstance(item, list):
+            unseen.extend((each, base) for each in item)
+        elif isinstance(item, dict):
+            if isinstance(item.get("$id"), str):
+                base = _resolve(base, item["$id"])
+                ids.add(base)
+            targets |= {_resolve(base, item[name]) for name in REFERENCES if isinstance(item.get(name), str)}
+            unseen.extend((each, base) for each in item.values())
+    return not targets <= ids
+
+
+def _resolve(base: str, reference: str) -> str:
+    """The document that is meant."""
+    try:
+        return urldefrag(urljoin(base, reference)).url
+    except ValueError:
+        return reference
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """JSON Schemas that others wrote: what is wrong is said, and nothing they hold does harm."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from supervisors.json_schema import ASKS_TOO_MUCH, SchemaChecker, leaves_the_document, open_schema_checker
+from supervisors.json_schema import ASKS_TOO_MUCH, SchemaChecker, open_schema_checker
+from supervisors.json_schema_process import OUTSIDE, leaves_the_document
 
 PORT = {"type": "object", "required": ["port"], "properties": {"port": {"type": "integer", "minimum": 1}}}
 
@@ -56,10 +58,21 @@ async def test_however_many_errors_there_are_a_few_short_ones_are_told(checker: 
     assert max(map(len, errors)) == 300
 
 
-async def test_nothing_is_fetched(checker: SchemaChecker, unused_tcp_port: int) -> None:
-    uri = f"http://127.0.0.1:{unused_tcp_port}/schema"
-    [fault] = await checker.find_faults({"$ref": uri})
-    assert fault.endswith(f"ValueError: {uri} is outside the document")
+async def test_nothing_is_fetched(checker: SchemaChecker) -> None:
+    asked: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readline())
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        outside = {"$ref": f"http://127.0.0.1:{port}/schema"}
+        assert await checker.find_faults(outside) == [OUTSIDE]
+        assert await checker.find_errors(outside, {}) == [OUTSIDE]
+        assert await checker.find_outside_references(["no schema", outside]) == [OUTSIDE]
+        assert await checker.find_outside_references([PORT, 7]) == []
+    assert asked == []
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Tools: what an adapter lets agents call. Seen by whoever sees the adapter, changed by its owner."""
 
+from typing import Any
 from uuid import UUID
 
 from aiohttp import web
@@ -13,7 +14,7 @@ from web.constraints import refusal
 from web.errors import Invalid, NotFound
 from web.fields import unknown_id
 from web.json import json_response
-from web.keys import CLOCK, STORAGE
+from web.keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.paging import Listing, answer_list
 from web.parsing import read_body, read_query
 from web.reach import may_see, require_adapter, require_visible
@@ -29,6 +30,7 @@ async def create_tool(request: web.Request, caller: Caller) -> web.Response:
     """A tool of an adapter of the caller's own."""
     storage = request.app[STORAGE]
     body = await read_body(request, BODY)
+    await _check_parameters(request, body)
     adapter = await storage.adapters.get(body["adapter_id"])
     if adapter is None:
         raise Invalid({"adapter": [unknown_id(body["adapter_id"])]})
@@ -39,6 +41,14 @@ async def create_tool(request: web.Request, caller: Caller) -> web.Response:
     except ConstraintError as error:
         raise refusal(error, body) from error
     return json_response(show_tool(tool), status=201)
+
+
+async def _check_parameters(request: web.Request, body: dict[str, Any]) -> None:
+    """Any JSON will do, but for references that would have to be fetched."""
+    if body.get("parameters") is not None:
+        faults = await request.app[SCHEMA_CHECKER].find_outside_references(body["parameters"])
+        if faults:
+            raise Invalid({"parameters": faults})
 
 
 async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -70,6 +80,7 @@ async def change_tool(request: web.Request, caller: Caller) -> web.Response:
     tool, adapter = await _tool(request)
     caller.require(adapter.organization_id)
     changes = await read_body(request, CHANGES, partial=True)
+    await _check_parameters(request, changes)
     try:
         changed = await request.app[STORAGE].tools.update(tool.id, changes)
     except ConstraintError as error:

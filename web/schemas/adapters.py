@@ -4,20 +4,11 @@ from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
-from marshmallow import ValidationError
-
 from storage.adapters import Adapter
 from storage.model import Visibility
-from supervisors.json_schema import leaves_the_document
 from web.fields import Choice, JsonObject, Line, Text, Url
 from web.paging import PageQuery
 from web.parsing import Body
-
-
-def stays_in_the_document(value: Any) -> None:
-    """ValidationError for a JSON Schema that refers to anything outside of it; nothing is ever fetched."""
-    if leaves_the_document(value):
-        raise ValidationError("A $ref may not leave the document.")
 
 
 class AdapterBody(Body):
@@ -26,7 +17,7 @@ class AdapterBody(Body):
     name = Line(required=True, blank=False, max_length=255)
     description = Text(load_default="")
     detail_url = Url(load_default="", max_length=200)
-    config_schema = JsonObject(load_default=dict, validate=stays_in_the_document)
+    config_schema = JsonObject(load_default=dict)
 
 
 class AdapterQuery(PageQuery):

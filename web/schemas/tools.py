@@ -8,7 +8,6 @@ from storage.tools import Tool
 from web.fields import JsonValue, Line, Text, Url, Uuid
 from web.paging import PageQuery
 from web.parsing import Body
-from web.schemas.adapters import stays_in_the_document
 
 
 class ToolChanges(Body):
@@ -16,7 +15,7 @@ class ToolChanges(Body):
 
     name = Line(required=True, blank=False, max_length=255)
     description = Text(load_default="")
-    parameters = JsonValue(allow_none=True, load_default=None, validate=stays_in_the_document)
+    parameters = JsonValue(allow_none=True, load_default=None)
     url = Url(load_default="", max_length=200)
     handler = Line(load_default="", max_length=255)
     detail_url = Url(load_default="", max_length=200)
