@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,11 +22,17 @@ from hostsvc.embedded_postgres import EmbeddedPostgresError, embedded_postgres
 from hostsvc.guide import guide
 from hostsvc.logs import configure_logging
 from hostsvc.service import Service, serve
+from storage.accounts import Accounts
 from storage.adapters import Adapters
 from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost
 from storage.instance import Instance
 from storage.migrate import check, migrate, read_migrations, refuse_unsafe
+from storage.model import Organization
+from storage.organizations import Organizations
 from storage.pool import Pool, open_pool
+from supervisors.clock import SystemClock
+from web.credentials import hash_secret, make_code
+from web.fields import parse_uuid
 
 try:
     from uvloop import run as run_loop
@@ -34,6 +41,7 @@ except ImportError:  # optional: there is none for Windows
 
 REFUSED = 2
 PENDING = 1
+RESET_CODE_LIFETIME = timedelta(hours=1)
 LISTENING = " (while attempting to bind"  # so ends the reason in every error of socket.create_server
 
 
@@ -114,6 +122,35 @@ def adapters() -> None:
 def publish_command(adapter_id: UUID, file: Path | None) -> None:
     """Let every organization see and attach an adapter; the service may be up or down."""
     _run(file, partial(_publish, adapter_id=adapter_id))
+
+
+@main.group()
+def accounts() -> None:
+    """The people who use the service."""
+
+
+@accounts.command("reset-password")
+@click.argument("email")
+@config_option
+def reset_password_command(email: str, file: Path | None) -> None:
+    """Print a code, good for an hour, by which a user can set another password."""
+    _run(file, partial(_print_reset_code, email=email))
+
+
+@main.command("pause")
+@click.argument("organization", metavar="ORG")
+@config_option
+def pause_command(organization: str, file: Path | None) -> None:
+    """Stop the runs of an organization, by its id or name, and hold every start."""
+    _run(file, partial(_set_paused, wanted=organization, paused=True))
+
+
+@main.command("unpause")
+@click.argument("organization", metavar="ORG")
+@config_option
+def unpause_command(organization: str, file: Path | None) -> None:
+    """Let an organization's agents start again, those that are due at once."""
+    _run(file, partial(_set_paused, wanted=organization, paused=False))
 
 
 def _load(file: Path | None) -> Config:
@@ -243,6 +280,40 @@ async def _publish(config: Config, *, adapter_id: UUID) -> int:
         raise NoSuchThing(f"there is no adapter {adapter_id}")
     click.echo(f"{adapter.name} is public: every organization can see and attach it")
     return 0
+
+
+async def _print_reset_code(config: Config, *, email: str) -> int:
+    code = make_code()
+    async with _current_database(config) as pool:
+        until = SystemClock().now() + RESET_CODE_LIFETIME
+        if not await Accounts(pool).keep_reset_code(email.strip(), hash_secret(code), until):
+            raise NoSuchThing(f"there is no user with the e-mail address {email}")
+    click.echo(code)
+    return 0
+
+
+async def _set_paused(config: Config, *, wanted: str, paused: bool) -> int:
+    async with _current_database(config) as pool:
+        organizations = Organizations(pool)
+        organization = await _organization(organizations, wanted)
+        await organizations.update(organization.id, {"paused": paused})
+    state = "paused" if paused else "not paused any more"
+    interval = f"{config.supervisors.scan_interval_seconds:g} s"
+    click.echo(f"{organization.name} is {state}; a service that is up goes by it within {interval}")
+    return 0
+
+
+async def _organization(organizations: Organizations, wanted: str) -> Organization:
+    """The organization of this id or, if it has the name alone, of this name."""
+    organization_id = parse_uuid(wanted)
+    by_id = await organizations.get(organization_id) if organization_id else None
+    found = [by_id] if by_id else await organizations.find_by_name(wanted)
+    if not found:
+        raise NoSuchThing(f"there is no organization {wanted}")
+    if len(found) > 1:
+        ids = ", ".join(str(each.id) for each in found)
+        raise NoSuchThing(f"{len(found)} organizations are called {wanted}; give the id of one: {ids}")
+    return found[0]
 
 
 async def _is_empty(url: str) -> bool:
