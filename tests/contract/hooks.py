@@ -108,7 +108,7 @@ def filter_failure(context: HookContext, failure: Failure, case: AnyCase, respon
 
 def _is_another_way_to_write_it(case: AnyCase, response: Response) -> bool:
     operation = _operation(case)
-    parameters = [each for each in operation.get("parameters", []) if each["in"] == "query"]
+    parameters = [each for each in operation["parameters"] if each.get("in") == "query"]
     query_schema = {
         "type": "object",
         "properties": {each["name"]: each["schema"] for each in parameters},

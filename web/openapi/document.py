@@ -7,7 +7,7 @@ from typing import Any
 
 from marshmallow import Schema
 
-from web import idempotency
+from web import idempotency, request_id
 from web.auth import ORGANIZATION_HEADER, RunAccess
 from web.openapi import examples, refusals
 from web.openapi.answers import answer_schema
@@ -64,6 +64,13 @@ SECURITY_SCHEMES: dict[str, Json] = {
     },
 }
 
+REQUEST_ID: Json = {
+    "name": request_id.HEADER,
+    "in": "header",
+    "required": False,
+    "description": "An id for the request, to be echoed and logged: 1 to 128 printable ASCII characters.",
+    "schema": {"type": "string"},
+}
 ORGANIZATION: Json = {
     "name": ORGANIZATION_HEADER,
     "in": "header",
@@ -108,6 +115,7 @@ def build_document(routes: Iterable[Route]) -> Json:
             "schemas": {**components.schemas, **refusals.SCHEMAS},
             "responses": refusals.responses(),
             "headers": refusals.HEADER_OBJECTS,
+            "parameters": {"RequestId": REQUEST_ID},
             "securitySchemes": SECURITY_SCHEMES,
         },
     }
@@ -119,14 +127,12 @@ def _operation(route: Route, components: Components) -> Json:
         "summary": route.summary,
         "tags": [_tag(route.path)],
         "security": _security(route),
+        "parameters": _parameters(route, components),
         "responses": _responses(route, components),
     }
     description = getdoc(route.handler)
     if description:
         operation["description"] = description
-    parameters = _parameters(route, components)
-    if parameters:
-        operation["parameters"] = parameters
     if route.body is not None:
         operation["requestBody"] = _request_body(route, route.body, components)
     return operation
@@ -158,6 +164,7 @@ def _parameters(route: Route, components: Components) -> list[Json]:
         {"name": name, "in": "path", "required": True, "schema": _path_schema(name)}
         for name in PATH_PARAMETER.findall(route.path)
     ]
+    parameters.append({"$ref": "#/components/parameters/RequestId"})
     if route.by_header:
         parameters.append(ORGANIZATION)
     if route.idempotent:
