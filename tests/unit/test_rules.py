@@ -137,6 +137,26 @@ def test_a_hold_that_lasted_its_length_wakes_whatever_the_wall_clock_says() -> N
     assert wake == Wake(NOW, "notification:sms", Because.HOLD)
 
 
+def test_of_several_due_at_once_the_notification_activated_last_is_the_reason() -> None:
+    held_back = state(sleep_until=NOW - HOUR)
+    seen = circumstances(
+        held_back, waiting(Source.API, NOW - 2 * MINUTE), reminder(NOW - MINUTE, era=Era.SINCE)
+    )
+
+    assert due(seen) == WakeReason.REMINDER
+    assert due(replace(seen, waiting=())) == WakeReason.SLEEP_ELAPSED
+
+
+def test_a_run_request_that_has_waited_longest_keeps_its_reason() -> None:
+    seen = circumstances(state(run_requested_at=NOW - HOUR), waiting(Source.API, NOW - MINUTE))
+
+    assert due(seen) == WakeReason.RUN_REQUESTED
+
+
+def test_a_run_of_a_paused_organization_is_stopping() -> None:
+    assert decided(circumstances(running(), paused=True)) == Decision(Phase.STOPPING)
+
+
 def test_a_message_from_a_machine_ends_the_hold() -> None:
     seen = circumstances(
         None,
