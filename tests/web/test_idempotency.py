@@ -17,6 +17,8 @@ from web.keys import CLOCK, IN_FLIGHT
 
 TEMPLATES = "/api/templates/"
 AGENTS = "/api/cloud/agents/"
+RUN = f"{AGENTS}{{id}}/run/"
+USAGE = f"{AGENTS}{{id}}/usage/"
 NOTIFICATIONS = "/api/defaults/notifications/"
 TRACES = "/api/tracing/traces/"
 JSON = "application/json"
@@ -25,7 +27,8 @@ REPLAYED = "Idempotency-Replayed"
 
 BODIES: dict[str, dict[str, Any]] = {
     AGENTS: {"name": "Bob", "model": "builtin/inbox"},
-    f"{AGENTS}{{id}}/run/": {},
+    RUN: {},
+    USAGE: {"model": "builtin/inbox", "input_tokens": "12", "output_tokens": "3"},
     NOTIFICATIONS: {"agent": "{id}", "title": "Hello"},
     TEMPLATES: {"name": "Clerk"},
     TRACES: {"agent": "{id}", "name": "outside"},
@@ -33,7 +36,8 @@ BODIES: dict[str, dict[str, Any]] = {
 BAD_KEYS = ("", '""', "x" * 256, "a\tb", "a\u200bb", f'"{"x" * 256}"')
 COUNT = {
     AGENTS: "SELECT count(*) FROM agent",
-    f"{AGENTS}{{id}}/run/": "SELECT count(*) FROM run",
+    RUN: "SELECT count(*) FROM run",
+    USAGE: "SELECT count(*) FROM usage_record",
     NOTIFICATIONS: "SELECT count(*) FROM notification",
     TEMPLATES: "SELECT count(*) FROM template",
     TRACES: "SELECT count(*) FROM trace",
