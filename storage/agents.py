@@ -9,6 +9,7 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.clauses import Conditions, assign
+from storage.leftovers import purge_deleted
 from storage.model import Agent, AgentStatus, Notification, Purpose, Receipt
 from storage.paging import Page
 from storage.pool import Pool
@@ -114,26 +115,6 @@ WHERE agent_id = $1 AND ended_at IS NULL
 END_TRACE = """
 UPDATE trace SET ended_at = greatest(started_at, $2), error = 'deleted'
 WHERE agent_id = $1 AND ended_at IS NULL
-"""
-
-PURGE_NOTIFICATIONS = """
-WITH gone AS (
-    DELETE FROM notification WHERE id IN (
-        SELECT n.id FROM agent a JOIN notification n ON n.agent_id = a.id
-        WHERE a.deleted_at IS NOT NULL LIMIT $1)
-    RETURNING 1
-)
-SELECT count(*) FROM gone
-"""
-
-PURGE_RUNS = """
-WITH gone AS (
-    DELETE FROM run WHERE id IN (
-        SELECT r.id FROM agent a JOIN run r ON r.agent_id = a.id
-        WHERE a.deleted_at IS NOT NULL LIMIT $1)
-    RETURNING 1
-)
-SELECT count(*) FROM gone
 """
 
 LIST_ANCESTORS = """
@@ -308,12 +289,8 @@ class Agents:
             return True
 
     async def purge_deleted(self, most: int) -> int:
-        """Delete up to `most` notifications and runs of deleted agents; how many rows went."""
-        notifications: int = await self._pool.fetchval(PURGE_NOTIFICATIONS, most)
-        if notifications == most:
-            return notifications
-        runs: int = await self._pool.fetchval(PURGE_RUNS, most - notifications)
-        return notifications + runs
+        """Delete up to `most` rows that deleted agents left behind; how many went."""
+        return await purge_deleted(self._pool, most)
 
     async def ancestors(self, agent_id: UUID) -> list[UUID]:
         """Parent, grandparent and so on."""

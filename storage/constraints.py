@@ -18,6 +18,10 @@ _UNIQUE = {
     "adapter_config_pkey": ("id",),
     "adapter_config_unique": ("template", "adapter"),
     "notification_pkey": ("id",),
+    "contact_pkey": ("id",),
+    "message_pkey": ("id",),
+    "document_pkey": ("id",),
+    "project_pkey": ("id",),
     "run_pkey": ("id",),
     "trace_pkey": ("id",),
     "span_pkey": ("id",),
@@ -40,6 +44,12 @@ _REFERENCES = {
     "adapter_config_adapter_id_fkey": "adapter",
     "agent_state_agent_id_fkey": "agent",
     "notification_agent_id_fkey": "agent",
+    "contact_agent_id_fkey": "agent",
+    "message_agent_id_fkey": "agent",
+    "message_contact_id_fkey": "contact",
+    "document_agent_id_fkey": "agent",
+    "document_project_id_fkey": "project",
+    "project_agent_id_fkey": "agent",
 }
 
 

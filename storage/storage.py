@@ -10,12 +10,16 @@ from storage.adapters import Adapters
 from storage.agent_state import AgentStates
 from storage.agents import Agents
 from storage.api_keys import ApiKeys
+from storage.contacts import Contacts
+from storage.documents import Documents
 from storage.instance import Instance
 from storage.invites import Invites
 from storage.memberships import Memberships
+from storage.messages import Messages
 from storage.notifications import Notifications
 from storage.organizations import Organizations
 from storage.pool import Pool
+from storage.projects import Projects
 from storage.receipts import Receipts
 from storage.runs import Runs
 from storage.templates import Templates
@@ -40,6 +44,10 @@ class Storage:
     agents: Agents
     agent_states: AgentStates
     notifications: Notifications
+    contacts: Contacts
+    messages: Messages
+    documents: Documents
+    projects: Projects
     receipts: Receipts
     runs: Runs
     traces: Traces
@@ -57,6 +65,7 @@ class Storage:
 
 def build_storage(pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> Storage:
     """`on_commit` is told which agents a committed change of the queue concerns."""
+    notifications = Notifications(pool, on_commit)
     return Storage(
         pool=pool,
         instance=Instance(pool),
@@ -71,7 +80,11 @@ def build_storage(pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> St
         adapter_configs=AdapterConfigs(pool),
         agents=Agents(pool),
         agent_states=AgentStates(pool),
-        notifications=Notifications(pool, on_commit),
+        notifications=notifications,
+        contacts=Contacts(pool),
+        messages=Messages(pool, notifications),
+        documents=Documents(pool),
+        projects=Projects(pool),
         receipts=Receipts(pool),
         runs=Runs(pool),
         traces=Traces(pool),

@@ -12,7 +12,7 @@ class DeletedAgents(Protocol):
 
 
 class Purge:
-    """Removes the queues and runs of deleted agents."""
+    """Removes the queues, runs and channels of deleted agents."""
 
     def __init__(self, agents: DeletedAgents) -> None:
         self._agents = agents

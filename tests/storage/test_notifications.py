@@ -15,7 +15,7 @@ from storage.arrivals import NewNotification
 from storage.errors import Forbidden, ReferenceMissing, RowLocked
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
-from storage.notifications import NotificationFilters, Notifications
+from storage.notifications import NotificationFilters, NotificationOwner, Notifications
 from storage.paging import Page
 from storage.pool import Pool
 from tests.storage.factories import (
@@ -581,3 +581,39 @@ async def test_an_archived_agent_takes_notifications(queue: Notifications, pool:
     archived = await stored_agent(pool, status=AgentStatus.ARCHIVED)
 
     assert (await arrived(queue, archived)).activated_at == NOW
+
+
+async def test_many_are_cleared_at_once_but_for_those_that_lie_ahead(
+    queue: Notifications, told: Told, scout: Agent
+) -> None:
+    high, low = await arrived(queue, scout), await arrived(queue, scout, priority=Priority.LOW)
+    ahead = await arrived(queue, scout, scheduled_for=NOW + HOUR)
+    told.taken()
+
+    assert await queue.clear_many(scout.id, None, LATER) == 2
+    assert told.taken() == [scout.id]
+    for cleared in (high, low):
+        after = await queue.get(cleared.id)
+        assert after is not None
+        assert (after.cleared_at, after.activated_at) == (LATER, None)
+    assert await queue.get(ahead.id) == ahead
+    assert await queue.clear_many(scout.id, None, LATER) == 0
+
+
+async def test_those_that_are_named_are_cleared_reminders_too(
+    queue: Notifications, told: Told, pool: Pool, scout: Agent
+) -> None:
+    other = await stored_agent(pool)
+    low = await arrived(queue, scout, priority=Priority.LOW)
+    ahead, strange = await arrived(queue, scout, scheduled_for=NOW + HOUR), await arrived(queue, other)
+    told.taken()
+
+    assert await queue.clear_many(scout.id, [low.id], LATER) == 1
+    assert told.taken() == []
+    assert await queue.clear_many(scout.id, [ahead.id, strange.id, new_id()], LATER) == 1
+    assert told.taken() == [scout.id]
+    assert await queue.get(strange.id) == strange
+    assert await queue.owners([low.id, strange.id, new_id()]) == {
+        low.id: NotificationOwner(scout.organization_id, scout.id),
+        strange.id: NotificationOwner(other.organization_id, other.id),
+    }
