@@ -10,6 +10,7 @@ import pytest
 
 from storage.errors import AnsweredBefore, Forbidden, NotUnique, StorageError
 from storage.ids import new_id
+from storage.messages import Channel, Direction, Message, MessageStatus
 from storage.model import Agent, AgentState, AgentStatus, Move, Notification, Receipt, Trace
 from storage.pool import Pool
 from storage.receipts import KeptAnswer
@@ -32,7 +33,7 @@ Effect = Callable[[Storage, Agent, Receipt], Awaitable[object]]
 
 COUNT_EFFECTS = """
 SELECT (SELECT count(*) FROM template) + (SELECT count(*) FROM agent) + (SELECT count(*) FROM notification)
-     + (SELECT count(*) FROM trace) + (SELECT count(*) FROM usage_record)
+     + (SELECT count(*) FROM message) + (SELECT count(*) FROM trace) + (SELECT count(*) FROM usage_record)
      + (SELECT count(*) FROM agent_state WHERE run_requested_at IS NOT NULL)
 """
 
@@ -59,6 +60,31 @@ async def insert_agent(storage: Storage, scout: Agent, kept: Receipt) -> None:
 
 async def insert_notification(storage: Storage, scout: Agent, kept: Receipt) -> None:
     await storage.notifications.insert(new_notification(scout.id), {scout.organization_id}, kept)
+
+
+def message(scout: Agent, direction: Direction) -> Message:
+    return Message(
+        id=new_id(),
+        organization_id=scout.organization_id,
+        agent_id=scout.id,
+        contact_id=None,
+        channel=Channel.SMS,
+        direction=direction,
+        subject="",
+        body="Hello",
+        attachments=(),
+        status=MessageStatus.RECEIVED if direction is Direction.INBOUND else MessageStatus.QUEUED,
+        created_at=NOW,
+    )
+
+
+async def insert_message(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    await storage.messages.insert(message(scout, Direction.OUTBOUND), kept)
+
+
+async def receive_message(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    received = message(scout, Direction.INBOUND)
+    await storage.messages.receive(received, new_notification(scout.id), {scout.organization_id}, kept)
 
 
 async def insert_trace(storage: Storage, scout: Agent, kept: Receipt) -> None:
@@ -90,6 +116,8 @@ EFFECTS = (
     insert_template,
     insert_agent,
     insert_notification,
+    insert_message,
+    receive_message,
     insert_trace,
     insert_usage,
     request_run,
