@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from hostsvc.clients.prices import PriceList
 from storage.agent_state import AgentStates, LockedState
 from storage.errors import DatabaseUnavailable
 from storage.model import (
@@ -111,7 +112,7 @@ class Puppet:
     async def call(self, tool: str, **arguments: Any) -> Any:
         """What the tool answers; raises ToolError."""
         agent = await self._world.agent_now(self.run.agent_id)
-        return await self._world.toolbox.call(agent, self.run, self._ask, tool, arguments)
+        return await self._world.toolbox.call(agent, self.run.id, self._ask, tool, arguments)
 
     async def lists(self) -> list[str]:
         """The ids of what the agent sees in its queue."""
@@ -366,6 +367,8 @@ class World:
             agents=self.storage.agents,
             templates=self.storage.templates,
             spans=self.storage.traces,
+            usage=self.storage.usage,
+            prices=PriceList(),
             toolbox=self.toolbox,
             providers={"builtin": BuiltinModel()},
             clock=self.clock,

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import re
 
 from storage.ids import new_id
 from tests.web.conftest import Api, Service, StartService
@@ -23,7 +24,7 @@ STRANGE_LINES = (
 
 
 def url(route: Route) -> str:
-    return route.path.replace("{id}", str(new_id())).replace("{run_id}", str(new_id()))
+    return re.sub(r"\{\w+\}", lambda _: str(new_id()), route.path)
 
 
 async def test_every_route_but_the_open_ones_asks_who_calls(service: Service) -> None:
