@@ -1,0 +1,71 @@
+"""The commands of a guide, run in one shell, and what they print."""
+
+import asyncio
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+MARK = "@@ end of command @@"
+PATIENCE_SECONDS = 60.0
+
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+VARYING = (
+    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "<id>"),
+    (re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z"), "<instant>"),
+    (re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2} UTC"), "<instant>"),
+    (re.compile(r"http://127\.0\.0\.1:\d+"), "<service>"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A command and what the guide says that it prints; `…` there stands for anything."""
+
+    command: str
+    expected: str
+
+    def fits(self, printed: str) -> bool:
+        parts = [re.escape(part) for part in normalised(self.expected).split("…")]
+        return re.fullmatch(".*".join(parts), normalised(printed), re.DOTALL) is not None
+
+
+def normalised(text: str) -> str:
+    """Without what differs from one run to the next."""
+    for pattern, name in VARYING:
+        text = pattern.sub(name, text)
+    return text.replace("\r", "").strip()
+
+
+def examples(guide: str) -> Iterator[Example]:
+    """All commands of the guide's console blocks, in order."""
+    for block in BLOCK.findall(guide):
+        for text in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, expected = _split(text.splitlines())
+            yield Example(command, expected)
+
+
+def _split(lines: Sequence[str]) -> tuple[str, str]:
+    """The lines that the shell needs to have a whole command; the rest is what it prints."""
+    count = 1
+    while lines[count - 1].endswith("\\") or not _is_whole("\n".join(lines[:count])):
+        count += 1
+    return "\n".join(lines[:count]), "\n".join(lines[count:])
+
+
+def _is_whole(command: str) -> bool:
+    return subprocess.run(["bash", "-n"], input=command, text=True, capture_output=True).returncode == 0
+
+
+async def run(commands: Sequence[str]) -> list[str]:
+    """What each of them prints, one after the other in the same shell."""
+    script = "".join(f"{command}\nprintf '\\n{MARK}\\n'\n" for command in commands)
+    shell = await asyncio.create_subprocess_exec(
+        "bash",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        output, _ = await shell.communicate(script.encode())
+    return output.decode().split(f"\n{MARK}\n")[: len(commands)]
