@@ -326,6 +326,21 @@ class ListOf(fields.List[Item], Generic[Item]):
         return super()._deserialize(value, attr, data, **options)
 
 
+class ObjectOf(fields.Nested):
+    """An object inside of a body, checked by a schema of its own; whole even where the body is a change."""
+
+    default_error_messages = wording()
+
+    def _deserialize(
+        self, value: Any, attr: str | None, data: Any, partial: Any = None, **options: Any
+    ) -> Any:
+        if not isinstance(value, dict):
+            kind = type(value).__name__
+            message = f"Invalid data. Expected a dictionary, but got {kind}."
+            raise ValidationError({"non_field_errors": [message]})
+        return super()._deserialize(value, attr, data, partial=False, **options)
+
+
 class JsonValue(fields.Raw):
     """Any JSON value that PostgreSQL and every client can keep without changing it."""
 

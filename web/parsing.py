@@ -14,7 +14,7 @@ from aiohttp import web
 from marshmallow import EXCLUDE, Schema, ValidationError, fields
 
 from web.errors import BadRequest, Invalid, UnsupportedMediaType
-from web.fields import MOST_DEPTH, ListOf, Text, shown, walk
+from web.fields import MOST_DEPTH, ListOf, ObjectOf, Text, shown, walk
 
 MOST_FORM_FIELDS = 1000
 MOST_PART_HEAD_BYTES = 8192
@@ -138,7 +138,8 @@ def _gather(
     for name, text in pairs:
         field = known.get(name)
         if isinstance(field, ListOf):
-            gathered.setdefault(name, []).append(text)
+            item = parse_json(text.encode()) if isinstance(field.inner, ObjectOf) else text
+            gathered.setdefault(name, []).append(item)
         elif isinstance(field, fields.Raw):
             gathered[name] = parse_json(text.encode())
         elif field is not None:

@@ -28,6 +28,18 @@ async def require_remembered_agent(request: web.Request, caller: Caller, agent_i
         _require(caller, agent.organization_id if agent else None)
 
 
+async def require_contact(request: web.Request, caller: Caller, contact_id: UUID | None) -> None:
+    """PermissionDenied for another organization's contact."""
+    contact = await request.app[STORAGE].contacts.get(contact_id) if contact_id else None
+    _require(caller, contact.organization_id if contact else None)
+
+
+async def require_project(request: web.Request, caller: Caller, project_id: UUID | None) -> None:
+    """PermissionDenied for another organization's project."""
+    project = await request.app[STORAGE].projects.get(project_id) if project_id else None
+    _require(caller, project.organization_id if project else None)
+
+
 async def require_template(request: web.Request, caller: Caller, template_id: UUID | None) -> None:
     """PermissionDenied for another organization's template."""
     if template_id is not None:

@@ -169,3 +169,39 @@ async def test_a_bad_filter_or_page_value_is_refused(api: Api) -> None:
 async def test_filtering_by_another_organizations_agent_is_forbidden(api: Api, other: Api) -> None:
     agent = await api.create_agent()
     assert (await other.get(f"{NOTIFICATIONS}?agent={agent['id']}")).status == 403
+
+
+async def test_an_agents_notifications_are_cleared_at_once(api: Api) -> None:
+    agent, bob = await api.create_agent(), await api.create_agent()
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    first, second = [await api.create_notification(agent) for _ in range(2)]
+    ahead = await api.create_notification(agent, priority="high", scheduled_for=later)
+    await api.create_notification(bob)
+
+    async def clear(**body: Any) -> Any:
+        answer = await api.post(f"{NOTIFICATIONS}clear/", {"agent": agent["id"], **body})
+        assert answer.status == 200
+        return answer.body
+
+    assert await clear(ids=[]) == {"cleared": 0}
+    assert await clear(ids=[first["id"]]) == {"cleared": 1}
+    assert await clear() == {"cleared": 1}
+    assert await clear(ids=[first["id"], second["id"], ahead["id"]]) == {"cleared": 1}
+    assert await clear() == {"cleared": 0}
+    assert len((await api.get(f"{NOTIFICATIONS}?cleared=false")).body) == 1
+
+
+async def test_clearing_takes_notifications_of_the_agent_alone(api: Api, other: Api) -> None:
+    agent, bob, theirs = await api.create_agent(), await api.create_agent(), await other.create_agent()
+    own, bobs = await api.create_notification(agent), await api.create_notification(bob)
+    strange = await other.create_notification(theirs)
+    path = f"{NOTIFICATIONS}clear/"
+    for unknown in (NOBODY, bobs["id"]):
+        answer = await api.post(path, {"agent": agent["id"], "ids": [own["id"], unknown]})
+        message = f'Invalid pk "{unknown}" - object does not exist.'
+        assert (answer.status, answer.body) == (400, {"ids": {"1": [message]}})
+    answer = await api.post(path, {"agent": agent["id"], "ids": [own["id"], strange["id"]]})
+    assert answer.status == 403
+    assert (await api.post(path, {"agent": theirs["id"]})).status == 403
+    assert (await api.post(path, {"agent": NOBODY})).status == 400
+    assert (await api.get(f"{NOTIFICATIONS}{own['id']}/")).body["cleared"] is False

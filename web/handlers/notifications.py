@@ -10,9 +10,9 @@ from storage.arrivals import NewNotification
 from storage.errors import ReferenceMissing
 from storage.ids import new_id
 from storage.model import Notification
-from storage.notifications import NotificationFilters
+from storage.notifications import NotificationFilters, NotificationOwner
 from web.auth import Caller
-from web.errors import Invalid, NotFound
+from web.errors import Invalid, NotFound, PermissionDenied
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
@@ -23,6 +23,8 @@ from web.parsing import read_body, read_query
 from web.reach import require_agent
 from web.routes import for_callers, path_id
 from web.schemas.notifications import (
+    ClearBody,
+    Cleared,
     NewNotificationBody,
     NotificationChanges,
     NotificationQuery,
@@ -32,6 +34,7 @@ from web.schemas.notifications import (
 
 NEW = NewNotificationBody()
 CHANGES = NotificationChanges()
+CLEAR = ClearBody()
 QUERY = NotificationQuery()
 MOMENTS = ("scheduled_for",)
 
@@ -99,6 +102,37 @@ async def delete_notification(request: web.Request, caller: Caller) -> web.Respo
     return web.Response(status=204)
 
 
+async def clear_notifications(request: web.Request, caller: Caller) -> web.Response:
+    """Many of one agent at once, or none if one of the ids is not its."""
+    storage = request.app[STORAGE]
+    body = await read_body(request, CLEAR)
+    agent_id: UUID = body["agent_id"]
+    ids: list[UUID] | None = body.get("ids")
+    organization_id = await storage.agents.organization_of(agent_id)
+    if organization_id is None:
+        raise Invalid({"agent": [unknown_id(agent_id)]})
+    owners = await storage.notifications.owners(ids) if ids else {}
+    unknown = {
+        at: [unknown_id(each)]
+        for at, each in enumerate(ids or ())
+        if each not in owners or _is_of_sibling(owners[each], organization_id, agent_id)
+    }
+    if unknown:
+        raise Invalid({"ids": unknown})
+    caller.require(organization_id)
+    if any(owner.agent_id != agent_id for owner in owners.values()):
+        raise PermissionDenied
+    cleared: Cleared = {
+        "cleared": await storage.notifications.clear_many(agent_id, ids, request.app[CLOCK].now())
+    }
+    return json_response(cleared)
+
+
+def _is_of_sibling(owner: NotificationOwner, organization_id: UUID, agent_id: UUID) -> bool:
+    """Whether it is of another agent in the same organization."""
+    return owner.organization_id == organization_id and owner.agent_id != agent_id
+
+
 async def _notification(request: web.Request, caller: Caller) -> Notification:
     notification = await request.app[STORAGE].notifications.get(path_id(request))
     if notification is None:
@@ -138,6 +172,14 @@ ROUTES = (
         answer=NotificationShown,
         body=NEW,
         idempotent=True,
+    ),
+    for_callers(
+        "POST",
+        "/api/defaults/notifications/clear/",
+        clear_notifications,
+        "Clear an agent's notifications",
+        answer=Cleared,
+        body=CLEAR,
     ),
     for_callers(
         "GET",

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from storage.arrivals import NewNotification
 from storage.model import Notification, Priority, Source
-from web.fields import Boolean, Choice, Datetime, Line, Text, Uuid
+from web.fields import Boolean, Choice, Datetime, Line, ListOf, Text, Uuid
 from web.paging import PageQuery
 from web.parsing import Body
 
@@ -27,6 +27,19 @@ class NotificationChanges(Body):
     priority = Choice(Priority)
     scheduled_for = Datetime(allow_none=True)
     cleared = Boolean()
+
+
+class ClearBody(Body):
+    """Which of an agent's notifications to clear; without `ids` all that are not scheduled for later."""
+
+    agent_id = Uuid(data_key="agent", required=True)
+    ids = ListOf(Uuid())
+
+
+class Cleared(TypedDict):
+    """How many were cleared that had not been."""
+
+    cleared: int
 
 
 class NotificationQuery(PageQuery):

@@ -1,0 +1,75 @@
+"""Messages: what is sent and shown."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TypedDict
+from uuid import UUID
+
+from storage.messages import Attachment, Channel, Direction, Message, MessageStatus
+from web.fields import Choice, Line, ListOf, ObjectOf, Text, Url, Uuid
+from web.paging import PageQuery
+from web.parsing import Body
+
+
+class AttachmentBody(Body):
+    """A file that came with a message; it stays where it is."""
+
+    name = Line(max_length=255, load_default="")
+    content_type = Line(max_length=255, load_default="")
+    url = Url(required=True, blank=False, max_length=2000)
+
+
+class NewMessageBody(Body):
+    """Without a status, what comes in is received and what goes out is queued."""
+
+    agent_id = Uuid(data_key="agent", required=True)
+    contact_id = Uuid(data_key="contact", allow_none=True, load_default=None)
+    channel = Choice(Channel, required=True)
+    direction = Choice(Direction, required=True)
+    subject = Line(max_length=998, load_default="")
+    body = Text(load_default="")
+    attachments = ListOf(ObjectOf(AttachmentBody), load_default=list)
+    status = Choice(MessageStatus, load_default=None)
+
+
+class MessageChanges(Body):
+    contact_id = Uuid(data_key="contact", allow_none=True)
+    subject = Line(max_length=998)
+    body = Text()
+    attachments = ListOf(ObjectOf(AttachmentBody))
+    status = Choice(MessageStatus)
+
+
+class MessageQuery(PageQuery):
+    agent = Uuid(load_default=None)
+    contact = Uuid(load_default=None)
+    channel = Choice(Channel, load_default=None)
+    direction = Choice(Direction, load_default=None)
+
+
+class MessageShown(TypedDict):
+    id: UUID
+    agent: UUID
+    contact: UUID | None
+    channel: Channel
+    direction: Direction
+    subject: str
+    body: str
+    attachments: Sequence[Attachment]
+    status: MessageStatus
+    created_at: datetime
+
+
+def show_message(message: Message) -> MessageShown:
+    return {
+        "id": message.id,
+        "agent": message.agent_id,
+        "contact": message.contact_id,
+        "channel": message.channel,
+        "direction": message.direction,
+        "subject": message.subject,
+        "body": message.body,
+        "attachments": message.attachments,
+        "status": message.status,
+        "created_at": message.created_at,
+    }
