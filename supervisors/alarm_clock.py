@@ -46,6 +46,9 @@ class AlarmClock:
     def __len__(self) -> int:
         return len(self._alarms)
 
+    def __contains__(self, agent_id: UUID) -> bool:
+        return agent_id in self._alarms
+
     def set(self, agent_id: UUID, at: datetime, hold_ends_at: float | None = None) -> None:
         """Ring for this agent at `at`, instead of whenever it was set for before.
 
