@@ -1,0 +1,14 @@
+"""The world that the tests of the engine share."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from storage.pool import Pool
+from tests.supervisors.world import World, open_world
+
+
+@pytest.fixture
+async def world(pool: Pool) -> AsyncIterator[World]:
+    async with open_world(pool) as world:
+        yield world

@@ -1,0 +1,381 @@
+"""A small world to test the engine in: real PostgreSQL, real storage and registry, and held time.
+
+Runs do what the test says, when it says so.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from storage.agent_state import AgentStates, LockedState
+from storage.errors import DatabaseUnavailable
+from storage.model import (
+    Agent,
+    AgentState,
+    Circumstances,
+    Move,
+    Notification,
+    Outcome,
+    Source,
+    Template,
+)
+from storage.model import Run as LedgerEntry
+from storage.paging import Page
+from storage.pool import Pool
+from storage.storage import build_storage
+from supervisors.builtin_model import BuiltinModel
+from supervisors.duties.due_scan import DueScan
+from supervisors.messages import Look, Question, RunRequest
+from supervisors.registry import Registry, open_registry
+from supervisors.runs import Ask, Run, RunDrained, RunError, RunResult
+from supervisors.settings import RunSettings, SupervisorSettings
+from supervisors.snapshot import Snapshot
+from supervisors.states import Phase
+from supervisors.tools.toolbox import Toolbox
+from supervisors.turns import BuiltinHarness
+from tests.storage.factories import new_notification, stored_agent, stored_organization, template
+from tests.supervisors.held_clock import HeldClock
+
+# Often enough for the alarm clock's horizon, and at no moment that a test is about.
+SCAN_SECONDS = 97.0
+PATIENCE_SECONDS = 10
+
+
+class RiggedStates(AgentStates):
+    """The real store, with the test's hand in between: for faults, races and sudden death."""
+
+    def __init__(self, pool: Pool) -> None:
+        super().__init__(pool)
+        self.is_cut_off = False
+        self.faults_of_looks: list[Exception] = []
+        self.before_next_move: Callable[[Move], Awaitable[object]] | None = None
+        self.locks = 0  # how often a move had to be made under lock
+
+    async def look(self, agent_id: UUID, now: datetime) -> Circumstances | None:
+        self._require_life()
+        if self.faults_of_looks:
+            raise self.faults_of_looks.pop(0)
+        return await super().look(agent_id, now)
+
+    async def move(self, move: Move) -> bool:
+        self._require_life()
+        meanwhile, self.before_next_move = self.before_next_move, None
+        if meanwhile is not None:
+            await meanwhile(move)
+        return await super().move(move)
+
+    @asynccontextmanager
+    async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator[LockedState]:
+        self._require_life()
+        self.locks += 1
+        async with super().locked(agent_id, now) as locked:
+            yield locked
+
+    def _require_life(self) -> None:
+        if self.is_cut_off:
+            raise DatabaseUnavailable("this process is dead")
+
+
+class Puppet:
+    """A run in the hands of the test. It ends at a stop, unless it is stubborn."""
+
+    def __init__(self, world: "World", run: Run, ask: Ask) -> None:
+        self.run = run
+        self.is_stubborn = world.puppets_are_stubborn
+        self._world = world
+        self._ask = ask
+        self._over = asyncio.Event()
+        self._result: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
+
+    async def perform(self) -> RunResult:
+        try:
+            if self.is_stubborn:
+                return await self._result
+            return await self.run.interruptible(self._result)
+        finally:
+            self._over.set()
+
+    async def call(self, tool: str, **arguments: Any) -> Any:
+        """What the tool answers; raises ToolError."""
+        agent = await self._world.agent_now(self.run.agent_id)
+        return await self._world.toolbox.call(agent, self.run, self._ask, tool, arguments)
+
+    async def lists(self) -> list[str]:
+        """The ids of what the agent sees in its queue."""
+        return [shown["id"] for shown in await self.call("list_notifications")]
+
+    async def clears(self, *notifications: Notification) -> None:
+        for notification in notifications:
+            await self.call("clear_notification", notification_id=str(notification.id))
+
+    async def sleeps(self, **arguments: Any) -> dict[str, Any]:
+        """Ask for sleep; once it is granted the run is over."""
+        answer: dict[str, Any] = await self.call("sleep", **arguments)
+        await self.end(Outcome.SLEPT)
+        return answer
+
+    async def end(self, outcome: Outcome = Outcome.ENDED) -> None:
+        self._result.set_result(RunResult(outcome))
+        await self.gone()
+
+    async def fail(self, error: str = "The model is away.") -> None:
+        self._result.set_exception(RunError(error))
+        await self.gone()
+
+    async def reach_a_turn_boundary(self) -> None:
+        try:
+            self.run.at_turn_boundary()
+        except RunDrained as drained:
+            self._result.set_exception(drained)
+            await self._over.wait()
+
+    async def gone(self) -> None:
+        """Return when the run is over, and all that follows from it is done."""
+        await self._over.wait()
+        await self._world.quiet()
+
+
+class World:
+    """One process on one database. What a test does here is done as the HTTP interface does it."""
+
+    def __init__(
+        self, pool: Pool, run_settings: RunSettings, supervisor_settings: SupervisorSettings, *, builtin: bool
+    ) -> None:
+        self.pool = pool
+        self.clock = HeldClock()
+        self.began_at = self.clock.now()
+        self.storage = build_storage(pool, on_commit=self._tell)
+        self.toolbox = Toolbox(self.storage.notifications, self.clock)
+        self.puppets: dict[UUID, Puppet] = {}
+        self.puppets_are_stubborn = False
+        self._run_settings = run_settings
+        self._supervisor_settings = supervisor_settings
+        self._builtin = builtin
+        self._organization_id: UUID | None = None
+        self._life = AsyncExitStack()
+        self._next_scan_at = 0.0
+        self.registry: Registry
+        self.states: RiggedStates
+        self.scan: DueScan
+
+    async def begin(self) -> None:
+        """The process starts, and recovers what it finds."""
+        self._life = AsyncExitStack()
+        self.states = RiggedStates(self.pool)
+        self._life.push_async_callback(self.states.close)
+        self.registry = await self._life.enter_async_context(
+            open_registry(
+                store=self.states,
+                harness=self._builtin_harness() if self._builtin else self,
+                clock=self.clock,
+                supervisor_settings=self._supervisor_settings,
+                run_settings=self._run_settings,
+                random=Random(0),  # noqa: S311 -- jitter that is the same each time
+            )
+        )
+        self.scan = DueScan(self.states, self.registry, self.clock)
+        self._next_scan_at = self.clock.monotonic() + SCAN_SECONDS
+        await self.scan.recover()
+        await self.quiet()
+
+    async def end(self) -> None:
+        """The process ends in order: its runs are interrupted, and all is stored."""
+        await self._life.aclose()
+        self.clock.forget_timers()
+
+    async def die(self) -> None:
+        """The process dies: from this moment nothing of it reaches the database."""
+        self.states.is_cut_off = True
+        for puppet in self.puppets.values():
+            puppet.run.settled.set()  # so that nobody waits for a dead run's end to be stored
+        await self._life.aclose()
+        await self.registry.quiet()
+        self.clock.forget_timers()
+
+    async def restart(self) -> None:
+        await self.die()
+        await self.begin()
+
+    async def quiet(self) -> None:
+        """Return when nothing happens any more until somebody acts or time passes."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                await self.registry.quiet()
+                under_way = (await self.registry.overview()).runs.running - len(self.puppets)
+                if under_way:
+                    await asyncio.sleep(0)
+                elif any(moment <= self.clock.monotonic() for moment in self.clock.timers()):
+                    self.clock.advance(0)
+                else:
+                    return
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass, and whatever happens in it happen at its moment."""
+        target = self.clock.monotonic() + seconds
+        while True:
+            moment = min([*self.clock.timers(), self._next_scan_at])
+            if moment > target:
+                break
+            self.clock.advance(moment - self.clock.monotonic())
+            if moment >= self._next_scan_at:
+                self._next_scan_at += SCAN_SECONDS
+                await self.scan.run_once()
+            await self.quiet()
+        self.clock.advance(target - self.clock.monotonic())
+
+    async def go_to(self, second: float) -> None:
+        """Let time pass up to this second of the test's timeline."""
+        await self.advance((self.at(second) - self.clock.now()).total_seconds())
+
+    def at(self, second: float) -> datetime:
+        """The moment of this second of the test's timeline."""
+        return self.began_at + timedelta(seconds=second)
+
+    async def organization(self) -> UUID:
+        return (await stored_organization(self.pool)).id
+
+    async def template(self, **fields: Any) -> Template:
+        stored = template(await self._home(), **fields)
+        await self.storage.templates.insert(stored)
+        return stored
+
+    async def agent(self, organization_id: UUID | None = None, **fields: Any) -> Agent:
+        return await stored_agent(self.pool, organization_id or await self._home(), **fields)
+
+    async def change(self, agent: Agent, **changes: Any) -> None:
+        """PATCH what the agent is."""
+        await self.storage.agents.update(agent.id, changes)
+        self.registry.tell(agent.id, Look.RELOAD)
+        await self.quiet()
+
+    async def change_template(self, changed: Template, **changes: Any) -> None:
+        await self.storage.templates.update(changed.id, changes)
+        concerned = await self.storage.agents.holding_of_template(changed.id)
+        self.registry.tell_all(concerned, Look.RELOAD)
+        await self.quiet()
+
+    async def delete(self, agent: Agent) -> None:
+        await self.storage.agents.delete(agent.id, self.clock.now())
+        self.registry.tell(agent.id, Look.RELOAD)
+        await self.quiet()
+
+    async def pause(self, organization_id: UUID, paused: bool) -> None:
+        await self.pool.execute("UPDATE organization SET paused = $2 WHERE id = $1", organization_id, paused)
+        for agent_id in await self.states.list_ids(organization_id, None, 1000):
+            self.registry.tell(agent_id, Look.RELOAD)
+        await self.quiet()
+
+    async def notify(self, agent: Agent, source: Source = Source.API, **fields: Any) -> Notification:
+        """A high notification arrives."""
+        new = new_notification(agent.id, source=source, created_at=self.clock.now(), **fields)
+        stored = await self.storage.notifications.insert(new, {agent.organization_id})
+        await self.quiet()
+        return stored
+
+    async def sms(self, agent: Agent, **fields: Any) -> Notification:
+        return await self.notify(agent, Source.SMS, **fields)
+
+    async def remind(self, agent: Agent, second: float, source: Source = Source.API) -> Notification:
+        """A high notification for this second of the test's timeline arrives."""
+        return await self.notify(agent, source, scheduled_for=self.at(second))
+
+    async def edit(self, notification: Notification, **changes: Any) -> None:
+        """PATCH a notification."""
+        await self.storage.notifications.update(notification.id, changes, self.clock.now())
+        await self.quiet()
+
+    async def clear(self, notification: Notification) -> None:
+        await self.edit(notification, cleared=True)
+
+    async def ask(self, agent: Agent, question: Question) -> Any:
+        reply = await self.registry.ask(agent.id, question)
+        await self.quiet()
+        return reply
+
+    async def start(self, agent: Agent) -> Puppet:
+        """Request a run, and have it in hand."""
+        await self.ask(agent, RunRequest())
+        return self.puppets[agent.id]
+
+    async def see(self, agent: Agent) -> Snapshot:
+        snapshot = await self.registry.snapshot(agent.id)
+        assert snapshot is not None
+        return snapshot
+
+    async def phase(self, agent: Agent) -> Phase:
+        return (await self.see(agent)).phase
+
+    async def agent_now(self, agent_id: UUID) -> Agent:
+        agent = await self.storage.agents.get(agent_id)
+        assert agent is not None
+        return agent
+
+    async def state(self, agent: Agent) -> AgentState:
+        seen = await self.states.look(agent.id, self.clock.now())
+        assert seen is not None
+        return seen.state
+
+    async def ledger(self, agent: Agent) -> list[LedgerEntry]:
+        """The wake ledger, oldest first."""
+        return (await self.storage.runs.page(agent.id, Page()))[::-1]
+
+    async def wakes(self, agent: Agent) -> list[tuple[float, str]]:
+        """When and why the agent was woken, in seconds of the test's timeline."""
+        return [
+            ((run.started_at - self.began_at).total_seconds(), run.wake_reason)
+            for run in await self.ledger(agent)
+        ]
+
+    async def outcomes(self, agent: Agent) -> list[Outcome | None]:
+        return [run.outcome for run in await self.ledger(agent)]
+
+    async def execute(self, run: Run, ask: Ask) -> RunResult:
+        """As a harness: put the run into the test's hands."""
+        puppet = self.puppets[run.agent_id] = Puppet(self, run, ask)
+        try:
+            return await puppet.perform()
+        finally:
+            del self.puppets[run.agent_id]
+
+    def _tell(self, agent_ids: Sequence[UUID]) -> None:
+        self.registry.tell_all(agent_ids, Look.NOTIFIED)
+
+    async def _home(self) -> UUID:
+        if self._organization_id is None:
+            self._organization_id = await self.organization()
+        return self._organization_id
+
+    def _builtin_harness(self) -> BuiltinHarness:
+        return BuiltinHarness(
+            agents=self.storage.agents,
+            templates=self.storage.templates,
+            spans=self.storage.traces,
+            toolbox=self.toolbox,
+            providers={"builtin": BuiltinModel()},
+            clock=self.clock,
+            settings=self._run_settings,
+        )
+
+
+@asynccontextmanager
+async def open_world(
+    pool: Pool,
+    *,
+    runs: Mapping[str, Any] | None = None,
+    supervisors: Mapping[str, Any] | None = None,
+    builtin: bool = False,
+) -> AsyncIterator[World]:
+    """A world with these settings of runs and supervisors; `builtin`: its runs go by themselves."""
+    world = World(
+        pool, RunSettings(**(runs or {})), SupervisorSettings(**(supervisors or {})), builtin=builtin
+    )
+    await world.begin()
+    try:
+        yield world
+    finally:
+        await world.end()
+        await world.storage.close()
