@@ -49,9 +49,9 @@ class Client:
     async def delete(self, path: str) -> None:
         await self._call("DELETE", path)
 
-    async def status_of(self, path: str) -> int:
-        """The status of a GET, whatever it is."""
-        async with self.session.get(self.url + path, headers=self._headers()) as response:
+    async def status_of(self, path: str, method: str = "GET") -> int:
+        """The status of the answer, whatever it is."""
+        async with self.session.request(method, self.url + path, headers=self._headers()) as response:
             return response.status
 
     async def create_agent(self, **fields: Any) -> str:
