@@ -240,7 +240,9 @@ async def open_pool(settings: DatabaseSettings, *, epoch: int | None) -> AsyncIt
     with _translated(), _url_understood():
         inner = await asyncpg.create_pool(
             settings.url,
-            min_size=0,  # a floor would be restored by a task that logs each failure, database away or lead lost
+            # Some at the start, but no floor: asyncpg would restore it in a task of its own, and log a
+            # traceback at each attempt while the database is away.
+            min_size=0,
             init_size=min(2, settings.pool_size),
             max_size=settings.pool_size,
             max_queries=_NO_LIMIT,
