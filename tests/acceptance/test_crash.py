@@ -124,7 +124,7 @@ async def _all_present_and_handled(client: Client, agents: Sequence[str], ledger
         for agent in agents:
             if await client.notifications(agent, cleared="false"):
                 return None
-            if (await client.agent(agent))["status"] != "sleeping":
+            if (await client.supervisor(agent))["phase"] != "asleep":
                 return None
         return True
 
