@@ -52,6 +52,7 @@ class RiggedStates(AgentStates):
         super().__init__(pool)
         self.is_cut_off = False
         self.faults_of_looks: list[Exception] = []
+        self.during_next_look: Callable[[], object] | None = None
         self.before_next_move: Callable[[Move], Awaitable[object]] | None = None
         self.locks = 0  # how often a move had to be made under lock
 
@@ -59,6 +60,9 @@ class RiggedStates(AgentStates):
         self._require_life()
         if self.faults_of_looks:
             raise self.faults_of_looks.pop(0)
+        meanwhile, self.during_next_look = self.during_next_look, None
+        if meanwhile is not None:
+            meanwhile()
         return await super().look(agent_id, now)
 
     async def move(self, move: Move) -> bool:
