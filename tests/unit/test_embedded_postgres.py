@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psycopg2
 import pytest
+from psycopg2.extras import wait_select
 
 from hostsvc.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, embedded_postgres
 from storage.pool import connect
@@ -150,6 +151,20 @@ def test_a_killed_server_is_started_again(data_dir: Path) -> None:
     assert ask(url, "SELECT number FROM kept") == 7
     assert postmaster(data_dir) != killed
     ask(url, "DROP TABLE kept")
+    former.stop()
+    server.stop()
+
+
+def test_a_killed_server_is_started_again_once_its_last_statement_has_ended(data_dir: Path) -> None:
+    former = EmbeddedPostgres(data_dir)
+    with closing(psycopg2.connect(former.start(), async_=True)) as connection:
+        wait_select(connection)
+        connection.cursor().execute("SELECT sum(number) FROM generate_series(1, 3000000) AS number")
+        killed = postmaster(data_dir)
+        assert killed is not None
+        kill(killed)
+        server = EmbeddedPostgres(data_dir)
+        assert ask(server.start(), "SELECT 1") == 1
     former.stop()
     server.stop()
 
