@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from storage.model import Agent, Outcome
+from storage.errors import DatabaseUnavailable
+from storage.model import Agent, Move, Outcome
 from storage.pool import Pool
 from supervisors.errors import Draining
 from supervisors.messages import RunAnswer, RunRequest
@@ -165,6 +166,58 @@ async def test_a_run_that_takes_too_long_has_timed_out(pool: Pool) -> None:
         [run] = await world.ledger(agent)
         assert (run.outcome, run.error) == (Outcome.TIMED_OUT, "timed out after 0.1 s")
         assert (await world.see(agent)).failures.consecutive == 1
+
+
+async def test_a_start_that_the_database_did_not_take_is_tried_again(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        agent = await world.agent()
+
+        async def is_away(_: Move) -> None:
+            raise DatabaseUnavailable("away")
+
+        world.states.before_next_move = is_away
+        await world.notify(agent)
+        assert world.puppets == {}
+        await world.go_to(1)
+
+        assert await world.wakes(agent) == [(1, "notification:api")]
+        assert (await world.see(agent)).failures.consecutive == 0
+
+
+async def test_a_start_whose_answer_was_lost_is_recovered(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        agent = await world.agent()
+        world.states.next_answer_to_a_move = DatabaseUnavailable("away")
+        await world.notify(agent)
+        await world.go_to(5)
+
+        assert await world.outcomes(agent) == [Outcome.INTERRUPTED, None]
+        assert (await world.wakes(agent))[1][1] == "restart_recovery"
+        assert (await world.registry.overview()).runs.running == 1
+
+
+async def test_a_sleep_whose_answer_was_lost_was_granted(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    world.states.next_answer_to_a_move = DatabaseUnavailable("away")
+    with pytest.raises(DatabaseUnavailable):
+        await run.call("sleep", hours=1)
+    await run.fail("The database is away.")
+
+    assert await world.outcomes(agent) == [Outcome.SLEPT]
+    assert (await world.agent_now(agent.id)).sleep_until == world.at(3600)
+
+
+async def test_a_run_that_ends_while_the_database_is_away_is_recorded_when_it_is_back(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    world.states.faults_of_looks.append(DatabaseUnavailable("away"))
+    await run.fail("The model is away.")
+    assert await world.outcomes(agent) == [None]
+    await world.go_to(1)
+
+    assert await world.outcomes(agent) == [Outcome.FAILED]
+    assert await world.phase(agent) is Phase.BACKING_OFF
 
 
 async def interrupted_once(world: World, agent: Agent) -> None:

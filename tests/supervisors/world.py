@@ -42,7 +42,7 @@ from tests.supervisors.held_clock import HeldClock
 
 # Often enough for the alarm clock's horizon, and at no moment that a test is about.
 SCAN_SECONDS = 97.0
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 30
 
 
 class RiggedStates(AgentStates):
@@ -54,6 +54,7 @@ class RiggedStates(AgentStates):
         self.faults_of_looks: list[Exception] = []
         self.during_next_look: Callable[[], object] | None = None
         self.before_next_move: Callable[[Move], Awaitable[object]] | None = None
+        self.next_answer_to_a_move: Exception | None = None  # the move is made, and its answer lost
         self.locks = 0  # how often a move had to be made under lock
 
     async def look(self, agent_id: UUID, now: datetime) -> Circumstances | None:
@@ -70,7 +71,11 @@ class RiggedStates(AgentStates):
         meanwhile, self.before_next_move = self.before_next_move, None
         if meanwhile is not None:
             await meanwhile(move)
-        return await super().move(move)
+        is_made = await super().move(move)
+        lost, self.next_answer_to_a_move = self.next_answer_to_a_move, None
+        if lost is not None:
+            raise lost
+        return is_made
 
     @asynccontextmanager
     async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator[LockedState]:
@@ -154,7 +159,8 @@ class World:
         self.began_at = self.clock.now()
         self.storage = build_storage(pool, on_commit=self._tell)
         self.toolbox = Toolbox(self.storage.notifications, self.clock)
-        self.puppets: dict[UUID, Puppet] = {}
+        self.puppets: dict[UUID, Puppet] = {}  # by agent; those whose run goes on
+        self._latest: dict[UUID, Puppet] = {}
         self.puppets_are_stubborn = False
         self._run_settings = run_settings
         self._supervisor_settings = supervisor_settings
@@ -303,7 +309,7 @@ class World:
     async def start(self, agent: Agent) -> Puppet:
         """Request a run, and have it in hand."""
         await self.ask(agent, RunRequest())
-        return self.puppets[agent.id]
+        return self._latest[agent.id]
 
     async def see(self, agent: Agent) -> Snapshot:
         snapshot = await self.registry.snapshot(agent.id)
@@ -339,7 +345,7 @@ class World:
 
     async def execute(self, run: Run, ask: Ask) -> RunResult:
         """As a harness: put the run into the test's hands."""
-        puppet = self.puppets[run.agent_id] = Puppet(self, run, ask)
+        puppet = self.puppets[run.agent_id] = self._latest[run.agent_id] = Puppet(self, run, ask)
         try:
             return await puppet.perform()
         finally:
