@@ -97,11 +97,13 @@ async def test_a_row_with_agent_title_and_priority_is_enough_to_wake_the_agent(p
     assert await psql.rings() == [agent_id]
 
 
-async def test_a_low_one_makes_nothing_due(psql: Psql) -> None:
+async def test_a_low_one_never_touches_the_agent(psql: Psql) -> None:
     agent_id = await psql.agent()
     await psql.run(INSERT_LOW, agent_id)
-    assert (await psql.notification(agent_id))["activated_at"] is None
-    assert (await psql.state(agent_id))["next_due_at"] is None
+    await psql.run("UPDATE notification SET cleared = true WHERE agent_id = %s", agent_id)
+    await psql.run("DELETE FROM notification WHERE agent_id = %s", agent_id)
+    state = await psql.state(agent_id)
+    assert (state["wake_seq"], state["next_due_at"], await psql.rings()) == (0, None, [])
 
 
 async def test_a_reminder_is_due_at_its_time(psql: Psql) -> None:
