@@ -257,6 +257,15 @@ async def test_of_two_starts_of_an_agent_one_wins(
             await others.close()
 
 
+async def test_an_agent_that_was_archived_meanwhile_is_not_started(states: AgentStates, pool: Pool) -> None:
+    agent = await stored_agent(pool)
+    seen = (await look(states, agent)).state
+    assert await states.move(replace_guarded(seen, status=AgentStatus.ARCHIVED))
+
+    assert not await states.move(start(seen))
+    assert await pool.fetchval("SELECT count(*) FROM run") == 0
+
+
 async def test_the_end_of_a_run_that_is_over_counts_for_nothing(states: AgentStates, pool: Pool) -> None:
     agent = await stored_agent(pool)
     first = await started(states, agent)

@@ -18,4 +18,4 @@ async def world(pool: Pool) -> AsyncIterator[World]:
 @pytest.fixture(autouse=True)
 def patient_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a run may take longer than a second to be gone; here that is no answer."""
-    monkeypatch.setattr(registry, "STOP_ANSWER_SECONDS", 30)
+    monkeypatch.setattr(registry, "STOP_ANSWER_SECONDS", 20)

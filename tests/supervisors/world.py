@@ -144,7 +144,8 @@ class Puppet:
 
     async def gone(self) -> None:
         """Return when the run is over, and all that follows from it is done."""
-        await self._over.wait()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await self._over.wait()
         await self._world.quiet()
 
 
@@ -302,7 +303,8 @@ class World:
         await self.edit(notification, cleared=True)
 
     async def ask(self, agent: Agent, question: Question) -> Any:
-        reply = await self.registry.ask(agent.id, question)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            reply = await self.registry.ask(agent.id, question)
         await self.quiet()
         return reply
 
