@@ -61,6 +61,7 @@ async def test_a_queued_agent_whose_message_is_cleared_leaves_the_queue(pool: Po
         assert await world.phase(agent) is Phase.ASLEEP
         await run.end()
         assert await world.wakes(agent) == []
+        assert (await world.ask(await world.agent(), RunRequest())).status is RunAnswer.STARTED
 
 
 async def test_no_more_agents_run_than_there_are_slots(pool: Pool) -> None:
@@ -76,6 +77,33 @@ async def test_no_more_agents_run_than_there_are_slots(pool: Pool) -> None:
 
         assert most == 3
         assert [len(await world.ledger(agent)) for agent in agents] == [1] * 20
+
+
+async def test_of_two_processes_that_start_an_agent_one_does(pool: Pool) -> None:
+    async with open_world(pool) as one, open_world(pool) as other:
+        agent = await one.agent()
+
+        replies = await asyncio.gather(
+            *(process.registry.ask(agent.id, RunRequest()) for process in (one, other))
+        )
+
+        assert sorted(reply.status for reply in replies) == ["already_running", "started"]
+        assert len({reply.run for reply in replies}) == 1
+        assert len(await one.ledger(agent)) == 1
+
+
+async def test_a_process_that_loses_the_claim_keeps_no_slot(pool: Pool) -> None:
+    async with open_world(pool) as one, open_world(pool, runs={"max_concurrent": 1}) as other:
+        agent = await one.agent()
+
+        async def one_is_faster(_: Move) -> None:
+            await one.ask(agent, RunRequest())
+
+        other.states.before_next_move = one_is_faster
+        reply = await other.ask(agent, RunRequest())
+
+        assert (reply.status, reply.run) == (RunAnswer.ALREADY_RUNNING, one.puppets[agent.id].run.id)
+        assert (await other.ask(await other.agent(), RunRequest())).status is RunAnswer.STARTED
 
 
 async def test_what_a_run_leaves_uncleared_is_tried_again_ever_later(world: World) -> None:

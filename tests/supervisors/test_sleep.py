@@ -11,7 +11,7 @@ from storage.model import AgentStatus, Move, Outcome, Priority, Source
 from storage.notifications import Notifications
 from storage.pool import DatabaseSettings, Pool, open_pool
 from supervisors.errors import AgentArchived, RunIsOver
-from supervisors.messages import OwnedFields, RunRequest, SleepRequest, StopRequest
+from supervisors.messages import OwnedFields, SleepRequest, StopRequest
 from supervisors.states import Phase
 from supervisors.tools.errors import ToolError
 from tests.storage.factories import new_notification
@@ -253,16 +253,3 @@ async def test_no_notification_is_lost_however_it_meets_sleep(world: World, seed
 async def yield_often(times: int) -> None:
     for _ in range(times):
         await asyncio.sleep(0)
-
-
-async def test_of_two_processes_that_start_an_agent_one_does(pool: Pool) -> None:
-    async with open_world(pool) as one, open_world(pool) as other:
-        agent = await one.agent()
-
-        replies = await asyncio.gather(
-            *(process.registry.ask(agent.id, RunRequest()) for process in (one, other))
-        )
-
-        assert sorted(reply.status for reply in replies) == ["already_running", "started"]
-        assert len({reply.run for reply in replies}) == 1
-        assert len(await one.ledger(agent)) == 1
