@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from asyncpg import Record
-
 from storage.batching import Batch
 from storage.model import ApiKey
 from storage.pool import Pool
@@ -67,8 +65,7 @@ class ApiKeys:
 
     async def find(self, prefix: str) -> tuple[ApiKey, bytes] | None:
         """The key with this prefix, and its hash. Every request asks; concurrent calls share a statement."""
-        row = await self._finds.add(prefix)
-        return None if row is None else (from_row(ApiKey, row), row["key_hash"])
+        return await self._finds.add(prefix)
 
     async def touch(self, key_id: UUID, now: datetime) -> None:
         """Note that the key was used; written at most once a minute."""
@@ -77,9 +74,10 @@ class ApiKeys:
             self._touched_at[key_id] = now
             await self._pool.execute(TOUCH, key_id, now)
 
-    async def _find_many(self, prefixes: list[str]) -> list[Record | None]:
-        rows = {row["prefix"]: row for row in await self._pool.fetch(FIND, list(set(prefixes)))}
-        return [rows.get(prefix) for prefix in prefixes]
+    async def _find_many(self, prefixes: list[str]) -> list[tuple[ApiKey, bytes] | None]:
+        rows = await self._pool.fetch(FIND, list(set(prefixes)))
+        found = {row["prefix"]: (from_row(ApiKey, row), row["key_hash"]) for row in rows}
+        return [found.get(prefix) for prefix in prefixes]
 
     async def list(self, organization_ids: Sequence[UUID]) -> list[ApiKey]:
         """The organizations' keys, newest first."""
