@@ -1,18 +1,23 @@
 """The whole built-in harness: a run of builtin/inbox, as its trace tells it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
-from storage.model import Agent, Outcome, Priority, Run, Span
+from storage.model import Agent, AgentStatus, Outcome, Priority, Run, Span
 from storage.pool import Pool
+from supervisors.builtin_model import BuiltinModel
+from supervisors.messages import OwnedFields, StopReply, StopRequest
+from supervisors.models import Message, ModelAnswer, Speaker, ToolRequest
 from supervisors.states import Phase
+from supervisors.tools.toolkit import ToolDefinition
 from tests.supervisors.world import World, open_world
 
 
 @pytest.fixture
 async def world(pool: Pool) -> AsyncIterator[World]:
-    async with open_world(pool, builtin=True) as world:
+    async with open_world(pool, model=BuiltinModel()) as world:
         yield world
 
 
@@ -132,3 +137,90 @@ async def test_a_model_without_a_prefix_is_of_the_default_provider(world: World)
     await world.notify(agent)
 
     assert (await only_run(world, agent)).outcome is Outcome.SLEPT
+
+
+class Script:
+    """A model that says what the test wrote, a turn at a time; at the end of it, it thinks for ever."""
+
+    def __init__(self, *turns: list[tuple[str, str]]) -> None:
+        self.turns = [
+            ModelAnswer("", tuple(ToolRequest(f"call_{n}", *call) for n, call in enumerate(turn)))
+            for turn in turns
+        ]
+        self.heard: list[Message] = []
+        self.is_thinking = asyncio.Event()
+
+    async def complete(self, model: str, messages: list[Message], tools: list[ToolDefinition]) -> ModelAnswer:
+        self.heard = list(messages)
+        if not self.turns:
+            self.is_thinking.set()
+            await asyncio.Event().wait()
+        return self.turns.pop(0)
+
+    def told(self) -> list[str]:
+        """What the tools answered, as the model sees it."""
+        return [message.text for message in self.heard if message.speaker is Speaker.TOOL]
+
+
+async def test_what_else_is_called_in_the_turn_of_a_sleep_comes_first(pool: Pool) -> None:
+    script = Script([("sleep", '{"hours": 1}'), ("create_notification", '{"title": "Buy milk"}')])
+    async with open_world(pool, model=script) as world:
+        agent = await world.agent()
+        await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
+
+        assert (await only_run(world, agent)).outcome is Outcome.SLEPT
+        assert await world.pool.fetchval("SELECT title FROM notification") == "Buy milk"
+
+
+async def test_a_model_that_calls_no_tool_ends_the_run(pool: Pool) -> None:
+    async with open_world(pool, model=Script([])) as world:
+        agent = await world.agent()
+        await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
+
+        run = await only_run(world, agent)
+        assert (run.outcome, run.turns) == (Outcome.ENDED, 1)
+
+
+async def test_a_model_sees_what_a_tool_refused(pool: Pool) -> None:
+    script = Script([("sleep", "{"), ("sleep", "[]"), ("launch", ""), ("sleep", '{"hours": -1}')], [])
+    async with open_world(pool, model=script) as world:
+        agent = await world.agent()
+        await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
+
+        codes = [text.split('"code":"')[1].split('"')[0] for text in script.told()]
+        assert codes == ["unknown_tool", "invalid", "invalid", "invalid"]
+        assert (await only_run(world, agent)).outcome is Outcome.ENDED
+        refused = [span for span in await spans_of(world, agent) if span.span_type == "tool"]
+        assert all(span.error for span in refused)
+
+
+async def test_an_agent_is_told_why_it_woke_and_how_long_it_may_sleep(pool: Pool) -> None:
+    script = Script([])
+    async with open_world(pool, model=script) as world:
+        shared = await world.template(system_prompt="Be kind.")
+        agent = await world.agent(template_id=shared.id, timezone="Europe/Berlin", max_sleep_hours=8)
+        await world.notify(agent)
+
+        system, user = script.heard
+        assert (system.speaker, system.text) == (Speaker.SYSTEM, "Be kind.")
+        assert (user.speaker, user.text) == (
+            Speaker.USER,
+            "You were woken: notification:api. It is Saturday, 2026-11-21 10:00:00 CET. "
+            "1 high-priority notifications are uncleared. You may sleep until 2026-11-21 18:00 CET.",
+        )
+
+
+async def test_a_stop_cuts_a_model_call_short(pool: Pool) -> None:
+    script = Script()
+    async with open_world(pool, runs={"stop_grace_seconds": 3600}, model=script) as world:
+        agent = await world.agent()
+        await world.registry.ask(agent.id, OwnedFields(status=AgentStatus.RUNNING))
+        await script.is_thinking.wait()
+
+        assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
+
+        assert (await only_run(world, agent)).outcome is Outcome.STOPPED
+        assert {(span.span_type, span.error) for span in await spans_of(world, agent)} == {
+            ("agent", "stopped"),
+            ("llm", "stopped"),
+        }

@@ -186,6 +186,20 @@ async def test_a_run_request_ends_a_backoff_and_a_quarantine(world: World) -> No
     assert seen.failures.retry_at == world.at(1800)
 
 
+async def test_a_sleep_that_is_over_is_nothing_to_wake_from(world: World) -> None:
+    agent = await world.agent()
+    await (await world.start(agent)).sleeps(until=world.at(20).isoformat())
+    await world.ask(agent, RunRequest())
+    for second in (0, 1, 3, 7, 15):
+        await world.go_to(second)
+        await world.puppets[agent.id].fail()
+    assert (await world.ask(agent, RunRequest(wakeup=False))).status is RunAnswer.SLEEPING
+
+    await world.go_to(30)
+    assert await world.phase(agent) is Phase.QUARANTINED
+    assert (await world.ask(agent, RunRequest(wakeup=False))).status is RunAnswer.STARTED
+
+
 async def test_a_run_that_takes_too_long_has_timed_out(pool: Pool) -> None:
     async with open_world(pool, runs={"max_seconds": 0.1}) as world:
         agent = await world.agent()
