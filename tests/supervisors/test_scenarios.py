@@ -1,4 +1,7 @@
-"""The scenarios of the decisions, one timeline each. Times are seconds from the beginning of the test."""
+"""The scenarios of the decisions, one timeline each. Times are seconds from the beginning of the test.
+
+One file, however long: it is read beside their table.
+"""
 
 from collections.abc import Awaitable, Callable
 
