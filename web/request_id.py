@@ -1,17 +1,19 @@
 """The id of a request: the client's own if it is usable, else a fresh one; echoed, and in every log line."""
 
+import itertools
 import re
+import secrets
 from contextvars import ContextVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from structlog.typing import EventDict, WrappedLogger
 
-from storage.ids import new_id
-
 HEADER = "X-Request-ID"
 USABLE = re.compile(r"[ -~]{1,128}")
 ID = web.RequestKey("request_id", str)
+PROCESS = secrets.token_hex(8)
+_numbers = itertools.count(1)
 
 # A connection's requests share one context, so each takes the place of the one before.
 _current: ContextVar[str] = ContextVar("request_id")
@@ -25,7 +27,7 @@ def request_id(request: web.Request) -> str:
 async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Name the request before anything can be said about it."""
     given = request.headers.get(HEADER, "")
-    request[ID] = given if USABLE.fullmatch(given) else str(new_id())
+    request[ID] = given if USABLE.fullmatch(given) else f"{PROCESS}-{next(_numbers):x}"
     _current.set(request[ID])
     return await handler(request)
 
