@@ -1,6 +1,5 @@
 """The id of a request: the client's own if it is usable, else a fresh one; echoed, and in every log line."""
 
-import itertools
 import re
 import secrets
 from contextvars import ContextVar
@@ -12,8 +11,7 @@ from structlog.typing import EventDict, WrappedLogger
 HEADER = "X-Request-ID"
 USABLE = re.compile(r"[ -~]{1,128}")
 ID = web.RequestKey("request_id", str)
-PROCESS = secrets.token_hex(8)
-_numbers = itertools.count(1)
+ID_BYTES = 16
 
 # A connection's requests share one context, so each takes the place of the one before.
 _current: ContextVar[str] = ContextVar("request_id")
@@ -27,7 +25,7 @@ def request_id(request: web.Request) -> str:
 async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Name the request before anything can be said about it."""
     given = request.headers.get(HEADER, "")
-    request[ID] = given if USABLE.fullmatch(given) else f"{PROCESS}-{next(_numbers):x}"
+    request[ID] = given if USABLE.fullmatch(given) else secrets.token_hex(ID_BYTES)
     _current.set(request[ID])
     return await handler(request)
 
