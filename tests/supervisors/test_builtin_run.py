@@ -206,7 +206,7 @@ async def test_an_agent_is_told_why_it_woke_and_how_long_it_may_sleep(pool: Pool
         assert user.speaker is Speaker.USER
         assert user.text == (
             "You were woken: notification:api. It is Saturday, 2026-11-21 10:00:00 CET. "
-            "1 high-priority notifications are uncleared. You may sleep until 2026-11-21 18:00 CET."
+            "High-priority notifications that are uncleared: 1. You may sleep until 2026-11-21 18:00 CET."
         )
 
 
