@@ -8,6 +8,8 @@ from typing import Literal, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from web.request_id import name_request
+
 HIDDEN = "(hidden)"
 SECRET_KEYS = frozenset(
     {"api_key", "authorization", "key", "key_hash", "password", "secret", "token", "token_secret"},
@@ -29,6 +31,7 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
     console = settings.format == "console" or (settings.format == "auto" and stream.isatty())
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
+        name_request,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),

@@ -48,6 +48,7 @@ IDLE_SWEEP_SECONDS = 10.0
 PURGE_SECONDS = 5.0
 DUTY_CLOSE_SECONDS = 5.0
 BACKLOG = 1024
+ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 
 
 @dataclass(slots=True)
@@ -134,8 +135,7 @@ async def open_service(
             readiness=service.readiness,
         )
         await stack.enter_async_context(_serving(app, listener))
-        gc.collect()
-        gc.freeze()  # what is alive at start stays: a full collection need not look at it again
+        _settle_memory()
         try:
             yield service
         finally:
@@ -268,6 +268,13 @@ async def _serving(app: web.Application, listener: socket.socket) -> AsyncIterat
         yield
     finally:
         await runner.cleanup()
+
+
+def _settle_memory() -> None:
+    """What is alive now stays, so no collection need look at it again; and requests leave few circles."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(ALLOCATIONS_BETWEEN_COLLECTIONS)
 
 
 async def _first_of(*waits: Any) -> None:

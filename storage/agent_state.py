@@ -300,9 +300,11 @@ class AgentStates:
         return [circumstances.get(agent_id) for agent_id, _ in items]
 
     async def _move_many(self, moves: list[Move]) -> list[bool]:
-        rows = await self._pool.fetch(MOVE, *_move_parameters(moves))
+        """Of several moves of one agent only the first is made: one statement changes a row but once."""
+        firsts = {move.before.agent_id: move for move in reversed(moves)}
+        rows = await self._pool.fetch(MOVE, *_move_parameters(list(firsts.values())))
         moved = {row["agent_id"] for row in rows}
-        return [move.before.agent_id in moved for move in moves]
+        return [firsts[move.before.agent_id] is move and move.before.agent_id in moved for move in moves]
 
 
 class LockedState:

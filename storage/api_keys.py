@@ -1,11 +1,10 @@
 """API keys, known by their prefix and the hash of the whole key."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
-
-from asyncpg import Record
 
 from storage.batching import Batch
 from storage.clauses import assign
@@ -36,6 +35,18 @@ SELECT * FROM api_key WHERE organization_id = ANY($1::uuid[]) ORDER BY created_a
 
 CHANGEABLE = frozenset({"name", "is_active"})
 
+REMEMBERED = timedelta(seconds=1)
+MOST_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A key as it was read."""
+
+    key: ApiKey
+    key_hash: bytes
+    read_at: datetime
+
 
 class ApiKeys:
     """The table `api_key`."""
@@ -43,6 +54,8 @@ class ApiKeys:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._finds = Batch("API keys", self._find_many)
+        self._found: dict[str, Found] = {}
+        self._changes = 0
         self._touched_at: dict[UUID, datetime] = {}
 
     async def close(self) -> None:
@@ -70,20 +83,41 @@ class ApiKeys:
         """The key after the changes, by column, as the very next `find` knows it; None if there is none."""
         if not changes:
             return await self.get(key_id)
-        row = await self._pool.fetchrow(
-            assign(UPDATE, changes, CHANGEABLE, after=1), key_id, *changes.values()
-        )
+        sql = assign(UPDATE, changes, CHANGEABLE, after=1)
+        try:
+            row = await self._pool.fetchrow(sql, key_id, *changes.values())
+        finally:
+            self._forget()
         return None if row is None else from_row(ApiKey, row)
 
     async def delete(self, key_id: UUID) -> bool:
         """Whether there was such a key; the very next `find` does not know it."""
         self._touched_at.pop(key_id, None)
-        return await self._pool.fetchval(DELETE, key_id) is not None
+        try:
+            return await self._pool.fetchval(DELETE, key_id) is not None
+        finally:
+            self._forget()
 
-    async def find(self, prefix: str) -> tuple[ApiKey, bytes] | None:
-        """The key with this prefix, and its hash. Every request asks; concurrent calls share a statement."""
-        row = await self._finds.add(prefix)
-        return None if row is None else (from_row(ApiKey, row), row["key_hash"])
+    async def find(self, prefix: str, now: datetime) -> tuple[ApiKey, bytes] | None:
+        """The key with this prefix, and its hash. Every request asks, so it is remembered for a second.
+
+        A key that this instance changes or deletes is forgotten at once; one that another program deletes
+        from the table may be found for that second.
+        """
+        found = self._found.get(prefix)
+        if found is not None and found.read_at <= now < found.read_at + REMEMBERED:
+            return found.key, found.key_hash
+        changes = self._changes
+        fresh = await self._finds.add(prefix)
+        if fresh is not None and changes == self._changes:  # else it may have been read before the change
+            if len(self._found) >= MOST_REMEMBERED:
+                self._found.clear()
+            self._found[prefix] = Found(*fresh, now)
+        return fresh
+
+    def _forget(self) -> None:
+        self._changes += 1
+        self._found.clear()
 
     async def touch(self, key_id: UUID, now: datetime) -> None:
         """Note that the key was used; written at most once a minute."""
@@ -92,9 +126,10 @@ class ApiKeys:
             self._touched_at[key_id] = now
             await self._pool.execute(TOUCH, key_id, now)
 
-    async def _find_many(self, prefixes: list[str]) -> list[Record | None]:
-        rows = {row["prefix"]: row for row in await self._pool.fetch(FIND, list(set(prefixes)))}
-        return [rows.get(prefix) for prefix in prefixes]
+    async def _find_many(self, prefixes: list[str]) -> list[tuple[ApiKey, bytes] | None]:
+        rows = await self._pool.fetch(FIND, list(set(prefixes)))
+        found = {row["prefix"]: (from_row(ApiKey, row), row["key_hash"]) for row in rows}
+        return [found.get(prefix) for prefix in prefixes]
 
     async def list(self, organization_ids: Sequence[UUID]) -> list[ApiKey]:
         """The organizations' keys, newest first."""

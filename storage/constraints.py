@@ -6,6 +6,7 @@ _UNIQUE = {
     "user_account_pkey": ("id",),
     "user_account_email_unique": ("email",),
     "membership_unique": ("user", "organization"),
+    "invite_pkey": ("id",),
     "api_key_pkey": ("id",),
     "api_key_prefix_unique": ("prefix",),
     "template_pkey": ("id",),
@@ -31,6 +32,7 @@ _UNIQUE = {
 _REFERENCES = {
     "membership_organization_id_fkey": "organization",
     "membership_user_id_fkey": "user",
+    "invite_organization_id_fkey": "organization",
     "api_key_organization_id_fkey": "organization",
     "adapter_organization_id_fkey": "organization",
     "template_organization_id_fkey": "organization",
@@ -44,11 +46,15 @@ _REFERENCES = {
     "adapter_config_adapter_id_fkey": "adapter",
     "agent_state_agent_id_fkey": "agent",
     "notification_agent_id_fkey": "agent",
+    "contact_organization_id_fkey": "organization",
     "contact_agent_id_fkey": "agent",
+    "message_organization_id_fkey": "organization",
     "message_agent_id_fkey": "agent",
     "message_contact_id_fkey": "contact",
+    "document_organization_id_fkey": "organization",
     "document_agent_id_fkey": "agent",
     "document_project_id_fkey": "project",
+    "project_organization_id_fkey": "organization",
     "project_agent_id_fkey": "agent",
 }
 

@@ -48,6 +48,11 @@ _UNFIT = (
     asyncpg.ProtocolViolationError,  # what a proxy says that knows only some server settings
     asyncpg.InsufficientPrivilegeError,
 )
+_GOODBYE = (
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.InternalClientError,  # after a goodbye that came while the connection was idle
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -107,8 +112,8 @@ def _dead_is_away(connection: Connection) -> Iterator[None]:
         if _is_dead(connection):
             raise DatabaseUnavailable(f"the connection to the database is gone: {error}") from error
         raise
-    except asyncpg.InternalClientError as error:
-        # The server has said goodbye, and the end of the stream has not been read yet.
+    except _GOODBYE as error:
+        # The end of the stream has not been read yet; nobody else shall be given this connection.
         if not _is_dead(connection):
             connection.terminate()
         raise DatabaseUnavailable(f"the connection to the database is going: {error}") from error
@@ -235,7 +240,10 @@ async def open_pool(settings: DatabaseSettings, *, epoch: int | None) -> AsyncIt
     with _translated(), _url_understood():
         inner = await asyncpg.create_pool(
             settings.url,
-            min_size=min(2, settings.pool_size),
+            # Some at the start, but no floor: asyncpg would restore it in a task of its own, and log a
+            # traceback at each attempt while the database is away.
+            min_size=0,
+            init_size=min(2, settings.pool_size),
             max_size=settings.pool_size,
             max_queries=_NO_LIMIT,
             max_inactive_connection_lifetime=0,

@@ -16,6 +16,7 @@ from supervisors.clock import Clock, Timer
 LONGEST_WAIT_SECONDS = 60.0
 CLOCK_DRIFT_SECONDS = 0.01
 LATENESS_SAMPLES = 1000
+MOST_STALE = 1000  # entries that no longer count, before the heap is built anew without them
 HORIZON = timedelta(seconds=120)  # what lies further ahead is found by the due scan in time
 
 
@@ -45,6 +46,9 @@ class AlarmClock:
 
     def __len__(self) -> int:
         return len(self._alarms)
+
+    def __contains__(self, agent_id: UUID) -> bool:
+        return agent_id in self._alarms
 
     def set(self, agent_id: UUID, at: datetime, hold_ends_at: float | None = None) -> None:
         """Ring for this agent at `at`, instead of whenever it was set for before.
@@ -113,6 +117,9 @@ class AlarmClock:
     def _push(self, agent_id: UUID, alarm: Alarm) -> None:
         self._alarms[agent_id] = alarm
         heapq.heappush(self._heap, (alarm.monotonic_at, agent_id))
+        if len(self._heap) > MOST_STALE + 2 * len(self._alarms):
+            self._heap = [(alarm.monotonic_at, agent_id) for agent_id, alarm in self._alarms.items()]
+            heapq.heapify(self._heap)
 
     def _counts(self, entry: tuple[float, UUID]) -> bool:
         alarm = self._alarms.get(entry[1])

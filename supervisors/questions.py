@@ -94,12 +94,11 @@ async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | Stop
     state, run = circumstances.state, supervisor.run
     if state.run_id is None and not _is_about_to_start(supervisor, circumstances):
         return StopReply.NOT_RUNNING
-    is_first = state.stopped_at is None or state.run_id is None
-    if is_first:
-        await supervisor.change(circumstances, lambda seen: transitions.stopped(seen.state, now))
+    is_stopping = state.run_id is not None and state.stopped_at is not None
+    await supervisor.change(circumstances, lambda seen: transitions.stopped(seen.state, now))
     if state.run_id is not None and run is not None and run.result is None:
         run.stop(0 if request.force else around.stop_grace_seconds)
-        return StopPending(run) if is_first or request.force else StopReply.STOPPING
+        return StopReply.STOPPING if is_stopping and not request.force else StopPending(run)
     await supervisor.look_again()
     return StopReply.STOPPED
 

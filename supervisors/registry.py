@@ -81,9 +81,10 @@ class Registry:
         return f"<Registry: {len(self._supervisors)} supervisors, {len(self._around.runs)} runs>"
 
     def wind(self, agent_id: UUID, at: datetime) -> None:
-        """Set the alarm for an agent without a supervisor; a live one sets its own."""
-        if agent_id not in self._supervisors:
-            self._around.alarm_clock.set(agent_id, at)
+        """Set the alarm for an agent; one that a live supervisor has set is left as it is."""
+        alarm_clock = self._around.alarm_clock
+        if agent_id not in self._supervisors or agent_id not in alarm_clock:
+            alarm_clock.set(agent_id, at)
 
     def tell(self, agent_id: UUID, look: Look) -> None:
         """Let the agent's supervisor look again, soon. Never fails, never blocks."""

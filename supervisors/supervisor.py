@@ -117,7 +117,8 @@ class Supervisor:
             return decision
         due_at, moment = decision.hold.due_at, self.around.clock.monotonic()
         if self._hold_ends is None or self._hold_ends[0] != due_at:
-            self._hold_ends = (due_at, moment + max(due_at - now, timedelta()).total_seconds())
+            left = due_at - self.around.clock.now()  # not `now`: the look that it was for took its time
+            self._hold_ends = (due_at, moment + max(left, timedelta()).total_seconds())
         if moment < self._hold_ends[1]:
             return decision
         return decide(circumstances, now, self.around.policy, hold_is_over=True)

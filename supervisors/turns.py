@@ -197,7 +197,7 @@ def wake_context(run: Run, agent: Agent, clock: Clock) -> str:
     )
     return (
         f"You were woken: {run.wake_reason}. It is {local_time:%A, %Y-%m-%d %H:%M:%S %Z}. "
-        f"{run.waiting} high-priority notifications are uncleared. You may sleep {sleep}."
+        f"High-priority notifications that are uncleared: {run.waiting}. You may sleep {sleep}."
     )
 
 

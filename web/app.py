@@ -100,9 +100,8 @@ def build_app(
     readiness: Callable[[], Readiness],
 ) -> web.Application:
     """The HTTP interface over what the composition root has opened."""
-    append_slash = web.normalize_path_middleware(merge_slashes=False, append_slash=True)
     app = web.Application(
-        middlewares=[request_id.identify, errors_as_json, append_slash],
+        middlewares=[request_id.identify, errors_as_json],
         client_max_size=settings.body_bytes,
     )
     app[STORAGE] = storage

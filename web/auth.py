@@ -141,14 +141,14 @@ def _credential(request: web.Request) -> tuple[str, str]:
 
 
 async def _key_caller(request: web.Request, credential: str, prefix: str) -> Caller:
-    keys = request.app[STORAGE].api_keys
-    found = await keys.find(prefix)
+    keys, now = request.app[STORAGE].api_keys, request.app[CLOCK].now()
+    found = await keys.find(prefix, now)
     if not found:
         raise NotAuthenticated("Invalid API key.")
     key, key_hash = found
     if not (hmac.compare_digest(hash_secret(credential), key_hash) and key.is_active):
         raise NotAuthenticated("Invalid API key.")
-    await keys.touch(key.id, request.app[CLOCK].now())
+    await keys.touch(key.id, now)
     return Caller(key.id, {key.organization_id: Role.ADMIN})
 
 

@@ -132,6 +132,8 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     """Answer every refusal and defect of the handlers in JSON."""
     try:
         return await handler(request)
+    except web.HTTPNotFound:
+        return await _without_slash(request)
     except web.HTTPException as error:
         return _of_framework(error)
     except Exception as error:  # the request's outermost edge
@@ -180,11 +182,19 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
             return None
 
 
+async def _without_slash(request: web.Request) -> web.Response:
+    """Not found; but a path that only lacks its final slash is sent there, method and body kept."""
+    path, _, query = request.raw_path.partition("?")
+    if not path.endswith("/"):
+        with_slash = request.clone(rel_url=f"{path}/")
+        if (await request.app.router.resolve(with_slash)).http_exception is None:
+            raise web.HTTPPermanentRedirect(f"{path}/?{query}" if query else f"{path}/")
+    return json_response({"detail": "Not found."}, 404)
+
+
 def _of_framework(error: web.HTTPException) -> web.StreamResponse:
     """The framework's own refusals (no such path, method, size) in our wording; its redirects as they are."""
     match error:
-        case web.HTTPNotFound():
-            return json_response({"detail": "Not found."}, 404)
         case web.HTTPMethodNotAllowed():
             detail = f'Method "{error.method}" not allowed.'
             return json_response({"detail": detail}, 405, {"Allow": ", ".join(sorted(error.allowed_methods))})

@@ -13,7 +13,6 @@ from functools import wraps
 from typing import Any, cast
 
 from aiohttp import web
-from marshmallow import Schema
 
 from storage.errors import AnsweredBefore
 from storage.model import Receipt, ReceiptKey
@@ -21,7 +20,7 @@ from web.auth import ORGANIZATION_HEADER, Caller
 from web.errors import BadRequest, Conflict, KeyReused
 from web.json import JSON_TYPE
 from web.keys import CLOCK, IN_FLIGHT, STORAGE
-from web.parsing import check_body, read_values
+from web.parsing import Body, check_body, read_values
 
 HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotency-Replayed"
@@ -57,7 +56,7 @@ def answered_once(handler: CallerHandler) -> CallerHandler:
     return answer
 
 
-async def read_body_once(request: web.Request, caller: Caller, schema: Schema) -> dict[str, Any]:
+async def read_body_once(request: web.Request, caller: Caller, schema: Body) -> dict[str, Any]:
     """As `read_body`; but a request that was answered before gets no further, and is answered again."""
     values = await read_values(request, schema)
     body = check_body(values, schema)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import structlog
 from aiohttp import web
-from marshmallow import ValidationError, validates_schema
+from marshmallow import ValidationError
 
 from storage.paging import Cursor, Page
 from web.errors import Invalid
@@ -30,10 +30,9 @@ class PageQuery(Body):
     offset = Integer(least=0, most=MOST_OFFSET, load_default=None)
     after = Uuid(load_default=None)
 
-    @validates_schema
-    def one_way_to_page(self, query: Mapping[str, Any], **_: Any) -> None:
-        if query.get("offset") is not None and query.get("after") is not None:
-            raise ValidationError("Only one of offset and after may be given.")
+    def check_together(self, checked: Mapping[str, Any]) -> None:
+        if checked.get("offset") is not None and checked.get("after") is not None:
+            raise ValidationError({"_schema": ["Only one of offset and after may be given."]})
 
 
 @dataclass(frozen=True, slots=True)

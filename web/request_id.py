@@ -1,16 +1,20 @@
 """The id of a request: the client's own if it is usable, else a fresh one; echoed, and in every log line."""
 
 import re
+import secrets
+from contextvars import ContextVar
 
-import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
-
-from storage.ids import new_id
+from structlog.typing import EventDict, WrappedLogger
 
 HEADER = "X-Request-ID"
 USABLE = re.compile(r"[ -~]{1,128}")
 ID = web.RequestKey("request_id", str)
+ID_BYTES = 16
+
+# A connection's requests share one context, so each takes the place of the one before.
+_current: ContextVar[str] = ContextVar("request_id")
 
 
 def request_id(request: web.Request) -> str:
@@ -21,12 +25,19 @@ def request_id(request: web.Request) -> str:
 async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Name the request before anything can be said about it."""
     given = request.headers.get(HEADER, "")
-    request[ID] = given if USABLE.fullmatch(given) else str(new_id())
-    structlog.contextvars.clear_contextvars()  # a connection's requests share one context
-    structlog.contextvars.bind_contextvars(request_id=request[ID])
+    request[ID] = given if USABLE.fullmatch(given) else secrets.token_hex(ID_BYTES)
+    _current.set(request[ID])
     return await handler(request)
 
 
 async def echo(request: web.Request, response: web.StreamResponse) -> None:
     """Signal on each response, streamed ones included, before its headers go out."""
     response.headers[HEADER] = request.get(ID, "")
+
+
+def name_request(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Processor of log lines: whatever is logged on behalf of a request says of which."""
+    current = _current.get(None)
+    if current is not None:
+        event.setdefault("request_id", current)
+    return event

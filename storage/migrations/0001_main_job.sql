@@ -244,18 +244,33 @@ BEGIN
     RETURN NEW;
 END $$;
 
-CREATE FUNCTION notification_ring() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Whose attention changed, and from when on: low notifications never get here.
+CREATE FUNCTION agent_ring(agents uuid[], moments timestamptz[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM 1 FROM agent_state
-        WHERE agent_id IN (SELECT agent_id FROM touched) ORDER BY agent_id FOR NO KEY UPDATE;
+    PERFORM 1 FROM agent_state WHERE agent_id = ANY (agents) ORDER BY agent_id FOR NO KEY UPDATE;
     UPDATE agent_state s
         SET wake_seq = s.wake_seq + 1,
             next_due_at = CASE
                 WHEN s.status = 'sleeping' AND s.queued_at IS NULL THEN least(s.next_due_at, t.due_at)
                 ELSE s.next_due_at END
-        FROM (SELECT agent_id, min(activated_at) AS due_at FROM touched GROUP BY agent_id) t
+        FROM unnest(agents, moments) AS t (agent_id, due_at)
         WHERE s.agent_id = t.agent_id;
-    PERFORM pg_notify('hostsvc_doorbell', agent_id::text) FROM (SELECT DISTINCT agent_id FROM touched) t;
+    PERFORM pg_notify('hostsvc_doorbell', agent_id::text) FROM unnest(agents) AS t (agent_id);
+END $$;
+
+CREATE FUNCTION notification_ring() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM agent_ring(array_agg(agent_id), array_agg(due_at))
+        FROM (SELECT agent_id, min(activated_at) AS due_at FROM touched
+              WHERE activated_at IS NOT NULL GROUP BY agent_id) t;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION notification_ring_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM agent_ring(array_agg(agent_id), array_agg(due_at))
+        FROM (SELECT t.agent_id, min(t.activated_at) AS due_at FROM touched t JOIN before b USING (id)
+              WHERE t.activated_at IS NOT NULL OR b.activated_at IS NOT NULL GROUP BY t.agent_id) t;
     RETURN NULL;
 END $$;
 
@@ -267,9 +282,9 @@ CREATE TRIGGER notification_ring_insert AFTER INSERT ON notification
     WHEN (current_setting('hostsvc.origin', true) IS DISTINCT FROM 'service')
     EXECUTE FUNCTION notification_ring();
 CREATE TRIGGER notification_ring_update AFTER UPDATE ON notification
-    REFERENCING NEW TABLE AS touched FOR EACH STATEMENT
+    REFERENCING OLD TABLE AS before NEW TABLE AS touched FOR EACH STATEMENT
     WHEN (current_setting('hostsvc.origin', true) IS DISTINCT FROM 'service')
-    EXECUTE FUNCTION notification_ring();
+    EXECUTE FUNCTION notification_ring_changed();
 CREATE TRIGGER notification_ring_delete AFTER DELETE ON notification
     REFERENCING OLD TABLE AS touched FOR EACH STATEMENT
     WHEN (current_setting('hostsvc.origin', true) IS DISTINCT FROM 'service')

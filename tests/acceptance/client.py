@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -43,15 +43,9 @@ class Client:
     async def post(self, path: str, **body: Any) -> Any:
         return await self._call("POST", path, json=body)
 
-    async def patch(self, path: str, **body: Any) -> Any:
-        return await self._call("PATCH", path, json=body)
-
-    async def delete(self, path: str) -> None:
-        await self._call("DELETE", path)
-
-    async def status_of(self, path: str) -> int:
-        """The status of a GET, whatever it is."""
-        async with self.session.get(self.url + path, headers=self._headers()) as response:
+    async def status_of(self, path: str, method: str = "GET") -> int:
+        """The status of the answer, whatever it is."""
+        async with self.session.request(method, self.url + path, headers=self._headers()) as response:
             return response.status
 
     async def create_agent(self, **fields: Any) -> str:
@@ -106,7 +100,7 @@ class Client:
         ) as response:
             if response.status >= 300:
                 raise Refused(response.status, await response.text())
-            return None if response.status == 204 else await response.json()
+            return await response.json()
 
     def _headers(self) -> Mapping[str, str]:
         return {"Authorization": self.authorization} if self.authorization else {}
@@ -141,7 +135,3 @@ async def eventually(
 def moment(text: str) -> datetime:
     """An instant as the API writes it."""
     return datetime.fromisoformat(text)
-
-
-def seconds(interval: timedelta) -> float:
-    return interval.total_seconds()

@@ -23,9 +23,9 @@ async def test_a_key_is_found_by_its_prefix_with_its_hash(api_keys: ApiKeys, poo
     key = api_key((await stored_organization(pool)).id)
     await api_keys.insert(key, HASH)
 
-    assert await api_keys.find(key.prefix) == (key, HASH)
+    assert await api_keys.find(key.prefix, NOW) == (key, HASH)
     assert await api_keys.get(key.id) == key
-    assert await api_keys.find("unknown0") is None
+    assert await api_keys.find("unknown0", NOW) is None
     assert await api_keys.get(new_id()) is None
 
 
@@ -36,7 +36,7 @@ async def test_keys_looked_for_at_once_each_get_their_own(api_keys: ApiKeys, poo
         await api_keys.insert(key, key.id.bytes)
     prefixes = [key.prefix for key in keys] * 2 + ["unknown0"]
 
-    found = await asyncio.gather(*map(api_keys.find, prefixes))
+    found = await asyncio.gather(*(api_keys.find(prefix, NOW) for prefix in prefixes))
 
     assert found == [(key, key.id.bytes) for key in keys] * 2 + [None]
 
@@ -54,12 +54,32 @@ async def test_a_prefix_is_given_once(api_keys: ApiKeys, pool: Pool) -> None:
 async def test_a_deleted_key_is_unknown_to_the_very_next_find(api_keys: ApiKeys, pool: Pool) -> None:
     key = api_key((await stored_organization(pool)).id)
     await api_keys.insert(key, HASH)
-    await api_keys.find(key.prefix)
+    await api_keys.find(key.prefix, NOW)
 
     assert await api_keys.delete(key.id)
 
-    assert await api_keys.find(key.prefix) is None
+    assert await api_keys.find(key.prefix, NOW) is None
     assert not await api_keys.delete(key.id)
+
+
+async def test_a_key_deleted_while_it_is_looked_for_is_not_remembered(api_keys: ApiKeys, pool: Pool) -> None:
+    key = api_key((await stored_organization(pool)).id)
+    await api_keys.insert(key, HASH)
+
+    await asyncio.gather(api_keys.find(key.prefix, NOW), api_keys.delete(key.id))
+
+    assert await api_keys.find(key.prefix, NOW) is None
+
+
+async def test_a_key_that_another_program_deleted_is_known_for_a_second_at_most(
+    api_keys: ApiKeys, pool: Pool
+) -> None:
+    key = api_key((await stored_organization(pool)).id)
+    await api_keys.insert(key, HASH)
+    await api_keys.find(key.prefix, NOW)
+    await pool.execute("DELETE FROM api_key")
+
+    assert await api_keys.find(key.prefix, NOW + SECOND) is None
 
 
 async def test_keys_of_the_given_organizations_are_listed_newest_first(api_keys: ApiKeys, pool: Pool) -> None:
@@ -87,11 +107,11 @@ async def test_the_last_use_is_written_at_most_once_a_minute(api_keys: ApiKeys, 
 async def test_a_key_that_is_switched_off_is_so_for_the_very_next_find(api_keys: ApiKeys, pool: Pool) -> None:
     key = api_key((await stored_organization(pool)).id)
     await api_keys.insert(key, HASH)
-    await api_keys.find(key.prefix)
+    await api_keys.find(key.prefix, NOW)
 
     changed = await api_keys.update(key.id, {"is_active": False, "name": "old"})
 
     assert changed == replace(key, is_active=False, name="old")
-    assert await api_keys.find(key.prefix) == (changed, HASH)
+    assert await api_keys.find(key.prefix, NOW) == (changed, HASH)
     assert await api_keys.update(key.id, {}) == changed
     assert await api_keys.update(new_id(), {"name": "x"}) is None

@@ -28,9 +28,9 @@ from storage.model import Run as LedgerEntry
 from storage.paging import Page
 from storage.pool import Pool
 from storage.storage import build_storage
-from supervisors.builtin_model import BuiltinModel
 from supervisors.duties.due_scan import DueScan
 from supervisors.messages import Look, Question, RunRequest
+from supervisors.models import Model
 from supervisors.registry import Registry, open_registry
 from supervisors.runs import Ask, Run, RunDrained, RunError, RunResult
 from supervisors.settings import RunSettings, SupervisorSettings
@@ -154,7 +154,11 @@ class World:
     """One process on one database. What a test does here is done as the HTTP interface does it."""
 
     def __init__(
-        self, pool: Pool, run_settings: RunSettings, supervisor_settings: SupervisorSettings, *, builtin: bool
+        self,
+        pool: Pool,
+        run_settings: RunSettings,
+        supervisor_settings: SupervisorSettings,
+        model: Model | None,
     ) -> None:
         self.pool = pool
         self.clock = HeldClock()
@@ -166,7 +170,7 @@ class World:
         self.puppets_are_stubborn = False
         self._run_settings = run_settings
         self._supervisor_settings = supervisor_settings
-        self._builtin = builtin
+        self._model = model
         self._organization_id: UUID | None = None
         self._life = AsyncExitStack()
         self._next_scan_at = 0.0
@@ -182,7 +186,7 @@ class World:
         self.registry = await self._life.enter_async_context(
             open_registry(
                 store=self.states,
-                harness=self._builtin_harness() if self._builtin else self,
+                harness=self._builtin_harness(self._model) if self._model else self,
                 clock=self.clock,
                 supervisor_settings=self._supervisor_settings,
                 run_settings=self._run_settings,
@@ -362,7 +366,7 @@ class World:
             self._organization_id = await self.organization()
         return self._organization_id
 
-    def _builtin_harness(self) -> BuiltinHarness:
+    def _builtin_harness(self, model: Model) -> BuiltinHarness:
         return BuiltinHarness(
             agents=self.storage.agents,
             templates=self.storage.templates,
@@ -370,7 +374,7 @@ class World:
             usage=self.storage.usage,
             prices=PriceList(),
             toolbox=self.toolbox,
-            providers={"builtin": BuiltinModel()},
+            providers={"builtin": model},
             clock=self.clock,
             settings=self._run_settings,
         )
@@ -382,12 +386,10 @@ async def open_world(
     *,
     runs: Mapping[str, Any] | None = None,
     supervisors: Mapping[str, Any] | None = None,
-    builtin: bool = False,
+    model: Model | None = None,
 ) -> AsyncIterator[World]:
-    """A world with these settings of runs and supervisors; `builtin`: its runs go by themselves."""
-    world = World(
-        pool, RunSettings(**(runs or {})), SupervisorSettings(**(supervisors or {})), builtin=builtin
-    )
+    """A world with these settings of runs and supervisors; with a model its runs go by themselves."""
+    world = World(pool, RunSettings(**(runs or {})), SupervisorSettings(**(supervisors or {})), model)
     await world.begin()
     try:
         yield world

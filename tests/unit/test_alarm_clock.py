@@ -175,3 +175,14 @@ def test_lateness_is_noted() -> None:
     bed.clock.advance(0)
 
     assert list(bed.alarms.lateness_seconds) == [2.0]
+
+
+def test_an_alarm_set_over_and_over_rings_once_and_for_the_last_time_it_was_set() -> None:
+    bed = Bedside()
+    bed.alarms.set(OTHER, NOW + seconds(30))
+    for step in range(5_000):
+        bed.alarms.set(SCOUT, NOW + seconds(10 + step / 1000))
+
+    bed.clock.advance(60)
+
+    assert bed.rang == [(SCOUT, 14.999), (OTHER, 30.0)]

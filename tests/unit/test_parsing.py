@@ -34,7 +34,7 @@ def multipart(*parts: tuple[str, str]) -> bytes:
 
 
 def load(raw: bytes, content_type: str) -> Any:
-    return SCHEMA.load(parse_body(raw, content_type, SCHEMA))
+    return SCHEMA.checked(parse_body(raw, content_type, SCHEMA))
 
 
 def refusal(raw: bytes, content_type: str) -> tuple[int, Any]:

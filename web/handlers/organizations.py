@@ -3,9 +3,9 @@
 from uuid import UUID
 
 from aiohttp import web
-from supervisors.duties.pauses import tell_agents_of
 
 from storage.model import Organization
+from supervisors.duties.pauses import tell_agents_of
 from web.auth import Caller
 from web.errors import NotFound
 from web.json import json_response

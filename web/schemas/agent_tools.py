@@ -1,9 +1,9 @@
 """The tools that agents call: how they are shown, and how their parameters are read."""
 
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 from uuid import UUID
 
-from marshmallow import INCLUDE, Schema
+from marshmallow import INCLUDE
 
 from supervisors.tools.toolkit import ToolDefinition
 from web.fields import JsonValue, Text
@@ -50,8 +50,8 @@ def show_agent_tool(definition: ToolDefinition) -> AgentToolShown:
     }
 
 
-def parameters_schema(definition: ToolDefinition) -> Schema:
+def parameters_schema(definition: ToolDefinition) -> Body:
     """Says of a call's parameters which are text in a form; all others are JSON there."""
     kinds = {name: rules.get("type") for name, rules in definition.parameters["properties"].items()}
     read_as = {name: Text() if kind == "string" else JsonValue() for name, kind in kinds.items()}
-    return Body.from_dict(dict(read_as))()
+    return cast(Body, Body.from_dict(dict(read_as))())

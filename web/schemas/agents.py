@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, TypedDict
 from uuid import UUID
 
-from marshmallow import ValidationError, validates_schema
+from marshmallow import ValidationError
 
 from storage.model import Agent, AgentStatus, Purpose, ReasoningEffort
 from web.fields import (
@@ -55,10 +55,9 @@ class AgentBody(Body):
     last_wake_reason = Line(max_length=64)
     last_wake_interrupted_sleep_until = Datetime(allow_none=True)
 
-    @validates_schema
-    def an_archived_agent_has_no_schedule(self, body: Mapping[str, Any], **_: Any) -> None:
-        if body.get("status") is AgentStatus.ARCHIVED and body.get("sleep_until") is not None:
-            raise ValidationError("An archived agent does not sleep.", "sleep_until")
+    def check_together(self, checked: Mapping[str, Any]) -> None:
+        if checked.get("status") is AgentStatus.ARCHIVED and checked.get("sleep_until") is not None:
+            raise ValidationError({"sleep_until": ["An archived agent does not sleep."]})
 
 
 class TagsBody(Body):

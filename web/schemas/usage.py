@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, TypedDict
 from uuid import UUID
 
-from marshmallow import ValidationError, validates_schema
+from marshmallow import ValidationError
 
 from storage.usage import ModelUsage, UsageRecord
 from web.fields import MOST_INT32, Datetime, DayOrDatetime, Integer, Line, Money, Uuid
@@ -26,11 +26,11 @@ class NewUsageBody(Body):
     trace_id = Uuid(data_key="trace", allow_none=True, load_default=None)
     occurred_at = Datetime(allow_none=True, load_default=None)
 
-    @validates_schema
-    def cached_are_part_of_input(self, body: Mapping[str, Any], **_: Any) -> None:
-        if body["cached_tokens"] > body["input_tokens"]:
-            message = f"Ensure this value is less than or equal to {body['input_tokens']}."
-            raise ValidationError(message, "cached_tokens")
+    def check_together(self, checked: Mapping[str, Any]) -> None:
+        """Cached tokens are part of the input."""
+        if checked["cached_tokens"] > checked["input_tokens"]:
+            message = f"Ensure this value is less than or equal to {checked['input_tokens']}."
+            raise ValidationError({"cached_tokens": [message]})
 
 
 class UsageQuery(Body):

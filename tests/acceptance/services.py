@@ -1,0 +1,41 @@
+"""Starts the services of one test, and sees to it that none outlives it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.process import ServiceProcess, spawn
+
+OPERATOR_TOKEN = "operators-only"
+
+
+class Services:
+    """Processes of the service on one database, which is what they share."""
+
+    def __init__(self, directory: Path, database: Mapping[str, Any]) -> None:
+        self.directory = directory
+        self.database = database
+        self._started: list[ServiceProcess] = []
+
+    async def spawn(self, **sections: Mapping[str, Any]) -> ServiceProcess:
+        """A process that has just been started; nothing of it has been waited for."""
+        config = {
+            "server": {"port": 0, **sections.pop("server", {})},
+            "database": {**self.database, **sections.pop("database", {})},
+            "operator": {"token": OPERATOR_TOKEN},
+            **sections,
+        }
+        process = await spawn(self.directory, f"service-{len(self._started) + 1}", config)
+        self._started.append(process)
+        return process
+
+    async def start(self, **sections: Mapping[str, Any]) -> ServiceProcess:
+        """A service that listens."""
+        process = await self.spawn(**sections)
+        await process.ready()
+        return process
+
+    async def close(self) -> None:
+        """End what still runs."""
+        for process in self._started:
+            await process.close()

@@ -1,0 +1,58 @@
+"""What operators see, and who does not."""
+
+import aiohttp
+import pytest
+
+from tests.acceptance.client import Client, eventually, sign_up
+from tests.acceptance.services import OPERATOR_TOKEN, Services
+
+
+async def test_an_operator_sees_how_the_service_is_and_why_each_agent_does_what_it_does(
+    services: Services, session: aiohttp.ClientSession
+) -> None:
+    service = await services.start(supervisors={"scan_interval_seconds": 0.2})
+    client = await sign_up(session, service.url)
+    operator = Client(session, service.url, f"Bearer {OPERATOR_TOKEN}")
+    asleep = await client.create_agent(name="Sleeper")
+    holding = await client.create_agent(name="Holder", debounce_window_seconds=3600)
+    blocker = await client.notify(holding, source="sms")
+    await client.supervisor_in("holding", holding)
+
+    async def counted() -> bool | None:
+        return True if (await operator.get("/status/"))["agents"]["sleeping"] == 2 else None
+
+    await eventually(counted, "the agents to be counted")
+    status = await operator.get("/status/")
+    assert (status["service"]["state"], status["service"]["reasons"]) == ("ready", [])
+    assert status["agents"] == {"running": 0, "sleeping": 2, "archived": 0}
+    assert (status["runs"]["running"], status["runs"]["queued"]) == (0, 0)
+    assert status["supervisors"]["by_phase"].get("holding") == 1
+    assert status["oldest_uncleared_high_seconds"] > 0
+
+    snapshots = {each["agent"]: each for each in await operator.get("/status/supervisors/")}
+    assert {agent: each["phase"] for agent, each in snapshots.items()} == {
+        asleep: "asleep",
+        holding: "holding",
+    }
+    one = await operator.get(f"/status/supervisors/{holding}/")
+    assert one["name"] == "Holder"
+    assert one["why"].startswith("Holding since ")
+    assert one["next_wake"]["because"] == "The debounce window over its messages ends."
+    assert one["blockers"] == [blocker["id"]]
+    [only] = await operator.get("/status/supervisors/", phase="holding")
+    assert only["agent"] == holding
+
+
+@pytest.mark.parametrize("path", ["/status/", "/status/supervisors/", "/status/supervisors/{agent}/"])
+async def test_status_is_for_the_operator_token_alone(
+    services: Services, session: aiohttp.ClientSession, path: str
+) -> None:
+    service = await services.start()
+    client = await sign_up(session, service.url)
+    path = path.format(agent=await client.create_agent())
+    wrong = ("", client.authorization, "Bearer nonsense", f"Token {OPERATOR_TOKEN}")
+    for authorization in wrong:
+        assert await Client(session, service.url, authorization).status_of(path) == 401, authorization
+    operator = Client(session, service.url, f"Bearer {OPERATOR_TOKEN}")
+    assert await operator.status_of(path) == 200
+    assert await operator.status_of("/api/cloud/agents/") == 401
