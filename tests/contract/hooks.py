@@ -38,6 +38,8 @@ STATE = re.compile(
     r"|.*Only one of offset and after may be given\."
     r"|.*The code is wrong, used or expired\."
     r"|.*Ensure this is not before started_at\."
+    r"|.*This is not a trace of the agent\."
+    r"|.*This is not the agent of the trace\."
     r"|.*start_date may not be after end_date\."
     r"|.*An archived agent does not sleep\."
     r"|.*An agent may not be its own ancestor\."
