@@ -118,7 +118,7 @@ async def open_service(
 
         storage = build_storage(pool, on_commit=tell_supervisors)
         stack.push_async_callback(storage.close)
-        toolbox = Toolbox(storage.notifications, clock)
+        toolbox = Toolbox(storage, clock)
         registry = await stack.enter_async_context(_open_registry(config, storage, toolbox, prices, clock))
         scan = DueScan(storage.agent_states, registry, clock)
         settings = await _web_settings(config, storage, base_url)

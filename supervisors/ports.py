@@ -7,6 +7,8 @@ from typing import Protocol
 from uuid import UUID
 
 from storage.arrivals import NewNotification
+from storage.contacts import Contact
+from storage.messages import Channel, Message
 from storage.model import Agent, Circumstances, Counts, Move, NewSpan, Notification, Template
 from storage.usage import UsageRecord
 
@@ -72,6 +74,38 @@ class AgentStore(Protocol):
     """What a run needs to know of its agent."""
 
     async def get(self, agent_id: UUID) -> Agent | None: ...
+
+
+class ContactStore(Protocol):
+    """The people that agents write to."""
+
+    async def get(self, contact_id: UUID) -> Contact | None: ...
+
+
+class MessageStore(Protocol):
+    """What agents and their contacts write to each other."""
+
+    async def get(self, message_id: UUID) -> Message | None: ...
+
+    async def last_channel(self, agent_id: UUID, contact_id: UUID) -> Channel | None: ...
+
+    async def insert(self, message: Message) -> None: ...
+
+
+class ToolStores(Protocol):
+    """What the agents' tools work on."""
+
+    @property
+    def notifications(self) -> QueueStore: ...
+
+    @property
+    def agents(self) -> AgentStore: ...
+
+    @property
+    def contacts(self) -> ContactStore: ...
+
+    @property
+    def messages(self) -> MessageStore: ...
 
 
 class TemplateStore(Protocol):

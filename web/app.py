@@ -1,9 +1,11 @@
 """The application: the route table, what the handlers need, and what stands around each of them."""
 
+import re
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from storage.storage import Storage
 from supervisors.clock import Clock
@@ -124,8 +126,26 @@ def build_app(
         app.router.add_route(route.method, route.path, route.handler)
         if route.method == "GET":
             app.router.add_route("HEAD", route.path, route.handler)
+    for path in _among_ids():
+        app.router.add_route("*", path, _refuse_method(path))
     documentation.add_pages(app)
     return app
+
+
+def _among_ids() -> set[str]:
+    """The paths that another path would take for one with an id, if their method is not theirs."""
+    with_ids = [re.compile(re.sub(r"\{\w+\}", "[^/]+", route.path)) for route in ROUTES if "{" in route.path]
+    literal = {route.path for route in ROUTES if "{" not in route.path}
+    return {path for path in literal if any(each.fullmatch(path) for each in with_ids)}
+
+
+def _refuse_method(path: str) -> Handler:
+    allowed = {route.method for route in ROUTES if route.path == path}
+
+    async def refuse(request: web.Request) -> web.StreamResponse:
+        raise web.HTTPMethodNotAllowed(request.method, allowed | ({"HEAD"} if "GET" in allowed else set()))
+
+    return refuse
 
 
 async def _passwords(app: web.Application) -> AsyncIterator[None]:

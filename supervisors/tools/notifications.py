@@ -47,7 +47,7 @@ CREATE_NOTIFICATION = ToolDefinition(
 async def list_notifications(call: ToolCall) -> list[dict[str, Any]]:
     """What waits for the agent: high before low, then oldest first."""
     limit = call.arguments.integer("limit", LIST_LIMIT_DEFAULT, least=1)
-    found = await call.queue.list_for_agent(
+    found = await call.stores.notifications.list_for_agent(
         call.agent.id,
         include_cleared=call.arguments.flag("include_cleared", default=False),
         limit=min(limit, LIST_LIMIT_MAX),
@@ -59,7 +59,7 @@ async def list_notifications(call: ToolCall) -> list[dict[str, Any]]:
 async def clear_notification(call: ToolCall) -> dict[str, Any]:
     """Clear one of the agent's notifications; once more does no harm."""
     notification_id = call.arguments.id("notification_id")
-    if not await call.queue.clear(call.agent.id, notification_id, call.now):
+    if not await call.stores.notifications.clear(call.agent.id, notification_id, call.now):
         raise ToolError("not_found", f"You have no notification {notification_id}.")
     return {"id": str(notification_id), "cleared": True}
 
@@ -77,7 +77,7 @@ async def create_notification(call: ToolCall) -> dict[str, Any]:
         created_at=call.now,
         scheduled_for=call.arguments.moment("scheduled_for", call.agent.timezone),
     )
-    return _shown(await call.queue.insert(new, {call.agent.organization_id}))
+    return _shown(await call.stores.notifications.insert(new, {call.agent.organization_id}))
 
 
 def _shown(notification: Notification) -> dict[str, Any]:

@@ -6,10 +6,18 @@ from uuid import UUID
 
 from storage.model import Agent
 from supervisors.clock import Clock
-from supervisors.ports import QueueStore
+from supervisors.ports import ToolStores
 from supervisors.runs import Ask
 from supervisors.tools.arguments import Arguments
 from supervisors.tools.errors import ToolError
+from supervisors.tools.messages import (
+    OPEN_SMS_ATTACHMENT,
+    SEND_MESSAGE,
+    SEND_SMS,
+    open_sms_attachment,
+    send_message,
+    send_sms,
+)
 from supervisors.tools.notifications import (
     CLEAR_NOTIFICATION,
     CREATE_NOTIFICATION,
@@ -29,8 +37,8 @@ Tool = Callable[[ToolCall], Awaitable[Any]]
 class Toolbox:
     """Calls tools on behalf of agents."""
 
-    def __init__(self, queue: QueueStore, clock: Clock) -> None:
-        self._queue = queue
+    def __init__(self, stores: ToolStores, clock: Clock) -> None:
+        self._stores = stores
         self._clock = clock
         self._tools: dict[str, tuple[ToolDefinition, Tool]] = {
             definition.name: (definition, tool)
@@ -38,6 +46,9 @@ class Toolbox:
                 (LIST_NOTIFICATIONS, list_notifications),
                 (CLEAR_NOTIFICATION, clear_notification),
                 (CREATE_NOTIFICATION, create_notification),
+                (SEND_MESSAGE, send_message),
+                (SEND_SMS, send_sms),
+                (OPEN_SMS_ATTACHMENT, open_sms_attachment),
                 (SLEEP, sleep),
             )
         }
@@ -56,7 +67,7 @@ class Toolbox:
     ) -> Any:
         """The tool's result, ready for JSON; raises ToolError. `run_id`: the run that calls, if one does."""
         _, tool = self._find(name)
-        return await tool(ToolCall(agent, run_id, Arguments(arguments), self._queue, ask, self._clock.now()))
+        return await tool(ToolCall(agent, run_id, Arguments(arguments), self._stores, ask, self._clock.now()))
 
     def _find(self, name: str) -> tuple[ToolDefinition, Tool]:
         if name not in self._tools:

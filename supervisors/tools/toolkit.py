@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.model import Agent
-from supervisors.ports import QueueStore
+from supervisors.ports import ToolStores
 from supervisors.runs import Ask
 from supervisors.tools.arguments import Arguments
 
@@ -30,7 +30,7 @@ class ToolCall:
     agent: Agent
     run_id: UUID | None
     arguments: Arguments
-    queue: QueueStore
+    stores: ToolStores
     ask: Ask
     now: datetime
 

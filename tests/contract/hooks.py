@@ -28,18 +28,22 @@ USER_TOKEN = os.environ["HOSTSVC_USER_TOKEN"]
 OPERATOR_TOKEN = os.environ["HOSTSVC_OPERATOR_TOKEN"]
 KEYS = "/api/organizations/api-keys/"
 
-# Refusals that say nothing against the form of a request.
+# Refusals that say nothing against the form of a request: by what exists, or by another field.
 STATE = re.compile(
-    r"Invalid pk .* - object does not exist\."
+    r"cached_tokens: Ensure this value is less than or equal to [0-9]+\."
+    r"|model: This field is required\."
+    r"|.*Invalid pk .* - object does not exist\."
     r"|.* already exists\."
-    r"|The fields .* must make a unique set\."
-    r"|Only one of offset and after may be given\."
-    r"|The code is wrong, used or expired\."
-    r"|Ensure this is not before started_at\."
-    r"|start_date may not be after end_date\."
-    r"|An archived agent does not sleep\."
-    r"|An agent may not be its own ancestor\."
-    r"|This Idempotency-Key was used with another request body\."
+    r"|.*The fields .* must make a unique set\."
+    r"|.*Only one of offset and after may be given\."
+    r"|.*The code is wrong, used or expired\."
+    r"|.*Ensure this is not before started_at\."
+    r"|.*This is not a trace of the agent\."
+    r"|.*This is not the agent of the trace\."
+    r"|.*start_date may not be after end_date\."
+    r"|.*An archived agent does not sleep\."
+    r"|.*An agent may not be its own ancestor\."
+    r"|.*This Idempotency-Key was used with another request body\."
 )
 
 DOCUMENT: Json = requests.get(f"{URL}/api/schema/", timeout=10).json()
@@ -140,13 +144,14 @@ def _body_schema(case: AnyCase) -> Json:
     return schema
 
 
-def _messages(body: Any) -> Iterator[str]:
-    """All sentences in a refusal."""
+def _messages(body: Any, name: str = "") -> Iterator[str]:
+    """All sentences in a refusal, each with what it is about."""
     match body:
         case str():
-            yield body
+            yield f"{name}: {body}"
         case list():
             for item in body:
-                yield from _messages(item)
+                yield from _messages(item, name)
         case dict():
-            yield from _messages(list(body.values()))
+            for inner, item in body.items():
+                yield from _messages(item, inner)

@@ -124,6 +124,7 @@ async def test_it_is_served_without_a_credential(service: Service) -> None:
 async def test_the_organization_header_counts_where_the_document_has_it(api: Api) -> None:
     for route in ROUTES:
         if route.method == "POST" and "{" not in route.path:
-            answer = await api.post(route.path, {}, headers={"X-Organization": "none"})
+            body = {"name": "Ada", "title": "Notes", "model": "builtin/inbox", "email": "ada@example.org"}
+            answer = await api.post(route.path, body, headers={"X-Organization": "none"})
             is_read = answer.body == {"detail": "X-Organization: Must be a valid UUID."}
             assert is_read == route.by_header, route.path

@@ -13,8 +13,8 @@ from storage.agents import Agents
 from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
 from storage.model import Agent, Outcome, RunStart
-from storage.notifications import Notifications
 from storage.pool import Pool
+from storage.storage import build_storage
 from storage.templates import Templates
 from storage.traces import Traces
 from storage.usage import ModelUsage, Usage, UsageRecord
@@ -75,7 +75,7 @@ async def carry_out(pool: Pool, run: Run, model: Model, usage: UsageStore) -> No
         spans=Traces(pool),
         usage=usage,
         prices=PriceList(),
-        toolbox=Toolbox(Notifications(pool, lambda _: None), clock),
+        toolbox=Toolbox(build_storage(pool, lambda _: None), clock),
         providers={"openai": model, "builtin": BuiltinModel()},
         clock=clock,
         settings=RunSettings(default_provider="openai"),

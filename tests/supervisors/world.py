@@ -164,7 +164,7 @@ class World:
         self.clock = HeldClock()
         self.began_at = self.clock.now()
         self.storage = build_storage(pool, on_commit=self._tell)
-        self.toolbox = Toolbox(self.storage.notifications, self.clock)
+        self.toolbox = Toolbox(self.storage, self.clock)
         self.puppets: dict[UUID, Puppet] = {}  # by agent; those whose run goes on
         self._latest: dict[UUID, Puppet] = {}
         self.puppets_are_stubborn = False

@@ -151,7 +151,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
         app = build_app(
             storage=storage,
             registry=registry,
-            toolbox=Toolbox(storage.notifications, clock),
+            toolbox=Toolbox(storage, clock),
             clock=clock,
             prices=PriceList(),
             settings=settings,

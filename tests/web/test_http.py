@@ -47,6 +47,15 @@ async def test_a_wrong_method_is_told_the_right_ones(api: Api) -> None:
     assert answer.headers["Allow"] == "GET, HEAD, POST"
 
 
+async def test_a_path_that_looks_like_an_id_has_its_own_methods(api: Api) -> None:
+    for path, allowed in (
+        ("/api/defaults/notifications/clear/", "POST"),
+        ("/api/tracing/traces/list/", "GET, HEAD"),
+    ):
+        answer = await api.patch(path, {})
+        assert (answer.status, answer.headers["Allow"]) == (405, allowed)
+
+
 async def test_a_missing_slash_is_redirected_with_method_and_query(api: Api) -> None:
     answer = await api.post("/api/cloud/agents?x=1", {})
     assert (answer.status, answer.headers["Location"]) == (308, "/api/cloud/agents/?x=1")

@@ -102,6 +102,7 @@ ROUTES = (
         status=201,
         answer=ContactShown,
         body=BODY,
+        by_header=True,
     ),
     for_callers("GET", "/api/defaults/contacts/{id}/", get_contact, "Read a contact", answer=ContactShown),
     for_callers(

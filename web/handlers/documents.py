@@ -103,6 +103,7 @@ ROUTES = (
         status=201,
         answer=DocumentShown,
         body=BODY,
+        by_header=True,
     ),
     for_callers(
         "GET", "/api/defaults/documents/{id}/", get_document, "Read a document", answer=DocumentShown

@@ -102,6 +102,7 @@ ROUTES = (
         status=201,
         answer=ProjectShown,
         body=BODY,
+        by_header=True,
     ),
     for_callers("GET", "/api/defaults/projects/{id}/", get_project, "Read a project", answer=ProjectShown),
     for_callers(

@@ -64,6 +64,8 @@ async def report_usage(request: web.Request, caller: Caller) -> web.Response:
     caller.require_agent(agent_id, agent.organization_id)
     body = await read_body_once(request, caller, NEW)
     place(body, ("occurred_at",), ZoneInfo(agent.timezone))
+    if caller.run is not None and body["trace_id"] is None:
+        body["trace_id"] = caller.run.run_id  # a run reports what is its own
     await _require_trace(request, caller, agent_id, body["trace_id"])
     record = await _record(request, agent_id, agent, body)
     answer = json_response(show_record(record), status=201)

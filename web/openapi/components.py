@@ -39,4 +39,5 @@ def nullable(schema: Json) -> Json:
     kind = schema.get("type")
     if isinstance(kind, str) and not {"enum", "const", "format", "pattern"} & schema.keys():
         return {**schema, "type": [kind, "null"]}
-    return {"anyOf": [schema, {"type": "null"}]}
+    alternatives = schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
+    return {"anyOf": [*alternatives, {"type": "null"}]}

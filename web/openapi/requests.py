@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from inspect import cleandoc
 from typing import Any
 
 from marshmallow import Schema, fields, missing, validate
@@ -18,6 +19,7 @@ from web.fields import (
     MONEY_DECIMALS,
     MOST_MONEY,
     Choice,
+    DayOrDatetime,
     Email,
     JsonObject,
     Line,
@@ -33,13 +35,15 @@ from web.openapi.components import Components, Json, nullable
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 NOT_BLANK = r"\S"
 ANY_VALUE_BUT_NULL = ["object", "array", "string", "number", "boolean"]
+INSTANT: Json = {"type": "string", "format": "date-time"}
 PLAIN: tuple[tuple[type[fields.Field[Any]], Json], ...] = (
     (fields.Integer, {"type": "integer"}),
     (fields.Float, {"type": "number"}),
     (fields.Decimal, {"type": "number"}),
     (fields.Boolean, {"type": "boolean"}),
     (fields.UUID, {"type": "string", "format": "uuid"}),
-    (fields.DateTime, {"type": "string", "format": "date-time"}),
+    (DayOrDatetime, {"anyOf": [INSTANT, {"type": "string", "format": "date"}]}),
+    (fields.DateTime, INSTANT),
     (fields.Dict, {"type": "object"}),
 )
 MONEY: Json = {
@@ -92,6 +96,9 @@ def body_schema(schema: Schema, components: Components, *, partial: bool) -> Jso
     required = [name for name, field in named.items() if field.required and not partial]
     if required:
         described["required"] = required
+    description = type(schema).__dict__.get("__doc__")
+    if description:
+        described["description"] = cleandoc(description)
     return described
 
 
@@ -164,7 +171,8 @@ def _text(field: Text) -> Json:
         schema["minLength"] = 1
     match field:
         case Email():
-            return {**schema, "format": "email", "pattern": _whole(EMAIL_TEXT, field)}
+            form: Json = {} if field.blank else {"format": "email"}
+            return {**schema, **form, "pattern": _whole(EMAIL_TEXT, field)}
         case LocalPart():
             return {**schema, "pattern": _whole(LOCAL_PART_TEXT, field)}
         case Timezone():
