@@ -20,6 +20,7 @@ AGENTS = "/api/cloud/agents/"
 RUN = f"{AGENTS}{{id}}/run/"
 USAGE = f"{AGENTS}{{id}}/usage/"
 NOTIFICATIONS = "/api/defaults/notifications/"
+MESSAGES = "/api/defaults/messages/"
 TRACES = "/api/tracing/traces/"
 JSON = "application/json"
 KEY = "Idempotency-Key"
@@ -30,6 +31,7 @@ BODIES: dict[str, dict[str, Any]] = {
     RUN: {},
     USAGE: {"model": "builtin/inbox", "input_tokens": "12", "output_tokens": "3"},
     NOTIFICATIONS: {"agent": "{id}", "title": "Hello"},
+    MESSAGES: {"agent": "{id}", "channel": "sms", "direction": "inbound"},
     TEMPLATES: {"name": "Clerk"},
     TRACES: {"agent": "{id}", "name": "outside"},
 }
@@ -39,6 +41,7 @@ COUNT = {
     RUN: "SELECT count(*) FROM run",
     USAGE: "SELECT count(*) FROM usage_record",
     NOTIFICATIONS: "SELECT count(*) FROM notification",
+    MESSAGES: "SELECT count(*) FROM message",
     TEMPLATES: "SELECT count(*) FROM template",
     TRACES: "SELECT count(*) FROM trace",
 }
