@@ -2,9 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.installed
+FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test lint bench lock
+.PHONY: help run demo test lint fuzz bench lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +24,9 @@ lint: $(READY) ## ruff, mypy strict, import-linter
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+fuzz: $(READY) ## schemathesis for FUZZ_SECONDS (600), everything in every way it can be written
+	@$(BIN)/python -m tests.contract.fuzz --max-time $(FUZZ_SECONDS)
 
 bench: $(READY) ## hot paths as ratios against a bare handler
 	@$(BIN)/python -m tests.benchmarks

@@ -1,6 +1,6 @@
 """schemathesis over the served document, against the service as it runs: `python -m tests.contract.fuzz`.
 
-Takes what `st run` takes; `make fuzz` gives it ten minutes. What it found out is printed, with the seed.
+Takes what `st run` takes; `make fuzz` gives it ten minutes. What it finds is printed, with the seed.
 """
 
 import asyncio
@@ -9,11 +9,12 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 import aiohttp
 
 from tests.acceptance.client import Client
-from tests.acceptance.process import serving
+from tests.acceptance.process import Sections, serving
 
 ROOT = Path(__file__).parents[2]
 CONFIG = Path(__file__).with_name("schemathesis.toml")
@@ -21,10 +22,15 @@ OPERATOR_TOKEN = "operator-token-of-the-fuzzer"
 
 
 async def fuzz(
-    directory: Path, database: Mapping[str, str], arguments: Sequence[str], *, json_alone: bool = False
-) -> tuple[int, str]:
-    """How `st run` ended, and what it printed; 0 if it found nothing."""
-    sections = {
+    directory: Path,
+    database: Mapping[str, str],
+    arguments: Sequence[str],
+    *,
+    json_alone: bool = False,
+    output: IO[str] | None = None,
+) -> int:
+    """How `st run` ended: 0 if it found nothing. It prints to `output`, else to where this process does."""
+    sections: Sections = {
         "server": {"port": 0, "trusted_proxies": ["127.0.0.1/32"]},
         "database": database,
         "operator": {"token": OPERATOR_TOKEN},
@@ -48,17 +54,15 @@ async def fuzz(
             *("run", f"{process.url}/api/schema/", *arguments),
             cwd=ROOT,
             env={**os.environ, **knowledge},
-            stdout=asyncio.subprocess.PIPE,
+            stdout=output,
             stderr=asyncio.subprocess.STDOUT,
         )
-        output, _ = await tester.communicate()
-    return tester.returncode or 0, output.decode()
+        return await tester.wait()
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="hostsvc-fuzz-") as place:
-        code, output = asyncio.run(fuzz(Path(place), {"data_dir": f"{place}/postgres"}, sys.argv[1:]))
-    print(output)  # noqa: T201
+        code = asyncio.run(fuzz(Path(place), {"data_dir": f"{place}/postgres"}, sys.argv[1:]))
     raise SystemExit(code)
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from schemathesis import Case, Response
 
 from tests.contract.leniency import Json
-from web.fields import TIMEZONES
 
 AnyCase = Case[Any]
 
 URL_PATTERN = "https?://"
+TIMEZONES = ("UTC", "Europe/Vienna", "America/St_Johns", "Asia/Kathmandu")  # few: each draw may look at all
 WEB_ADDRESS = r"https?://[a-z0-9]{1,9}\.example(:[1-9][0-9]{0,3})?(/[!-~]{0,20})?"
 INSTANT = (
     r"[1-8][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
@@ -39,7 +39,7 @@ def register_formats() -> None:
     addresses = st.from_regex(WEB_ADDRESS, fullmatch=True)
     schemathesis.openapi.format("http-url", addresses)
     schemathesis.openapi.format("http-url-or-blank", st.just("") | addresses)
-    schemathesis.openapi.format("iana-timezone", st.sampled_from(sorted(TIMEZONES)))
+    schemathesis.openapi.format("iana-timezone", st.sampled_from(TIMEZONES))
     schemathesis.openapi.format("date-time", st.from_regex(INSTANT, fullmatch=True))
 
 

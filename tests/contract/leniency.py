@@ -22,12 +22,19 @@ class Leniency:
 
     def __init__(self, document: Json) -> None:
         self._components = document["components"]
+        self._validators: dict[str, jsonschema_rs.Draft202012Validator] = {}
 
     def allows(self, value: Any, schema: Json) -> bool:
         """Whether the value, or the usual way to write it, fits the schema."""
-        whole = {**schema, "components": self._components}
-        validator = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+        validator = self._validator(schema)
         return validator.is_valid(value) or validator.is_valid(self.canonical(value, schema))
+
+    def _validator(self, schema: Json) -> jsonschema_rs.Draft202012Validator:
+        key = repr(schema)
+        if key not in self._validators:
+            whole = {**schema, "components": self._components}
+            self._validators[key] = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+        return self._validators[key]
 
     def canonical(self, value: Any, schema: Json) -> Any:
         """The value as the document would have it, as far as there is a rule."""
