@@ -10,6 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from enum import StrEnum
 from importlib.resources import files
+from itertools import chain
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -28,6 +29,8 @@ LEAST_JSON_INTEGER = -(2**63)
 MOST_JSON_INTEGER = 2**64 - 1
 MOST_MONEY = Decimal("999999999999.999999")  # what numeric(18, 6) holds
 MONEY_DECIMALS = 6
+MOST_ITEMS = 1000
+LONGEST_LINE = 8192  # no pattern is looked for in longer ones: some take their time over a megabyte
 MOST_DIGITS = 1000  # Python takes quadratic time to read longer ones, and refuses them at 4300
 
 UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -136,7 +139,7 @@ class _Pattern(Line):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
         text = super()._deserialize(value, attr, data, **options)
-        if text and not self.matches(text):
+        if text and not (len(text) <= LONGEST_LINE and self.matches(text)):
             raise self.make_error("pattern", input=shown(text))
         return text
 
@@ -318,11 +321,16 @@ class Choice(fields.Field[Option], Generic[Option]):
 class ListOf(fields.List[Item], Generic[Item]):
     """A list whose items are checked one by one; their messages stand under their index."""
 
-    default_error_messages = wording(invalid='Expected a list of items but got type "{type}".')
+    default_error_messages = wording(
+        invalid='Expected a list of items but got type "{type}".',
+        crowd=f"Ensure this field has no more than {MOST_ITEMS} elements.",
+    )
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> list[Item | None]:
         if not isinstance(value, list):
             raise self.make_error("invalid", type=type(value).__name__)
+        if len(value) > MOST_ITEMS:
+            raise self.make_error("crowd")
         return super()._deserialize(value, attr, data, **options)
 
 
@@ -347,10 +355,10 @@ class JsonValue(fields.Raw):
     default_error_messages = wording()
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Any:
-        for item, depth in walk(value):
+        for depth, layer in enumerate(layers(value)):
             if depth > MOST_DEPTH:
                 raise ValidationError(f"Nested deeper than {MOST_DEPTH} levels.")
-            _check_scalar(item)
+            _check_scalars(layer)
         return value
 
 
@@ -366,28 +374,26 @@ class JsonObject(JsonValue):
         return checked
 
 
-def walk(value: Any) -> Iterator[tuple[Any, int]]:
-    """Each key and value inside a JSON value, itself included, with its depth: [] and {} are at depth 1.
+def layers(value: Any) -> Iterator[list[Any]]:
+    """A JSON value by depth: itself, the keys and values in it, those in these, … and [] for what is empty.
 
-    Not recursive, because the sender chooses the depth.
+    Not recursive, because the sender chooses the depth; and by the layer, as each step by value would cost.
     """
-    unseen = [(value, 0)]
-    while unseen:
-        item, depth = unseen.pop()
-        if isinstance(item, dict | list):
-            depth += 1
-            inner = (*item, *item.values()) if isinstance(item, dict) else item
-            unseen.extend((each, depth) for each in inner)
-        yield item, depth
+    layer = [value]
+    while True:
+        yield layer
+        lists = [item for item in layer if isinstance(item, list)]
+        objects = [item for item in layer if isinstance(item, dict)]
+        if not lists and not objects:
+            return
+        layer = [*chain.from_iterable(lists), *chain.from_iterable(objects)]
+        layer += chain.from_iterable(map(dict.values, objects))
 
 
-def _check_scalar(value: object) -> None:
-    match value:
-        case str():
-            _check_text(value)
-        case int() if not LEAST_JSON_INTEGER <= value <= MOST_JSON_INTEGER:
-            raise ValidationError(
-                f"Ensure integers are between {LEAST_JSON_INTEGER} and {MOST_JSON_INTEGER}."
-            )
-        case float() if not math.isfinite(value):
-            raise ValidationError("NaN and Infinity are not allowed.")
+def _check_scalars(layer: list[Any]) -> None:
+    _check_text("".join([item for item in layer if isinstance(item, str)]))
+    integers = [item for item in layer if isinstance(item, int)]
+    if integers and not LEAST_JSON_INTEGER <= min(integers) <= max(integers) <= MOST_JSON_INTEGER:
+        raise ValidationError(f"Ensure integers are between {LEAST_JSON_INTEGER} and {MOST_JSON_INTEGER}.")
+    if not all(map(math.isfinite, [item for item in layer if isinstance(item, float)])):
+        raise ValidationError("NaN and Infinity are not allowed.")

@@ -253,6 +253,11 @@ def test_a_date_may_stand_for_its_midnight_where_that_is_said() -> None:
     assert "Datetime has wrong format" in refusal(DayOrDatetime(), "2026-02-30")[0]
 
 
+def test_a_list_has_a_limit_that_is_looked_at_before_its_items() -> None:
+    assert ListOf(Line()).deserialize(["x"] * 1000) == ["x"] * 1000
+    assert refusal(ListOf(Line()), [[]] * 1001) == ["Ensure this field has no more than 1000 elements."]
+
+
 def nested(levels: int) -> Any:
     value: Any = []
     for _ in range(levels - 1):

@@ -1,16 +1,24 @@
 """Three ways to write a body, one value; and what is refused before any field is looked at."""
 
 from typing import Any
+from urllib.parse import urlencode
 
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from web.errors import ApiError
-from web.fields import Boolean, Datetime, Integer, JsonValue, Line, ListOf, Text
-from web.parsing import Body, parse_body, parse_items, parse_json
+from web.fields import Boolean, Datetime, Integer, JsonValue, Line, ListOf, ObjectOf, Text
+from web.parsing import MOST_VALUES, Body, parse_body, parse_items, parse_json
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data; boundary=xyz"
+
+
+class Inner(Body):
+    config = JsonValue()
 
 
 class Example(Body):
@@ -21,6 +29,7 @@ class Example(Body):
     until = Datetime(allow_none=True)
     note = Text(allow_none=True)
     config = JsonValue()
+    several = ListOf(ObjectOf(Inner))
 
 
 SCHEMA = Example()
@@ -104,7 +113,7 @@ def test_other_media_types_are_unsupported(content_type: str) -> None:
         b'{"a": 1e400}',
         b'{"a": "\\ud800"}',
         b'{"a": "\xff"}',
-        b"[" * 100_000,
+        b"[" * 10_000,
         b'{"a":' * 66 + b"1" + b"}" * 66,
         b'{"a": ' + b"9" * 5000 + b"}",
     ],
@@ -135,6 +144,8 @@ def test_integers_of_any_size_are_read_exactly(number: int) -> None:
     [
         (b"name=%ff", FORM),
         (b"name=\xff", FORM),
+        (b"name=100%", FORM),
+        (b"name=%4", FORM),
         (b"&".join([b"a=1"] * 1001), FORM),
         (b"config={", FORM),
         (multipart(("name", "x")), "multipart/form-data"),
@@ -150,6 +161,54 @@ def test_broken_forms_are_refused(raw: bytes, content_type: str) -> None:
     status, body = refusal(raw, content_type)
     assert status == 400
     assert "parse error" in body["detail"]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"config": [' + b"1," * MOST_VALUES + b"1]}",
+        b'{"config": ' + b"[" * MOST_VALUES + b"]" * MOST_VALUES + b"}",
+        b'{"config": [' + b"{}," * MOST_VALUES + b"{}]}",
+        b"{" + b",".join([b'"a": "\\""'] * (MOST_VALUES + 1)) + b"}",
+        b"[" + b'"",' * 3 * MOST_VALUES + b'""]',
+    ],
+)
+def test_json_of_too_many_values_is_too_large(raw: bytes) -> None:
+    assert refusal(raw, JSON) == (413, {"detail": f"The request body holds more than {MOST_VALUES} values."})
+
+
+def test_json_in_forms_may_hold_no_more_values() -> None:
+    values = "[" + "1," * (MOST_VALUES // 2) + "1]"
+    assert load(multipart(("config", values)), MULTIPART)
+    assert refusal(multipart(("config", values[:-1] + "," + values[1:])), MULTIPART)[0] == 413
+    twice = [("several", f'{{"config": {values}}}')] * 2
+    assert refusal(multipart(*twice), MULTIPART)[0] == 413
+
+
+def test_signs_in_texts_are_no_values() -> None:
+    text = ',[{"\\' * MOST_VALUES
+    assert load(orjson.dumps({"note": text, "config": [text, {text: text}]}), JSON)["note"] == text
+
+
+def test_of_json_that_is_repeated_in_a_form_only_the_last_is_read() -> None:
+    assert load(b"config={&config=1", FORM) == {"config": 1}
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "content-disposition:form-data;name=name",
+        'Content-Type: text/plain\r\nContent-Disposition: form-data; filename="; name=count"; name="name"',
+        'Content-Disposition: form-data; filename="a\\"b"; filename*=UTF-8\'\'a%22b; Name="name"\r\nX: y',
+    ],
+)
+def test_the_name_of_a_part_stands_among_other_things(head: str) -> None:
+    assert load(f"--xyz\r\n{head}\r\n\r\nx\r\n--xyz--".encode(), MULTIPART) == {"name": "x"}
+
+
+@given(texts=st.dictionaries(st.sampled_from(["name", "note"]), st.text(st.characters(codec="utf-8"))))
+def test_what_urllib_writes_as_a_form_is_read_as_it_was(texts: dict[str, str]) -> None:
+    assert parse_body(urlencode(texts).encode(), FORM, SCHEMA) == texts
 
 
 def test_a_list_of_bodies_is_checked_item_by_item() -> None:

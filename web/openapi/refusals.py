@@ -22,7 +22,7 @@ DESCRIPTIONS = {
     403: "It belongs to another organization, or the caller's role does not allow this.",
     404: "There is no such thing.",
     409: "The state of things does not allow it.",
-    413: "The body is too large.",
+    413: "The body is too large, or holds too many values.",
     415: "The body is neither JSON nor a form.",
     422: "The idempotency key was used before, with another body.",
     429: "Too many attempts.",

@@ -17,6 +17,7 @@ from web.fields import (
     EMAIL_TEXT,
     LOCAL_PART_TEXT,
     MONEY_DECIMALS,
+    MOST_ITEMS,
     MOST_MONEY,
     Choice,
     DayOrDatetime,
@@ -145,7 +146,8 @@ def _shape(field: fields.Field[Any], components: Components) -> Json:
         case Money():
             return MONEY
         case fields.List():
-            return {"type": "array", "items": field_schema(field.inner, components, with_default=False)}
+            items = field_schema(field.inner, components, with_default=False)
+            return {"type": "array", "items": items, "maxItems": MOST_ITEMS}
         case fields.Nested():
             return body_reference(field.schema, components, partial=False)
         case JsonObject():
