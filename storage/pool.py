@@ -300,11 +300,16 @@ _JSONB_VERSION = b"\x01"  # leads the binary form of every jsonb value
 
 
 def _dump_jsonb(value: Any) -> bytes:
-    return _JSONB_VERSION + orjson.dumps(value, default=_plain)
+    return _JSONB_VERSION + to_json(value)
 
 
 def _load_jsonb(data: bytes) -> Any:
     return orjson.loads(data[1:])
+
+
+def to_json(value: Any) -> bytes:
+    """As a jsonb value is written."""
+    return orjson.dumps(value, default=_plain)
 
 
 def _plain(value: Any) -> str:

@@ -9,7 +9,7 @@ from uuid import UUID
 from storage.batching import Batch
 from storage.clauses import Conditions
 from storage.model import NewSpan, Receipt, Span, Trace, TraceSummary
-from storage.pool import Pool
+from storage.pool import Pool, to_json
 from storage.receipts import insert_receipt
 from storage.rows import from_row
 
@@ -62,15 +62,16 @@ WHERE t.id = ANY($1::uuid[])
 
 LIST_SPANS = "SELECT * FROM span WHERE trace_id = $1 ORDER BY started_at, id"
 
+# The metadata comes as text: asyncpg takes lists in a jsonb[] for further dimensions of the array.
 INSERT_SPANS = """
 WITH item AS (
     SELECT * FROM unnest(
         $1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[],
-        $8::text[], $9::jsonb[]
+        $8::text[], $9::text[]
     ) AS i (id, trace_id, parent_id, name, span_type, started_at, ended_at, error, metadata)
 ), metadata AS (
     INSERT INTO span_metadata (span_id, metadata)
-    SELECT id, coalesce(metadata, 'null') FROM item WHERE metadata IS DISTINCT FROM '{}'
+    SELECT id, metadata::jsonb FROM item WHERE metadata <> '{}'
 )
 INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at, error)
 SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error FROM item
@@ -239,7 +240,7 @@ class Traces:
                 new.span.started_at,
                 new.span.ended_at,
                 new.span.error,
-                new.metadata,
+                to_json(new.metadata).decode(),
             )
             for group in groups
             for new in group

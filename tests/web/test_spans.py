@@ -4,6 +4,8 @@ import json
 from io import BytesIO
 from typing import Any
 
+import pytest
+
 from tests.web.conftest import Answer, Api, StartService
 
 TRACES = "/api/tracing/traces/"
@@ -51,6 +53,15 @@ async def test_a_span_is_shown_as_a_summary_and_alone_in_full(api: Api) -> None:
     full = {**created, "error": "no answer", "metadata": {"gen_ai.usage.input_tokens": 7}}
     assert (await api.get(f"{SPANS}{NOBODY}/")).body == full
     assert (await api.get(f"{TRACES}{trace}/")).body["spans"] == [created]
+
+
+@pytest.mark.parametrize("metadata", [[], [1], [[1], [2, 3]], {"a": [None]}, "x", 0, None])
+async def test_metadata_is_any_json(api: Api, metadata: Any) -> None:
+    trace = await new_trace(api)
+    sent: list[Any] = [metadata, {}, metadata]
+    created = await api.post(SPANS, [{"trace": trace, "name": "step", "metadata": each} for each in sent])
+    kept = [(await api.get(f"{SPANS}{span['id']}/")).body["metadata"] for span in created.body]
+    assert kept == sent
 
 
 async def test_a_span_has_defaults(api: Api) -> None:
