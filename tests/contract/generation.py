@@ -13,7 +13,7 @@ from tests.contract.leniency import Json
 
 AnyCase = Case[Any]
 
-URL_PATTERN = "https?://"
+URL_PATTERN = r"https?://\S+"
 TIMEZONES = ("UTC", "Europe/Vienna", "America/St_Johns", "Asia/Kathmandu")  # few: each draw may look at all
 WEB_ADDRESS = r"https?://[a-z0-9]{1,9}\.example(:[1-9][0-9]{0,3})?(/[!-~]{0,20})?"
 INSTANT = (
@@ -36,25 +36,35 @@ REFERENCES = {
 
 
 def register_formats() -> None:
-    addresses = st.from_regex(WEB_ADDRESS, fullmatch=True)
-    schemathesis.openapi.format("http-url", addresses)
-    schemathesis.openapi.format("http-url-or-blank", st.just("") | addresses)
     schemathesis.openapi.format("iana-timezone", st.sampled_from(TIMEZONES))
     schemathesis.openapi.format("date-time", st.from_regex(INSTANT, fullmatch=True))
 
 
-def name_formats(document: Json) -> None:
-    """Have addresses of the web made as such: what only fits their pattern is seldom one."""
+def narrow_addresses(document: Json) -> None:
+    """Have addresses of the web made by a narrower pattern: what only fits theirs is seldom one."""
     for schema in _objects(document["components"]["schemas"]):
-        if URL_PATTERN in str(schema.get("pattern")):
-            schema["format"] = "http-url" if schema.pop("pattern").endswith(")$") else "http-url-or-blank"
+        pattern = str(schema.get("pattern"))
+        if URL_PATTERN in pattern:
+            schema["pattern"] = pattern.replace(URL_PATTERN, WEB_ADDRESS)
+
+
+def make_json_by_its_schema(document: Json) -> None:
+    """JSON in a form: schemathesis makes what is said to be encoded without a look at the schema."""
+    for content in _contents(document):
+        for described in content.values():
+            described.pop("encoding", None)
 
 
 def leave_out_forms(document: Json) -> None:
-    for operation in (operation for item in document["paths"].values() for operation in item.values()):
-        content = operation.get("requestBody", {}).get("content", {})
+    for content in _contents(document):
         for media_type in [each for each in content if each != "application/json"]:
             del content[media_type]
+
+
+def _contents(document: Json) -> Iterator[Json]:
+    """What bodies can be, operation by operation."""
+    for operation in (operation for item in document["paths"].values() for operation in item.values()):
+        yield operation.get("requestBody", {}).get("content", {})
 
 
 class Known:

@@ -3,8 +3,10 @@
 `canonical` writes such values the usual way. A request that fits the document then was rightly accepted.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from decimal import Decimal
 from typing import Any
 
 import jsonschema_rs
@@ -54,27 +56,37 @@ class Leniency:
             case _:
                 return value
 
-    def written_as_form(self, body: Json, schema: Json) -> Json:
-        """The same values as a form has them: null is a blank, but text that is null cannot be sent."""
-        properties = self._resolved(schema).get("properties", {})
-        texts = {name for name, each in properties.items() if self._takes(each, "string", free=True)}
-        return {
-            name: "" if value is None else value
-            for name, value in body.items()
-            if value is not None or name not in texts
-        }
+    def written_as_form(self, body: Json, media_type: Json) -> Json:
+        """The same values as a form has them: JSON as its text, null as a blank; null text cannot be sent."""
+        properties = self._resolved(media_type["schema"]).get("properties", {})
+        written: Json = {}
+        for name, value in body.items():
+            if name in media_type.get("encoding", {}):
+                # What takes any text takes the text "null", schemathesis thinks; as JSON that is another one.
+                value = "null" if value is None else value
+                is_list = self._takes(properties[name], "array") and isinstance(value, list)
+                written[name] = [json.dumps(each) for each in value] if is_list else json.dumps(value)
+            elif isinstance(value, float):
+                written[name] = f"{Decimal(repr(value)):f}"
+            elif value is not None or not self._takes(properties.get(name, {}), "string", free=True):
+                written[name] = "" if value is None else value
+        return written
 
-    def read_texts(self, texts: Mapping[str, list[str]], schema: Json) -> Json:
+    def read_texts(
+        self, texts: Mapping[str, list[str]], schema: Json, encoding: Collection[str] = ()
+    ) -> Json:
         """The object that a form or a query stands for: a list by all of a name's texts, else by the last."""
         properties = self._resolved(schema).get("properties", {})
         read: Json = {}
         for name, each in texts.items():
             if name in properties:
-                is_list = self._takes(properties[name], "array")
-                read[name] = each if is_list else self._of_text(each[-1], properties[name])
+                values = [self._of_text(text, properties[name], name in encoding) for text in each]
+                read[name] = values if self._takes(properties[name], "array") else values[-1]
         return read
 
-    def _of_text(self, text: str, schema: Json) -> Any:
+    def _of_text(self, text: str, schema: Json, is_json: bool) -> Any:
+        if is_json:
+            return _parsed(text)
         is_null = not text and self._takes(schema, "null") and not self._takes(schema, "string", free=True)
         return None if is_null else text
 
@@ -99,6 +111,13 @@ class Leniency:
         if "allOf" in schema:
             return self._resolved(schema["allOf"][0])
         return schema
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _scalar(value: str | float, kinds: set[str], schema: Json) -> Any:

@@ -34,7 +34,7 @@ from web.openapi.answers import enum_reference
 from web.openapi.components import Components, Json, nullable
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
-NOT_BLANK = r"\S"
+NOT_BLANK = r"[^\s\x1c-\x1f\x85]"  # what is trimmed is more than \s has
 ANY_VALUE_BUT_NULL = ["object", "array", "string", "number", "boolean"]
 INSTANT: Json = {"type": "string", "format": "date-time"}
 PLAIN: tuple[tuple[type[fields.Field[Any]], Json], ...] = (
@@ -68,7 +68,7 @@ def body_content(
     """
     reference = body_reference(schema, components, partial=partial)
     form: Json = {"schema": {"allOf": [reference, {"description": FORM_DESCRIPTION}]}}
-    values = [name for name, field in _named(schema).items() if isinstance(field, fields.Raw)]
+    values = [name for name, field in _named(schema).items() if _is_json(field)]
     if values:
         form["encoding"] = {name: {"contentType": "application/json"} for name in values}
     several = {"type": "array", "items": reference, "maxItems": most_items}
@@ -131,6 +131,13 @@ def field_schema(
         schema = {**schema, "default": default.value if isinstance(default, StrEnum) else default}
     description = field.metadata.get("description")
     return {**schema, "description": description} if description else schema
+
+
+def _is_json(field: fields.Field[Any]) -> bool:
+    """Whether a form has it, or each item of it, as JSON."""
+    if isinstance(field, fields.List):
+        return _is_json(field.inner)
+    return isinstance(field, fields.Raw | fields.Nested)
 
 
 def _named(schema: Schema) -> Mapping[str, fields.Field[Any]]:
