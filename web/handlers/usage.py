@@ -13,7 +13,7 @@ from storage.ids import new_id
 from storage.usage import UsageRecord
 from supervisors.prices import ModelCall
 from web.auth import Caller, RunAccess
-from web.errors import Invalid, NotFound
+from web.errors import Invalid, NotFound, PermissionDenied
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
@@ -66,7 +66,7 @@ async def report_usage(request: web.Request, caller: Caller) -> web.Response:
     place(body, ("occurred_at",), ZoneInfo(agent.timezone))
     if caller.run is not None and body["trace_id"] is None:
         body["trace_id"] = caller.run.run_id  # a run reports what is its own
-    await _require_trace(request, caller, agent_id, body["trace_id"])
+    await _require_trace(request, caller, body["trace_id"], agent_id, agent.organization_id)
     record = await _record(request, agent_id, agent, body)
     answer = json_response(show_record(record), status=201)
     await storage.usage.insert(record, receipt_of(request, answer))
@@ -80,13 +80,18 @@ async def _remembered(request: web.Request, agent_id: UUID) -> RememberedAgent:
     return agent
 
 
-async def _require_trace(request: web.Request, caller: Caller, agent_id: UUID, trace_id: UUID | None) -> None:
+async def _require_trace(
+    request: web.Request, caller: Caller, trace_id: UUID | None, agent_id: UUID, organization_id: UUID
+) -> None:
+    """The trace is the agent's, and the caller's to write to; another organization's is refused to all."""
     if trace_id is None:
         return
     owner = (await request.app[STORAGE].traces.owners({trace_id})).get(trace_id)
     if owner is None:
         raise Invalid({"trace": [unknown_id(trace_id)]})
     caller.require_trace(trace_id, owner.organization_id)
+    if owner.organization_id != organization_id:
+        raise PermissionDenied
     if owner.agent_id != agent_id:
         raise Invalid({"trace": [OTHER_AGENT]})
 
