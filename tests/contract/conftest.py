@@ -1,5 +1,36 @@
-"""The service of the tests of `web`."""
+"""The service of the tests of `web`; and one that the suites that walk all routes use for a whole module."""
 
-from tests.web.conftest import api, service, start_service
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from ipaddress import ip_network
+
+import pytest_asyncio
+
+from storage.pool import DatabaseSettings, open_pool
+from tests.contract.places import Place, new_place
+from tests.postgres import TestServer
+from tests.web.conftest import SETTINGS, Service, api, service, serving, start_service
 
 __all__ = ["api", "service", "start_service"]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def standing(postgres_server: TestServer, template_database: str) -> AsyncIterator[Service]:
+    """A service that stays up for the module. Each request says which address it is from."""
+    settings = replace(SETTINGS, trusted_proxies=(ip_network("127.0.0.1/32"),))
+    with postgres_server.database(template_database) as url:
+        async with (
+            open_pool(DatabaseSettings(url=url), epoch=None) as pool,
+            serving(pool, settings) as service,
+        ):
+            yield service
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def ours(standing: Service) -> Place:
+    return await new_place(standing)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def theirs(standing: Service) -> Place:
+    return await new_place(standing)

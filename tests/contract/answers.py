@@ -1,0 +1,95 @@
+"""How requests are sent by the suites that walk all routes, and what holds for each answer."""
+
+import json
+import re
+import secrets
+from ipaddress import IPv4Address
+from itertools import count
+from typing import Any
+
+from storage.pool import Pool
+from tests.contract.places import Request
+from tests.web.conftest import Answer, Service
+from web.errors import CHALLENGE
+from web.openapi.refusals import statuses
+
+VARYING = {"id", "token", "key", "prefix", "code", "email", "email_alias", "duration_ms"}
+UUID_OR_INSTANT = re.compile(
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z"
+)
+
+# The statement that reads all rows of all tables, but for what a mere look changes.
+WHOLE_DATABASE = """
+SELECT string_agg(
+    format('SELECT %L AS of, to_jsonb(each) - ''last_used_at'' AS is FROM %I AS each', name, name),
+    ' UNION ALL '
+)
+FROM (
+    SELECT table_name AS name
+    FROM information_schema.tables
+    WHERE table_schema = 'public' AND table_type = 'BASE TABLE'
+) AS tables
+"""
+
+_addresses = count(int(IPv4Address("10.0.0.1")))
+
+
+async def send(service: Service, request: Request, **options: Any) -> Answer:
+    """The answer, after a look at what holds for all: its status is documented, it has its id and form."""
+    client = service.nobody.with_authorization(request.authorization)
+    request_id = secrets.token_hex(8)
+    headers = {
+        "X-Request-ID": request_id,
+        "X-Forwarded-For": str(IPv4Address(next(_addresses))),  # or the throttle of guesses answered soon
+        **options.pop("headers", {}),
+    }
+    if request.body is not None and not options.keys() & {"data", "json"}:
+        options["json"] = request.body
+    answer = await client.request(request.route.method, request.path, headers=headers, **options)
+    assert answer.status in {request.route.status, *statuses(request.route)}, answer
+    assert answer.headers["X-Request-ID"] == request_id
+    if answer.status >= 400:
+        check_refusal(answer)
+    return answer
+
+
+def check_refusal(answer: Answer) -> None:
+    """It is JSON of the form that its status has, and is no defect."""
+    assert answer.status not in {500, 503}, answer
+    assert answer.headers["Content-Type"] == "application/json"
+    assert (answer.headers.get("WWW-Authenticate") == CHALLENGE) == (answer.status == 401), answer
+    match answer.body:
+        case {"detail": str(), **rest} if not rest:
+            pass
+        case {"error": {"code": str(), "message": str()}, **rest} if not rest:  # of an agent's tool
+            assert answer.status in {400, 404}, answer
+        case messages:
+            assert answer.status == 400, answer
+            assert messages
+            assert _are_messages(messages), answer
+
+
+def _are_messages(value: Any) -> bool:
+    """Sentences by field or by index."""
+    if isinstance(value, dict):
+        return all(_are_messages(item) for item in value.values())
+    return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+
+
+def normalised(value: Any) -> Any:
+    """An answer without what is another each time."""
+    match value:
+        case dict():
+            return {name: "…" if name in VARYING else normalised(item) for name, item in value.items()}
+        case list():
+            return [normalised(item) for item in value]
+        case str():
+            return UUID_OR_INSTANT.sub("…", value)
+        case _:
+            return value
+
+
+async def contents(pool: Pool) -> set[tuple[str, str]]:
+    """All rows of all tables."""
+    rows = await pool.fetch(await pool.fetchval(WHOLE_DATABASE))
+    return {(row["of"], json.dumps(row["is"], sort_keys=True)) for row in rows}

@@ -1,0 +1,319 @@
+"""The table of requests: for each route, what a valid one has beside what the route says of itself.
+
+The suites that walk the routes make all their requests of these rows; a route without one fails them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from web.routes import Route
+
+PASSWORD = "correct horse battery"
+
+MARK = "MARK"  # in a text: becomes what marks the place it is made in, to be found where it leaks
+UNIQUE = "UNIQUE"  # in a text: becomes something else each time
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    """Something that is made for a request, by `THINGS`; the same one wherever that request names it."""
+
+    kind: str
+    shown: str = "id"  # which part of the answer that made it is meant
+    which: str = ""  # tells it from others of its kind
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`path` fills in the placeholders. `by` is whose token calls where not any caller of the place may.
+
+    `mixed`: how ids of two organizations in one request are refused where it is not by 403.
+    """
+
+    path: Mapping[str, One | str] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    by: One | None = None
+    for_admins: bool = False
+    mixed: int = 403
+
+
+def walk(routes: Sequence[Route]) -> pytest.MarkDecorator:
+    """Have a test done for each of the routes."""
+    return pytest.mark.parametrize("route", routes, ids=map(key_of, routes))
+
+
+def key_of(route: Route) -> str:
+    return f"{route.method} {route.path}"
+
+
+def row_of(route: Route) -> Row:
+    """The row of a route; without one, what is missing is said."""
+    assert key_of(route) in ROWS, (
+        f"{key_of(route)} is a new route: add a row for it to ROWS in tests/contract/requests_by_route.py, "
+        "with what its path names, a valid body, and for_admins=True if members may not call it"
+    )
+    return ROWS[key_of(route)]
+
+
+ORGANIZATION = One("organization")
+MEMBERSHIP = One("membership")
+INVITE = One("invite")
+API_KEY = One("api_key")
+TEMPLATE = One("template")
+ADAPTER = One("adapter")
+TOOL = One("tool")
+CONFIG = One("adapter_config")
+AGENT = One("agent")
+RUN = One("run")
+NOTIFICATION = One("notification")
+CONTACT = One("contact")
+MESSAGE = One("message")
+DOCUMENT = One("document")
+PROJECT = One("project")
+TRACE = One("trace")
+SPAN = One("span")
+
+# How a thing is made: where it is posted, and the least that is to be said of it. An organization,
+# memberships, runs and codes come about otherwise; `tests.contract.places` knows how.
+THINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "account": (
+        "/api/organizations/auth/signup/",
+        {
+            "email": "UNIQUE@example.org",
+            "password": PASSWORD,
+            "organization_name": "Account of MARK",
+            "name": "MARK",
+        },
+    ),
+    "invite": ("/api/organizations/invites/", {"email": "MARK-UNIQUE@example.org"}),
+    "api_key": ("/api/organizations/api-keys/", {"name": "Key of MARK"}),
+    "template": (
+        "/api/templates/",
+        {
+            "name": "Template of MARK",
+            "description": "MARK",
+            "system_prompt": "You are MARK.",
+            "default_model": "builtin/inbox",
+            "tool_call_secret": "whsec_MARK",
+            "agent_created_webhook_url": "https://MARK.example/",
+        },
+    ),
+    "adapter": (
+        "/api/toolbox/adapters/",
+        {
+            "name": "Adapter of MARK",
+            "description": "MARK",
+            "detail_url": "https://MARK.example/",
+            "config_schema": {"type": "object", "title": "MARK"},
+        },
+    ),
+    "tool": (
+        "/api/toolbox/tools/",
+        {"adapter": ADAPTER, "name": "Tool of MARK", "parameters": {"title": "MARK"}, "handler": "MARK"},
+    ),
+    "adapter_config": (
+        "/api/toolbox/adapter-configs/",
+        {"template": TEMPLATE, "adapter": ADAPTER, "config": {"a": "MARK"}},
+    ),
+    "agent": (
+        "/api/cloud/agents/",
+        {
+            "name": "Agent of MARK",
+            "model": "builtin/inbox",
+            "system_prompt": "You are MARK.",
+            "tags": ["MARK", "other"],
+            "debounce_window_seconds": 3600,  # so that what is sent to it starts nothing while tests look
+        },
+    ),
+    "notification": ("/api/defaults/notifications/", {"agent": AGENT, "title": "MARK", "body": "MARK"}),
+    "contact": (
+        "/api/defaults/contacts/",
+        {"name": "Contact of MARK", "email": "MARK@example.org", "metadata": {"a": ["MARK"]}},
+    ),
+    "message": (
+        "/api/defaults/messages/",
+        {
+            "agent": AGENT,
+            "channel": "email",
+            "direction": "outbound",
+            "subject": "MARK",
+            "body": "MARK",
+            "attachments": [{"name": "MARK", "url": "https://MARK.example/a.png"}],
+        },
+    ),
+    "document": ("/api/defaults/documents/", {"title": "Document of MARK", "content": "MARK"}),
+    "project": ("/api/defaults/projects/", {"name": "Project of MARK", "description": "MARK"}),
+    "trace": ("/api/tracing/traces/", {"agent": AGENT, "name": "MARK", "metadata": {"a": "MARK"}}),
+    "span": ("/api/tracing/spans/", {"trace": TRACE, "name": "MARK", "metadata": {"a": "MARK"}}),
+}
+
+
+def new(kind: str, **more: Any) -> dict[str, Any]:
+    """The body that makes one, with more than the least."""
+    return {**THINGS[kind][1], **more}
+
+
+USAGE = {"model": "example/MARK", "input_tokens": 10, "output_tokens": 2, "cached_tokens": 1, "cost_usd": 0.5}
+
+ROWS: dict[str, Row] = {
+    # accounts
+    "POST /api/organizations/auth/signup/": Row(body=new("account")),
+    "POST /api/organizations/auth/login/": Row(
+        body={"email": One("account", "user.email"), "password": PASSWORD}
+    ),
+    "POST /api/organizations/auth/logout/": Row(by=One("account", "token")),
+    "POST /api/organizations/auth/password/": Row(
+        body={"current_password": PASSWORD, "new_password": "another horse"}, by=One("account", "token")
+    ),
+    "POST /api/organizations/auth/reset/": Row(
+        body={
+            "email": One("account", "user.email"),
+            "code": One("reset_code", "code"),
+            "new_password": "another horse",
+        }
+    ),
+    # organizations and who is in them
+    "GET /api/organizations/organizations/": Row(),
+    "GET /api/organizations/organizations/{id}/": Row({"id": ORGANIZATION}),
+    "PATCH /api/organizations/organizations/{id}/": Row(
+        {"id": ORGANIZATION},
+        {"name": "Organization of MARK", "paused": False, "max_cost_usd_per_day": 12.5},
+        for_admins=True,
+    ),
+    "GET /api/organizations/memberships/": Row(for_admins=True),
+    "GET /api/organizations/memberships/{id}/": Row({"id": MEMBERSHIP}, for_admins=True),
+    "PATCH /api/organizations/memberships/{id}/": Row({"id": MEMBERSHIP}, {"role": "admin"}, for_admins=True),
+    "DELETE /api/organizations/memberships/{id}/": Row({"id": MEMBERSHIP}, for_admins=True),
+    "GET /api/organizations/invites/": Row(for_admins=True),
+    "POST /api/organizations/invites/": Row(body=new("invite", role="admin"), for_admins=True),
+    "DELETE /api/organizations/invites/{id}/": Row({"id": INVITE}, for_admins=True),
+    "POST /api/organizations/invites/{id}/accept/": Row(
+        {"id": INVITE}, {"code": One("invite", "code"), "password": PASSWORD, "name": "MARK"}
+    ),
+    "GET /api/organizations/api-keys/": Row(for_admins=True),
+    "POST /api/organizations/api-keys/": Row(body=new("api_key", is_active=False), for_admins=True),
+    "GET /api/organizations/api-keys/{id}/": Row({"id": API_KEY}, for_admins=True),
+    "PATCH /api/organizations/api-keys/{id}/": Row(
+        {"id": API_KEY}, {"name": "Renamed by MARK", "is_active": False}, for_admins=True
+    ),
+    "DELETE /api/organizations/api-keys/{id}/": Row({"id": API_KEY}, for_admins=True),
+    # templates and the toolbox
+    "GET /api/templates/": Row(),
+    "POST /api/templates/": Row(
+        body=new("template", default_reasoning_effort="low", max_turns=3, max_cost_usd_per_day=1.25)
+    ),
+    "GET /api/templates/{id}/": Row({"id": TEMPLATE}),
+    "PATCH /api/templates/{id}/": Row({"id": TEMPLATE}, {"name": "Renamed by MARK", "max_turns": 7}),
+    "DELETE /api/templates/{id}/": Row({"id": TEMPLATE}),
+    "GET /api/toolbox/adapters/": Row(),
+    "POST /api/toolbox/adapters/": Row(body=new("adapter")),
+    "GET /api/toolbox/adapters/{id}/": Row({"id": ADAPTER}),
+    "PATCH /api/toolbox/adapters/{id}/": Row(
+        {"id": ADAPTER}, {"description": "Changed by MARK", "config_schema": {"type": "object"}}
+    ),
+    "DELETE /api/toolbox/adapters/{id}/": Row({"id": ADAPTER}),
+    "GET /api/toolbox/tools/": Row(),
+    "POST /api/toolbox/tools/": Row(body=new("tool", url="https://MARK.example/")),
+    "GET /api/toolbox/tools/{id}/": Row({"id": TOOL}),
+    "PATCH /api/toolbox/tools/{id}/": Row({"id": TOOL}, {"description": "MARK", "parameters": ["MARK", 1]}),
+    "DELETE /api/toolbox/tools/{id}/": Row({"id": TOOL}),
+    "GET /api/toolbox/adapter-configs/": Row(),
+    "POST /api/toolbox/adapter-configs/": Row(body=new("adapter_config")),
+    "GET /api/toolbox/adapter-configs/{id}/": Row({"id": CONFIG}),
+    "PATCH /api/toolbox/adapter-configs/{id}/": Row({"id": CONFIG}, {"config": {"b": ["MARK"]}}),
+    "DELETE /api/toolbox/adapter-configs/{id}/": Row({"id": CONFIG}),
+    # agents
+    "GET /api/cloud/agents/": Row(),
+    "POST /api/cloud/agents/": Row(
+        body=new(
+            "agent",
+            template=TEMPLATE,
+            parent=One("agent", which="parent"),
+            adapters=[ADAPTER],
+            email_alias="UNIQUE",
+            max_turns=-1,
+            purpose="dev",
+            sleep_until="2999-01-01T00:00:00Z",
+        )
+    ),
+    "GET /api/cloud/agents/{id}/": Row({"id": AGENT}),
+    "PATCH /api/cloud/agents/{id}/": Row(
+        {"id": AGENT},
+        {
+            "name": "Renamed by MARK",
+            "template": TEMPLATE,
+            "parent": One("agent", which="parent"),
+            "adapters": [ADAPTER],
+            "max_sleep_hours": None,
+            "last_wake_reason": "MARK",
+        },
+    ),
+    "POST /api/cloud/agents/{id}/tag/": Row({"id": AGENT}, {"tags": ["MARK", "fresh"]}),
+    "POST /api/cloud/agents/{id}/untag/": Row({"id": AGENT}, {"tags": ["MARK", "fresh"]}),
+    "DELETE /api/cloud/agents/{id}/": Row({"id": AGENT}),
+    "GET /api/cloud/agents/{id}/tools/": Row({"id": AGENT}),
+    "POST /api/cloud/agents/{id}/tools/{name}/": Row(
+        {"id": AGENT, "name": "create_notification"}, {"title": "MARK", "priority": "low"}
+    ),
+    "POST /api/cloud/agents/{id}/run/": Row({"id": AGENT}, {"wakeup": True}),
+    "POST /api/cloud/agents/{id}/stop/": Row({"id": AGENT}, {"force": True, "reason": "MARK"}),
+    "GET /api/cloud/agents/{id}/runs/": Row({"id": AGENT}),
+    "GET /api/cloud/agents/{id}/runs/{run_id}/": Row({"id": AGENT, "run_id": RUN}),
+    "GET /api/cloud/agents/{id}/supervisor/": Row({"id": AGENT}),
+    "GET /api/cloud/agents/{id}/usage/": Row({"id": AGENT}),
+    "POST /api/cloud/agents/{id}/usage/": Row({"id": AGENT}, {**USAGE, "trace": TRACE}),
+    # their queues and channels
+    "GET /api/defaults/notifications/": Row(),
+    "POST /api/defaults/notifications/": Row(
+        body=new("notification", source="system", scheduled_for="2999-01-01T00:00:00+02:00")
+    ),
+    "POST /api/defaults/notifications/clear/": Row(body={"agent": AGENT, "ids": [NOTIFICATION]}),
+    "GET /api/defaults/notifications/{id}/": Row({"id": NOTIFICATION}),
+    "PATCH /api/defaults/notifications/{id}/": Row(
+        {"id": NOTIFICATION}, {"cleared": True, "title": "Changed by MARK"}
+    ),
+    "DELETE /api/defaults/notifications/{id}/": Row({"id": NOTIFICATION}),
+    "GET /api/defaults/contacts/": Row(),
+    "POST /api/defaults/contacts/": Row(body=new("contact", agent=AGENT)),
+    "GET /api/defaults/contacts/{id}/": Row({"id": CONTACT}),
+    "PATCH /api/defaults/contacts/{id}/": Row({"id": CONTACT}, {"agent": AGENT, "metadata": ["MARK"]}),
+    "DELETE /api/defaults/contacts/{id}/": Row({"id": CONTACT}),
+    "GET /api/defaults/messages/": Row(),
+    "POST /api/defaults/messages/": Row(body=new("message", contact=CONTACT, direction="inbound")),
+    "GET /api/defaults/messages/{id}/": Row({"id": MESSAGE}),
+    "PATCH /api/defaults/messages/{id}/": Row({"id": MESSAGE}, {"contact": CONTACT, "subject": "MARK"}),
+    "DELETE /api/defaults/messages/{id}/": Row({"id": MESSAGE}),
+    "GET /api/defaults/documents/": Row(),
+    "POST /api/defaults/documents/": Row(body=new("document", agent=AGENT, project=PROJECT)),
+    "GET /api/defaults/documents/{id}/": Row({"id": DOCUMENT}),
+    "PATCH /api/defaults/documents/{id}/": Row(
+        {"id": DOCUMENT}, {"agent": AGENT, "project": PROJECT, "content": " MARK\n"}
+    ),
+    "DELETE /api/defaults/documents/{id}/": Row({"id": DOCUMENT}),
+    "GET /api/defaults/projects/": Row(),
+    "POST /api/defaults/projects/": Row(body=new("project", agent=AGENT, status="done")),
+    "GET /api/defaults/projects/{id}/": Row({"id": PROJECT}),
+    "PATCH /api/defaults/projects/{id}/": Row({"id": PROJECT}, {"agent": AGENT, "status": "archived"}),
+    "DELETE /api/defaults/projects/{id}/": Row({"id": PROJECT}),
+    # the record
+    "GET /api/tracing/traces/": Row(),
+    "GET /api/tracing/traces/list/": Row(),
+    "POST /api/tracing/traces/": Row(body=new("trace", started_at="2026-01-01T12:00:00+01:00")),
+    "GET /api/tracing/traces/{id}/": Row({"id": TRACE}),
+    "POST /api/tracing/traces/{id}/end/": Row(
+        {"id": TRACE}, {"agent": AGENT, "error": "MARK", "metadata": {"b": "MARK"}}, mixed=400
+    ),
+    "POST /api/tracing/spans/": Row(body=new("span", span_type="tool")),
+    "GET /api/tracing/spans/{id}/": Row({"id": SPAN}),
+    "POST /api/tracing/spans/{id}/end/": Row({"id": SPAN}, {"error": "MARK", "metadata": [1.5]}),
+    # the service itself
+    "GET /healthz": Row(),
+    "GET /readyz": Row(),
+    "GET /status/": Row(),
+    "GET /status/supervisors/": Row(),
+    "GET /status/supervisors/{id}/": Row({"id": AGENT}),
+    "GET /api/schema/": Row(),
+}

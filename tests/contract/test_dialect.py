@@ -1,0 +1,290 @@
+"""The dialect of the API, held against every route there is, by what each says of itself."""
+
+import json
+import re
+from collections.abc import Mapping
+from itertools import zip_longest
+from typing import Any, get_type_hints
+from urllib.parse import urlencode
+
+import aiohttp
+import pytest
+from marshmallow import INCLUDE, fields
+
+from storage.ids import new_id
+from tests.contract.answers import contents, normalised, send
+from tests.contract.hostile import NEVER_IN_A_FORM, NEVER_JSON, refused_texts, refused_values
+from tests.contract.places import Place, Request, make
+from tests.contract.requests_by_route import walk
+from tests.web.conftest import Answer
+from web.app import ROUTES
+from web.fields import ListOf, ObjectOf
+from web.parsing import Body
+from web.routes import Route
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+NOT_FOUND = {"detail": "Not found."}
+REQUIRED = ["This field is required."]
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+NO_IDS = ("1", "x" * 100, "0" * 32, f"%7B{'0' * 36}%7D", "%00", "%FF", "%ED%A0%80", "..;", "None", "%2F")
+
+
+every_route = walk(ROUTES)
+with_body = walk([route for route in ROUTES if route.body])
+with_fields = walk([route for route in ROUTES if route.body and route.body.load_fields])
+with_query = walk([route for route in ROUTES if route.query])
+with_ids = walk([route for route in ROUTES if "id}" in route.path])
+read = walk([route for route in ROUTES if route.method == "GET"])
+paths = pytest.mark.parametrize("path", sorted({route.path for route in ROUTES}))
+
+
+def schema_of(route: Route) -> Body:
+    assert isinstance(route.body, Body)
+    return route.body
+
+
+def named_fields(schema: Any) -> dict[str, fields.Field[Any]]:
+    return {each.data_key or name: each for name, each in schema.load_fields.items()}
+
+
+async def sent(place: Place, request: Request, **options: Any) -> Answer:
+    return await send(place.service, request, **options)
+
+
+async def refused(place: Place, request: Request, data: bytes, content_type: str = JSON) -> Any:
+    """What is said of a body that is written like this; it is 400."""
+    answer = await sent(place, request, data=data, headers={"Content-Type": content_type})
+    assert answer.status == 400, (data[:200], answer)
+    return answer.body
+
+
+@every_route
+async def test_a_valid_request_is_answered_as_its_route_says(ours: Place, route: Route) -> None:
+    answer = await sent(ours, await make(ours, route))
+    assert answer.status == route.status, answer
+
+
+@with_body
+async def test_a_body_says_the_same_however_it_is_written(ours: Place, route: Route) -> None:
+    answers = []
+    for write in (as_json, as_urlencoded, as_multipart):
+        request = await make(ours, route)
+        answer = await sent(ours, request, **write(request))
+        assert answer.status == route.status, answer
+        answers.append(normalised(answer.body))
+    assert answers[0] == answers[1] == answers[2]
+
+
+def as_json(request: Request) -> dict[str, Any]:
+    return {"json": request.body}
+
+
+def as_urlencoded(request: Request) -> dict[str, Any]:
+    return {"data": aiohttp.FormData(form_of(request))}
+
+
+def as_multipart(request: Request) -> dict[str, Any]:
+    return {"data": aiohttp.FormData(form_of(request), default_to_multipart=True)}
+
+
+def form_of(request: Request) -> list[tuple[str, str]]:
+    """The pairs of a form that says the same."""
+    known = named_fields(request.route.body)
+    pairs: list[tuple[str, str]] = []
+    for name, value in (request.body or {}).items():
+        each = known.get(name)
+        if isinstance(each, ListOf):
+            is_json = isinstance(each.inner, ObjectOf)
+            pairs += [(name, json.dumps(item) if is_json else item) for item in value]
+        elif isinstance(each, fields.Raw):
+            pairs.append((name, json.dumps(value)))
+        else:
+            pairs.append((name, "" if value is None else str(value)))
+    return pairs
+
+
+@with_body
+async def test_a_body_in_another_media_type_is_unsupported(ours: Place, route: Route) -> None:
+    request = await make(ours, route)
+    for media_type in ("text/plain", "application/xml", "application/jsonp"):
+        answer = await sent(ours, request, data=b"{}", headers={"Content-Type": media_type})
+        detail = f'Unsupported media type "{media_type}" in request.'
+        assert (answer.status, answer.body) == (415, {"detail": detail})
+
+
+@with_body
+async def test_a_body_that_is_not_what_it_says_cannot_be_parsed(ours: Place, route: Route) -> None:
+    request = await make(ours, route)
+    for content_type, data, kind in (
+        (JSON, b"{", "JSON"),
+        (JSON, b'{"name": "x"} x', "JSON"),
+        (JSON, b"\xff", "JSON"),
+        (FORM, b"%ff=x", "Form"),
+        ("multipart/form-data", b"x", "Multipart form"),
+        ("multipart/form-data; boundary=b", b"--b\r\nx", "Multipart form"),
+    ):
+        body = await refused(ours, request, data, content_type)
+        assert list(body) == ["detail"]
+        assert body["detail"].startswith(f"{kind} parse error - "), data
+
+
+@with_body
+async def test_a_body_that_is_no_object_is_refused(ours: Place, route: Route) -> None:
+    request = await make(ours, route)
+    kinds = {b'"x"': "str", b"1": "int", b"null": "NoneType", b"true": "bool"}
+    for data, kind in {**kinds, **({} if route.most_items else {b"[]": "list"})}.items():
+        message = f"Invalid data. Expected a dictionary, but got {kind}."
+        assert await refused(ours, request, data) == {"non_field_errors": [message]}
+
+
+@with_body
+async def test_an_empty_body_is_an_empty_object(ours: Place, route: Route) -> None:
+    required = {name: REQUIRED for name, each in named_fields(route.body).items() if each.required}
+    empty = {"data": b"", "headers": {"Content-Type": JSON}}
+    spellings: tuple[dict[str, Any], ...] = ({"json": {}}, {"data": b""}, empty)
+    for options in spellings:
+        answer = await sent(ours, await make(ours, route), **options)
+        if required and not route.partial:
+            assert (answer.status, answer.body) == (400, required)
+        elif not is_free(route):
+            assert answer.status == route.status
+
+
+def is_free(route: Route) -> bool:
+    """Whether it is not its schema that knows its fields."""
+    return schema_of(route).unknown == INCLUDE
+
+
+@with_fields
+async def test_fields_that_are_unknown_or_read_only_are_ignored(ours: Place, route: Route) -> None:
+    plain = await sent(ours, await make(ours, route))
+    ignored = {"no_such_field": {"a": [1]}, **{name: {"a": [1]} for name in read_only(route)}}
+    request = await make(ours, route)
+    more = await sent(ours, request.saying(**ignored))
+    assert (more.status, normalised(more.body)) == (plain.status, normalised(plain.body))
+
+
+def read_only(route: Route) -> set[str]:
+    """The fields of the answer that the body has not."""
+    hints = get_type_hints(route.answer) if isinstance(route.answer, type) else {}
+    return hints.keys() - named_fields(route.body).keys()
+
+
+@with_fields
+async def test_no_field_takes_what_is_not_of_its_kind(ours: Place, route: Route) -> None:
+    """All fields at once, each with the next of the values that it refuses."""
+    request = await make(ours, route)
+    before = await contents(ours.service.storage.pool)
+    known = named_fields(route.body)
+    for values in zip_longest(*(refused_values(each) for each in known.values())):
+        given = {name: value for name, value in zip(known, values, strict=True) if value is not None}
+        body = {**(request.body or {}), **{name: value for name, (value, _) in given.items()}}
+        said = await refused(ours, request, json.dumps(body).encode())
+        assert said == {name: messages for name, (_, messages) in given.items()}
+    assert await contents(ours.service.storage.pool) == before
+
+
+@with_body
+async def test_what_is_no_value_is_refused_in_every_field(ours: Place, route: Route) -> None:
+    request = await make(ours, route)
+    before = await contents(ours.service.storage.pool)
+    for name in named_fields(route.body) or (request.body or {}):
+        for text in NEVER_JSON:
+            said = await refused(ours, request, with_text(request, name, text).encode())
+            assert said.keys() <= {"detail", name}
+        for text in NEVER_IN_A_FORM:
+            said = await refused(ours, request, f"{name}={text}".encode(), FORM)
+            assert said["detail"].startswith("Form parse error - ")
+    assert await contents(ours.service.storage.pool) == before
+
+
+def with_text(request: Request, name: str, text: str) -> str:
+    """The body as JSON in which this text stands for the value."""
+    others = json.dumps({**(request.body or {}), name: "HERE"})
+    return others.replace('"HERE"', text)
+
+
+@with_query
+async def test_no_parameter_takes_what_is_not_of_its_kind(ours: Place, route: Route) -> None:
+    request = await make(ours, route)
+    known = named_fields(route.query)
+    for values in zip_longest(*(refused_texts(each) for each in known.values())):
+        given = {name: value for name, value in zip(known, values, strict=True) if value is not None}
+        query = urlencode({name: value for name, (value, _) in given.items()})
+        answer = await sent(ours, asking(request, query))
+        said = {name: as_json_keys(messages) for name, (_, messages) in given.items()}
+        assert (answer.status, answer.body) == (400, said), query
+
+
+def asking(request: Request, query: str) -> Request:
+    return Request(request.route, f"{request.path}?{query}", request.body, request.authorization)
+
+
+def as_json_keys(messages: Any) -> Any:
+    return {str(at): of for at, of in messages.items()} if isinstance(messages, Mapping) else messages
+
+
+@with_ids
+async def test_an_id_that_names_nothing_is_not_found(ours: Place, route: Route) -> None:
+    """Before the body is looked at, so a broken one makes no difference."""
+    good = await make(ours, route)
+    for at, segment in enumerate(route.path.split("/")):
+        if not segment.endswith("id}"):
+            continue
+        for value in (str(new_id()), *NO_IDS):
+            segments = good.path.split("/")
+            segments[at] = value
+            request = Request(route, "/".join(segments), good.body, good.authorization)
+            broken = {"data": b"[", "headers": {"Content-Type": JSON}} if route.body else {}
+            for options in ({}, broken):
+                answer = await sent(ours, request, **options)
+                assert (answer.status, answer.body) == (404, NOT_FOUND), value
+
+
+@every_route
+async def test_a_missing_slash_is_made_good(ours: Place, route: Route) -> None:
+    if not route.path.endswith("/"):
+        pytest.skip("a probe has no slash")
+    request = await make(ours, route)
+    client = ours.service.nobody
+    answer = await client.request(route.method, f"{request.path[:-1]}?a=%20b&a=1")
+    assert (answer.status, answer.headers["Location"]) == (308, f"{request.path}?a=%20b&a=1")
+
+
+@paths
+async def test_another_method_is_told_which_there_are(ours: Place, path: str) -> None:
+    routes = [route for route in ROUTES if route.path == path]
+    allowed = {route.method for route in routes}
+    allowed |= {"HEAD"} if "GET" in allowed else set()
+    real = (await make(ours, routes[0])).path
+    for method in METHODS - allowed:
+        answer = await ours.key.request(method, real)
+        body = "" if method == "HEAD" else {"detail": f'Method "{method}" not allowed.'}
+        assert (answer.status, answer.body) == (405, body)
+        assert answer.headers["Allow"] == ", ".join(sorted(allowed))
+
+
+@every_route
+async def test_each_answer_has_the_id_of_its_request_or_one_of_its_own(ours: Place, route: Route) -> None:
+    """That a given one is echoed, `send` looks at each time."""
+    path = re.sub(r"\{\w+\}", str(new_id()), route.path)
+    answers = [await ours.service.nobody.request(route.method, path) for _ in range(2)]
+    first, second = (answer.headers["X-Request-ID"] for answer in answers)
+    assert first
+    assert second
+    assert first != second
+
+
+@read
+async def test_head_answers_as_get_does_without_a_body(ours: Place, route: Route) -> None:
+    request = await make(ours, route)
+    client = ours.service.nobody.with_authorization(request.authorization)
+    for path in (request.path, f"{request.path}?limit=1"):
+        whole = await client.get(path)
+        head = await client.request("HEAD", path)
+        assert (head.status, head.body) == (whole.status, "")
+        for name in ("Content-Type", "Link"):
+            assert head.headers.get(name) == whole.headers.get(name)

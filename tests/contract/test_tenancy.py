@@ -1,0 +1,333 @@
+"""Who may do what: every route, with every kind of credential, right and wrong."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+import pytest_asyncio
+
+from storage.ids import new_id
+from storage.model import Role
+from tests.contract.answers import contents, send
+from tests.contract.places import Making, Place, Request, make, named_in, named_in_body, named_in_path
+from tests.contract.requests_by_route import AGENT, ROWS, THINGS, TRACE, One, key_of, row_of, walk
+from tests.web.conftest import OPERATOR_TOKEN, SETTINGS, Answer, Api, Service
+from tests.web.people import TOKENS, as_user, join, new_user
+from web.app import ROUTES
+from web.auth import RunAccess
+from web.credentials import RunTokens, make_key
+from web.fields import Uuid
+from web.paging import PageQuery
+from web.routes import Access, Route
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+NOT_PROVIDED = {"detail": "Authentication credentials were not provided."}
+INVALID_KEY = {"detail": "Invalid API key."}
+INVALID_TOKEN = {"detail": "Invalid token."}
+DENIED = {"detail": "You do not have permission to perform this action."}
+
+NAMED_OTHERWISE = {"parent": "agent"}
+LISTED = {  # what is in which list
+    **{path: One(kind) for kind, (path, _) in THINGS.items() if kind != "account"},
+    "/api/organizations/memberships/": One("membership"),
+    "/api/organizations/organizations/": One("organization"),
+}
+
+LEAVE = "DELETE FROM membership WHERE user_id = $1 AND organization_id = $2"
+END = "UPDATE run SET ended_at = $2, outcome = $3 WHERE id = $1"
+
+
+FOR_CALLERS = [route for route in ROUTES if route.access is Access.CALLERS]
+for_callers = walk(FOR_CALLERS)
+guarded = walk([route for route in ROUTES if route.access is not Access.ANYONE])
+for_anyone = walk([route for route in ROUTES if route.access is Access.ANYONE])
+for_operators = walk([route for route in ROUTES if route.access is Access.OPERATORS])
+LISTS = [route for route in FOR_CALLERS if route.method == "GET" and "{" not in route.path]
+by_header = walk([route for route in ROUTES if route.by_header])
+
+
+@dataclass(frozen=True)
+class RunOf:
+    """A run of the place, and who calls by its token."""
+
+    agent: str
+    id: str
+    client: Api
+
+
+async def start_run(place: Place) -> RunOf:
+    making = Making(place)
+    agent, run = await making.fill(AGENT), await making.fill(One("run"))
+    token = RunTokens(SETTINGS.token_secret).issue(UUID(run), datetime.now(UTC), timedelta(hours=1))
+    return RunOf(agent, run, place.key.with_authorization(f"Bearer {token}"))
+
+
+async def end_run(place: Place, run: RunOf, outcome: str) -> None:
+    await place.service.storage.pool.execute(END, UUID(run.id), datetime.now(UTC), outcome)
+
+
+async def request_of_run(place: Place, route: Route, run: RunOf) -> Request:
+    """A request about the run's own agent and trace."""
+    making = Making(place)
+    making.take(AGENT, run.agent)
+    making.take(TRACE, run.id)
+    return (await making.request(route)).by(run.client)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def not_in_force(ours: Place) -> dict[str, tuple[str | None, dict[str, str]]]:
+    """Credentials that are worth nothing, and what each is told."""
+    now = datetime.now(UTC)
+    keys = "/api/organizations/api-keys/"
+    revoked = await ours.key.create(keys, name="revoked")
+    assert (await ours.key.delete(f"{keys}{revoked['id']}/")).status == 204
+    inactive = await ours.key.create(keys, name="inactive", is_active=False)
+    left = await ours.member()
+    assert (await left.post("/api/organizations/auth/logout/")).status == 204
+    token = TOKENS.issue(ours.owner.id, ours.owner.token_version, now)
+    expired = TOKENS.issue(ours.owner.id, ours.owner.token_version, now - timedelta(days=2))
+    ended, key = await start_run(ours), str(ours.key.authorization).removeprefix("Bearer ")
+    await end_run(ours, ended, "failed")
+    overdue = RunTokens(SETTINGS.token_secret).issue(UUID(ended.id), now, timedelta(hours=-1))
+    return {
+        "none": (None, NOT_PROVIDED),
+        "of another scheme": ("Basic YTpi", NOT_PROVIDED),
+        "no key at all": ("Bearer nonsense", INVALID_KEY),
+        "a key nobody made": (f"Bearer {make_key().text}", INVALID_KEY),
+        "a key but for its last letter": (f"Bearer {key[:-1]}{'a' if key[-1] != 'a' else 'b'}", INVALID_KEY),
+        "a revoked key": (f"Bearer {revoked['key']}", INVALID_KEY),
+        "an inactive key": (f"Bearer {inactive['key']}", INVALID_KEY),
+        "a key as a token": (f"Token {key}", INVALID_TOKEN),
+        "a token as a key": (f"Bearer {token}", INVALID_KEY),
+        "an expired token": (f"Token {expired}", INVALID_TOKEN),
+        "a token after logging out": (left.authorization, INVALID_TOKEN),
+        "the token of an ended run": (ended.client.authorization, INVALID_TOKEN),
+        "an expired token of a run": (f"Bearer {overdue}", INVALID_KEY),
+        "a run's token as a user's": (f"Token {overdue}", INVALID_TOKEN),
+        "the operator's token": (f"Bearer {OPERATOR_TOKEN}", INVALID_KEY),
+    }
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def in_both(standing: Service, ours: Place, theirs: Place) -> Api:
+    """A user who belongs to both organizations, longer to ours."""
+    user, own = await new_user(standing)
+    await standing.storage.pool.execute(LEAVE, user.id, own.id)
+    for place in (ours, theirs):
+        await join(standing, user, place.organization.id, Role.ADMIN)
+    return as_user(standing, user)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def running(ours: Place) -> RunOf:
+    return await start_run(ours)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def asleep(ours: Place) -> RunOf:
+    """A run whose agent has gone to sleep; its process may still be there."""
+    run = await start_run(ours)
+    await end_run(ours, run, "slept")
+    return run
+
+
+def text_of(answer: Answer) -> str:
+    return json.dumps(answer.body)
+
+
+async def told_stranger(ours: Place, request: Request, **options: Any) -> Answer:
+    """The answer to somebody who has nothing to do with us: nothing of ours is in it."""
+    answer = await send(ours.service, request, **options)
+    for secret in (ours.mark, str(ours.organization.id)):
+        assert secret not in text_of(answer), f"{request} shows what is ours"
+    return answer
+
+
+async def test_every_route_has_a_row() -> None:
+    for route in ROUTES:
+        row_of(route)
+    assert ROWS.keys() == {key_of(route) for route in ROUTES}, "a row is about a route that there is not"
+
+
+@guarded
+async def test_a_credential_that_is_not_in_force_opens_nothing(
+    ours: Place, route: Route, not_in_force: dict[str, tuple[str | None, dict[str, str]]]
+) -> None:
+    request = await make(ours, route)
+    before = await contents(ours.service.storage.pool)
+    for name, (authorization, told) in not_in_force.items():
+        if route.access is Access.OPERATORS:
+            if name == "the operator's token":
+                continue
+            told = told if told == NOT_PROVIDED else INVALID_TOKEN
+        answer = await told_stranger(ours, request.by(ours.key.with_authorization(authorization)))
+        assert (answer.status, answer.body) == (401, told), name
+    assert await contents(ours.service.storage.pool) == before
+
+
+@for_anyone
+async def test_an_open_route_asks_for_no_credential_and_minds_none(
+    ours: Place, route: Route, not_in_force: dict[str, tuple[str | None, dict[str, str]]]
+) -> None:
+    request = await make(ours, route)
+    expected = 400 if route.body else route.status
+    for name, (authorization, _) in not_in_force.items():
+        client = ours.key.with_authorization(authorization)
+        answer = await told_stranger(ours, request.by(client), **({"json": {}} if route.body else {}))
+        assert answer.status == expected, name
+
+
+@for_operators
+async def test_what_operators_are_told_nobody_else_is(ours: Place, running: RunOf, route: Route) -> None:
+    request = await make(ours, route)
+    assert (await send(ours.service, request)).status == 200
+    for client in (ours.key, as_user(ours.service, ours.owner), running.client):
+        answer = await told_stranger(ours, request.by(client))
+        assert (answer.status, answer.body) == (401, INVALID_TOKEN)
+
+
+@for_callers
+async def test_a_key_or_a_user_of_another_organization_reaches_nothing_of_ours(
+    ours: Place, theirs: Place, route: Route
+) -> None:
+    row = row_of(route)
+    request = await make(ours if named_in(row) else theirs, route)
+    before = await contents(ours.service.storage.pool)
+    for client in (theirs.key, await theirs.member(Role.ADMIN)):
+        answer = await told_stranger(ours, request.by(client))
+        if named_in(row):
+            assert (answer.status, answer.body) == (403, DENIED)
+        elif row.by is None:
+            assert answer.status == route.status
+    if named_in(row):
+        after = await contents(ours.service.storage.pool)
+        assert {each for each in after ^ before if ours.mark in each[1]} == set()
+
+
+@for_callers
+async def test_a_member_may_all_but_what_is_for_admins(ours: Place, route: Route) -> None:
+    row = row_of(route)
+    if row.by is not None:
+        pytest.skip("is about the caller alone")
+    for role in Role:
+        request = await make(ours, route)
+        answer = await send(ours.service, request.by(await ours.member(role)))
+        if row.for_admins and role is Role.MEMBER:
+            assert (answer.status, answer.body) == (403, DENIED)
+        else:
+            assert answer.status == route.status, (role, answer)
+
+
+@for_callers
+async def test_a_run_reaches_what_is_its_own_and_only_by_some_routes(
+    ours: Place, running: RunOf, asleep: RunOf, route: Route
+) -> None:
+    for run, accesses in (
+        (running, {RunAccess.RUNNING, RunAccess.WINDING_UP}),
+        (asleep, {RunAccess.WINDING_UP}),
+    ):
+        answer = await send(ours.service, await request_of_run(ours, route, run))
+        if route.run_access in accesses:
+            assert answer.status == route.status, answer
+        else:
+            assert (answer.status, answer.body) == (403, DENIED)
+
+
+@for_callers
+async def test_a_run_reaches_nothing_of_another_agent(
+    ours: Place, theirs: Place, running: RunOf, asleep: RunOf, route: Route
+) -> None:
+    for place in (ours, theirs):
+        request = await make(place, route)
+        for run in (running, asleep):
+            answer = await told_stranger(ours, request.by(run.client))
+            assert (answer.status, answer.body) == (403, DENIED)
+
+
+@for_callers
+async def test_a_body_may_name_what_is_in_its_own_organization_only(
+    ours: Place, theirs: Place, in_both: Api, route: Route
+) -> None:
+    """Whoever belongs to both may reach both, but not put them together."""
+    row = row_of(route)
+    for one in sorted(named_in_body(row) - named_in_path(row), key=repr):
+        foreign = await Making(theirs).fill(one)
+        request = await Making(ours).request(route, {one: foreign})
+        before = await contents(ours.service.storage.pool)
+        assert (await send(ours.service, request)).status == row.mixed, one
+        if len(named_in(row)) > 1:
+            assert (await send(ours.service, request.by(in_both))).status == row.mixed, one
+        nowhere = await Making(ours).request(route, {one: str(new_id())})
+        assert (await send(ours.service, nowhere)).status == 400, one
+        after = await contents(ours.service.storage.pool)
+        assert {each for each in after - before if foreign in each[1] and ours.mark in each[1]} == set()
+
+
+async def test_lists_hold_what_is_the_callers_and_nothing_else(
+    ours: Place, theirs: Place, in_both: Api
+) -> None:
+    for place in (ours, theirs):
+        for one in LISTED.values():
+            await Making(place).fill(one)
+    for route in LISTS:
+        path = route.path if isinstance(route.query, PageQuery) else f"{route.path}?limit=200"
+        mine, everything = await ours.key.get(path), await in_both.get(path)
+        told = await told_stranger(ours, (await make(theirs, route)).by(theirs.key))
+        assert theirs.mark in text_of(told), route
+        assert ours.mark in text_of(mine), route
+        assert theirs.mark not in text_of(mine), route
+        assert ours.mark in text_of(everything), route
+        assert theirs.mark in text_of(everything), route
+
+
+@walk([route for route in LISTS if route.query])
+async def test_a_filter_by_what_is_anothers_is_refused_and_by_nothing_finds_nothing(
+    ours: Place, theirs: Place, route: Route
+) -> None:
+    assert route.query
+    ids = {name for name, each in route.query.load_fields.items() if isinstance(each, Uuid)}
+    for name in ids - {"after"}:
+        foreign = await Making(ours).fill(One(NAMED_OTHERWISE.get(name, name)))
+        for value, expected in ((foreign, 403), (str(new_id()), 200)):
+            answer = await theirs.key.get(f"{route.path}?{name}={value}")
+            assert answer.status == expected, (name, answer)
+            assert ours.mark not in text_of(answer)
+            assert theirs.mark not in text_of(answer), "a filter by nothing finds something"
+    if "after" in ids:
+        last = await Making(ours).fill(LISTED[route.path])
+        answer = await theirs.key.get(f"{route.path}?after={last}")
+        assert (answer.status, list(answer.body)) == (400, ["after"])
+
+
+@by_header
+async def test_the_header_says_in_which_organization_something_is_made(
+    ours: Place, theirs: Place, in_both: Api, route: Route
+) -> None:
+    for place, other, header in (
+        (ours, theirs, {"X-Organization": str(ours.organization.id)}),
+        (theirs, ours, {"X-Organization": str(theirs.organization.id)}),
+        (ours, theirs, {}),
+    ):
+        request = (await make(place, route)).by(in_both)
+        made = await send(ours.service, request, headers=header)
+        assert made.status == 201
+        assert await newest(place, route) == made.body["id"]
+        assert await newest(other, route) != made.body["id"]
+
+
+async def newest(place: Place, route: Route) -> str:
+    listed = (await place.key.get(f"{route.path}?limit=1")).body
+    return str(listed[0]["id"]) if listed else ""
+
+
+@by_header
+async def test_the_header_opens_no_other_organization(ours: Place, theirs: Place, route: Route) -> None:
+    request = await make(theirs, route)
+    for organization_id in (str(ours.organization.id), str(new_id())):
+        header = {"X-Organization": organization_id}
+        answer = await told_stranger(ours, request.by(theirs.key), headers=header)
+        assert (answer.status, answer.body) == (403, DENIED)
