@@ -13,7 +13,6 @@ from uuid import UUID
 
 import aiojobs
 import structlog
-from aiohttp import web
 
 from hostsvc.clients.prices import PriceList
 from hostsvc.config import Config
@@ -38,6 +37,7 @@ from supervisors.tools.toolbox import Toolbox
 from supervisors.turns import BuiltinHarness
 from web.app import build_app
 from web.ports import Readiness, ServiceState
+from web.serving import BACKLOG, serving
 from web.settings import WebSettings
 from web.standby import build_standby_app
 
@@ -47,7 +47,6 @@ LEAD_POLL_SECONDS = 0.25
 IDLE_SWEEP_SECONDS = 10.0
 PURGE_SECONDS = 5.0
 DUTY_CLOSE_SECONDS = 5.0
-BACKLOG = 1024
 ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 
 
@@ -134,7 +133,7 @@ async def open_service(
             settings=settings,
             readiness=service.readiness,
         )
-        await stack.enter_async_context(_serving(app, listener))
+        await stack.enter_async_context(serving(app, listener))
         _settle_memory()
         try:
             yield service
@@ -153,7 +152,7 @@ async def _stand_by(
     asked_to_end: asyncio.Event,
 ) -> Leadership | None:
     """The lead, once it is to be had; meanwhile the process says that it is alive and serves nothing."""
-    async with _serving(build_standby_app(), listener):
+    async with serving(build_standby_app(), listener):
         if await is_led(database):
             announce(f"hostsvc: standing by on {base_url}")
         candidacy = asyncio.ensure_future(stack.enter_async_context(lead(database, clock.sleep)))
@@ -256,18 +255,6 @@ def _listen(host: str, port: int) -> socket.socket:
 def _url_of(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-@asynccontextmanager
-async def _serving(app: web.Application, listener: socket.socket) -> AsyncIterator[None]:
-    """Answer what comes in; on leaving, the socket goes on listening for whoever serves next."""
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        await web.SockSite(runner, listener.dup(), backlog=BACKLOG).start()
-        yield
-    finally:
-        await runner.cleanup()
 
 
 def _settle_memory() -> None:

@@ -17,6 +17,10 @@ ID_BYTES = 16
 _current: ContextVar[str] = ContextVar("request_id")
 
 
+def fresh_id() -> str:
+    return secrets.token_hex(ID_BYTES)
+
+
 def request_id(request: web.Request) -> str:
     return request[ID]
 
@@ -25,14 +29,14 @@ def request_id(request: web.Request) -> str:
 async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Name the request before anything can be said about it."""
     given = request.headers.get(HEADER, "")
-    request[ID] = given if USABLE.fullmatch(given) else secrets.token_hex(ID_BYTES)
+    request[ID] = given if USABLE.fullmatch(given) else fresh_id()
     _current.set(request[ID])
     return await handler(request)
 
 
 async def echo(request: web.Request, response: web.StreamResponse) -> None:
     """Signal on each response, streamed ones included, before its headers go out."""
-    response.headers[HEADER] = request.get(ID, "")
+    response.headers[HEADER] = request.get(ID) or fresh_id()
 
 
 def name_request(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
