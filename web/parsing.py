@@ -23,10 +23,10 @@ DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 LONG_NUMBER = b"0" * 19
 BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 BOUNDARY = re.compile(r';\s*boundary\s*=\s*(?:"([^"]+)"|([^\s;"]+))', re.IGNORECASE)
-PART_NAME = re.compile(
+PART_NAME = re.compile(  # a backslash in the name is just that, as browsers send it
     rb"^content-disposition:[ \t]*form-data"
     rb'(?:[ \t]*;[ \t]*(?!name[ \t]*=)[^\s;="]++[ \t]*=[ \t]*(?:"(?:[^"\\\r\n]|\\.)*+"|[^\s;"]*+))*+'
-    rb'[ \t]*;[ \t]*name[ \t]*=[ \t]*(?:"((?:[^"\\\r\n]|\\.)*+)"|([^\s;"]++))',
+    rb'[ \t]*;[ \t]*name[ \t]*=[ \t]*(?:"([^"\r\n]*+)"|([^\s;"]++))',
     re.IGNORECASE | re.MULTILINE,
 )
 

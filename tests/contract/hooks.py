@@ -52,7 +52,8 @@ STATE = re.compile(
     r"|.*start_date may not be after end_date\."
     r"|.*An archived agent does not sleep\."
     r"|.*An agent may not be its own ancestor\."
-    r"|.*form parse error - too many fields"
+    r"|.*orm parse error - too many fields"
+    r"|.*Ensure integers are between -9223372036854775808 and 18446744073709551615\."
     r"|.*This Idempotency-Key was used with another request body\."
 )
 

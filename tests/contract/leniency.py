@@ -64,7 +64,7 @@ class Leniency:
             if name in media_type.get("encoding", {}):
                 # What takes any text takes the text "null", schemathesis thinks; as JSON that is another one.
                 value = "null" if value is None else value
-                is_list = self._takes(properties[name], "array") and isinstance(value, list)
+                is_list = self._is_list(properties[name]) and isinstance(value, list)
                 written[name] = [json.dumps(each) for each in value] if is_list else json.dumps(value)
             elif isinstance(value, float):
                 written[name] = f"{Decimal(repr(value)):f}"
@@ -81,7 +81,7 @@ class Leniency:
         for name, each in texts.items():
             if name in properties:
                 values = [self._of_text(text, properties[name], name in encoding) for text in each]
-                read[name] = values if self._takes(properties[name], "array") else values[-1]
+                read[name] = values if self._is_list(properties[name]) else values[-1]
         return read
 
     def _of_text(self, text: str, schema: Json, is_json: bool) -> Any:
@@ -89,6 +89,10 @@ class Leniency:
             return _parsed(text)
         is_null = not text and self._takes(schema, "null") and not self._takes(schema, "string", free=True)
         return None if is_null else text
+
+    def _is_list(self, schema: Json) -> bool:
+        """Whether a list and nothing else."""
+        return self._not_null(schema).get("type") == "array"
 
     def _takes(self, schema: Json, kind: str, *, free: bool = False) -> bool:
         """Whether the schema names the type; `free` is for text of no particular format."""

@@ -206,6 +206,10 @@ def test_the_name_of_a_part_stands_among_other_things(head: str) -> None:
     assert load(f"--xyz\r\n{head}\r\n\r\nx\r\n--xyz--".encode(), MULTIPART) == {"name": "x"}
 
 
+def test_a_backslash_in_the_name_of_a_part_is_no_escape() -> None:
+    assert load(multipart(("\\", "ignored"), ("name", "x")), MULTIPART) == {"name": "x"}
+
+
 @given(texts=st.dictionaries(st.sampled_from(["name", "note"]), st.text(st.characters(codec="utf-8"))))
 def test_what_urllib_writes_as_a_form_is_read_as_it_was(texts: dict[str, str]) -> None:
     assert parse_body(urlencode(texts).encode(), FORM, SCHEMA) == texts

@@ -33,8 +33,8 @@ that user in all of the user's organizations. Operators have a token of their ow
 fields are ignored. What is described here is the usual way to write a value; besides, digits are taken for \
 an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a number for text. One-line text is \
 trimmed. NUL characters and lone surrogates are refused. A datetime without an offset is local time of the \
-agent it is about, else UTC. A body holds at most {MOST_VALUES:,} values, a form {MOST_FORM_FIELDS:,} fields, \
-free JSON {MOST_DEPTH} levels and integers of 64 bits.
+agent it is about, else UTC. A body holds at most {MOST_VALUES:,} values, a form {MOST_FORM_FIELDS:,} \
+fields, free JSON {MOST_DEPTH} levels and integers of 64 bits.
 
 **Lists** are newest first and come whole, or in pages of `limit` with a `Link` to the next one.
 
