@@ -21,11 +21,13 @@ SELECT c.* FROM contact c LEFT JOIN agent a ON a.id = c.agent_id WHERE c.id = $1
 """
 
 # A page of each organization, then the newest of them all: so each is read along its index.
+# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
 PAGE = """
 SELECT c.* FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
-    SELECT c.* FROM contact c LEFT JOIN agent a ON a.id = c.agent_id
-    WHERE c.organization_id = o.id AND a.deleted_at IS NULL /* and */
+    SELECT c.* FROM contact c
+    WHERE c.organization_id = o.id
+      AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = c.agent_id), true) /* and */
     ORDER BY c.created_at DESC, c.id DESC LIMIT $2::bigint + $3::bigint
 ) c
 ORDER BY c.created_at DESC, c.id DESC LIMIT $2 OFFSET $3

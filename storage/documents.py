@@ -22,11 +22,13 @@ SELECT d.* FROM document d LEFT JOIN agent a ON a.id = d.agent_id WHERE d.id = $
 """
 
 # A page of each organization, then the newest of them all: so each is read along its index.
+# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
 PAGE = """
 SELECT d.* FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
-    SELECT d.* FROM document d LEFT JOIN agent a ON a.id = d.agent_id
-    WHERE d.organization_id = o.id AND a.deleted_at IS NULL /* and */
+    SELECT d.* FROM document d
+    WHERE d.organization_id = o.id
+      AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = d.agent_id), true) /* and */
     ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint
 ) d
 ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3

@@ -30,11 +30,13 @@ SELECT m.* FROM message m JOIN agent a ON a.id = m.agent_id AND a.deleted_at IS 
 """
 
 # A page of each organization, then the newest of them all: so each is read along its index.
+# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
 PAGE = """
 SELECT m.* FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
-    SELECT m.* FROM message m JOIN agent a ON a.id = m.agent_id AND a.deleted_at IS NULL
-    WHERE m.organization_id = o.id /* and */
+    SELECT m.* FROM message m
+    WHERE m.organization_id = o.id
+      AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = m.agent_id) /* and */
     ORDER BY m.created_at DESC, m.id DESC LIMIT $2::bigint + $3::bigint
 ) m
 ORDER BY m.created_at DESC, m.id DESC LIMIT $2 OFFSET $3

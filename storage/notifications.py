@@ -33,11 +33,13 @@ SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_a
 """
 
 # A page of each organization, then the newest of them all: so each is read along its index.
+# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
 PAGE = """
 SELECT n.* FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
-    SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL
-    WHERE n.organization_id = o.id /* and */
+    SELECT n.* FROM notification n
+    WHERE n.organization_id = o.id
+      AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = n.agent_id) /* and */
     ORDER BY n.created_at DESC, n.id DESC LIMIT $2::bigint + $3::bigint
 ) n
 ORDER BY n.created_at DESC, n.id DESC LIMIT $2 OFFSET $3

@@ -24,11 +24,13 @@ SELECT p.* FROM project p LEFT JOIN agent a ON a.id = p.agent_id WHERE p.id = $1
 """
 
 # A page of each organization, then the newest of them all: so each is read along its index.
+# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
 PAGE = """
 SELECT p.* FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
-    SELECT p.* FROM project p LEFT JOIN agent a ON a.id = p.agent_id
-    WHERE p.organization_id = o.id AND a.deleted_at IS NULL /* and */
+    SELECT p.* FROM project p
+    WHERE p.organization_id = o.id
+      AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = p.agent_id), true) /* and */
     ORDER BY p.created_at DESC, p.id DESC LIMIT $2::bigint + $3::bigint
 ) p
 ORDER BY p.created_at DESC, p.id DESC LIMIT $2 OFFSET $3

@@ -1,5 +1,6 @@
 """The application: the route table, what the handlers need, and what stands around each of them."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
@@ -45,6 +46,7 @@ from web.keys import (
     API_DOCUMENT,
     CLOCK,
     IN_FLIGHT,
+    LIST_TURNS,
     PASSWORDS,
     PRICES,
     READINESS,
@@ -63,6 +65,8 @@ from web.passwords import Passwords
 from web.ports import Readiness, Registry
 from web.settings import WebSettings
 from web.throttle import Throttle
+
+LISTS_AT_ONCE = 2  # one is read from the database while another is written
 
 ROUTES = (
     *accounts.ROUTES,
@@ -116,6 +120,7 @@ def build_app(
     app[STARTED_AT] = clock.now()
     app[THROTTLE] = Throttle()
     app[IN_FLIGHT] = set()
+    app[LIST_TURNS] = asyncio.Semaphore(LISTS_AT_ONCE)
     app[USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[RUN_TOKENS] = RunTokens(settings.token_secret)
     app[API_DOCUMENT] = to_json(build_document(ROUTES))

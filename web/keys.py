@@ -1,5 +1,6 @@
 """What the application holds, each under its key."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime
 
@@ -32,3 +33,4 @@ RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
 API_DOCUMENT: web.AppKey[bytes] = web.AppKey("api_document")
 STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
 IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")  # requests with a key, being answered
+LIST_TURNS: web.AppKey[asyncio.Semaphore] = web.AppKey("list_turns")  # of those who write long lists

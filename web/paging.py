@@ -1,5 +1,6 @@
 """Lists: bare arrays, newest first; a page with a link to the next, or all of it in a stream."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -13,7 +14,7 @@ from storage.paging import Cursor, Page
 from web.errors import Invalid
 from web.fields import MOST_OFFSET, Integer, Uuid, unknown_id
 from web.json import JSON_TYPE, json_response, to_json
-from web.keys import SETTINGS
+from web.keys import LIST_TURNS, SETTINGS
 from web.parsing import Body
 
 Item = TypeVar("Item")
@@ -21,6 +22,7 @@ Item = TypeVar("Item")
 log = structlog.get_logger(__name__)
 
 CHUNK = 1000
+PIECE_BYTES = 65_536
 
 
 class PageQuery(Body):
@@ -77,15 +79,20 @@ def _next_link(request: web.Request, last_id: UUID, limit: int) -> str:
 
 
 async def _answer_all(request: web.Request, listing: Listing[Item], page: Page) -> web.StreamResponse:
-    items = await listing.fetch(page)
-    if len(items) < CHUNK:
-        return json_response([listing.show(item) for item in items])
-    response = web.StreamResponse(headers={"Content-Type": JSON_TYPE})
+    items, after = await _chunk(listing, page)
+    headers = {"Content-Type": JSON_TYPE}
+    if after is None:
+        return web.Response(body=b"[%b]" % items, headers=headers)
+    response = web.StreamResponse(headers=headers)
     await response.prepare(request)
     if request.method == "HEAD":
         return response
     try:
-        await _stream(response, listing, items)
+        await response.write(b"[")
+        await _write(response, items)
+        await _write_rest(response, listing, after, request.app[LIST_TURNS])
+        await response.write(b"]")
+        await response.write_eof()
     except ConnectionError:
         pass  # the reader has left
     except Exception:  # the request's outermost edge: the status is out, so no other answer can be given
@@ -95,14 +102,29 @@ async def _answer_all(request: web.Request, listing: Listing[Item], page: Page) 
     return response
 
 
-async def _stream(response: web.StreamResponse, listing: Listing[Item], items: list[Item]) -> None:
-    """Chunk by chunk by keyset, no connection held between them; a slow reader holds up only itself."""
-    separator = b"["
-    while items:
-        await response.write(separator + to_json([listing.show(item) for item in items])[1:-1])
-        separator = b","
-        if len(items) < CHUNK:
-            break
-        items = await listing.fetch(Page(after=listing.cursor(items[-1]), limit=CHUNK))
-    await response.write(b"]")
-    await response.write_eof()
+async def _write_rest(
+    response: web.StreamResponse, listing: Listing[Item], after: Cursor | None, turns: asyncio.Semaphore
+) -> None:
+    """Chunk by chunk by keyset. Long lists take turns, so that many at once leave room for other requests.
+
+    A slow reader holds up only itself: it keeps no turn and no connection, only the text of a chunk.
+    """
+    while after is not None:
+        async with turns:
+            items, after = await _chunk(listing, Page(after=after, limit=CHUNK))
+        if items:
+            await response.write(b",")
+            await _write(response, items)
+
+
+async def _chunk(listing: Listing[Item], page: Page) -> tuple[bytes, Cursor | None]:
+    """The next items in JSON, and the cursor that leads to those after them unless they are the last."""
+    items = await listing.fetch(page)
+    after = listing.cursor(items[-1]) if len(items) == CHUNK else None
+    return to_json([listing.show(item) for item in items])[1:-1], after
+
+
+async def _write(response: web.StreamResponse, items: bytes) -> None:
+    """Piece by piece, as what the reader has not taken yet is kept once more."""
+    for start in range(0, len(items), PIECE_BYTES):
+        await response.write(items[start : start + PIECE_BYTES])
