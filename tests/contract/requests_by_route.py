@@ -125,6 +125,7 @@ THINGS: dict[str, tuple[str, dict[str, Any]]] = {
             "model": "builtin/inbox",
             "system_prompt": "You are MARK.",
             "tags": ["MARK", "other"],
+            "timezone": "America/St_Johns",
             "debounce_window_seconds": 3600,  # so that what is sent to it starts nothing while tests look
         },
     ),
