@@ -124,6 +124,7 @@ class Making:
             case "run":
                 agent_id = await self.fill(One("agent"))
                 answer = await place.key.post(f"/api/cloud/agents/{agent_id}/run/")
+                assert answer.body["run"] is not None, "all run slots are taken: too many runs in one module"
                 return {"id": answer.body["run"]}
             case "reset_code":
                 return {"code": await self._reset_code()}

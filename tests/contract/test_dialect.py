@@ -39,7 +39,6 @@ REQUIRED = ["This field is required."]
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 NO_IDS = ("1", "x" * 100, "0" * 32, f"%7B{'0' * 36}%7D", "%00", "%FF", "%ED%A0%80", "..;", "None", "%2F")
 
-
 every_route = walk(ROUTES)
 with_body = walk([route for route in ROUTES if route.body])
 with_fields = walk([route for route in ROUTES if route.body and route.body.load_fields])
