@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import aiohttp
 
+from tests.acceptance.leaks import PASSWORD
 from tests.acceptance.process import PATIENCE_SECONDS
 
 POLL_SECONDS = 0.02
@@ -111,7 +112,7 @@ async def sign_up(session: aiohttp.ClientSession, url: str) -> Client:
     account = await Client(session, url).post(
         "/api/organizations/auth/signup/",
         email=f"{uuid4().hex}@example.org",
-        password="correct horse",
+        password=PASSWORD,
         organization_name="Example",
     )
     user = Client(session, url, f"Token {account['token']}")

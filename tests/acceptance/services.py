@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.acceptance.leaks import contents, refuse_secrets
 from tests.acceptance.process import ServiceProcess, spawn
 
 OPERATOR_TOKEN = "operators-only"
@@ -36,6 +37,10 @@ class Services:
         return process
 
     async def close(self) -> None:
-        """End what still runs."""
+        """End what still runs. What the services wrote, to their logs and their database, has no secret."""
         for process in self._started:
             await process.close()
+        for process in self._started:
+            refuse_secrets("the log", process.log())
+        if self._started and "url" in self.database:
+            refuse_secrets("the database", await contents(self.database["url"]))

@@ -18,6 +18,7 @@ import pytest
 import pytest_asyncio
 
 from tests.acceptance.client import Client, Json
+from tests.acceptance.leaks import PASSWORD
 from tests.acceptance.services import Services
 from tests.acceptance.shapes import (
     ADAPTER,
@@ -45,7 +46,6 @@ TRACES = "/api/tracing/traces/"
 API_KEYS = "/api/organizations/api-keys/"
 NOTIFICATIONS = "/api/defaults/notifications/"
 NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
-PASSWORD = "correct horse"
 
 
 @dataclass(frozen=True)
