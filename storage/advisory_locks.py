@@ -4,6 +4,7 @@ _SERVICE = 0x68737663  # "hsvc": keeps our locks apart from those of other progr
 
 LEADER = (_SERVICE, 1)  # held by the connection of the instance that leads
 MIGRATION = (_SERVICE, 2)  # held while migrations are applied
+PARENTS = (_SERVICE, 3)  # held while an agent's parent changes
 
 # Shared, with the epoch as second integer: held by each pool connection of the instance of that epoch.
 # Never taken exclusively: a waiting exclusive lock would block every new connection of the active instance.

@@ -52,7 +52,8 @@ LOCK = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR NO KEY UPDATE"
 
 # A batch of moves in one statement and one commit. Rows are locked in id order, so that no two batches
 # (nor a batch and an insert into the queue) can wait for each other. Each move counts only if its guard
-# still holds on the newest version of its row, which is what an UPDATE that waited looks at.
+# still holds on the newest version of its row. Rows that somebody else holds are passed over, so that one
+# of them delays nobody else's move; those moves are made alone, and wait for a second at most.
 MOVE = """
 WITH move AS (
     SELECT * FROM unnest(
@@ -74,7 +75,7 @@ WITH move AS (
     )
 ), locked AS MATERIALIZED (
     SELECT s.agent_id FROM agent_state s JOIN move m USING (agent_id)
-    ORDER BY s.agent_id FOR NO KEY UPDATE OF s
+    ORDER BY s.agent_id FOR NO KEY UPDATE OF s SKIP LOCKED
 ), moved AS (
     UPDATE agent_state s
     SET status = m.status, run_id = m.run_id, run_started_at = m.run_started_at,
@@ -127,8 +128,13 @@ WITH move AS (
     ) AS r (agent_id, credential, method, path, key, body_hash, status, answer, created_at)
     JOIN moved USING (agent_id) JOIN agent a ON a.id = r.agent_id
 )
-SELECT agent_id FROM moved
+SELECT m.agent_id, moved.agent_id IS NOT NULL AS moved, locked.agent_id IS NOT NULL AS locked
+FROM move m LEFT JOIN locked USING (agent_id) LEFT JOIN moved USING (agent_id)
 """
+
+MOVE_WAITING = MOVE.replace(" SKIP LOCKED", "")
+
+LIMIT_WAIT = "SET LOCAL lock_timeout = '1s'"
 
 LIST_DUE = """
 SELECT agent_id, next_due_at FROM agent_state
@@ -229,12 +235,14 @@ class AgentStates:
 
         AnsweredBefore if there is a receipt like the move's.
         """
-        return await self._moves.add(move)
+        is_made = await self._moves.add(move)
+        return await self._move_alone(move) if is_made is None else is_made
 
     @asynccontextmanager
     async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator["LockedState"]:
         """Look and move with the row locked: whoever makes a notification active waits until this is over."""
         async with self._pool.transaction() as connection:
+            await connection.execute(LIMIT_WAIT)
             await connection.execute(LOCK, agent_id)
             rows = await connection.fetch(LOOK, [agent_id], [now])
             yield LockedState(connection, _circumstances(rows) if rows else None)
@@ -299,12 +307,22 @@ class AgentStates:
         circumstances = {agent_id: _circumstances(rows) for agent_id, rows in found.items()}
         return [circumstances.get(agent_id) for agent_id, _ in items]
 
-    async def _move_many(self, moves: list[Move]) -> list[bool]:
-        """Of several moves of one agent only the first is made: one statement changes a row but once."""
+    async def _move_alone(self, move: Move) -> bool:
+        async with self._pool.transaction() as connection:
+            await connection.execute(LIMIT_WAIT)
+            return await LockedState(connection, None).move(move)
+
+    async def _move_many(self, moves: list[Move]) -> list[bool | None]:
+        """Whether each was made; None where somebody else holds the row.
+
+        Of several moves of one agent only the first is made: one statement changes a row but once.
+        """
         firsts = {move.before.agent_id: move for move in reversed(moves)}
         rows = await self._pool.fetch(MOVE, *_move_parameters(list(firsts.values())))
-        moved = {row["agent_id"] for row in rows}
-        return [firsts[move.before.agent_id] is move and move.before.agent_id in moved for move in moves]
+        made = {row["agent_id"]: row["moved"] if row["locked"] else None for row in rows}
+        return [
+            made[move.before.agent_id] if firsts[move.before.agent_id] is move else False for move in moves
+        ]
 
 
 class LockedState:
@@ -316,7 +334,8 @@ class LockedState:
 
     async def move(self, move: Move) -> bool:
         """Make a move within the lock's transaction."""
-        return bool(await self._connection.fetch(MOVE, *_move_parameters([move])))
+        [row] = await self._connection.fetch(MOVE_WAITING, *_move_parameters([move]))
+        return bool(row["moved"])
 
 
 def _move_parameters(moves: Sequence[Move]) -> Iterable[Sequence[Any]]:

@@ -8,12 +8,14 @@ from uuid import UUID
 
 from asyncpg import Record
 
+from storage.advisory_locks import PARENTS
 from storage.clauses import Conditions, assign
+from storage.errors import Circle
 from storage.leftovers import purge_deleted
 from storage.model import Agent, AgentStatus, Notification, Purpose, Receipt
 from storage.paging import Page
-from storage.pool import Pool
-from storage.receipts import insert_receipt, withdraw_receipt
+from storage.pool import Connection, Pool
+from storage.receipts import insert_receipt
 from storage.rows import from_row
 
 INSERT = """
@@ -116,6 +118,8 @@ END_TRACE = """
 UPDATE trace SET ended_at = greatest(started_at, $2), error = 'deleted'
 WHERE agent_id = $1 AND ended_at IS NULL
 """
+
+LOCK_PARENTS = "SELECT pg_advisory_xact_lock($1, $2)"
 
 LIST_ANCESTORS = """
 WITH RECURSIVE line (id, distance) AS (
@@ -251,6 +255,8 @@ class Agents:
         """
         columns = {name: value for name, value in changes.items() if name != "adapters"}
         async with self._pool.transaction() as connection:
+            if columns.get("parent_id") is not None:
+                await _refuse_circles(connection, agent_id, columns["parent_id"])
             if await connection.fetchval(LOCK, agent_id) is None:
                 return None
             if columns:
@@ -272,13 +278,9 @@ class Agents:
         await self._pool.execute(UNTAG, agent_id, tags)
         return await self.get(agent_id)
 
-    async def delete(self, agent_id: UUID, now: datetime, withdrawn: Receipt | None = None) -> bool:
-        """Whether there was such an agent. Its row stays, as traces name it; its queue goes by the purge.
-
-        `withdrawn`: the receipt of its creation, where that is taken back.
-        """
+    async def delete(self, agent_id: UUID, now: datetime) -> bool:
+        """Whether there was such an agent. Its row stays, as traces name it; its queue goes by the purge."""
         async with self._pool.transaction() as connection:
-            await withdraw_receipt(connection, withdrawn)
             if await connection.fetchval(BURY, agent_id, now) is None:
                 return False
             await connection.execute(FREE_CHILDREN, agent_id)
@@ -292,10 +294,6 @@ class Agents:
         """Delete up to `most` rows that deleted agents left behind; how many went."""
         return await purge_deleted(self._pool, most)
 
-    async def ancestors(self, agent_id: UUID) -> list[UUID]:
-        """Parent, grandparent and so on."""
-        return [row["id"] for row in await self._pool.fetch(LIST_ANCESTORS, agent_id)]
-
     async def classify_adapters(self, organization_id: UUID, ids: Sequence[UUID]) -> dict[UUID, bool]:
         """Whether the organization may see each adapter; one that does not exist is left out."""
         rows = await self._pool.fetch(CLASSIFY_ADAPTERS, organization_id, ids)
@@ -304,6 +302,14 @@ class Agents:
     async def holding_of_template(self, template_id: UUID) -> list[UUID]:
         """Sleeping agents that something is ahead of: those a changed debounce window may concern."""
         return [row["id"] for row in await self._pool.fetch(LIST_HOLDING_OF_TEMPLATE, template_id)]
+
+
+async def _refuse_circles(connection: Connection, agent_id: UUID, parent_id: UUID) -> None:
+    """One change of a parent at a time: two that are right by themselves may make a circle together."""
+    await connection.execute(LOCK_PARENTS, *PARENTS)
+    line = await connection.fetch(LIST_ANCESTORS, parent_id)
+    if agent_id in {parent_id, *(row["id"] for row in line)}:
+        raise Circle(f"agent {agent_id} would be its own ancestor")
 
 
 def _agent(row: Record) -> Agent:

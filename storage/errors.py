@@ -10,6 +10,7 @@ StorageError
 ├── LastOwner               an organization would be left without an owner
 └── ConstraintError         a write that the data forbids
     ├── NotUnique           some fields must make a unique set
+    ├── Circle              a row would be its own ancestor
     ├── ReferenceMissing    an id that names no row
     └── AnsweredBefore      a request that was sent twice has had its effect
 """
@@ -57,6 +58,10 @@ class NotUnique(ConstraintError):
     def __init__(self, *fields: str) -> None:
         super().__init__(f"not unique: {', '.join(fields)}")
         self.fields = fields
+
+
+class Circle(ConstraintError):
+    """A row would be its own ancestor."""
 
 
 class ReferenceMissing(ConstraintError):

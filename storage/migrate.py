@@ -76,7 +76,12 @@ async def _apply(connection: Connection, migrations: Sequence[Migration]) -> lis
     await connection.execute(CREATE_LEDGER)
     for migration in pending:
         async with connection.transaction():
-            await connection.execute(migration.sql)
+            try:
+                await connection.execute(migration.sql)
+            except asyncpg.DuplicateTableError as error:
+                raise DatabaseRefused(
+                    f"{migration.name} cannot be applied: {error}; give the service a database of its own"
+                ) from error
             await connection.execute(INSERT_APPLIED, migration.version, migration.name, migration.checksum)
     return [migration.name for migration in pending]
 

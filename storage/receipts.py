@@ -59,12 +59,6 @@ async def insert_receipt(connection: Connection, receipt: Receipt | None, organi
         await connection.execute(INSERT, *receipt_row(receipt), organization_id)
 
 
-async def withdraw_receipt(connection: Connection, receipt: Receipt | None) -> None:
-    """Delete the receipt, if there is one, within the transaction that takes its effect back."""
-    if receipt is not None:
-        await connection.execute(DELETE, *_key_row(receipt.key))
-
-
 def receipt_row(receipt: Receipt) -> tuple[Any, ...]:
     """All columns but the organization."""
     return (

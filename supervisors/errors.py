@@ -3,6 +3,7 @@
 SupervisorError
 ├── AgentGone           no such agent (any more)
 ├── AgentArchived       the agent is archived: it starts no run
+├── RunIsOver           the run that asks has ended, or is being stopped
 └── TryAgainLater       nothing was done; the same question may succeed soon
     ├── MailboxFull     too many unanswered questions to this agent
     └── Draining        the service is shutting down

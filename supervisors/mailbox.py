@@ -29,12 +29,15 @@ class Mailbox:
             self._looks = set()
         self._looks.add(look)
 
-    def ask(self, question: Question, limit: int) -> "asyncio.Future[Any]":
-        """Queue a question; its reply comes through the future. Raises MailboxFull beyond `limit`."""
+    def require_room(self, limit: int) -> None:
+        """Raise MailboxFull if `limit` questions or more wait."""
+        if len(self) >= limit:
+            raise MailboxFull(f"{limit} questions to this agent wait for an answer")
+
+    def ask(self, question: Question) -> "asyncio.Future[Any]":
+        """Queue a question; its reply comes through the future."""
         if self._questions is None:
             self._questions = deque()
-        if len(self._questions) >= limit:
-            raise MailboxFull(f"{limit} questions to this agent wait for an answer")
         reply = asyncio.get_running_loop().create_future()
         self._questions.append((question, reply))
         return reply

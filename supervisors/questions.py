@@ -66,7 +66,7 @@ async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
         if not request.wakeup and state.sleep_until is not None and state.sleep_until > now:
             return RunReply(RunAnswer.SLEEPING)
         if not around.may_start:
-            raise Draining("The service is shutting down.")
+            raise Draining("No run may start now.")
         queued = RunReply(RunAnswer.QUEUED)
         if supervisor.run is not None or state.run_id is not None:
             await supervisor.change(
@@ -143,7 +143,12 @@ async def _change_status(supervisor: Supervisor, status: AgentStatus) -> None:
     is_archived = state.status is AgentStatus.ARCHIVED
     match status:
         case AgentStatus.RUNNING:
-            await request_run(supervisor, RunRequest())
+            try:
+                await request_run(supervisor, RunRequest())
+            except Draining:  # the rest of the write is stored already: this is for the next start, then
+                await supervisor.change(
+                    circumstances, lambda seen: transitions.run_requested(seen.state, now)
+                )
         case AgentStatus.ARCHIVED if not is_archived:
             await supervisor.change(circumstances, lambda seen: transitions.archived(seen.state, now))
             if supervisor.run is not None:

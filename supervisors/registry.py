@@ -97,13 +97,20 @@ class Registry:
         for agent_id in agent_ids:
             self.tell(agent_id, look)
 
-    async def ask(self, agent_id: UUID, question: Question) -> Any:
+    def require_room(self, agent_id: UUID) -> None:
+        """Raise MailboxFull if a question would be refused now; one asked later is then `admitted`."""
+        self._supervisor_of(agent_id).mailbox.require_room(self._settings.mailbox_limit)
+
+    async def ask(self, agent_id: UUID, question: Question, *, admitted: bool = False) -> Any:
         """The supervisor's reply, as `messages` states it; raises SupervisorError or DatabaseUnavailable.
 
-        A stop is answered when the run has gone, or after a second with "stopping".
+        A stop is answered when the run has gone, or after a second with "stopping". A question `admitted`
+        before (`require_room`) is not refused for want of room.
         """
         supervisor = self._supervisor_of(agent_id)
-        waiting = supervisor.mailbox.ask(question, self._settings.mailbox_limit)
+        if not admitted:
+            supervisor.mailbox.require_room(self._settings.mailbox_limit)
+        waiting = supervisor.mailbox.ask(question)
         self._drain(supervisor)
         reply = await waiting
         if not isinstance(reply, StopPending):
@@ -230,6 +237,8 @@ class Registry:
         # would find a busy supervisor that never looks again.
         supervisor.busy = False
         supervisor.touched_at = self._around.clock.monotonic()
+        if supervisor.is_gone and supervisor.run is None:
+            self._supervisors.pop(supervisor.agent_id, None)
 
     async def _handle_looks(self, supervisor: Supervisor, looks: frozenset[Look]) -> None:
         try:
@@ -247,9 +256,13 @@ class Registry:
         question, reply = asked
         try:
             given = await answer(supervisor, question)
-        except (SupervisorError, DatabaseUnavailable, AnsweredBefore) as error:
+        except (SupervisorError, AnsweredBefore) as error:
             outcome = str(error)
             _refuse(reply, error)
+        except DatabaseUnavailable as error:
+            outcome = str(error)
+            _refuse(reply, error)
+            self._look_later(supervisor)  # it may have been committed all the same
         except Exception as error:  # as above; the one who asked is told, too
             outcome = await self._survive(supervisor, error)
             _refuse(reply, error)

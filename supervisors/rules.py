@@ -141,7 +141,9 @@ def pending_retry_at(circumstances: Circumstances) -> datetime | None:
         case WakeReason.UNCLEARED_NOTIFICATIONS:
             is_meant = has_left_over(circumstances)
         case _:
-            is_meant = any(_is_fresh(group) or _is_stale(group) for group in circumstances.waiting)
+            is_meant = (
+                active_count(circumstances) > 0
+            )  # a restore: whatever is active, from before a stop too
     return state.retry_at if is_meant else None
 
 
@@ -238,6 +240,14 @@ def _is_stale(group: Waiting) -> bool:
     return group.era is Era.BEFORE or (group.era is Era.DURING and _is_own(group))
 
 
+def _counting(circumstances: Circumstances) -> Iterator[Waiting]:
+    """What is active and may start the agent: from before a stop as well, once the stop is forgotten."""
+    is_stopped = circumstances.state.stopped_at is not None
+    for group in circumstances.waiting:
+        if _is_fresh(group) or _is_stale(group) or (group.era is Era.STOPPED and not is_stopped):
+            yield group
+
+
 def _is_own(group: Waiting) -> bool:
     return group.source is Source.AGENT and not group.reminder
 
@@ -247,6 +257,5 @@ def _is_held(group: Waiting, policy: Policy) -> bool:
 
 
 def _reason_of_latest(circumstances: Circumstances) -> str:
-    candidates = (group for group in circumstances.waiting if _is_fresh(group) or _is_stale(group))
-    latest = max(candidates, key=lambda group: group.last_at)
+    latest = max(_counting(circumstances), key=lambda group: group.last_at)
     return WakeReason.REMINDER if latest.reminder else f"notification:{latest.source}"

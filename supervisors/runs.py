@@ -14,6 +14,7 @@ from uuid import UUID
 import structlog
 
 from storage.model import Outcome, RunStart
+from supervisors.errors import AgentGone
 from supervisors.messages import Question
 
 log = structlog.get_logger()
@@ -45,6 +46,7 @@ class Run:
     """One run in this process: what it was started with, how it is asked to end, what came of it."""
 
     __slots__ = (
+        "_end",
         "_interrupted",
         "_task",
         "agent_id",
@@ -74,6 +76,7 @@ class Run:
         self.settled = asyncio.Event()  # set when its end is stored, too
         self._interrupted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._end: asyncio.TimerHandle | None = None  # when the grace of a stop is over
 
     def __repr__(self) -> str:
         return f"<Run {self.id} of {self.agent_id}, turn {self.turns}, {self.result or 'going on'}>"
@@ -83,7 +86,11 @@ class Run:
         if not self.stopping:
             self.stopping = True
             self._interrupted.set()
-        asyncio.get_running_loop().call_later(grace_seconds, self.cancel)
+        loop = asyncio.get_running_loop()
+        if self._end is None or loop.time() + grace_seconds < self._end.when():
+            if self._end is not None:
+                self._end.cancel()
+            self._end = loop.call_later(grace_seconds, self.cancel)
 
     def drain(self) -> None:
         """Ask the run to end at its next turn boundary."""
@@ -136,6 +143,8 @@ class Run:
             return RunResult(Outcome.STOPPED, str(error))
         except RunDrained as error:
             return RunResult(Outcome.INTERRUPTED, str(error), counts=False)
+        except AgentGone:
+            return RunResult(Outcome.STOPPED, "deleted")
         except RunError as error:
             return RunResult(Outcome.FAILED, str(error))
         except (

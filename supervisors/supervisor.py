@@ -54,13 +54,24 @@ class Surroundings:
 class Supervisor:
     """One agent's supervisor. Its messages are handled one at a time, in order, by the registry's drain."""
 
-    __slots__ = ("_hold_ends", "agent_id", "around", "busy", "mailbox", "phase", "recent", "touched_at")
+    __slots__ = (
+        "_hold_ends",
+        "agent_id",
+        "around",
+        "busy",
+        "is_gone",
+        "mailbox",
+        "phase",
+        "recent",
+        "touched_at",
+    )
 
     def __init__(self, agent_id: UUID, around: Surroundings) -> None:
         self.agent_id = agent_id
         self.around = around
         self.mailbox = Mailbox()
         self.busy = False
+        self.is_gone = False  # its agent was deleted
         self.phase = Phase.ASLEEP
         self.touched_at = 0.0
         self.recent: list[tuple[datetime, str, str]] = []
@@ -128,8 +139,6 @@ class Supervisor:
     ) -> Run | None:
         """Start a run if a slot is to be had and the claim succeeds: starting is the claim. Else None."""
         around, state, now = self.around, circumstances.state, self.around.clock.now()
-        if not around.slots.take(self.agent_id):
-            return None
         run_id = new_id()
         after = transitions.started(circumstances, run_id, reason, now)
         start = RunStart(
@@ -140,9 +149,11 @@ class Supervisor:
             started_at=now,
             trace_name=f"invoke_agent {circumstances.name}",
         )
+        kept = receipt(RunReply(RunAnswer.STARTED, run_id)) if receipt else None
+        claim = Move(state, after, guarded=False, start=start, receipt=kept)
+        if not around.slots.take(self.agent_id):
+            return None
         try:
-            kept = receipt(RunReply(RunAnswer.STARTED, run_id)) if receipt else None
-            claim = Move(state, after, guarded=False, start=start, receipt=kept)
             is_claimed = await around.store.move(claim)
         except BaseException:
             around.slots.release()
@@ -271,7 +282,7 @@ class Supervisor:
             run.stop(self.around.stop_grace_seconds)
         elif run is not None:
             self._part_with(run)
-        self.phase = Phase.ARCHIVED
+        self.is_gone = True
         return "gone"
 
     def _part_with(self, run: Run) -> None:

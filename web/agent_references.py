@@ -1,11 +1,11 @@
-"""The ids in an agent's body: that they exist, belong to its organization, and make no circle."""
+"""The ids in an agent's body: that they exist and belong to its organization."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from storage.errors import ConstraintError, NotUnique, ReferenceMissing
+from storage.errors import Circle, ConstraintError, NotUnique, ReferenceMissing
 from storage.model import Agent, Template
 from storage.storage import Storage
 from web.errors import Invalid, PermissionDenied
@@ -22,12 +22,10 @@ class References:
     parent: Agent | None
 
 
-async def resolve(
-    storage: Storage, organization_id: UUID, body: Mapping[str, Any], agent_id: UUID | None = None
-) -> References:
-    """The named template and parent of an agent (None: one still to be made).
+async def resolve(storage: Storage, organization_id: UUID, body: Mapping[str, Any]) -> References:
+    """The named template and parent of an agent.
 
-    Invalid for ids that name nothing and for circles, PermissionDenied for another organization's.
+    Invalid for ids that name nothing, PermissionDenied for another organization's.
     """
     template_id, parent_id = body.get("template_id"), body.get("parent_id")
     template = await storage.templates.get(template_id) if template_id else None
@@ -40,8 +38,6 @@ async def resolve(
         unknown["template"] = [unknown_id(template_id)]
     if parent_id and parent is None:
         unknown["parent"] = [unknown_id(parent_id)]
-    elif parent_id and agent_id and await _is_circle(storage, agent_id, parent_id):
-        unknown["parent"] = [NO_CIRCLES]
     if unknown:
         raise Invalid(unknown)
 
@@ -58,13 +54,11 @@ def _unknown_items(adapters: Sequence[UUID], known: Mapping[UUID, bool]) -> dict
     return {"adapters": messages} if messages else {}
 
 
-async def _is_circle(storage: Storage, agent_id: UUID, parent_id: UUID) -> bool:
-    return agent_id == parent_id or agent_id in await storage.agents.ancestors(parent_id)
-
-
 def refusal(error: ConstraintError, body: Mapping[str, Any]) -> Invalid:
     """What the data forbade though the checks had passed: a taken alias, or what was deleted meanwhile."""
     match error:
+        case Circle():
+            return Invalid({"parent": [NO_CIRCLES]})
         case NotUnique():
             return Invalid({field: [f"agent with this {field} already exists."] for field in error.fields})
         case ReferenceMissing(field="template" | "parent" as field):

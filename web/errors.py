@@ -185,7 +185,7 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
 async def _without_slash(request: web.Request) -> web.Response:
     """Not found; but a path that only lacks its final slash is sent there, method and body kept."""
     path, _, query = request.raw_path.partition("?")
-    if not path.endswith("/"):
+    if not path.endswith("/") and not path.startswith("//"):  # which names another host
         with_slash = request.clone(rel_url=f"{path}/")
         if (await request.app.router.resolve(with_slash)).http_exception is None:
             raise web.HTTPPermanentRedirect(f"{path}/?{query}" if query else f"{path}/")

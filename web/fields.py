@@ -55,6 +55,9 @@ NO_NULS = "Null characters are not allowed."
 NO_SURROGATES = "Surrogate characters are not allowed."
 OUT_OF_RANGE = "Datetime value out of range."
 
+# The database's driver keeps the very first and the very last microsecond as the infinities.
+ENDS_OF_TIME = frozenset({datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)})
+
 
 def wording(**messages: str) -> dict[str, Any]:
     """A field's own messages beside those that all fields share."""
@@ -82,9 +85,12 @@ def to_utc(value: datetime, zone: tzinfo) -> datetime:
     Local times that a clock skips move forward by the gap; those it shows twice are the first.
     """
     try:
-        return (value.replace(tzinfo=zone) if value.tzinfo is None else value).astimezone(UTC)
+        moment = (value.replace(tzinfo=zone) if value.tzinfo is None else value).astimezone(UTC)
     except OverflowError as error:
         raise ValidationError(OUT_OF_RANGE) from error
+    if moment in ENDS_OF_TIME:
+        raise ValidationError(OUT_OF_RANGE)
+    return moment
 
 
 def _check_text(value: str) -> str:

@@ -18,7 +18,11 @@ class Registry(Protocol):
         """Have a supervisor look again; never fails."""
         ...
 
-    async def ask(self, agent_id: UUID, question: Question) -> Any:
+    def require_room(self, agent_id: UUID) -> None:
+        """Raise MailboxFull if a question would be refused now."""
+        ...
+
+    async def ask(self, agent_id: UUID, question: Question, *, admitted: bool = False) -> Any:
         """The reply, of the kind that `supervisors.messages` says; raises supervisors.errors."""
         ...
 

@@ -13,6 +13,7 @@ from web.json import json_response
 from web.request_id import HEADER, fresh_id
 
 BACKLOG = 1024
+FAREWELL_SECONDS = 1.0  # for requests still under way at the end; drained has been before
 OPTIONS: dict[str, Any] = {"access_log": None}  # what is said of a request, the application says
 
 log = structlog.get_logger(__name__)
@@ -47,7 +48,7 @@ class Protocol(web.RequestHandler):
 @asynccontextmanager
 async def serving(app: web.Application, listener: socket.socket) -> AsyncIterator[None]:
     """Answer what comes in; on leaving, the socket goes on listening for whoever serves next."""
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(app, shutdown_timeout=FAREWELL_SECONDS)
     await runner.setup()
     try:
         server = await _listen(runner, listener.dup())

@@ -163,7 +163,9 @@ CREATE TABLE notification (
     activated_at timestamptz,                   -- null unless high and uncleared
     CONSTRAINT notification_active_when_waiting
         CHECK ((activated_at IS NOT NULL) = (priority = 'high' AND NOT cleared)),
-    CONSTRAINT notification_cleared_at CHECK ((cleared_at IS NOT NULL) = cleared)
+    CONSTRAINT notification_cleared_at CHECK ((cleared_at IS NOT NULL) = cleared),
+    CONSTRAINT notification_within_the_calendar
+        CHECK (scheduled_for > '0001-01-01 00:00:00+00' AND scheduled_for < '9999-12-31 23:59:59.999999+00')
 );
 CREATE INDEX notification_of_agent ON notification (agent_id, created_at DESC, id DESC);
 CREATE INDEX notification_of_organization ON notification (organization_id, created_at DESC, id DESC);
@@ -227,9 +229,7 @@ CREATE FUNCTION notification_complete() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     becomes_active boolean;
 BEGIN
-    IF NEW.organization_id IS NULL THEN
-        SELECT organization_id INTO NEW.organization_id FROM agent WHERE id = NEW.agent_id;
-    END IF;
+    SELECT organization_id INTO NEW.organization_id FROM agent WHERE id = NEW.agent_id;
     NEW.cleared_at := CASE WHEN NEW.cleared THEN coalesce(NEW.cleared_at, clock_timestamp()) END;
     IF NEW.priority <> 'high' OR NEW.cleared THEN
         NEW.activated_at := NULL;

@@ -9,6 +9,10 @@ from zoneinfo import ZoneInfo
 
 from supervisors.tools.errors import ToolError
 
+TAKES_A_MOMENT = "takes an ISO 8601 datetime, such as 2026-11-21T09:00:00Z"
+DATE_LENGTH = len("2026-11-21")
+UNKEPT_YEARS = frozenset({1, 9999})  # at their ends the database's driver knows only the infinities
+
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
@@ -82,13 +86,17 @@ class Arguments:
         value = self._given.get(name)
         if value is None:
             return None
+        text = self.text(name)
         try:
-            moment = datetime.fromisoformat(self.text(name))
+            moment = datetime.fromisoformat(text)
             if moment.tzinfo is None:
                 moment = moment.replace(tzinfo=ZoneInfo(timezone))
-            return moment.astimezone(UTC)
+            moment = moment.astimezone(UTC)
         except (ValueError, OverflowError):
-            raise _invalid(name, "takes an ISO 8601 datetime, such as 2026-11-21T09:00:00Z") from None
+            raise _invalid(name, TAKES_A_MOMENT) from None
+        if len(text) <= DATE_LENGTH or moment.year in UNKEPT_YEARS:
+            raise _invalid(name, TAKES_A_MOMENT)
+        return moment
 
 
 def _is_encodable(text: str) -> bool:

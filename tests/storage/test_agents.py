@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from storage.agents import AgentFilters, Agents
-from storage.errors import NotUnique, ReferenceMissing
+from storage.errors import Circle, NotUnique, ReferenceMissing
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Outcome, Purpose
 from storage.notifications import Notifications
@@ -298,21 +298,28 @@ async def test_what_a_deleted_agent_leaves_goes_in_batches(agents: Agents, pool:
     assert await pool.fetchval("SELECT count(*) FROM trace") == 4
 
 
-async def test_ancestors_are_listed_from_the_nearest(agents: Agents, pool: Pool, owner: UUID) -> None:
+async def test_an_agent_cannot_become_its_own_ancestor(agents: Agents, pool: Pool, owner: UUID) -> None:
     eldest = await stored_agent(pool, owner)
     parent = await stored_agent(pool, owner, parent_id=eldest.id)
     child = await stored_agent(pool, owner, parent_id=parent.id)
 
-    assert await agents.ancestors(child.id) == [parent.id, eldest.id]
-    assert await agents.ancestors(eldest.id) == []
+    for offspring in (eldest, parent, child):
+        with pytest.raises(Circle):
+            await agents.update(eldest.id, {"parent_id": offspring.id})
 
 
-async def test_ancestors_of_a_cycle_come_to_an_end(agents: Agents, pool: Pool, owner: UUID) -> None:
-    first = await stored_agent(pool, owner)
-    second = await stored_agent(pool, owner, parent_id=first.id)
-    await agents.update(first.id, {"parent_id": second.id})
+async def test_two_changes_that_make_a_circle_together_are_not_both_made(
+    agents: Agents, pool: Pool, owner: UUID
+) -> None:
+    first, second = await stored_agent(pool, owner), await stored_agent(pool, owner)
 
-    assert set(await agents.ancestors(first.id)) == {first.id, second.id}
+    answers = await asyncio.gather(
+        agents.update(first.id, {"parent_id": second.id}),
+        agents.update(second.id, {"parent_id": first.id}),
+        return_exceptions=True,
+    )
+
+    assert [type(answer) for answer in answers].count(Circle) == 1
 
 
 async def test_adapters_are_visible_to_their_owner_and_if_public_to_all(

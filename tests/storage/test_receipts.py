@@ -215,13 +215,6 @@ async def somebody_waits_for_a_lock(pool: Pool) -> None:
             pass
 
 
-async def test_a_creation_that_is_taken_back_takes_its_receipt_along(storage: Storage, scout: Agent) -> None:
-    newborn, kept = agent(scout.organization_id), receipt()
-    await storage.agents.insert(newborn, None, kept)
-    assert await storage.agents.delete(newborn.id, NOW, kept)
-    assert await storage.receipts.get(kept.key) is None
-
-
 async def test_a_receipt_is_kept_for_a_day(storage: Storage, scout: Agent) -> None:
     clock = HeldClock(NOW)
     purge = ReceiptPurge(storage.receipts, clock)

@@ -51,13 +51,16 @@ UNFIT: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_an_agent_has_four_tools(world: World) -> None:
+async def test_an_agent_has_these_tools(world: World) -> None:
     definitions = world.toolbox.definitions()
 
     assert [definition.name for definition in definitions] == [
         "list_notifications",
         "clear_notification",
         "create_notification",
+        "send_message",
+        "send_sms",
+        "open_sms_attachment",
         "sleep",
     ]
     assert all(definition.parameters["additionalProperties"] is False for definition in definitions)

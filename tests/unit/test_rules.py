@@ -78,6 +78,7 @@ def test_nothing_starts_in_a_paused_organization(seen: Circumstances) -> None:
 
 @given(some_circumstances())
 def test_what_was_active_before_a_stop_changes_nothing(seen: Circumstances) -> None:
+    seen = replace(seen, state=replace(seen.state, stopped_at=NOW))
     without = tuple(group for group in seen.waiting if group.era is not Era.STOPPED)
 
     assert decided(seen) == decided(replace(seen, waiting=without))

@@ -318,16 +318,21 @@ async def test_a_born_archived_agent_with_a_schedule_is_refused(api: Api) -> Non
     assert (await api.post(AGENTS, body)).status == 400
 
 
-async def test_a_draining_service_makes_and_changes_nothing_by_half(service: Service, api: Api) -> None:
+async def test_a_draining_service_keeps_the_runs_that_are_asked_for_by_status(
+    service: Service, api: Api
+) -> None:
     agent = await api.create_agent()
     service.registry.allow_starts(False)
-    answer = await api.patch(path(agent), {"name": "Zoe", "tags": ["a"], "status": "running"})
-    assert answer.status == 503
-    assert (await api.get(path(agent))).body == agent
-    assert (await api.delete(path(agent))).status == 204
-    answer = await api.post(AGENTS, {"name": "Ann", "model": "m", "status": "running"})
-    assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
-    assert (await api.get(AGENTS)).body == []
+
+    changed = await api.patch(path(agent), {"name": "Zoe", "status": "running"})
+    made = await api.post(AGENTS, {"name": "Ann", "model": "m", "status": "running"})
+
+    assert (changed.status, changed.body["name"], changed.body["status"]) == (200, "Zoe", "sleeping")
+    assert (made.status, made.body["status"]) == (201, "sleeping")
+    waiting = await service.storage.pool.fetchval(
+        "SELECT count(*) FROM agent_state WHERE run_requested_at IS NOT NULL"
+    )
+    assert waiting == 2
 
 
 async def test_tags_are_added_once_and_taken_away_in_their_order(api: Api, other: Api) -> None:

@@ -15,7 +15,6 @@ from storage.agents import AgentFilters
 from storage.errors import ConstraintError, NotUnique, ReferenceMissing
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
-from supervisors.errors import TryAgainLater
 from supervisors.messages import Look, OwnedFields
 from web.agent_references import References, refusal, resolve
 from web.auth import Caller, RunAccess, organization_for_create
@@ -117,12 +116,7 @@ async def _ask_newborn(
 ) -> web.Response:
     """Have the supervisor write its fields. Until it has, `answer` is true, and what a repeat is told."""
     storage = request.app[STORAGE]
-    try:
-        await request.app[REGISTRY].ask(agent.id, OwnedFields(**owned))
-    except TryAgainLater:
-        # The answer is "nothing was done", so an agent that nobody has seen must not stay.
-        await storage.agents.delete(agent.id, request.app[CLOCK].now(), receipt_of(request, answer))
-        raise
+    await request.app[REGISTRY].ask(agent.id, OwnedFields(**owned), admitted=True)
     agent = await storage.agents.get(agent.id) or agent
     answer = json_response(show_agent(agent), status=201)
     receipt = receipt_of(request, answer)
@@ -176,21 +170,18 @@ async def change_agent(request: web.Request, caller: Caller) -> web.Response:
     body = await read_body(request, BODY, partial=True)
     place(body, MOMENTS, ZoneInfo(body.get("timezone", agent.timezone)))
     owned = _take_owned(body)
-    await resolve(storage, agent.organization_id, body, agent.id)
+    await resolve(storage, agent.organization_id, body)
     _check_against_archive(agent, owned)
     if "adapters" in body:
         body["adapters"] = list(dict.fromkeys(body["adapters"]))
+    if owned:
+        app[REGISTRY].require_room(agent.id)  # or it would be refused after the rest is stored
     try:
         changed = await storage.agents.update(agent.id, body)
     except ConstraintError as error:
         raise refusal(error, body) from error
     if owned:
-        try:
-            await app[REGISTRY].ask(agent.id, OwnedFields(**owned))
-        except TryAgainLater:
-            # The answer is "nothing was done", so the rest must not stay either.
-            await storage.agents.update(agent.id, {name: getattr(agent, name) for name in body})
-            raise
+        await app[REGISTRY].ask(agent.id, OwnedFields(**owned), admitted=True)
         changed = await storage.agents.get(agent.id)
     if body.keys() & CONCERN_THE_SUPERVISOR:
         app[REGISTRY].tell(agent.id, Look.RELOAD)
