@@ -44,6 +44,13 @@ class Protocol(web.RequestHandler):
         answer.force_close()
         return answer
 
+    async def shutdown(self, timeout: float | None = None) -> None:
+        """End with the service; who has not taken the answer by then does not keep it from ending."""
+        transport = self.transport
+        await super().shutdown(timeout)
+        if transport is not None:
+            cast(asyncio.WriteTransport, transport).abort()
+
 
 @asynccontextmanager
 async def serving(app: web.Application, listener: socket.socket) -> AsyncIterator[None]:

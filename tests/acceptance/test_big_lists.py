@@ -71,3 +71,5 @@ async def test_a_long_list_is_streamed_past_readers_who_stop(
         assert (await client.notify(agent))["cleared"] is False
         await eventually(connections_are_idle, "stopped readers to hold no connection")
         assert peak_bytes(service) - before < MOST_GROWTH
+        service.terminate()
+        assert await service.exit_code() == 0
