@@ -165,7 +165,8 @@ CREATE TABLE notification (
         CHECK ((activated_at IS NOT NULL) = (priority = 'high' AND NOT cleared)),
     CONSTRAINT notification_cleared_at CHECK ((cleared_at IS NOT NULL) = cleared),
     CONSTRAINT notification_within_the_calendar
-        CHECK (scheduled_for > '0001-01-01 00:00:00+00' AND scheduled_for < '9999-12-31 23:59:59.999999+00')
+        CHECK (least(created_at, scheduled_for, cleared_at) > '0001-01-01 00:00:00+00'
+            AND greatest(created_at, scheduled_for, cleared_at) < '9999-12-31 23:59:59.999999+00')
 );
 CREATE INDEX notification_of_agent ON notification (agent_id, created_at DESC, id DESC);
 CREATE INDEX notification_of_organization ON notification (organization_id, created_at DESC, id DESC);
