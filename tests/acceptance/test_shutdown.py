@@ -1,8 +1,13 @@
 """SIGTERM: the process ends in order, and the next one goes on where it left off."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 import aiohttp
+import psycopg2
 
 from tests.acceptance.client import Client, eventually, moment, sign_up
 from tests.acceptance.locks import held_by_somebody_else
@@ -10,6 +15,12 @@ from tests.acceptance.services import Services
 
 DRAIN_SECONDS = 10.0
 LATE = timedelta(seconds=1)
+NOTIFICATIONS = "/api/defaults/notifications/"
+
+FILL = """
+INSERT INTO notification (organization_id, agent_id, title, body, priority)
+SELECT organization_id, id, 'n' || n, repeat('x', 10000), 'low' FROM agent, generate_series(1, 3000) AS n
+"""
 
 
 async def test_a_hold_goes_on_over_a_restart_and_ends_when_it_would_have(
@@ -109,6 +120,45 @@ async def test_a_start_that_waits_for_a_slot_keeps_its_place_over_a_restart(
     again = client.at((await services.start(runs={"max_concurrent": 1})).url)
     run = await again.ended_run(waiting)
     assert (run["wake_reason"], run["outcome"]) == ("run_requested", "slept")
+
+
+async def test_clients_that_neither_send_nor_read_on_do_not_keep_the_service(
+    services: Services, session: aiohttp.ClientSession, database_url: str
+) -> None:
+    service = await services.start(server={"drain_seconds": 0.5})
+    client = await sign_up(session, service.url)
+    await client.create_agent()
+    connection = psycopg2.connect(database_url)
+    with connection, connection.cursor() as cursor:
+        cursor.execute(FILL)
+    connection.close()
+
+    async with (
+        _stuck_request(client, "POST", "Content-Length: 1000", "Expect: 100-continue") as (answer, body),
+        _stuck_request(client, "GET") as (long_list, _),
+    ):
+        assert await answer.readline() == b"HTTP/1.1 100 Continue\r\n"
+        body.write(b"{")
+        assert await long_list.readline() == b"HTTP/1.1 200 OK\r\n"
+        service.terminate()
+        assert await service.exit_code(within=8) == 0
+
+
+@asynccontextmanager
+async def _stuck_request(
+    client: Client, method: str, *headers: str
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A request on a connection of its own, of whose answer hardly anything is taken."""
+    address = urlsplit(client.url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=100)
+    head = (f"Host: {address.netloc}", f"Authorization: {client.authorization}", *headers)
+    writer.write("\r\n".join((f"{method} {NOTIFICATIONS} HTTP/1.1", *head, "", "")).encode())
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
 
 
 async def _agent_with_a_note(client: Client) -> tuple[str, str]:

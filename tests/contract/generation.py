@@ -33,6 +33,7 @@ REFERENCES = {
     "trace": "/api/tracing/traces/",
     "ids": "/api/defaults/notifications/",
 }
+SUPERVISED = {"/status/supervisors/": "/api/cloud/agents/"}  # supervisors go by the ids of their agents
 
 
 def register_formats() -> None:
@@ -86,7 +87,8 @@ class Known:
     def point(self, case: AnyCase) -> None:
         """Put ids of what exists in place of most of those that were drawn."""
         if "id" in case.path_parameters:
-            self._put(case.path_parameters, "id", case.path.partition("{")[0])
+            collection = case.path.partition("{")[0]
+            self._put(case.path_parameters, "id", SUPERVISED.get(collection, collection))
         for holder in (case.body, case.query):
             if isinstance(holder, dict):
                 for name, collection in REFERENCES.items():

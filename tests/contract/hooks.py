@@ -35,6 +35,10 @@ USER_TOKEN = os.environ["HOSTSVC_USER_TOKEN"]
 OPERATOR_TOKEN = os.environ["HOSTSVC_OPERATOR_TOKEN"]
 TOOL_CALL = "/api/cloud/agents/{id}/tools/{name}/"
 KEYS = "/api/organizations/api-keys/"
+SIGNUP = "/api/organizations/auth/signup/"
+CHANGE_PASSWORD = "/api/organizations/auth/password/"
+FOR_PEOPLE = {"/api/organizations/auth/logout/", CHANGE_PASSWORD}
+PASSWORD = "correct horse"
 
 # Refusals that say nothing against the form of a request: by what exists, or by another field.
 STATE = re.compile(
@@ -67,21 +71,31 @@ register_formats()
 
 @schemathesis.auth(refresh_interval=None)
 class Credential:
-    """A key of the organization, a new one if it may be lost; the operator's token where that is asked."""
+    """A key of the organization, a new one if it may be lost. Some routes open by other tokens alone."""
 
     key = ""
 
     def get(self, case: AnyCase, context: AuthContext) -> str:
         if case.path.startswith("/status/"):
-            return OPERATOR_TOKEN
+            return f"Bearer {OPERATOR_TOKEN}"
+        if case.path in FOR_PEOPLE:
+            return f"Token {_new_user_token()}"
         if not Credential.key:
             headers = {"Authorization": f"Token {USER_TOKEN}"}
             answer = requests.post(URL + KEYS, {"name": "fuzz"}, headers=headers, timeout=10)
             Credential.key = answer.json()["key"]
-        return Credential.key
+        return f"Bearer {Credential.key}"
 
     def set(self, case: AnyCase, data: str, context: AuthContext) -> None:
-        case.headers["Authorization"] = f"Bearer {data}"
+        case.headers["Authorization"] = data
+
+
+def _new_user_token() -> str:
+    """Of a user of its own each time: these routes end the token they are called with."""
+    address = next(addresses)
+    body = {"email": f"{address}@example.org", "password": PASSWORD, "organization_name": "Fuzz"}
+    headers = {"X-Forwarded-For": str(IPv4Address(address))}
+    return str(requests.post(URL + SIGNUP, body, headers=headers, timeout=10).json()["token"])
 
 
 @schemathesis.hook
@@ -101,6 +115,8 @@ def before_call(context: HookContext, case: AnyCase, kwargs: Json) -> None:
         case.body = LENIENCY.written_as_form(case.body, _media_type(case))
     if case.meta is not None and case.meta.generation.mode.is_positive:
         known.point(case)
+        if case.path == CHANGE_PASSWORD and isinstance(case.body, dict):
+            case.body["current_password"] = PASSWORD
 
 
 @schemathesis.hook

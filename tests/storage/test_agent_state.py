@@ -2,15 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import pytest
 
+from storage import agent_state
 from storage.agent_state import AgentStates
 from storage.agents import Agents
+from storage.errors import RowLocked
 from storage.ids import new_id
 from storage.model import (
     Agent,
@@ -353,6 +357,53 @@ async def test_of_two_moves_of_an_agent_at_once_only_the_one_that_was_made_is_to
 
     assert moved == [True, False]
     assert (await look(states, agent)).state.sleep_until == NOW + HOUR
+
+
+@asynccontextmanager
+async def held_by_somebody_else(database_url: str, agent: Agent) -> AsyncIterator[None]:
+    """Whoever moves this agent waits until the block is left."""
+    connection = await asyncpg.connect(database_url)
+    async with connection.transaction():
+        await connection.execute("SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE", agent.id)
+        yield
+    await connection.close()
+
+
+async def test_a_row_that_somebody_else_holds_delays_no_other_agents_move(
+    states: AgentStates, pool: Pool, database_url: str
+) -> None:
+    owner = await stored_organization(pool)
+    agents = [await stored_agent(pool, owner.id) for _ in range(5)]
+    seen = [(await look(states, agent)).state for agent in agents]
+    async with held_by_somebody_else(database_url, agents[2]):
+        moves = [
+            asyncio.create_task(states.move(replace_guarded(state, sleep_until=NOW + HOUR))) for state in seen
+        ]
+        held = moves.pop(2)
+        async with asyncio.timeout(5):
+            assert await asyncio.gather(*moves) == [True] * 4
+        assert not held.done()
+        late = (await look(states, agents[0])).state
+        assert await states.move(replace_guarded(late, sleep_until=NOW)), "nor does it delay the next batch"
+
+    assert await held, "once the row is free the move is made"
+    assert (await look(states, agents[2])).state.sleep_until == NOW + HOUR
+
+
+async def test_a_move_gives_up_a_row_that_is_held_for_too_long(
+    states: AgentStates, pool: Pool, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_state, "LIMIT_WAIT", "SET LOCAL lock_timeout = '10ms'")
+    agent = await stored_agent(pool)
+    before = (await look(states, agent)).state
+    async with held_by_somebody_else(database_url, agent), asyncio.timeout(5):
+        with pytest.raises(RowLocked):
+            await states.move(replace_guarded(before, sleep_until=NOW + HOUR))
+        with pytest.raises(RowLocked):
+            async with states.locked(agent.id, NOW):
+                pass
+
+    assert (await look(states, agent)).state == before
 
 
 async def test_every_field_that_is_moved_is_stored(states: AgentStates, pool: Pool) -> None:

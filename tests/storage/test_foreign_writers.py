@@ -8,6 +8,7 @@ import io
 from collections.abc import AsyncIterator
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -36,6 +37,19 @@ INSERT_LOW = "INSERT INTO notification (agent_id, title) VALUES (%s, 'By the way
 INSERT_REMINDER = """
     INSERT INTO notification (agent_id, title, priority, scheduled_for) VALUES (%s, 'Call', 'high', %s)
 """
+INSERTS_WITH_A_MOMENT = (
+    "INSERT INTO notification (agent_id, title, created_at) VALUES (%s, 'Call', %s)",
+    "INSERT INTO notification (agent_id, title, scheduled_for) VALUES (%s, 'Call', %s)",
+    "INSERT INTO notification (agent_id, title, cleared, cleared_at) VALUES (%s, 'Call', true, %s)",
+)
+MOMENTS_BEYOND_THE_CALENDAR = (
+    "-infinity",
+    "0044-03-15 12:00:00+00 BC",
+    "0001-01-01 00:00:00+00",
+    "9999-12-31 23:59:59.999999+00",
+    "10000-01-01 00:00:00+00",
+    "infinity",
+)
 SELECT_NOTIFICATION = "SELECT * FROM notification WHERE agent_id = %s"
 SELECT_STATE = "SELECT * FROM agent_state WHERE agent_id = %s"
 
@@ -236,6 +250,27 @@ async def test_writers_to_the_same_agents_in_any_order_do_not_deadlock(psql: Psq
 async def test_a_row_for_no_agent_is_refused(psql: Psql) -> None:
     with pytest.raises(psycopg2.IntegrityError):
         await psql.run(INSERT_HIGH, uuid4())
+
+
+async def test_a_moment_beyond_the_calendar_is_refused(psql: Psql) -> None:
+    agent_id = await psql.agent()
+    for insert, moment in product(INSERTS_WITH_A_MOMENT, MOMENTS_BEYOND_THE_CALENDAR):
+        with pytest.raises(psycopg2.IntegrityError, match="notification_within_the_calendar"):
+            await psql.run(insert, agent_id, moment)
+
+
+async def test_another_organization_than_the_agents_is_put_right(psql: Psql) -> None:
+    agent_id, stranger_id = await psql.agent(), await psql.agent()
+    organization = "SELECT organization_id AS id FROM agent WHERE id = %s"
+    own, other = await psql.row(organization, agent_id), await psql.row(organization, stranger_id)
+    await psql.run(
+        "INSERT INTO notification (agent_id, organization_id, title) VALUES (%s, %s, 'Hello')",
+        agent_id,
+        UUID(str(other["id"])),
+    )
+    assert (await psql.notification(agent_id))["organization_id"] == own["id"]
+    await psql.run("UPDATE notification SET organization_id = %s", UUID(str(other["id"])))
+    assert (await psql.notification(agent_id))["organization_id"] == own["id"]
 
 
 async def test_what_the_service_writes_itself_fires_no_trigger(psql: Psql, pool: Pool) -> None:

@@ -62,6 +62,16 @@ async def test_a_migration_that_fails_leaves_no_trace_of_itself(empty_database_u
     assert await count(empty_database_url, "SELECT count(*) FROM pg_tables WHERE tablename = 'agent'") == 0
 
 
+@pytest.mark.parametrize("somebody_elses", ["TABLE agent (id integer)", "VIEW agent AS SELECT 1 AS id"])
+async def test_a_database_of_somebody_else_is_refused_and_left_as_it_is(
+    empty_database_url: str, somebody_elses: str
+) -> None:
+    await run(empty_database_url, f"CREATE {somebody_elses}")
+    with pytest.raises(DatabaseRefused, match='"agent" already exists; give the service a database of its'):
+        await migrate(empty_database_url)
+    assert await check(empty_database_url) == NAMES
+
+
 async def test_a_newer_schema_is_refused_by_name(database_url: str) -> None:
     await run(
         database_url,

@@ -1,14 +1,15 @@
 """The whole built-in harness: a run of builtin/inbox, as its trace tells it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
+from structlog.testing import capture_logs
 
 from storage.model import Agent, AgentStatus, Outcome, Priority, Run, Span
 from storage.pool import Pool
 from supervisors.builtin_model import BuiltinModel
-from supervisors.messages import OwnedFields, StopReply, StopRequest
+from supervisors.messages import OwnedFields, RunRequest, StopReply, StopRequest
 from supervisors.models import Message, ModelAnswer, Speaker, ToolRequest
 from supervisors.states import Phase
 from supervisors.tools.toolkit import ToolDefinition
@@ -149,9 +150,12 @@ class Script:
         ]
         self.heard: list[Message] = []
         self.is_thinking = asyncio.Event()
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
 
     async def complete(self, model: str, messages: list[Message], tools: list[ToolDefinition]) -> ModelAnswer:
         self.heard = list(messages)
+        if self.meanwhile is not None:
+            await self.meanwhile()
         if not self.turns:
             self.is_thinking.set()
             await asyncio.Event().wait()
@@ -224,3 +228,17 @@ async def test_a_stop_cuts_a_model_call_short(pool: Pool) -> None:
             ("agent", "stopped"),
             ("llm", "stopped"),
         }
+
+
+async def test_a_run_that_finds_its_agent_deleted_is_over_and_no_defect(pool: Pool) -> None:
+    script = Script([("sleep", "{}")])
+    async with open_world(pool, model=script) as world:
+        agent = await world.agent()
+        # As the sleep is asked for, nobody has told the supervisor yet.
+        script.meanwhile = lambda: world.storage.agents.delete(agent.id, world.clock.now())
+        with capture_logs() as logged:
+            await world.ask(agent, RunRequest())
+
+        assert logged == []
+        overview = await world.registry.overview()
+        assert (overview.runs.running, overview.supervisors.active) == (0, 0)

@@ -164,6 +164,22 @@ async def test_a_supervisor_at_rest_is_dropped_and_its_agent_still_wakes(world: 
     assert await world.wakes(sleeper) == [(100, "reminder")]
 
 
+async def test_the_supervisor_of_a_deleted_agent_is_dropped_at_once(world: World) -> None:
+    idle, runner = await world.agent(), await world.agent()
+    await world.notify(idle)
+    await world.puppets[idle.id].end()
+    run = await world.start(runner)
+    assert (await world.registry.overview()).supervisors.by_phase == {"backing_off": 1, "running": 1}
+
+    await world.delete(idle)
+    assert (await world.registry.overview()).supervisors.by_phase == {"running": 1}
+    await world.delete(runner)
+    await run.gone()
+
+    overview = await world.registry.overview()
+    assert (overview.supervisors.by_phase, overview.runs.running) == ({}, 0)
+
+
 async def test_a_row_that_another_program_writes_wakes_the_agent_at_the_next_scan(
     world: World, database_url: str
 ) -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from storage.errors import DatabaseUnavailable
-from storage.model import Agent, Move, Outcome
+from storage.model import Agent, AgentStatus, Move, Outcome
 from storage.pool import Pool
 from supervisors.errors import Draining
 from supervisors.messages import RunAnswer, RunRequest
@@ -224,6 +224,35 @@ async def test_a_start_that_the_database_did_not_take_is_tried_again(pool: Pool)
 
         assert await world.wakes(agent) == [(1, "notification:api")]
         assert (await world.see(agent)).failures.consecutive == 0
+
+
+async def test_a_start_that_cannot_be_prepared_keeps_no_slot(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        broken, other = await world.agent(), await world.agent()
+        # A moment that no rule can compare; the service itself never stores one.
+        await pool.execute("UPDATE agent_state SET sleep_until = 'infinity' WHERE agent_id = $1", broken.id)
+        for _ in range(2):
+            with pytest.raises(TypeError):
+                await world.ask(broken, RunRequest())
+
+        assert (await world.registry.overview()).runs.running == 0
+        assert (await world.ask(other, RunRequest())).status is RunAnswer.STARTED
+
+
+async def test_a_request_whose_answer_was_lost_leaves_nobody_running_for_ever(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        agent = await world.agent()
+        world.states.next_answer_to_a_move = DatabaseUnavailable("away")
+        with pytest.raises(DatabaseUnavailable):
+            await world.ask(agent, RunRequest())
+        assert (await world.agent_now(agent.id)).status is AgentStatus.RUNNING
+        assert world.puppets == {}
+
+        await world.go_to(5)  # nobody speaks to the agent meanwhile
+
+        assert await world.outcomes(agent) == [Outcome.INTERRUPTED, None]
+        assert (await world.wakes(agent))[1][1] == "restart_recovery"
+        assert set(world.puppets) == {agent.id}
 
 
 async def test_a_start_whose_answer_was_lost_is_recovered(pool: Pool) -> None:

@@ -291,6 +291,31 @@ async def test_a_restored_agent_wakes_at_once_for_what_waits_without_a_hold(worl
     assert await world.wakes(agent) == [(30, "notification:sms")]
 
 
+async def test_what_came_before_the_archive_wakes_a_restored_agent_without_a_hold(world: World) -> None:
+    agent = await world.agent(debounce_window_seconds=60)
+    await world.sms(agent)
+    await world.go_to(10)
+    await world.ask(agent, ARCHIVE)
+    await world.go_to(30)
+    await world.ask(agent, RESTORE)
+
+    assert await world.wakes(agent) == [(30, "notification:sms")]
+
+
+async def test_what_came_before_a_stop_wakes_an_agent_that_was_archived_and_restored(world: World) -> None:
+    agent = await world.agent(debounce_window_seconds=60)
+    await world.sms(agent)
+    await world.go_to(10)
+    assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
+    await world.go_to(20)
+    await world.ask(agent, ARCHIVE)
+    assert await world.wakes(agent) == []
+    await world.go_to(30)
+    await world.ask(agent, RESTORE)
+
+    assert await world.wakes(agent) == [(30, "notification:sms")]
+
+
 async def test_a_restored_agent_with_nothing_to_do_sleeps_until_its_reminder(world: World) -> None:
     agent = await world.agent()
     await world.remind(agent, 600)

@@ -1,5 +1,6 @@
 """The agent's tools, called by a run on a real queue."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -39,6 +40,12 @@ UNFIT: list[tuple[str, dict[str, Any], str]] = [
         {"title": "x", "scheduled_for": "0001-01-01T00:00:00+14:00"},
         "scheduled_for",
     ),
+    ("create_notification", {"title": "x", "scheduled_for": "2026-11-22"}, "scheduled_for"),
+    ("create_notification", {"title": "x", "scheduled_for": "0001-06-01T00:00:00Z"}, "scheduled_for"),
+    ("create_notification", {"title": "x", "scheduled_for": "9999-06-01T00:00:00Z"}, "scheduled_for"),
+    ("sleep", {"until": "2026-11-22"}, "until"),
+    ("sleep", {"until": "9999-06-01T00:00:00Z"}, "until"),
+    ("sleep", {"until": "9999-12-31T23:59:59.999999Z"}, "until"),
     ("sleep", {"until": "2026-11-21T09:00:00Z"}, "until"),
     ("sleep", {"until": "9999-12-31T23:59:59-12:00"}, "until"),
     ("sleep", {"until": "2026-11-22T09:00:00Z", "hours": 1}, "hours"),
@@ -86,6 +93,15 @@ async def test_a_listed_notification_shows_what_the_interface_says(world: World)
             "cleared_at": None,
         }
     ]
+
+
+async def test_a_year_is_shown_with_four_digits(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    await world.notify(agent, scheduled_for=datetime(33, 4, 3, 15, tzinfo=UTC))
+
+    [shown] = await run.call("list_notifications")
+    assert shown["scheduled_for"] == "0033-04-03T15:00:00.000000Z"
 
 
 async def test_the_list_is_high_before_low_then_oldest_first_without_what_lies_ahead(world: World) -> None:

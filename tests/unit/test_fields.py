@@ -168,6 +168,13 @@ def test_skipped_local_times_move_forward_and_doubled_ones_are_the_first(
     assert to_utc(local, ZoneInfo("America/New_York")) == instant
 
 
+@pytest.mark.parametrize("moment", [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])
+def test_the_ends_of_time_are_refused(moment: datetime) -> None:
+    for written in (moment, moment.replace(tzinfo=None)):
+        with pytest.raises(ValidationError, match="out of range"):
+            to_utc(written, UTC)
+
+
 def test_local_times_that_leave_the_calendar_in_utc_are_refused() -> None:
     with pytest.raises(ValidationError, match="out of range"):
         to_utc(datetime(1, 1, 1), ZoneInfo("Asia/Tokyo"))  # noqa: DTZ001

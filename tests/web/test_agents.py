@@ -1,7 +1,15 @@
 """Agents over HTTP: every field with its limits, who may name what, and what goes to the supervisor."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
+from uuid import UUID
 
+import asyncpg
+
+from supervisors.messages import RunAnswer, RunRequest
+from supervisors.settings import SupervisorSettings
 from tests.web.conftest import Api, Service
 
 AGENTS = "/api/cloud/agents/"
@@ -38,6 +46,11 @@ LIMITS: list[tuple[dict[str, Any], Any]] = [
     ({"status": "dead"}, ['"dead" is not a valid choice.']),
     ({"last_wake_reason": "x" * 65}, ["Ensure this field has no more than 64 characters."]),
     ({"run_started_at": "9999-12-31T23:59:59-01:00"}, ["Datetime value out of range."]),
+    *(
+        ({moment: end_of_time}, ["Datetime value out of range."])
+        for moment in ("sleep_until", "run_started_at", "last_wake_interrupted_sleep_until")
+        for end_of_time in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z")
+    ),
 ]
 
 
@@ -356,3 +369,52 @@ async def test_tags_are_added_once_and_taken_away_in_their_order(api: Api, other
         }
         assert (await other.post(action, {"tags": []})).status == 403
     assert (await api.post(f"{AGENTS}{NOBODY}/tag/", {"tags": []})).status == 404
+
+
+async def test_moments_up_to_a_microsecond_from_the_ends_of_time_are_kept(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    await service.storage.pool.execute("UPDATE organization SET paused = true")  # a past sleep ends at once
+    for moment in ("0001-01-01T00:00:00.000001Z", "9999-12-31T23:59:59.999998Z"):
+        owned = dict.fromkeys(("sleep_until", "run_started_at", "last_wake_interrupted_sleep_until"), moment)
+        answer = await api.patch(path(agent), owned)
+        assert (answer.status, answer.body) == (200, {**agent, **owned})
+        assert (await api.get(path(agent))).body == answer.body
+
+
+@asynccontextmanager
+async def full_mailbox(service: Service, database_url: str, agent: Any) -> AsyncIterator[None]:
+    """The agent's supervisor waits for a row that somebody else holds, and no question has room behind it."""
+    registry, agent_id = service.registry, UUID(agent["id"])
+    stranger = await asyncpg.connect(database_url)
+    async with stranger.transaction():
+        await stranger.execute("SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE", agent_id)
+        first = asyncio.create_task(registry.ask(agent_id, RunRequest()))
+        await asyncio.sleep(0)  # it is in the mailbox
+        await asyncio.sleep(0)  # its supervisor has it in hand
+        limit = SupervisorSettings().mailbox_limit
+        others = [asyncio.create_task(registry.ask(agent_id, RunRequest())) for _ in range(limit)]
+        yield
+    await stranger.close()
+    assert (await first).status is RunAnswer.STARTED
+    assert {reply.status for reply in await asyncio.gather(*others)} == {RunAnswer.ALREADY_RUNNING}
+
+
+async def test_a_change_that_the_supervisor_has_no_room_for_writes_nothing_and_undoes_nothing(
+    service: Service, api: Api, database_url: str
+) -> None:
+    agent = await api.create_agent()
+
+    async def version() -> Any:
+        return await service.storage.pool.fetchval("SELECT xmin::text FROM agent")
+
+    async with full_mailbox(service, database_url, agent):
+        before = await version()
+        refused = await api.patch(path(agent), {"name": "Zoe", "last_wake_reason": "by hand"})
+        after = await version()
+        beside = await api.patch(path(agent), {"name": "Eve"})
+        again = await api.patch(path(agent), {"name": "Zoe", "last_wake_reason": "by hand"})
+
+    assert (refused.status, refused.headers["Retry-After"], again.status) == (503, "1", 503)
+    assert after == before, "nothing was written, not even for a moment"
+    assert (beside.status, beside.body["name"]) == (200, "Eve")
+    assert (await api.get(path(agent))).body["name"] == "Eve"

@@ -130,3 +130,14 @@ async def test_strange_bytes_in_a_path_are_never_a_defect(service: Service, api:
         writer.close()
         await writer.wait_closed()
         assert int(status_line.split()[1]) in {200, 400, 404}, line
+
+
+async def test_a_missing_slash_is_no_way_to_another_host(service: Service) -> None:
+    for line in (b"GET //evil.example/api/cloud/agents", b"GET //evil.example/api/cloud/agents?x=1"):
+        reader, writer = await asyncio.open_connection(service.client.host, service.client.port)
+        writer.write(line + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        head = (await reader.read()).partition(b"\r\n\r\n")[0].lower()
+        writer.close()
+        await writer.wait_closed()
+        assert head.startswith(b"http/1.1 404 ")
+        assert b"\r\nlocation:" not in head

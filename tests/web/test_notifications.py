@@ -18,6 +18,8 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"priority": "urgent"}, {"priority": ['"urgent" is not a valid choice.']}),
     ({"source": "fax"}, {"source": ['"fax" is not a valid choice.']}),
     ({"title": "a\u0000b"}, {"title": ["Null characters are not allowed."]}),
+    ({"scheduled_for": "0001-01-01T00:00:00Z"}, {"scheduled_for": ["Datetime value out of range."]}),
+    ({"scheduled_for": "9999-12-31T23:59:59.999999Z"}, {"scheduled_for": ["Datetime value out of range."]}),
 ]
 BAD_QUERIES = (
     "agent=7",
@@ -104,6 +106,17 @@ async def test_a_local_time_is_meant_in_the_agents_timezone(api: Api, other: Api
     assert (await other.post(NOTIFICATIONS, body)).status == 403
     answer = await api.post(NOTIFICATIONS, {**body, "agent": NOBODY})
     assert (answer.status, list(answer.body)) == (400, ["agent"])
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00.000001Z", "9999-12-31T23:59:59.999998Z"])
+async def test_a_reminder_may_be_a_microsecond_from_the_ends_of_time(api: Api, moment: str) -> None:
+    agent = await api.create_agent()
+    created = await api.create_notification(agent, scheduled_for=moment)
+    assert created["scheduled_for"] == moment
+    assert (await api.get(NOTIFICATIONS)).body == [created]
+    answer = await api.patch(f"{NOTIFICATIONS}{created['id']}/", {"priority": "high"})
+    assert (answer.status, answer.body["scheduled_for"]) == (200, moment)
+    assert (await api.get(f"/api/cloud/agents/{agent['id']}/supervisor/")).status == 200
 
 
 async def test_clearing_stamps_once_and_unclearing_takes_it_back(api: Api) -> None:
