@@ -74,12 +74,14 @@ class Credential:
     """A key of the organization, a new one if it may be lost. Some routes open by other tokens alone."""
 
     key = ""
+    token = ""
 
     def get(self, case: AnyCase, context: AuthContext) -> str:
         if case.path.startswith("/status/"):
             return f"Bearer {OPERATOR_TOKEN}"
         if case.path in FOR_PEOPLE:
-            return f"Token {_new_user_token()}"
+            Credential.token = Credential.token or _new_user_token()
+            return f"Token {Credential.token}"
         if not Credential.key:
             headers = {"Authorization": f"Token {USER_TOKEN}"}
             answer = requests.post(URL + KEYS, {"name": "fuzz"}, headers=headers, timeout=10)
@@ -91,7 +93,7 @@ class Credential:
 
 
 def _new_user_token() -> str:
-    """Of a user of its own each time: these routes end the token they are called with."""
+    """Of a user made for the routes that end the token they are called with."""
     address = next(addresses)
     body = {"email": f"{address}@example.org", "password": PASSWORD, "organization_name": "Fuzz"}
     headers = {"X-Forwarded-For": str(IPv4Address(address))}
@@ -124,6 +126,8 @@ def after_call(context: HookContext, case: AnyCase, response: Response) -> None:
     known.learn(case, response)
     if response.status_code < 300 and case.path.startswith(KEYS) and case.method in {"PATCH", "DELETE"}:
         Credential.key = ""
+    if response.status_code < 300 and case.path in FOR_PEOPLE:
+        Credential.token = ""
 
 
 @schemathesis.hook
