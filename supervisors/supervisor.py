@@ -117,6 +117,7 @@ class Supervisor:
         """The agent's circumstances; raises AgentGone."""
         circumstances = await self.around.store.look(self.agent_id, self.around.clock.now())
         if circumstances is None:
+            self.is_gone = True
             raise AgentGone("There is no such agent.")
         return circumstances
 
@@ -202,6 +203,7 @@ class Supervisor:
             return move.after
         async with self.around.store.locked(self.agent_id, self.around.clock.now()) as locked:
             if locked.circumstances is None:
+                self.is_gone = True
                 raise AgentGone("There is no such agent.")
             move = self._plan(locked.circumstances, transition, end, receipt)
             if move is None or not await locked.move(move):

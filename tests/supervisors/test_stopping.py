@@ -347,6 +347,7 @@ async def test_an_agent_that_does_not_exist_answers_nobody(world: World) -> None
     for question in (RunRequest(), StopRequest(), ARCHIVE):
         with pytest.raises(AgentGone):
             await world.ask(agent, question)
+    assert (await world.registry.overview()).supervisors.active == 0
 
 
 async def test_a_deleted_agents_hold_queue_and_run_are_gone(pool: Pool) -> None:
