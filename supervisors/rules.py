@@ -141,9 +141,7 @@ def pending_retry_at(circumstances: Circumstances) -> datetime | None:
         case WakeReason.UNCLEARED_NOTIFICATIONS:
             is_meant = has_left_over(circumstances)
         case _:
-            is_meant = (
-                active_count(circumstances) > 0
-            )  # a restore: whatever is active, from before a stop too
+            is_meant = next(_counting(circumstances), None) is not None
     return state.retry_at if is_meant else None
 
 

@@ -277,16 +277,6 @@ async def test_an_agent_that_is_created_running_runs_once(api: Api) -> None:
     assert len((await api.get(f"{AGENTS}{first.body['id']}/runs/")).body) == 1
 
 
-async def test_a_creation_that_could_not_be_finished_may_be_tried_again(service: Service, api: Api) -> None:
-    body = {"name": "Bob", "model": "builtin/inbox", "status": "running"}
-    service.registry.allow_starts(False)
-    assert (await send(api, AGENTS, body)).status == 503
-    service.registry.allow_starts(True)
-    again = await send(api, AGENTS, body)
-    assert (again.status, is_replay(again)) == (201, False)
-    assert [agent["id"] for agent in (await api.get(AGENTS)).body] == [again.body["id"]]
-
-
 async def test_a_run_is_requested_once_whatever_the_answer_was(service: Service, api: Api) -> None:
     agent = await api.create_agent(sleep_until="2099-01-01T00:00Z")
     path = f"{AGENTS}{agent['id']}/run/"
