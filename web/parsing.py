@@ -23,11 +23,11 @@ DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 LONG_NUMBER = b"0" * 19
 BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 BOUNDARY = re.compile(r';\s*boundary\s*=\s*(?:"([^"]+)"|([^\s;"]+))', re.IGNORECASE)
-PART_NAME = re.compile(  # a backslash in the name is just that, as browsers send it
-    rb"^content-disposition:[ \t]*form-data"
-    rb'(?:[ \t]*;[ \t]*(?!name[ \t]*=)[^\s;="]++[ \t]*=[ \t]*(?:"(?:[^"\\\r\n]|\\.)*+"|[^\s;"]*+))*+'
-    rb'[ \t]*;[ \t]*name[ \t]*=[ \t]*(?:"([^"\r\n]*+)"|([^\s;"]++))',
-    re.IGNORECASE | re.MULTILINE,
+DISPOSITION = re.compile(rb"^content-disposition:[ \t]*form-data([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
+PARAMETER = re.compile(  # a backslash in the name is just that, as browsers send it
+    rb';[ \t]*(?:name[ \t]*=[ \t]*(?:"([^"\r\n]*)"|([^\s;"]+))'
+    rb'|[^\s;="]+[ \t]*=[ \t]*(?:"(?:[^"\\\r\n]|\\.)*"|[^\s;"]*))',
+    re.IGNORECASE,
 )
 
 
@@ -244,10 +244,16 @@ def _part(part: bytes) -> tuple[str, str]:
     head, blank_line, content = part.partition(b"\r\n\r\n")
     if not blank_line or len(head) > MOST_PART_HEAD_BYTES:
         raise BadRequest("Multipart form parse error - a part has no headers, or too many")
-    name = PART_NAME.search(head)
-    if name is None:
-        raise BadRequest("Multipart form parse error - a part has no name")
     try:
-        return (name[1] or name[2] or b"").decode(), content.decode()
+        return _part_name(head).decode(), content.decode()
     except UnicodeDecodeError as error:
         raise BadRequest(f"Multipart form parse error - {error}") from error
+
+
+def _part_name(head: bytes) -> bytes:
+    disposition = DISPOSITION.search(head)
+    for parameter in PARAMETER.finditer(disposition[1]) if disposition else ():
+        quoted, plain = parameter[1], parameter[2]
+        if quoted is not None or plain is not None:
+            return quoted if quoted is not None else plain
+    raise BadRequest("Multipart form parse error - a part has no name")
