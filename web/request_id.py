@@ -1,24 +1,24 @@
 """The id of a request: the client's own if it is usable, else a fresh one; echoed, and in every log line."""
 
 import re
-import secrets
 from contextvars import ContextVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from structlog.typing import EventDict, WrappedLogger
 
+from storage.ids import new_id
+
 HEADER = "X-Request-ID"
 USABLE = re.compile(r"[ -~]{1,128}")
 ID = web.RequestKey("request_id", str)
-ID_BYTES = 16
 
 # A connection's requests share one context, so each takes the place of the one before.
 _current: ContextVar[str] = ContextVar("request_id")
 
 
 def fresh_id() -> str:
-    return secrets.token_hex(ID_BYTES)
+    return new_id().hex
 
 
 def request_id(request: web.Request) -> str:
