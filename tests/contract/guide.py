@@ -3,7 +3,7 @@
 import asyncio
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 MARK = "@@ end of command @@"
@@ -57,7 +57,7 @@ def _is_whole(command: str) -> bool:
     return subprocess.run(["bash", "-n"], input=command, text=True, capture_output=True).returncode == 0
 
 
-async def run(commands: Sequence[str]) -> list[str]:
+async def run(commands: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     """What each of them prints, one after the other in the same shell."""
     script = "".join(f"{command}\nprintf '\\n{MARK}\\n'\n" for command in commands)
     shell = await asyncio.create_subprocess_exec(
@@ -65,6 +65,7 @@ async def run(commands: Sequence[str]) -> list[str]:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
+        env=environment,
     )
     async with asyncio.timeout(PATIENCE_SECONDS):
         output, _ = await shell.communicate(script.encode())

@@ -1,23 +1,22 @@
 """docs/api.md tells the truth: its commands print what it says."""
 
-import shutil
 from pathlib import Path
-
-import pytest
 
 from tests.acceptance.process import Sections, serving
 from tests.contract.guide import examples, run
+from tests.curl import environment_with_curl
 
 GUIDE = Path(__file__).parents[2] / "docs" / "api.md"
 ADDRESS = "http://127.0.0.1:8080"
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="the guide is written for curl, which is missing")
 async def test_the_commands_of_the_guide_print_what_it_says(tmp_path: Path, database_url: str) -> None:
     told = list(examples(GUIDE.read_text()))
     sections: Sections = {"server": {"port": 0}, "database": {"url": database_url}}
     async with serving(tmp_path, "service", sections) as process:
-        printed = await run([each.command.replace(ADDRESS, process.url) for each in told])
+        printed = await run(
+            [each.command.replace(ADDRESS, process.url) for each in told], environment_with_curl(tmp_path)
+        )
     assert len(printed) == len(told)
     for each, output in zip(told, printed, strict=True):
         assert each.fits(output), f"$ {each.command}\n{output.strip()}\ninstead of\n{each.expected}"

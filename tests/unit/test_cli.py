@@ -16,6 +16,7 @@ import psycopg2
 import pytest
 
 from storage.migrate import read_migrations
+from tests.curl import environment_with_curl
 
 ANY_PORT = {"HOSTSVC__SERVER__PORT": "0"}
 NAMES = [migration.name for migration in read_migrations()]
@@ -212,7 +213,13 @@ def test_the_guide_s_lines_make_an_account_and_a_key(tmp_path: Path, database_ur
     with started(tmp_path, "serve", "--guide", HOSTSVC__DATABASE__URL=database_url, **ANY_PORT) as service:
         lines = [first_line(service) for _ in range(10)]
         to_paste = "\n".join(lines[lines.index("") + 3 :])
-        pasted = subprocess.run(["bash", "-c", to_paste], capture_output=True, text=True, check=True)
+        pasted = subprocess.run(
+            ["bash", "-c", to_paste],
+            env=environment_with_curl(tmp_path),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
     assert pasted.stdout == "[]", (to_paste, pasted)
 
 
