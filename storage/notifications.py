@@ -16,9 +16,9 @@ from storage.arrivals import (
     LIMIT_WAIT,
     Arrival,
     NewNotification,
-    answer_to,
     by_agent,
     insert_parameters,
+    refusal_of,
 )
 from storage.batching import Batch
 from storage.clauses import Conditions
@@ -143,23 +143,22 @@ class Notifications:
 
     async def insert(
         self, notification: NewNotification, allowed: Collection[UUID], receipt: Receipt | None = None
-    ) -> Notification:
-        """The notification as it is stored. Concurrent inserts share a commit.
+    ) -> None:
+        """Store it. Concurrent inserts share a commit.
 
         ReferenceMissing("agent") if there is no such agent, Forbidden if its organization is not `allowed`,
         AnsweredBefore if there is a receipt like this one.
         """
         arrival = Arrival(notification, allowed, receipt)
-        answer = await self._arrivals.add(arrival)
-        if isinstance(answer, RowLocked):
-            answer = await self._late_arrivals.add(arrival)
-        if isinstance(answer, StorageError):
-            raise answer
-        return answer
+        refusal = await self._arrivals.add(arrival)
+        if isinstance(refusal, RowLocked):
+            refusal = await self._late_arrivals.add(arrival)
+        if refusal is not None:
+            raise refusal
 
     async def insert_within(
         self, connection: Connection, notification: NewNotification, allowed: Collection[UUID]
-    ) -> Notification:
+    ) -> None:
         """As `insert`, but in the caller's transaction, whose commit is to be followed by `tell`.
 
         RowLocked if the agent's state is held by somebody else for long.
@@ -167,14 +166,13 @@ class Notifications:
         arrival = Arrival(notification, allowed)
         await connection.execute(LIMIT_WAIT)
         (row,) = await connection.fetch(INSERT_WAITING, *insert_parameters([arrival]))
-        answer = answer_to(arrival, row)
-        if isinstance(answer, StorageError):
-            raise answer
-        return answer
+        refusal = refusal_of(arrival, row)
+        if refusal is not None:
+            raise refusal
 
-    def tell(self, committed: Iterable[Notification]) -> None:
+    def tell(self, committed: Iterable[NewNotification]) -> None:
         """Tell of new ones that are committed, if they concern a supervisor."""
-        concerned = dict.fromkeys(new.agent_id for new in committed if new.activated_at is not None)
+        concerned = dict.fromkeys(new.agent_id for new in committed if new.priority is Priority.HIGH)
         if concerned:
             self._on_commit(list(concerned))
 
@@ -240,12 +238,12 @@ class Notifications:
             self._delete(notification_id), f"deletion of notification {notification_id}"
         )
 
-    async def _insert_many(self, arrivals: list[Arrival]) -> list[Notification | StorageError]:
-        return self._answers(arrivals, await self._pool.fetch(INSERT, *insert_parameters(arrivals)))
+    async def _insert_many(self, arrivals: list[Arrival]) -> list[StorageError | None]:
+        return self._refusals(arrivals, await self._pool.fetch(INSERT, *insert_parameters(arrivals)))
 
-    async def _insert_waiting(self, arrivals: list[Arrival]) -> list[Notification | StorageError]:
+    async def _insert_waiting(self, arrivals: list[Arrival]) -> list[StorageError | None]:
         """Wait for the agents' states, agent by agent: a long holder of one costs the others little."""
-        answers: dict[UUID, Notification | StorageError] = {}
+        refusals: dict[UUID, StorageError | None] = {}
         groups = deque(by_agent(arrivals))
         while groups:
             group = groups.popleft()
@@ -257,16 +255,16 @@ class Notifications:
                 if isinstance(error, ConstraintError) and len(group) > 1:
                     groups.extend([arrival] for arrival in group)  # only one of them is to blame
                 else:
-                    answers.update((arrival.new.id, error) for arrival in group)
+                    refusals.update((arrival.new.id, error) for arrival in group)
             else:
-                answers.update(zip((a.new.id for a in group), self._answers(group, rows), strict=True))
-        return [answers[arrival.new.id] for arrival in arrivals]
+                refusals.update(zip((a.new.id for a in group), self._refusals(group, rows), strict=True))
+        return [refusals[arrival.new.id] for arrival in arrivals]
 
-    def _answers(self, arrivals: list[Arrival], rows: list[Record]) -> list[Notification | StorageError]:
-        """What each arrival came to, once it is committed; tells of those that concern a supervisor."""
-        answers = [answer_to(arrival, row) for arrival, row in zip(arrivals, rows, strict=True)]
-        self.tell(answer for answer in answers if isinstance(answer, Notification))
-        return answers
+    def _refusals(self, arrivals: list[Arrival], rows: list[Record]) -> list[StorageError | None]:
+        """Why each arrival was refused, if it was; the others are committed, and told of here."""
+        refusals = [refusal_of(arrival, row) for arrival, row in zip(arrivals, rows, strict=True)]
+        self.tell(arrival.new for arrival, why in zip(arrivals, refusals, strict=True) if why is None)
+        return refusals
 
     async def _update(
         self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
