@@ -24,7 +24,14 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from marshmallow import ValidationError
 
-from storage.errors import DatabaseUnavailable, Forbidden, LastOwner, LeadershipLost, StorageError
+from storage.errors import (
+    DatabaseUnavailable,
+    Forbidden,
+    LastOwner,
+    LeadershipLost,
+    RowLocked,
+    StorageError,
+)
 from supervisors.errors import AgentArchived, AgentGone, Draining, TryAgainLater
 from web.json import json_response
 from web.request_id import request_id
@@ -33,6 +40,7 @@ log = structlog.get_logger(__name__)
 
 CHALLENGE = 'Bearer realm="api", Token'
 DATABASE_RETRY_SECONDS = 2
+BUSY_RETRY_SECONDS = 1
 
 
 class ApiError(Exception):
@@ -175,6 +183,9 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
             return PermissionDenied()
         case LastOwner():
             return Invalid({"non_field_errors": [str(error)]})
+        case RowLocked():
+            log.warning("request refused", reason=str(error))
+            return Unavailable("Another change to the same resource takes too long.", BUSY_RETRY_SECONDS)
         case DatabaseUnavailable() | LeadershipLost():
             log.warning("request refused", reason=str(error))
             return Unavailable("The database is not available.", DATABASE_RETRY_SECONDS)
