@@ -10,6 +10,7 @@ import structlog
 from aiohttp import web
 from marshmallow import ValidationError
 
+from storage import ids
 from storage.paging import Cursor, Page
 from web.errors import Invalid
 from web.fields import MOST_OFFSET, Integer, Uuid, unknown_id
@@ -69,9 +70,14 @@ async def _cursor(after: UUID | None, listing: Listing[Item]) -> Cursor | None:
     if after is None:
         return None
     item = await listing.find(after)
-    if item is None:
+    if item is not None:
+        return listing.cursor(item)
+    # It may have been deleted since it was seen. Each item is dated before it is given its id, so nothing
+    # that came after it in the list is skipped; what is of the same millisecond may come twice.
+    made_until = ids.made_until(after)
+    if made_until is None:
         raise Invalid({"after": [unknown_id(after)]})
-    return listing.cursor(item)
+    return made_until, after
 
 
 def _next_link(request: web.Request, last_id: UUID, limit: int) -> str:

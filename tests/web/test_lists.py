@@ -37,6 +37,45 @@ async def test_pages_follow_their_links_to_the_end(service: Service, api: Api) -
     assert seen == whole
 
 
+async def test_a_client_that_deletes_as_it_pages_sees_all_and_comes_to_the_end(api: Api) -> None:
+    agent = await api.create_agent()
+    created = [(await api.create_notification(agent))["id"] for _ in range(7)]
+    seen, path = [], f"{NOTIFICATIONS}?limit=2"
+    while path:
+        page = await api.get(path)
+        assert page.status == 200, page
+        for item in page.body:
+            seen.append(item["id"])
+            await api.delete(f"{NOTIFICATIONS}{item['id']}/")
+        path = page.headers.get("Link", "").removeprefix("<").removesuffix('>; rel="next"')
+    assert sorted(seen) == sorted(created)
+
+
+async def test_after_one_that_is_gone_nothing_is_skipped(service: Service, api: Api) -> None:
+    """Its id says the millisecond, so what is of the same one may come again."""
+    agent = await api.create_agent()
+    created = [await api.create_notification(agent) for _ in range(4)]
+    moment = "UPDATE notification SET created_at = (SELECT min(created_at) FROM notification)"
+    await service.storage.pool.execute(moment)
+    newest_first = [each["id"] for each in reversed(created)]
+    await api.delete(f"{NOTIFICATIONS}{newest_first[1]}/")
+
+    rest = await api.get(f"{NOTIFICATIONS}?after={newest_first[1]}")
+
+    assert [each["id"] for each in rest.body][-2:] == newest_first[2:]
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["a1cb1838-94eb-4b1b-a07a-bb9b3f5f2a51", "ffffffff-ffff-7fff-bfff-ffffffffffff"],
+    ids=["of another version", "of the year 10889"],
+)
+async def test_an_id_that_cannot_be_one_of_ours_leads_nowhere(api: Api, after: str) -> None:
+    answer = await api.get(f"{NOTIFICATIONS}?after={after}")
+    message = f'Invalid pk "{after}" - object does not exist.'
+    assert (answer.status, answer.body) == (400, {"after": [message]})
+
+
 async def test_a_full_last_page_has_no_link(service: Service, api: Api) -> None:
     await api.create_agent()
     await fill(service.storage, 2)

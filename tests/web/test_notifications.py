@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -31,7 +32,7 @@ BAD_QUERIES = (
     "limit=1001",
     "offset=-1",
     "limit=x",
-    f"after={NOBODY}",
+    f"after={uuid4()}",
     f"after={NOBODY}&offset=1",
 )
 

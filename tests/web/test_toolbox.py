@@ -1,7 +1,7 @@
 """Adapters, their tools and their configs over HTTP."""
 
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -138,9 +138,7 @@ async def test_the_lists_are_paged(service: Service, api: Api, other: Api) -> No
         assert (first.body, "Link" in first.headers) == ([items[1]], True)
         assert (await api.get(f"{path}?limit=1&after={items[1]['id']}")).body == [items[0]]
         assert (await api.get(f"{path}?offset=1")).body == [items[0]]
-        assert (await api.get(f"{path}?after={NOBODY}")).body == {"after": UNKNOWN}
-    for path, item in ((ADAPTERS, adapters[0]), (TOOLS, tools[0]), (CONFIGS, configs[0])):
-        assert (await other.get(f"{path}?after={item['id']}")).status == 400
+        assert list((await api.get(f"{path}?after={uuid4()}")).body) == ["after"]
 
 
 async def test_a_deleted_adapter_takes_its_tools_and_configs_and_leaves_its_agents(api: Api) -> None:
