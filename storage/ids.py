@@ -16,7 +16,7 @@ def new_id() -> UUID:
 
 def made_until(made_id: UUID) -> datetime | None:
     """The last moment at which the id can have been made; None where its form or its time says nothing."""
-    if made_id.version != 7:  # noqa: PLR2004 (the version, as the RFC calls it)
+    if made_id.version != 7:
         return None
     try:
         return EPOCH + timedelta(milliseconds=made_id.int >> 80) + REST_OF_MILLISECOND
