@@ -126,6 +126,15 @@ async def test_a_public_adapter_is_read_by_everyone_and_changed_by_its_owner(
     assert (await api.patch(f"{ADAPTERS}{adapter['id']}/", {"name": "Ours"})).body["name"] == "Ours"
 
 
+async def test_a_blank_in_a_form_is_no_parameters(api: Api) -> None:
+    adapter = await create_adapter(api)
+    form = {"adapter": adapter["id"], "name": "lookup", "parameters": ""}
+    answer = await api.request("POST", TOOLS, data=form)
+    assert (answer.status, answer.body["parameters"]) == (201, None)
+    answer = await api.request("POST", TOOLS, data={**form, "parameters": "{"})
+    assert (answer.status, list(answer.body)) == (400, ["parameters"])
+
+
 async def test_the_lists_are_paged(service: Service, api: Api, other: Api) -> None:
     adapters = [await create_adapter(api), await publish(service, await create_adapter(other))]
     tools = [await create_tool(api, adapters[0], name=name) for name in ("a", "b")]
