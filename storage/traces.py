@@ -54,6 +54,11 @@ ON CONFLICT (span_id) DO UPDATE SET metadata = excluded.metadata
 
 LIST_KNOWN_SPANS = "SELECT id FROM span WHERE id = ANY($1::uuid[])"
 
+LIST_PLACES = """
+SELECT s.id, s.trace_id, t.organization_id FROM span s JOIN trace t ON t.id = s.trace_id
+WHERE s.id = ANY($1::uuid[])
+"""
+
 LIST_OWNERS = """
 SELECT t.id, t.organization_id, t.agent_id, coalesce(a.timezone, 'UTC') AS timezone
 FROM trace t LEFT JOIN agent a ON a.id = t.agent_id
@@ -136,6 +141,14 @@ class FullSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class SpanPlace:
+    """In which trace a span is, and whose that is."""
+
+    trace_id: UUID
+    organization_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class TraceOwner:
     """Whose a trace is; the timezone is that of its agent, which may be deleted."""
 
@@ -206,6 +219,10 @@ class Traces:
     async def known_spans(self, span_ids: Collection[UUID]) -> set[UUID]:
         """Which of these ids are taken."""
         return {row["id"] for row in await self._pool.fetch(LIST_KNOWN_SPANS, span_ids)}
+
+    async def places(self, span_ids: Collection[UUID]) -> dict[UUID, SpanPlace]:
+        """Where the spans are; what is no span is left out."""
+        return {row["id"]: from_row(SpanPlace, row) for row in await self._pool.fetch(LIST_PLACES, span_ids)}
 
     async def spans(self, trace_id: UUID) -> list[Span]:
         """The spans of a trace, oldest first, without their metadata."""

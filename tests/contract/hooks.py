@@ -54,6 +54,8 @@ STATE = re.compile(
     r"|.*Ensure this is not before started_at\."
     r"|.*This is not a trace of the agent\."
     r"|.*This is not the agent of the trace\."
+    r"|.*This is not a span of the trace\."
+    r"|.*A span may not be its own parent\."
     r"|.*start_date may not be after end_date\."
     r"|.*An archived agent does not sleep\."
     r"|.*An agent may not be its own ancestor\."

@@ -11,10 +11,10 @@ from aiohttp import web
 from storage.errors import NotUnique
 from storage.ids import new_id
 from storage.model import NewSpan, Span
-from storage.traces import FullSpan, TraceOwner
+from storage.traces import FullSpan, SpanPlace, TraceOwner, Traces
 from web.auth import Caller, RunAccess
 from web.closings import check_order, closing_of
-from web.errors import Invalid, NotFound, TooLarge
+from web.errors import Invalid, NotFound, PermissionDenied, TooLarge
 from web.fields import unknown_id
 from web.json import json_response, to_json
 from web.keys import CLOCK, SETTINGS, STORAGE
@@ -36,6 +36,8 @@ NEW = NewSpanBody()
 END = SpanEnd()
 
 MOST_SPANS = 500
+OWN_PARENT = "A span may not be its own parent."
+OTHER_TRACE = "This is not a span of the trace."
 TAKEN = ["span with this id already exists."]
 
 Refused = dict[int, Mapping[str, Any]]
@@ -51,6 +53,7 @@ async def create_spans(request: web.Request, caller: Caller) -> web.Response:
     spans = _spans(bodies, owners, request.app[CLOCK].now(), is_list)
     for trace_id, owner in owners.items():
         caller.require_trace(trace_id, owner.organization_id)
+    await _check_parents(traces, spans, owners, is_list)
     try:
         await traces.insert_spans(spans)
     except NotUnique as error:
@@ -112,6 +115,9 @@ def _new_span(body: dict[str, Any], owners: Mapping[UUID, TraceOwner], now: date
     trace_id: UUID = body["trace_id"]
     if trace_id not in owners:
         raise Invalid({"trace": [unknown_id(trace_id)]})
+    parent_id: UUID | None = body["parent_id"]
+    if parent_id is not None and parent_id == body.get("id"):
+        raise Invalid({"parent": [OWN_PARENT]})
     place(body, MOMENTS, ZoneInfo(owners[trace_id].timezone))
     ended_at: datetime | None = body["ended_at"]
     started_at: datetime = body["started_at"] or min(now, ended_at or now)
@@ -119,7 +125,7 @@ def _new_span(body: dict[str, Any], owners: Mapping[UUID, TraceOwner], now: date
     span = Span(
         id=body.get("id") or new_id(),
         trace_id=trace_id,
-        parent_id=body["parent_id"],
+        parent_id=parent_id,
         name=body["name"],
         span_type=body["span_type"],
         started_at=started_at,
@@ -127,6 +133,31 @@ def _new_span(body: dict[str, Any], owners: Mapping[UUID, TraceOwner], now: date
         error=body["error"],
     )
     return NewSpan(span, body["metadata"])
+
+
+async def _check_parents(
+    traces: Traces, spans: Sequence[NewSpan], owners: Mapping[UUID, TraceOwner], is_list: bool
+) -> None:
+    """Invalid for parents in another trace, PermissionDenied for another organization's.
+
+    Those among the new spans count, too; what is no span yet may still become one.
+    """
+    places = {
+        new.span.id: SpanPlace(new.span.trace_id, owners[new.span.trace_id].organization_id) for new in spans
+    }
+    named = {new.span.parent_id for new in spans if new.span.parent_id is not None}
+    if named - places.keys():
+        places |= await traces.places(named - places.keys())
+    refused: Refused = {}
+    for at, new in enumerate(spans):
+        place = places.get(new.span.parent_id) if new.span.parent_id else None
+        if place is None or place.trace_id == new.span.trace_id:
+            continue
+        if place.organization_id != owners[new.span.trace_id].organization_id:
+            raise PermissionDenied
+        refused[at] = {"parent": [OTHER_TRACE]}
+    if refused:
+        raise _refusal(refused, is_list)
 
 
 def _check_size(request: web.Request, metadata: Any) -> None:
