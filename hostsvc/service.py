@@ -120,7 +120,7 @@ async def open_service(
         toolbox = Toolbox(storage, clock)
         registry = await stack.enter_async_context(_open_registry(config, storage, toolbox, prices, clock))
         scan = DueScan(storage.agent_states, registry, clock)
-        settings = await _web_settings(config, storage, base_url)
+        settings = await _web_settings(config, storage)
         service = Service(base_url, settings.operator_token, leadership, registry)
         await scan.recover()
         await stack.enter_async_context(_duties(config, storage, service, scan, clock))
@@ -233,7 +233,7 @@ def _log_duty_failure(_: aiojobs.Scheduler, context: dict[str, Any]) -> None:
     log.error("a duty ended", duty=repr(context.get("job")), exc_info=context.get("exception"))
 
 
-async def _web_settings(config: Config, storage: Storage, base_url: str) -> WebSettings:
+async def _web_settings(config: Config, storage: Storage) -> WebSettings:
     return WebSettings(
         token_secret=config.accounts.token_secret or await storage.instance.token_secret(),
         operator_token=config.operator.token or await storage.instance.operator_token(),
@@ -242,7 +242,7 @@ async def _web_settings(config: Config, storage: Storage, base_url: str) -> WebS
         body_bytes=config.limits.body_bytes,
         span_metadata_bytes=config.limits.span_metadata_bytes,
         trusted_proxies=config.server.trusted_proxies,
-        base_url=base_url,
+        base_url=config.server.base_url,
     )
 
 

@@ -82,7 +82,13 @@ async def _cursor(after: UUID | None, listing: Listing[Item]) -> Cursor | None:
 
 def _next_link(request: web.Request, last_id: UUID, limit: int) -> str:
     url = request.rel_url.without_query_params("offset").update_query(after=str(last_id), limit=str(limit))
-    return f'<{request.app[SETTINGS].base_url}{url}>; rel="next"'
+    return f'<{request.app[SETTINGS].base_url or _origin(request)}{url}>; rel="next"'
+
+
+def _origin(request: web.Request) -> str:
+    """As the client calls us; without a Host the link is relative, which it may be."""
+    host = request.headers.get("Host")
+    return f"{request.scheme}://{host}" if host else ""
 
 
 async def _answer_all(request: web.Request, listing: Listing[Item], page: Page) -> web.StreamResponse:

@@ -9,7 +9,10 @@ SPAN_BODY_BYTES = 8 * 1_048_576  # spans come many at a time, and may hold scree
 
 @dataclass(frozen=True, slots=True)
 class WebSettings:
-    """No secret is blank here: where the configuration has none, it is the one kept in the database."""
+    """No secret is blank here: where the configuration has none, it is the one kept in the database.
+
+    `base_url` is where clients reach the service; if blank, where the request at hand reached it.
+    """
 
     token_secret: str = field(repr=False)
     operator_token: str = field(repr=False)

@@ -4,9 +4,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 from aiohttp import ClientPayloadError
+from yarl import URL
 
 from storage.storage import Storage
-from tests.web.conftest import Api, Service
+from tests.web.conftest import Answer, Api, Service, StartService
 
 NOTIFICATIONS = "/api/defaults/notifications/"
 MORE_THAN_CONNECTIONS = 11
@@ -16,6 +17,12 @@ INSERT INTO notification (organization_id, agent_id, title, body, created_at)
 SELECT organization_id, id, 'n' || n, $2, now() + n * interval '1 ms'
 FROM agent, generate_series(1, $1) AS n
 """
+
+
+def next_path(page: Answer) -> str:
+    """Where the link of a page leads; blank on the last."""
+    link = page.headers.get("Link", "").removeprefix("<").removesuffix('>; rel="next"')
+    return str(URL(link).relative()) if link else ""
 
 
 async def fill(storage: Storage, count: int, body: str = "") -> None:
@@ -28,11 +35,10 @@ async def test_pages_follow_their_links_to_the_end(service: Service, api: Api) -
     whole = (await api.get(NOTIFICATIONS)).body
     page = await api.get(f"{NOTIFICATIONS}?limit=2&cleared=false&offset=1")
     seen = [whole[0], *page.body]
-    while "Link" in page.headers:
-        link = page.headers["Link"].removeprefix("<").removesuffix('>; rel="next"')
-        assert "cleared=false" in link
-        assert "offset" not in link
-        page = await api.get(link)
+    while path := next_path(page):
+        assert "cleared=false" in path
+        assert "offset" not in path
+        page = await api.get(path)
         seen += page.body
     assert seen == whole
 
@@ -47,7 +53,7 @@ async def test_a_client_that_deletes_as_it_pages_sees_all_and_comes_to_the_end(a
         for item in page.body:
             seen.append(item["id"])
             await api.delete(f"{NOTIFICATIONS}{item['id']}/")
-        path = page.headers.get("Link", "").removeprefix("<").removesuffix('>; rel="next"')
+        path = next_path(page)
     assert sorted(seen) == sorted(created)
 
 
@@ -74,6 +80,20 @@ async def test_an_id_that_cannot_be_one_of_ours_leads_nowhere(api: Api, after: s
     answer = await api.get(f"{NOTIFICATIONS}?after={after}")
     message = f'Invalid pk "{after}" - object does not exist.'
     assert (answer.status, answer.body) == (400, {"after": [message]})
+
+
+async def test_a_link_leads_to_where_the_service_is_called(
+    start_service: StartService, service: Service, api: Api
+) -> None:
+    await api.create_agent()
+    await fill(service.storage, 2)
+    host = {"Host": "agents.example.org:8443"}
+    page = await api.get(f"{NOTIFICATIONS}?limit=1", headers=host)
+    assert page.headers["Link"].startswith(f"<http://agents.example.org:8443{NOTIFICATIONS}?limit=1&after=")
+
+    elsewhere = (await start_service(base_url="https://example.org/agents")).client
+    page = await Api(elsewhere, api.authorization).get(f"{NOTIFICATIONS}?limit=1", headers=host)
+    assert page.headers["Link"].startswith(f"<https://example.org/agents{NOTIFICATIONS}?limit=1&after=")
 
 
 async def test_a_full_last_page_has_no_link(service: Service, api: Api) -> None:
