@@ -39,7 +39,8 @@ an offset is local time of the agent it is about, else UTC. A body holds at most
 **Lists** are newest first and come whole, or in pages of `limit` with a `Link` to the next one.
 
 **Paths** end with a slash; without it the answer is a 308 to the right one. A GET is a HEAD, too. Any other \
-method is answered 405, with `Allow`. Each answer has an `X-Request-ID`, the request's own if it was usable.
+method is answered 405, with `Allow`, once the credential is good. Each answer has an `X-Request-ID`, the \
+request's own if it was usable.
 """
 
 SECURITY_SCHEMES: dict[str, Json] = {
