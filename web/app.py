@@ -134,7 +134,7 @@ def build_app(
     # For each path, so that one that could be an id on another path is not taken for it.
     for path in dict.fromkeys(route.path for route in ROUTES):
         app.router.add_route("*", path, _refuse_method(path))
-    documentation.add_pages(app)
+    documentation.add_files(app)
     return app
 
 

@@ -24,6 +24,10 @@ class Access(StrEnum):
     OPERATORS = "operators"
 
 
+class Html:
+    """What a route answers that shows a page."""
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """`body` and `query` are the schemas that check them; `answer` is the type of what is shown, if anything.

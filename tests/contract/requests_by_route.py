@@ -317,4 +317,5 @@ ROWS: dict[str, Row] = {
     "GET /status/supervisors/": Row(),
     "GET /status/supervisors/{id}/": Row({"id": AGENT}),
     "GET /api/schema/": Row(),
+    "GET /api/docs/": Row(),
 }

@@ -17,10 +17,11 @@ from web.openapi.read_only import mark_read_only
 from web.openapi.requests import body_content, query_parameters
 from web.paging import PageQuery
 from web.parsing import MOST_FIELDS, MOST_VALUES
-from web.routes import Access, Route
+from web.routes import Access, Html, Route
 
 VERSION = "1.0.0"  # of the interface, not of the service
 JSON_TYPE = "application/json"
+HTML_TYPE = "text/html"
 PATH_PARAMETER = re.compile(r"\{(\w+)(?::[^{}]*)?\}")
 
 INTRODUCTION = f"""\
@@ -211,8 +212,9 @@ def _success(route: Route, components: Components) -> Json:
         names.append(idempotency.REPLAYED_HEADER)
     success: Json = {"description": route.summary, "headers": refusals.headers(*names)}
     if route.answer is not None:
-        success["content"] = {JSON_TYPE: {"schema": answer_schema(route.answer, components)}}
+        content: Json = {"schema": answer_schema(route.answer, components)}
         example = examples.ANSWERS.get(route.handler.__name__)
         if example is not None:
-            success["content"][JSON_TYPE]["example"] = example
+            content["example"] = example
+        success["content"] = {HTML_TYPE if route.answer is Html else JSON_TYPE: content}
     return success
