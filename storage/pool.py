@@ -284,7 +284,7 @@ SELECT_EPOCH = "SELECT epoch FROM instance"
 
 async def _prepare(connection: Connection, *, epoch: int | None) -> None:
     await connection.set_type_codec(
-        "jsonb", schema="pg_catalog", encoder=_dump_jsonb, decoder=_load_jsonb, format="binary"
+        "json", schema="pg_catalog", encoder=to_json, decoder=orjson.loads, format="binary"
     )
     if epoch is None:
         return
@@ -296,19 +296,8 @@ async def _prepare(connection: Connection, *, epoch: int | None) -> None:
         raise LeadershipLost(f"another instance leads: the epoch is {current}, ours was {epoch}")
 
 
-_JSONB_VERSION = b"\x01"  # leads the binary form of every jsonb value
-
-
-def _dump_jsonb(value: Any) -> bytes:
-    return _JSONB_VERSION + to_json(value)
-
-
-def _load_jsonb(data: bytes) -> Any:
-    return orjson.loads(data[1:])
-
-
 def to_json(value: Any) -> bytes:
-    """As a jsonb value is written."""
+    """As a json value is written."""
     return orjson.dumps(value, default=_plain)
 
 

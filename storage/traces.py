@@ -18,14 +18,14 @@ GET = "SELECT * FROM trace WHERE id = $1"
 # A null is JSON's null here: whoever leaves metadata out sends {}.
 INSERT = """
 INSERT INTO trace (id, organization_id, agent_id, name, started_at, ended_at, error, metadata)
-VALUES ($1, $2, $3, $4, $5, $6, $7, coalesce($8::jsonb, 'null'))
+VALUES ($1, $2, $3, $4, $5, $6, $7, coalesce($8::json, 'null'))
 """
 
 # The first end stays. The trace of a run that goes on is ended with the run, by the service.
 END = """
 UPDATE trace t
 SET name = coalesce($2, t.name), error = coalesce($3, t.error),
-    metadata = CASE WHEN $4 THEN coalesce($5::jsonb, 'null') ELSE t.metadata END,
+    metadata = CASE WHEN $4 THEN coalesce($5::json, 'null') ELSE t.metadata END,
     ended_at = CASE WHEN EXISTS (SELECT FROM run WHERE id = t.id AND ended_at IS NULL) THEN t.ended_at
                     ELSE coalesce(t.ended_at, $6) END
 WHERE t.id = $1
@@ -48,7 +48,7 @@ WITH ended AS (
     RETURNING id
 )
 INSERT INTO span_metadata (span_id, metadata)
-SELECT id, coalesce($5::jsonb, 'null') FROM ended WHERE $4
+SELECT id, coalesce($5::json, 'null') FROM ended WHERE $4
 ON CONFLICT (span_id) DO UPDATE SET metadata = excluded.metadata
 """
 
@@ -67,7 +67,7 @@ WHERE t.id = ANY($1::uuid[])
 
 LIST_SPANS = "SELECT * FROM span WHERE trace_id = $1 ORDER BY started_at, id"
 
-# The metadata comes as text: asyncpg takes lists in a jsonb[] for further dimensions of the array.
+# The metadata comes as text: asyncpg takes lists in a json[] for further dimensions of the array.
 INSERT_SPANS = """
 WITH item AS (
     SELECT * FROM unnest(
@@ -76,7 +76,7 @@ WITH item AS (
     ) AS i (id, trace_id, parent_id, name, span_type, started_at, ended_at, error, metadata)
 ), metadata AS (
     INSERT INTO span_metadata (span_id, metadata)
-    SELECT id, metadata::jsonb FROM item WHERE metadata <> '{}'
+    SELECT id, metadata::json FROM item WHERE metadata <> '{}'
 )
 INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at, error)
 SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error FROM item

@@ -1,6 +1,7 @@
 """The pool: sessions as the service needs them, limits on every wait, errors in storage's words."""
 
 import asyncio
+import json
 from contextlib import suppress
 from datetime import UTC, datetime
 from uuid import UUID
@@ -61,22 +62,24 @@ async def test_the_marks_of_a_session_outlive_its_return_to_the_pool(database_ur
 
 
 @pytest.mark.parametrize(
-    "value", [{"a": [1, "ä", None, {"b": 1.5}]}, [], "text", 0, True], ids=lambda value: type(value).__name__
+    "value",
+    [{"b": [1, "ä", None, {"b": 1.5}], "a": 1e300}, [], "text", 0, True],
+    ids=lambda value: type(value).__name__,
 )
-async def test_jsonb_comes_back_as_it_was_given(pool: Pool, value: object) -> None:
-    assert await pool.fetchval("SELECT $1::jsonb", value) == value
+async def test_json_comes_back_as_it_was_given(pool: Pool, value: object) -> None:
+    assert json.dumps(await pool.fetchval("SELECT $1::json", value)) == json.dumps(value)
 
 
-async def test_an_id_read_from_the_database_may_stand_in_jsonb(pool: Pool) -> None:
+async def test_an_id_read_from_the_database_may_stand_in_json(pool: Pool) -> None:
     read = await pool.fetchval("SELECT gen_random_uuid()")
-    stored = await pool.fetchval("SELECT $1::jsonb", {"id": read})
+    stored = await pool.fetchval("SELECT $1::json", {"id": read})
     assert isinstance(read, UUID)
     assert stored == {"id": str(read)}
 
 
 async def test_what_has_no_json_form_is_refused(pool: Pool) -> None:
     with pytest.raises(Exception, match="not JSON serializable"):
-        await pool.fetchval("SELECT $1::jsonb", {"at": object()})
+        await pool.fetchval("SELECT $1::json", {"at": object()})
 
 
 async def test_a_transaction_commits_as_one(pool: Pool, database_url: str) -> None:

@@ -1,5 +1,6 @@
 """Adapters, their tools and their configs over HTTP."""
 
+import json
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -133,6 +134,23 @@ async def test_a_blank_in_a_form_is_no_parameters(api: Api) -> None:
     assert (answer.status, answer.body["parameters"]) == (201, None)
     answer = await api.request("POST", TOOLS, data={**form, "parameters": "{"})
     assert (answer.status, list(answer.body)) == (400, ["parameters"])
+
+
+async def test_free_json_stays_as_it_was_sent_to_the_order_of_its_keys(api: Api) -> None:
+    value = {"title": "x", "b": {"z": 1, "aa": [1.0, 1e300, -0.0]}, "a": 2**64 - 1}
+    adapter = await create_adapter(api, config_schema=value)
+    tool = await create_tool(api, adapter, parameters=value)
+    contact = await api.create("/api/defaults/contacts/", metadata=value)
+    agent = await api.create_agent()
+    trace = await api.create("/api/tracing/traces/", agent=agent["id"], name="x", metadata=value)
+    for path, created, name in (
+        (ADAPTERS, adapter, "config_schema"),
+        (TOOLS, tool, "parameters"),
+        ("/api/defaults/contacts/", contact, "metadata"),
+        ("/api/tracing/traces/", trace, "metadata"),
+    ):
+        shown = (await api.get(f"{path}{created['id']}/")).body
+        assert json.dumps(shown[name]) == json.dumps(created[name]) == json.dumps(value)
 
 
 async def test_the_lists_are_paged(service: Service, api: Api, other: Api) -> None:
