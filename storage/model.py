@@ -364,7 +364,7 @@ class TraceSummary:
 
     trace: Trace
     agent_name: str
-    template_name: str | None
+    template_name: str
     span_count: int
     has_error: bool
 

@@ -85,7 +85,7 @@ SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error FRO
 # A page of each organization, then the newest of them all: so each is read along its index.
 PAGE = """
 SELECT t.*,
-       coalesce(a.name, '') AS agent_name, template.name AS template_name,
+       coalesce(a.name, '') AS agent_name, coalesce(template.name, '') AS template_name,
        spans.span_count, t.error <> '' OR spans.has_error AS has_error
 FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
