@@ -84,9 +84,10 @@ class AccountSettings:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:
-    """What operators show at `/status/` (blank: a token kept in the database)."""
+    """What operators show at `/status/` (blank: a token kept in the database), and whether at `/metrics`."""
 
     token: str = field(default="", repr=False)
+    open_metrics: bool = False
 
     def __post_init__(self) -> None:
         if not all("!" <= character <= "~" for character in self.token):

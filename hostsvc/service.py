@@ -237,6 +237,7 @@ async def _web_settings(config: Config, storage: Storage, base_url: str) -> WebS
     return WebSettings(
         token_secret=config.accounts.token_secret or await storage.instance.token_secret(),
         operator_token=config.operator.token or await storage.instance.operator_token(),
+        open_metrics=config.operator.open_metrics,
         signup_open=config.accounts.signup == "open",
         token_days=config.accounts.token_days,
         body_bytes=config.limits.body_bytes,

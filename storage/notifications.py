@@ -157,6 +157,7 @@ class Notifications:
     def __init__(self, pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> None:
         self._pool = pool
         self._on_commit = on_commit
+        self.created = dict.fromkeys(Source, 0)  # by this process, and committed
         self._arrivals = Batch("notifications", self._insert_many)
         self._late_arrivals = Batch("notifications of busy agents", self._insert_waiting)
         self._clears = Batch("clearings", self._clear_each)
@@ -197,8 +198,12 @@ class Notifications:
             raise refusal
 
     def tell(self, committed: Iterable[NewNotification]) -> None:
-        """Tell of new ones that are committed, if they concern a supervisor."""
-        concerned = dict.fromkeys(new.agent_id for new in committed if new.priority is Priority.HIGH)
+        """Count new ones that are committed, and tell of those that concern a supervisor."""
+        concerned: dict[UUID, None] = {}
+        for new in committed:
+            self.created[new.source] += 1
+            if new.priority is Priority.HIGH:
+                concerned[new.agent_id] = None
         if concerned:
             self._on_commit(list(concerned))
 
