@@ -83,9 +83,9 @@ def overview(
         ),
         agents=AgentsShown(counts.running, counts.sleeping, counts.archived),
         runs=RunsShown(around.slots.taken, around.slots.waiting, around.slots.limit),
-        run_totals=run_totals,
         timers=TimersShown(counts.timers, counts.next_due_at, _lateness(around.alarm_clock.lateness_seconds)),
         oldest_uncleared_high_seconds=_seconds_since(oldest, around.clock.now()) if oldest else None,
+        run_totals=run_totals,
     )
 
 

@@ -133,6 +133,6 @@ class Overview:
     supervisors: SupervisorsShown
     agents: AgentsShown
     runs: RunsShown
-    run_totals: RunTotals
     timers: TimersShown
     oldest_uncleared_high_seconds: float | None
+    run_totals: RunTotals
