@@ -46,7 +46,7 @@ class Scrape(Collector):
         yield _filled(
             Counters(
                 "hostsvc_notifications_created",
-                "Notifications that came in by this process.",
+                "Notifications taken in by the API, with messages or from tools.",
                 labels=("source",),
             ),
             self.notifications.items(),
