@@ -4,7 +4,7 @@ import asyncio
 import gc
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -17,6 +17,7 @@ import structlog
 from hostsvc.clients.prices import PriceList
 from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
+from storage.doorbell import Doorbell, open_doorbell
 from storage.errors import LeadershipLost
 from storage.leadership import Leadership, is_led, lead
 from storage.migrate import migrate, refuse_unsafe
@@ -30,6 +31,7 @@ from supervisors.duties.loop import repeat
 from supervisors.duties.pauses import Pauses
 from supervisors.duties.purge import Purge
 from supervisors.duties.receipts import ReceiptPurge
+from supervisors.explain import when
 from supervisors.messages import Look
 from supervisors.prices import Prices
 from supervisors.registry import Registry, open_registry
@@ -57,6 +59,7 @@ class Service:
     base_url: str
     operator_token: str
     leadership: Leadership
+    doorbell: Doorbell
     registry: Registry
     draining: bool = False
 
@@ -64,11 +67,17 @@ class Service:
         """What /readyz and /status/ say."""
         if self.draining:
             return Readiness(ServiceState.DRAINING, ("The service is shutting down.",))
+        reasons = tuple(self._reasons())
+        return Readiness(ServiceState.DEGRADED if reasons else ServiceState.READY, reasons)
+
+    def _reasons(self) -> Iterator[str]:
         if not self.leadership.held():
-            return Readiness(
-                ServiceState.DEGRADED, ("The lead is being regained; no run starts until then.",)
+            yield "The lead is being regained; no run starts until then."
+        if self.doorbell.away_since is not None:
+            yield (
+                f"The doorbell is away since {when(self.doorbell.away_since)} ({self.doorbell.reason}); "
+                "until it is back, rows that other programs write wait for the next scan."
             )
-        return Readiness(ServiceState.READY)
 
 
 async def serve(config: Config, announce: Callable[[str], None], on_ready: Callable[[Service], None]) -> None:
@@ -120,8 +129,12 @@ async def open_service(
         toolbox = Toolbox(storage, clock)
         registry = await stack.enter_async_context(_open_registry(config, storage, toolbox, prices, clock))
         scan = DueScan(storage.agent_states, registry, clock)
+        # It listens before the scan looks, so that no row of another program falls between the two.
+        doorbell = await stack.enter_async_context(
+            open_doorbell(database, tell_supervisors, scan.run_once, clock)
+        )
         settings = await _web_settings(config, storage, base_url)
-        service = Service(base_url, settings.operator_token, leadership, registry)
+        service = Service(base_url, settings.operator_token, leadership, doorbell, registry)
         await scan.recover()
         await stack.enter_async_context(_duties(config, storage, service, scan, clock))
         app = build_app(
