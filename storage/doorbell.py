@@ -10,8 +10,8 @@ replaced. The next one listens before everything is looked at, so no row falls b
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
@@ -28,7 +28,7 @@ RING = "SELECT pg_notify('hostsvc_doorbell', %s)"
 
 PROBE = "probe "
 PROBE_SECONDS = 5.0
-ANSWER_SECONDS = 3.0  # a connection that does not hear itself within this is lost
+ANSWER_SECONDS = 3.0  # a connection that is silent for longer is lost
 SHORTEST_PAUSE_SECONDS = 0.1  # before connecting anew; doubles until a connection has lasted
 LONGEST_PAUSE_SECONDS = 5.0
 CATCH_UP_SECONDS = 1.0  # everything is looked at no more often than this, however much it rings
@@ -102,13 +102,12 @@ class Doorbell:
             try:
                 async with connect_by_libpq(url) as connection:
                     await self._listen(connection)
-            except DatabaseUnavailable as error:
+            except Exception as error:  # the outermost edge of the task
                 if not self._was_put_up.is_set():
                     raise
+                if not isinstance(error, DatabaseUnavailable):
+                    _log.exception("the doorbell failed")
                 self._lose(str(error))
-            except Exception:  # the outermost edge of the task
-                _log.exception("the doorbell failed")
-                self._lose("a defect; the log says how")
             await self._clock.sleep(self._pause_seconds)
             self._pause_seconds = min(2 * self._pause_seconds, LONGEST_PAUSE_SECONDS)
 
@@ -141,20 +140,18 @@ class Doorbell:
     async def _keep_proving(self, connection: aiopg.Connection) -> None:
         """Listen on this connection, and let it hear itself every few seconds.
 
-        However this ends, the connection is closed, so that whoever waits for a ring hears of it: aiopg raises
-        CancelledError, too, when it was the server that cancelled a statement.
+        However this ends, the connection is closed, so that whoever waits for a ring hears of it: aiopg
+        raises CancelledError, too, when it was the server that cancelled a statement.
         """
         try:
-            await self._say(connection, LISTEN)
+            with _limit(connection):
+                await self._say(connection, LISTEN)
             await self._prove(connection)
             self._find()
             while True:
                 await self._clock.sleep(PROBE_SECONDS)
                 await self._prove(connection)
                 self._pause_seconds = SHORTEST_PAUSE_SECONDS
-        except TimeoutError:
-            reason = f"a notification of its own was not heard within {ANSWER_SECONDS:g} s"
-            connection.notifies.close(DatabaseUnavailable(reason))
         except psycopg2.Error as error:
             connection.notifies.close(error)
         finally:
@@ -163,13 +160,13 @@ class Doorbell:
     async def _prove(self, connection: aiopg.Connection) -> None:
         self._probe = PROBE + secrets.token_hex(8)
         self._probe_heard.clear()
-        async with asyncio.timeout(ANSWER_SECONDS):
+        with _limit(connection):
             await self._say(connection, RING, self._probe)
             await self._probe_heard.wait()
 
     async def _say(self, connection: aiopg.Connection, sql: str, *args: str) -> None:
         async with connection.cursor() as cursor:
-            await cursor.execute(sql, args, timeout=ANSWER_SECONDS)
+            await cursor.execute(sql, args)
 
     def _hear(self, payload: str) -> None:
         self.last_heard_at = self._clock.now()
@@ -193,6 +190,19 @@ class Doorbell:
         if self.away_since is None:
             self.away_since = self._clock.now()
             _log.warning("the doorbell is away", reason=reason)
+
+
+@contextmanager
+def _limit(connection: aiopg.Connection) -> Iterator[None]:
+    """Whoever waits for a ring is told that the connection is lost if the block takes too long."""
+    reason = f"it did not hear itself within {ANSWER_SECONDS:g} s"
+    too_late = asyncio.get_running_loop().call_later(
+        ANSWER_SECONDS, connection.notifies.close, DatabaseUnavailable(reason)
+    )
+    try:
+        yield
+    finally:
+        too_late.cancel()
 
 
 def agents_named(payload: str) -> list[UUID]:

@@ -9,6 +9,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiopg
 import psycopg2
@@ -18,12 +19,12 @@ from storage.errors import DatabaseRefused, DatabaseUnavailable
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 
-Target = dict[str, str]
+Target = dict[str, Any]
 
 
 @asynccontextmanager
 async def connect_by_libpq(url: str) -> AsyncIterator[aiopg.Connection]:
-    """A connection; whatever befalls it is raised as DatabaseUnavailable."""
+    """A connection with no limit on its statements; whatever befalls it is raised as DatabaseUnavailable."""
     try:
         connection = await _connect(await _targets(url))
         try:
@@ -38,7 +39,7 @@ async def connect_by_libpq(url: str) -> AsyncIterator[aiopg.Connection]:
 async def _targets(url: str) -> list[Target]:
     """What the URL says, once for each address of each of its hosts."""
     try:
-        parts = parse_dsn(url)
+        parts: Target = {"application_name": "hostsvc"} | parse_dsn(url)
     except psycopg2.ProgrammingError as error:
         raise DatabaseRefused(f"the database URL cannot be used: {' '.join(str(error).split())}") from error
     if "hostaddr" in parts:
@@ -71,11 +72,13 @@ async def _connect(targets: list[Target]) -> aiopg.Connection:
 
 
 async def _connect_to(target: Target) -> aiopg.Connection:
-    return await aiopg.connect(
-        timeout=CONNECT_TIMEOUT_SECONDS,
-        enable_hstore=False,
-        enable_json=False,
-        enable_uuid=False,
-        application_name="hostsvc",
-        **{name: value for name, value in target.items() if name != "application_name"},
-    )
+    async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+        return await aiopg.connect(
+            # None of aiopg's own, for connecting or for statements: it uses `asyncio.wait_for`, which before
+            # Python 3.12 loses a cancellation that comes together with the answer.
+            timeout=None,  # type: ignore[arg-type]
+            enable_hstore=False,
+            enable_json=False,
+            enable_uuid=False,
+            **target,
+        )
