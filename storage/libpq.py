@@ -39,7 +39,7 @@ async def connect_by_libpq(url: str) -> AsyncIterator[aiopg.Connection]:
 async def _targets(url: str) -> list[Target]:
     """What the URL says, once for each address of each of its hosts."""
     try:
-        parts: Target = {"application_name": "hostsvc"} | parse_dsn(url)
+        parts: Target = {"application_name": "hostsvc doorbell"} | parse_dsn(url)
     except psycopg2.ProgrammingError as error:
         raise DatabaseRefused(f"the database URL cannot be used: {' '.join(str(error).split())}") from error
     if "hostaddr" in parts:
