@@ -1,12 +1,9 @@
 """The doorbell: what other programs write is heard of at once, over connections that may die at any time."""
 
 import asyncio
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -180,11 +177,11 @@ async def test_a_lost_connection_is_replaced_and_what_was_missed_is_looked_for(d
         assert "server closed the connection" in doorbell.reason or "terminating" in doorbell.reason
 
 
-async def test_while_it_is_away_it_says_since_when_and_why(embedded: EmbeddedPostgres) -> None:
-    url = await asyncio.to_thread(embedded.start)
+async def test_while_it_is_away_it_says_since_when_and_why(own_server: EmbeddedPostgres) -> None:
+    url = await asyncio.to_thread(own_server.start)
     async with listening(url) as (doorbell, ear):
         before = SystemClock().now()
-        await asyncio.to_thread(embedded.stop)
+        await asyncio.to_thread(own_server.stop)
         await until(lambda: doorbell.away_since, "the doorbell to be missed")
         away_since = doorbell.away_since
         assert away_since is not None
@@ -193,7 +190,7 @@ async def test_while_it_is_away_it_says_since_when_and_why(embedded: EmbeddedPos
         assert doorbell.away_since == away_since
         assert ear.catch_ups == 0
 
-        await asyncio.to_thread(embedded.start)
+        await asyncio.to_thread(own_server.start)
         await until(lambda: ear.catch_ups == 1, "everything to be looked at")
         assert doorbell.away_since is None
         agent_id = uuid4()
@@ -257,13 +254,3 @@ async def test_it_can_be_taken_down_at_any_moment_and_nothing_of_it_stays(databa
         ):
             await SystemClock().sleep(time / 15_000)  # in the middle of one of its many probes
         assert asyncio.all_tasks() == tasks
-
-
-@pytest.fixture
-def embedded() -> Iterator[EmbeddedPostgres]:
-    """A server that a test may stop and start."""
-    data_dir = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
-    server = EmbeddedPostgres(data_dir)
-    yield server
-    server.stop()
-    shutil.rmtree(data_dir)
