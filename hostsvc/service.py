@@ -29,8 +29,8 @@ from supervisors.duties.counting import Counting
 from supervisors.duties.due_scan import DueScan
 from supervisors.duties.loop import repeat
 from supervisors.duties.pauses import Pauses
-from supervisors.duties.purge import Purge
 from supervisors.duties.receipts import ReceiptPurge
+from supervisors.duties.retention import Retention
 from supervisors.explain import when
 from supervisors.messages import Look
 from supervisors.prices import Prices
@@ -48,6 +48,7 @@ log = structlog.get_logger()
 LEAD_POLL_SECONDS = 0.25
 IDLE_SWEEP_SECONDS = 10.0
 PURGE_SECONDS = 60.0
+RETENTION_SECONDS = 3600.0
 DUTY_CLOSE_SECONDS = 5.0
 ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 
@@ -211,6 +212,7 @@ async def _duties(
     registry, interval = service.registry, config.supervisors.scan_interval_seconds
     pauses = Pauses(storage.agent_states, storage.organizations, registry, clock)
     counting = Counting(storage.agent_states, registry, clock)
+    retention = Retention(storage.expired, config.retention, clock)
     scheduler = aiojobs.Scheduler(
         limit=None, close_timeout=DUTY_CLOSE_SECONDS, exception_handler=_log_duty_failure
     )
@@ -232,7 +234,8 @@ async def _duties(
         ("pauses", pauses.run_once, interval),
         ("counting", counting.run_once, interval),
         ("idle supervisors", drop_idle, IDLE_SWEEP_SECONDS),
-        ("purge", Purge(storage.agents).run_once, PURGE_SECONDS),
+        ("deleted agents", retention.empty_deleted_agents, PURGE_SECONDS),
+        ("retention", retention.run_once, RETENTION_SECONDS),
         ("receipts", ReceiptPurge(storage.receipts, clock).run_once, PURGE_SECONDS),
     ):
         await scheduler.spawn(repeat(name, run_once, seconds, clock), name=name)
