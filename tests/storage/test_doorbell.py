@@ -31,9 +31,14 @@ AGENTS = """
 ONE_FOR_EACH_AGENT = """
     INSERT INTO notification (agent_id, title, priority) SELECT agent_id, 'Hello', 'high' FROM agent_state
 """
-LISTENERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-END_LISTENER = f"SELECT pg_terminate_backend(pid) {LISTENERS}"
-CANCEL_LISTENER = f"SELECT pg_cancel_backend(pid) {LISTENERS}"
+END_LISTENER = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+CANCEL_LISTENER_OFTEN = """
+    SELECT pg_cancel_backend(pid) FROM generate_series(1, 20000), pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
 
 
 class HastyClock(SystemClock):
@@ -220,8 +225,8 @@ async def test_statements_that_the_server_cancels_do_not_make_it_deaf(database_u
     async with open_doorbell(database_url, ear.on_ring, ear.catch_up, RestlessClock()) as doorbell:
         async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                while not ear.catch_ups:  # it says one thing after the other, so one cancel will hit
-                    await cursor.execute(CANCEL_LISTENER)
+                while not ear.catch_ups:  # it says one thing after the other, so of many cancels one will hit
+                    await cursor.execute(CANCEL_LISTENER_OFTEN)
         await back_after(doorbell, doorbell.last_heard_at)
         agent_id = uuid4()
         await run(database_url, "SELECT pg_notify('hostsvc_doorbell', %s)", str(agent_id))
