@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from hostsvc.config_values import reader_of
 from hostsvc.logs import LogSettings
 from storage.pool import DatabaseSettings
+from supervisors.duties.retention import RetentionSettings
 from supervisors.settings import RunSettings, SupervisorSettings, require_between
 from web.settings import LEAST_SECRET_BYTES, SPAN_BODY_BYTES
 
@@ -117,6 +118,7 @@ class Config:
     supervisors: SupervisorSettings = field(default_factory=SupervisorSettings)
     runs: RunSettings = field(default_factory=RunSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
     log: LogSettings = field(default_factory=LogSettings)
     origins: tuple[str, ...] = ()
 

@@ -12,7 +12,6 @@ from storage.advisory_locks import PARENTS
 from storage.batching import Batch
 from storage.clauses import Conditions, assign
 from storage.errors import Circle
-from storage.leftovers import purge_deleted
 from storage.model import Agent, AgentStatus, Notification, Purpose, Receipt
 from storage.paging import Page
 from storage.pool import Connection, Pool
@@ -284,7 +283,7 @@ class Agents:
         return await self.get(agent_id)
 
     async def delete(self, agent_id: UUID, now: datetime) -> bool:
-        """Whether there was such an agent. Its row stays, as traces name it; its queue goes by the purge."""
+        """Whether there was such an agent. Its row stays, as traces name it; its queue goes by a duty."""
         async with self._pool.transaction() as connection:
             if await connection.fetchval(BURY, agent_id, now) is None:
                 return False
@@ -294,10 +293,6 @@ class Agents:
             await connection.execute(END_RUN, agent_id, now)
             await connection.execute(END_TRACE, agent_id, now)
             return True
-
-    async def purge_deleted(self, most: int) -> int:
-        """Delete up to `most` rows that deleted agents left behind; how many went."""
-        return await purge_deleted(self._pool, most)
 
     async def classify_adapters(self, organization_id: UUID, ids: Sequence[UUID]) -> dict[UUID, bool]:
         """Whether the organization may see each adapter; one that does not exist is left out."""
