@@ -30,6 +30,7 @@ from web.handlers import (
     invites,
     memberships,
     messages,
+    metrics,
     notifications,
     organizations,
     projects,
@@ -51,6 +52,7 @@ from web.keys import (
     PRICES,
     READINESS,
     REGISTRY,
+    REQUEST_COUNTS,
     RUN_TOKENS,
     SCHEMA_CHECKER,
     SETTINGS,
@@ -63,6 +65,7 @@ from web.keys import (
 from web.openapi.document import build_document
 from web.passwords import Passwords
 from web.ports import Readiness, Registry
+from web.request_counts import RequestCounts
 from web.routes import Access
 from web.settings import WebSettings
 from web.throttle import Throttle
@@ -92,6 +95,7 @@ ROUTES = (
     *spans.ROUTES,
     *health.ROUTES,
     *status.ROUTES,
+    *metrics.ROUTES,
     *documentation.ROUTES,
 )
 
@@ -107,8 +111,9 @@ def build_app(
     readiness: Callable[[], Readiness],
 ) -> web.Application:
     """The HTTP interface over what the composition root has opened."""
+    counts = RequestCounts()
     app = web.Application(
-        middlewares=[request_id.identify, errors_as_json],
+        middlewares=[request_id.identifying(counts), errors_as_json],
         client_max_size=settings.body_bytes,
     )
     app[STORAGE] = storage
@@ -119,6 +124,7 @@ def build_app(
     app[SETTINGS] = settings
     app[READINESS] = readiness
     app[STARTED_AT] = clock.now()
+    app[REQUEST_COUNTS] = counts
     app[THROTTLE] = Throttle()
     app[IN_FLIGHT] = set()
     app[LIST_TURNS] = asyncio.Semaphore(LISTS_AT_ONCE)

@@ -1,5 +1,6 @@
 """One line of the route table: what answers where, to whom, with what. The API document is made of these."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
@@ -14,6 +15,7 @@ from web.auth import RunAccess, authenticate, authenticate_operator
 from web.errors import NotFound
 from web.fields import parse_uuid
 from web.idempotency import CallerHandler, answered_once
+from web.json import JSON_TYPE
 
 
 class Access(StrEnum):
@@ -22,10 +24,6 @@ class Access(StrEnum):
     ANYONE = "anyone"
     CALLERS = "callers"
     OPERATORS = "operators"
-
-
-class Html:
-    """What a route answers that shows a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +36,7 @@ class Route:
     `refused`: the type of what a 400 or 404 can hold as well as the usual.
     `body_bytes`: the largest body, where that is not what the settings say.
     `most_items`: a JSON list of up to so many bodies is taken as well.
+    `media_types`: those that the answer can have.
     `idempotent`: it takes an Idempotency-Key (refusals 409 and 422), by the rules of `web.idempotency`.
     """
 
@@ -58,6 +57,7 @@ class Route:
     most_items: int = 0
     refused: Any = None
     by_header: bool = False
+    media_types: tuple[str, ...] = (JSON_TYPE,)
 
 
 def for_anyone(
@@ -71,9 +71,23 @@ def for_anyone(
     body: Schema | None = None,
     query: Schema | None = None,
     refusals: frozenset[int] = frozenset(),
+    media_types: tuple[str, ...] = (JSON_TYPE,),
 ) -> Route:
     """A route that needs no credential."""
-    return Route(method, path, handler, Access.ANYONE, summary, status, answer, body, query, False, refusals)
+    return Route(
+        method,
+        path,
+        handler,
+        Access.ANYONE,
+        summary,
+        status,
+        answer,
+        body,
+        query,
+        partial=False,
+        refusals=refusals,
+        media_types=media_types,
+    )
 
 
 def for_callers(
@@ -136,12 +150,14 @@ def for_operators(
     *,
     answer: Any = None,
     query: Schema | None = None,
+    media_types: tuple[str, ...] = (JSON_TYPE,),
+    authenticate: Callable[[web.Request], None] = authenticate_operator,
 ) -> Route:
-    """A route for the operator's token alone."""
+    """A route for the operator's token alone, if `authenticate` says nothing else."""
 
     @wraps(handler)
     async def authenticated(request: web.Request) -> web.StreamResponse:
-        authenticate_operator(request)
+        authenticate(request)
         return await handler(request)
 
     return Route(
@@ -156,6 +172,7 @@ def for_operators(
         query=query,
         partial=False,
         refusals=frozenset(),
+        media_types=media_types,
     )
 
 

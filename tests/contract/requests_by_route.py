@@ -316,6 +316,7 @@ ROWS: dict[str, Row] = {
     "GET /status/": Row(),
     "GET /status/supervisors/": Row(),
     "GET /status/supervisors/{id}/": Row({"id": AGENT}),
+    "GET /metrics": Row(),
     "GET /api/schema/": Row(),
     "GET /api/docs/": Row(),
 }

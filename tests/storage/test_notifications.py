@@ -466,6 +466,46 @@ async def test_clearing_happens_once_and_only_in_ones_own_queue(
     assert (cleared.cleared, cleared.cleared_at, cleared.activated_at) == (True, LATER, None)
 
 
+async def test_what_somebody_else_holds_is_cleared_when_it_is_free_and_keeps_nobody_waiting(
+    queue: Notifications, scout: Agent, told: Told, other_program: Any
+) -> None:
+    held, free = await arrived(queue, scout), await arrived(queue, scout)
+    told.taken()
+    async with other_program.transaction():
+        await other_program.execute("UPDATE notification SET title = 'held' WHERE id = $1", held.id)
+        waiting = asyncio.create_task(queue.clear(scout.id, held.id, LATER))
+        assert await queue.clear(scout.id, free.id, LATER)
+        assert not waiting.done()
+        assert told.taken() == [scout.id]
+
+    assert await waiting
+    assert told.taken() == [scout.id]
+    cleared = await queue.get(held.id)
+    assert cleared is not None
+    assert (cleared.title, cleared.cleared_at) == ("held", LATER)
+
+
+async def test_agents_that_look_at_once_see_each_its_own_queue(
+    queue: Notifications, pool: Pool, scout: Agent
+) -> None:
+    other = await stored_agent(pool)
+    mine = [await arrived(queue, scout, created_at=NOW + n * SECOND) for n in range(3)]
+    theirs = await arrived(queue, other)
+    await queue.clear(scout.id, mine[0].id, NOW)
+
+    two, one, everything, none = await asyncio.gather(
+        queue.list_for_agent(scout.id, include_cleared=False, limit=50, now=LATER),
+        queue.list_for_agent(other.id, include_cleared=False, limit=50, now=LATER),
+        queue.list_for_agent(scout.id, include_cleared=True, limit=2, now=LATER),
+        queue.list_for_agent(new_id(), include_cleared=False, limit=50, now=LATER),
+    )
+
+    assert [each.id for each in two] == [mine[1].id, mine[2].id]
+    assert [each.id for each in one] == [theirs.id]
+    assert [each.id for each in everything] == [mine[0].id, mine[1].id]
+    assert none == []
+
+
 async def test_clearing_a_low_one_tells_nobody(queue: Notifications, scout: Agent, told: Told) -> None:
     answered = await arrived(queue, scout, priority=Priority.LOW)
 

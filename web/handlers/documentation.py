@@ -8,7 +8,7 @@ from aiohttp.typedefs import Handler
 
 from web.json import JSON_TYPE
 from web.keys import API_DOCUMENT
-from web.routes import Html, for_anyone
+from web.routes import for_anyone
 
 PAGES = "/api/docs/"
 SWAGGER_UI = files("web").joinpath("static", "swagger_ui")
@@ -58,5 +58,12 @@ def _file(body: bytes, content_type: str) -> web.Response:
 
 ROUTES = (
     for_anyone("GET", "/api/schema/", get_schema, "This document, as OpenAPI 3.1", answer=dict[str, Any]),
-    for_anyone("GET", PAGES, get_docs, "This document, as a page to read and try", answer=Html),
+    for_anyone(
+        "GET",
+        PAGES,
+        get_docs,
+        "This document, as a page to read and try",
+        answer=str,
+        media_types=("text/html",),
+    ),
 )

@@ -11,7 +11,6 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is
 from uuid import UUID
 
 from web.openapi.components import Components, Json, nullable
-from web.routes import Html
 
 PLAIN: dict[Any, Json] = {
     Any: {},
@@ -23,7 +22,6 @@ PLAIN: dict[Any, Json] = {
     str: {"type": "string"},
     UUID: {"type": "string", "format": "uuid"},
     datetime: {"type": "string", "format": "date-time"},
-    Html: {"type": "string"},
 }
 LISTS = (list, tuple, Sequence)
 OBJECTS = (dict, Mapping)
