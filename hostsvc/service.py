@@ -96,6 +96,7 @@ async def open_service(
     On leaving, runs are let to end at a turn boundary for `server.drain_seconds`, and everything is stored.
     """
     clock, prices = SystemClock(), PriceList()
+    random = Random()  # noqa: S311 -- spreads load, keeps no secret
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
         base_url = config.server.base_url or _url_of(listener)
@@ -118,8 +119,10 @@ async def open_service(
         storage = build_storage(pool, on_commit=tell_supervisors)
         stack.push_async_callback(storage.close)
         toolbox = Toolbox(storage, clock)
-        registry = await stack.enter_async_context(_open_registry(config, storage, toolbox, prices, clock))
-        scan = DueScan(storage.agent_states, registry, clock)
+        registry = await stack.enter_async_context(
+            _open_registry(config, storage, toolbox, prices, clock, random)
+        )
+        scan = DueScan(storage.agent_states, registry, clock, random)
         settings = await _web_settings(config, storage, base_url)
         service = Service(base_url, settings.operator_token, leadership, registry)
         await scan.recover()
@@ -166,7 +169,7 @@ async def _stand_by(
 
 @asynccontextmanager
 async def _open_registry(
-    config: Config, storage: Storage, toolbox: Toolbox, prices: Prices, clock: Clock
+    config: Config, storage: Storage, toolbox: Toolbox, prices: Prices, clock: Clock, random: Random
 ) -> AsyncIterator[Registry]:
     harness = BuiltinHarness(
         agents=storage.agents,
@@ -185,7 +188,7 @@ async def _open_registry(
         clock=clock,
         supervisor_settings=config.supervisors,
         run_settings=config.runs,
-        random=Random(),  # noqa: S311 -- spreads load, keeps no secret
+        random=random,
     ) as registry:
         yield registry
 

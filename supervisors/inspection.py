@@ -37,8 +37,12 @@ def snapshot(
 ) -> Snapshot:
     """One agent in full; `supervisor` is its live one, if it has one."""
     state, now = circumstances.state, around.clock.now()
+    run = around.runs.get(state.agent_id)
     decision = decide(circumstances, now, around.policy)
-    phase = explain.phase_of(circumstances, decision, now)
+    if supervisor is not None:
+        decision = supervisor.by_both_clocks(decision, now)
+    is_stopping = run is not None and run.stopping
+    phase = explain.phase_of(circumstances, decision, now, run_is_stopping=is_stopping)
     wake = decision.wake if phase is not Phase.QUEUED else None
     hold = decision.hold if phase is Phase.HOLDING else None
     return Snapshot(
@@ -48,8 +52,8 @@ def snapshot(
         status=state.status,
         phase=phase,
         since=explain.since(circumstances, decision, phase),
-        why=explain.why(circumstances, decision, phase, around.slots.limit),
-        next_wake=NextWake(wake.at, explain.because(wake, state)) if wake else None,
+        why=explain.why(circumstances, decision, phase, now, around.slots.limit),
+        next_wake=NextWake(wake.at, explain.because(wake)) if wake else None,
         run=_run_shown(circumstances, around),
         debounce=DebounceShown(hold.window_seconds, hold.first_at, hold.last_at, hold.due_at)
         if hold

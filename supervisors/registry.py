@@ -31,7 +31,7 @@ from supervisors.runs import Harness, Run
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.snapshot import Overview, Snapshot
 from supervisors.states import Phase
-from supervisors.supervisor import Supervisor, Surroundings
+from supervisors.supervisor import RECOVERY_SECONDS, Supervisor, Surroundings
 
 log = structlog.get_logger()
 
@@ -85,6 +85,10 @@ class Registry:
         alarm_clock = self._around.alarm_clock
         if agent_id not in self._supervisors or agent_id not in alarm_clock:
             alarm_clock.set(agent_id, at)
+
+    def spread_recovery(self, seconds: float) -> None:
+        """Let the agents whose runs died return over this time at least, and not all at once."""
+        self._around.recovery_seconds = max(seconds, RECOVERY_SECONDS)
 
     def tell(self, agent_id: UUID, look: Look) -> None:
         """Let the agent's supervisor look again, soon. Never fails, never blocks."""
@@ -241,8 +245,12 @@ class Registry:
             self._supervisors.pop(supervisor.agent_id, None)
 
     async def _handle_looks(self, supervisor: Supervisor, looks: frozenset[Look]) -> None:
+        if self._around.clock.monotonic() < supervisor.held_back_until:
+            self._remember(supervisor, ", ".join(sorted(looks)), "waits: the last attempt met a defect")
+            return
         try:
             outcome = await supervisor.look_again()
+            supervisor.defects = 0
         except AgentGone:
             outcome = "gone"
         except DatabaseUnavailable as error:
@@ -276,12 +284,14 @@ class Registry:
         """After a defect: count the failure where a restart finds it, and look at the agent anew."""
         log.exception("a supervisor failed", agent=str(supervisor.agent_id))
         self._restarts += 1
-        retry_at: datetime | None = None
+        looks_again_at = supervisor.hold_back()
         try:
             retry_at = await supervisor.fail(f"{type(error).__name__} in the supervisor")
         except Exception:
             log.exception("the failure of a supervisor could not be stored", agent=str(supervisor.agent_id))
-        self._look_later(supervisor, retry_at)
+        else:
+            looks_again_at = retry_at or looks_again_at
+        self._look_later(supervisor, looks_again_at)
         return "failed; the log says how"
 
     def _look_later(self, supervisor: Supervisor, at: datetime | None = None) -> None:

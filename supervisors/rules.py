@@ -115,9 +115,9 @@ def active_count(circumstances: Circumstances) -> int:
     return sum(group.count for group in circumstances.waiting if group.era is not Era.AHEAD)
 
 
-def has_left_over(circumstances: Circumstances) -> bool:
-    """Whether something is active that the last run had its chance at."""
-    return any(map(_is_stale, circumstances.waiting))
+def left_over_count(circumstances: Circumstances) -> int:
+    """How many notifications are active that the last run had its chance at."""
+    return sum(group.count for group in circumstances.waiting if _is_stale(group))
 
 
 def next_reminder_at(circumstances: Circumstances) -> datetime | None:
@@ -139,7 +139,7 @@ def pending_retry_at(circumstances: Circumstances) -> datetime | None:
         case WakeReason.RETRY_AFTER_FAILURE | WakeReason.RESTART_RECOVERY:
             is_meant = True
         case WakeReason.UNCLEARED_NOTIFICATIONS:
-            is_meant = has_left_over(circumstances)
+            is_meant = left_over_count(circumstances) > 0
         case _:
             is_meant = next(_counting(circumstances), None) is not None
     return state.retry_at if is_meant else None
@@ -166,7 +166,7 @@ def _proposed_wakes(
     if retry_at is not None:
         yield Wake(retry_at, state.retry_reason or _reason_of_latest(circumstances), Because.RETRY)
         return
-    if has_left_over(circumstances):
+    if left_over_count(circumstances):
         yield Wake(now, WakeReason.UNCLEARED_NOTIFICATIONS, Because.RETRY)
     if state.sleep_until is not None:
         wake = Wake(state.sleep_until, WakeReason.SLEEP_ELAPSED, Because.SLEEP_UNTIL)

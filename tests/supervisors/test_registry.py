@@ -112,15 +112,52 @@ async def test_a_supervisor_that_fails_is_tried_again_and_counted(world: World) 
     assert await world.phase(agent) is Phase.RUNNING
 
 
-async def test_a_supervisor_that_always_fails_ends_in_quarantine(world: World) -> None:
+async def test_a_supervisor_that_always_fails_backs_off_and_ends_in_quarantine(world: World) -> None:
     agent = await world.agent()
-    for _ in range(5):
+    world.registry.tell(agent.id, Look.RELOAD)
+    for failures, second in enumerate((0, 1, 3, 7, 15), start=1):
         world.states.faults_of_looks.append(RuntimeError("a defect"))
-        world.registry.tell(agent.id, Look.RELOAD)
+        await world.go_to(second)
         await world.quiet()
+        assert (await world.see(agent)).failures.consecutive == failures
 
-    assert await world.phase(agent) is Phase.QUARANTINED
+    seen = await world.see(agent)
+    assert (seen.phase, seen.failures.retry_at) == (Phase.QUARANTINED, world.at(15 + 900))
+    assert "5 failures in a row, the last one: RuntimeError in the supervisor." in seen.why
+    assert [told.title for told in await world.queue(agent)] == [
+        "Quarantined after too many failures in a row"
+    ]
     assert await world.wakes(agent) == []
+    await world.restart()
+    assert (await world.see(agent)).next_wake == seen.next_wake
+
+
+async def test_a_supervisor_that_failed_is_not_troubled_before_its_backoff_is_over(world: World) -> None:
+    agent = await world.agent()
+    world.states.faults_of_looks.append(RuntimeError("a defect"))
+    await world.notify(agent)
+    await world.go_to(0.9)
+    for _ in range(3):
+        await world.scan.run_once()
+        await world.quiet()
+    assert await world.wakes(agent) == []
+    await world.go_to(1)
+
+    assert [second for second, _ in await world.wakes(agent)] == [1]
+
+
+async def test_an_agent_whose_state_no_rule_can_read_backs_off_like_any_other(world: World) -> None:
+    agent, other = await world.agent(), await world.agent()
+    await world.pool.execute("UPDATE agent_state SET sleep_until = 'infinity' WHERE agent_id = $1", agent.id)
+    await world.notify(agent)
+    await world.go_to(100)
+    failures = (await world.state(agent)).failures
+    await world.go_to(200)
+
+    assert failures >= 5
+    assert (await world.state(agent)).failures <= failures + 2  # once a minute at most
+    await world.notify(other)
+    assert await world.phase(other) is Phase.RUNNING
 
 
 async def test_a_defect_in_an_answer_reaches_the_one_who_asked(world: World) -> None:

@@ -340,6 +340,41 @@ async def test_a_quarantined_agent_that_was_archived_and_restored_is_reminded_in
     assert (await world.wakes(agent))[5:] == [(30, "reminder")]
 
 
+async def test_an_agent_restored_while_its_run_is_stopping_wakes_at_once_when_that_is_gone(
+    pool: Pool,
+) -> None:
+    async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
+        agent = await world.agent(debounce_window_seconds=60)
+        world.puppets_are_stubborn = True
+        await world.notify(agent)
+        run = world.puppets[agent.id]
+        await world.go_to(5)
+        await world.ask(agent, ARCHIVE)
+        await world.ask(agent, RESTORE)
+        seen = await world.see(agent)
+        assert seen.phase is Phase.STOPPING
+        assert seen.why.startswith("Its run was asked to stop and has not ended yet")
+
+        await world.go_to(6)
+        await run.end()
+
+        assert await world.wakes(agent) == [(0, "notification:api"), (6, "notification:api")]
+
+
+async def test_a_stop_ends_what_a_pause_puts_off(world: World) -> None:
+    agent = await world.agent(sleep_until=world.at(10))
+    await world.pause(agent.organization_id, True)
+    await world.notify(agent)
+    await world.go_to(20)
+
+    assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
+    assert await world.ask(agent, StopRequest()) is StopReply.NOT_RUNNING
+    await world.pause(agent.organization_id, False)
+    await world.go_to(300)
+
+    assert await world.wakes(agent) == []
+
+
 async def test_an_agent_that_does_not_exist_answers_nobody(world: World) -> None:
     agent = await world.agent()
     await world.delete(agent)

@@ -25,6 +25,7 @@ from storage.model import (
     Template,
 )
 from storage.model import Run as LedgerEntry
+from storage.notifications import NotificationFilters
 from storage.paging import Page
 from storage.pool import Pool
 from storage.storage import build_storage
@@ -182,6 +183,7 @@ class World:
         """The process starts, and recovers what it finds."""
         self._life = AsyncExitStack()
         self.states = RiggedStates(self.pool)
+        random = Random(0)  # noqa: S311 -- jitter that is the same each time
         self._life.push_async_callback(self.states.close)
         self.registry = await self._life.enter_async_context(
             open_registry(
@@ -190,10 +192,10 @@ class World:
                 clock=self.clock,
                 supervisor_settings=self._supervisor_settings,
                 run_settings=self._run_settings,
-                random=Random(0),  # noqa: S311 -- jitter that is the same each time
+                random=random,
             )
         )
-        self.scan = DueScan(self.states, self.registry, self.clock)
+        self.scan = DueScan(self.states, self.registry, self.clock, random)
         self._next_scan_at = self.clock.monotonic() + SCAN_SECONDS
         await self.scan.recover()
         await self.quiet()
@@ -339,6 +341,11 @@ class World:
     async def ledger(self, agent: Agent) -> list[LedgerEntry]:
         """The wake ledger, oldest first."""
         return (await self.storage.runs.page(agent.id, Page()))[::-1]
+
+    async def queue(self, agent: Agent) -> list[Notification]:
+        """The agent's uncleared notifications, oldest first."""
+        filters = NotificationFilters((agent.organization_id,), agent.id, cleared=False)
+        return (await self.storage.notifications.page(filters, Page()))[::-1]
 
     async def wakes(self, agent: Agent) -> list[tuple[float, str]]:
         """When and why the agent was woken, in seconds of the test's timeline."""
