@@ -26,7 +26,9 @@ from supervisors.builtin_model import PROVIDER, BuiltinModel
 from supervisors.clock import Clock, SystemClock
 from supervisors.duties.counting import Counting
 from supervisors.duties.due_scan import DueScan
+from supervisors.duties.forgotten import Forgotten
 from supervisors.duties.loop import repeat
+from supervisors.duties.loop_lag import LoopLag
 from supervisors.duties.pauses import Pauses
 from supervisors.duties.purge import Purge
 from supervisors.duties.receipts import ReceiptPurge
@@ -46,6 +48,8 @@ log = structlog.get_logger()
 LEAD_POLL_SECONDS = 0.25
 IDLE_SWEEP_SECONDS = 10.0
 PURGE_SECONDS = 60.0
+FORGOTTEN_SECONDS = 10.0
+LOOP_LAG_SECONDS = 0.5
 DUTY_CLOSE_SECONDS = 5.0
 ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 
@@ -58,6 +62,7 @@ class Service:
     operator_token: str
     leadership: Leadership
     registry: Registry
+    forgotten: Forgotten
     draining: bool = False
 
     def readiness(self) -> Readiness:
@@ -68,6 +73,8 @@ class Service:
             return Readiness(
                 ServiceState.DEGRADED, ("The lead is being regained; no run starts until then.",)
             )
+        if reasons := self.forgotten.reasons():
+            return Readiness(ServiceState.DEGRADED, reasons)
         return Readiness(ServiceState.READY)
 
 
@@ -124,7 +131,8 @@ async def open_service(
         )
         scan = DueScan(storage.agent_states, registry, clock, random)
         settings = await _web_settings(config, storage, base_url)
-        service = Service(base_url, settings.operator_token, leadership, registry)
+        forgotten = Forgotten(storage.agent_states, clock)
+        service = Service(base_url, settings.operator_token, leadership, registry, forgotten)
         await scan.recover()
         await stack.enter_async_context(_duties(config, storage, service, scan, clock))
         app = build_app(
@@ -221,6 +229,8 @@ async def _duties(
         ("due scan", scan.run_once, interval),
         ("pauses", pauses.run_once, interval),
         ("counting", counting.run_once, interval),
+        ("forgotten agents", service.forgotten.run_once, FORGOTTEN_SECONDS),
+        ("loop lag", LoopLag(registry, clock).run_once, LOOP_LAG_SECONDS),
         ("idle supervisors", drop_idle, IDLE_SWEEP_SECONDS),
         ("purge", Purge(storage.agents).run_once, PURGE_SECONDS),
         ("receipts", ReceiptPurge(storage.receipts, clock).run_once, PURGE_SECONDS),

@@ -160,6 +160,18 @@ WHERE n.activated_at <= $1 AND n.agent_id > $2
 ORDER BY s.agent_id LIMIT $3
 """
 
+# Of those, the ones whom nothing will start: no moment lies ahead, as in a backoff or a quarantine.
+LIST_FORGOTTEN = """
+SELECT DISTINCT s.agent_id FROM notification n
+JOIN agent_state s ON s.agent_id = n.agent_id
+WHERE n.activated_at <= $1
+  AND s.status = 'sleeping' AND s.queued_at IS NULL
+  AND (s.stopped_at IS NULL OR n.activated_at > s.stopped_at)
+  AND (s.next_due_at IS NULL OR s.next_due_at <= $1)
+  AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
+ORDER BY s.agent_id LIMIT $2
+"""
+
 # Those that a pause concerns, or its end: something goes on, lies ahead, or waits.
 LIST_CONCERNED = """
 SELECT s.agent_id FROM agent a JOIN agent_state s ON s.agent_id = a.id
@@ -208,6 +220,7 @@ COUNT = """
 SELECT count(*) FILTER (WHERE status = 'running') AS running,
        count(*) FILTER (WHERE status = 'sleeping') AS sleeping,
        count(*) FILTER (WHERE status = 'archived') AS archived,
+       count(*) FILTER (WHERE failures >= 5 AND retry_at IS NOT NULL AND run_id IS NULL) AS quarantined,
        count(next_due_at) AS timers,
        min(next_due_at) AS next_due_at,
        (SELECT min(n.activated_at) FROM notification n WHERE n.activated_at <= $1) AS oldest_active_at
@@ -265,6 +278,11 @@ class AgentStates:
     async def list_attention(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
         """Sleeping agents with an active notification, by id; `after` is the last one seen."""
         rows = await self._pool.fetch(LIST_ATTENTION, now, after or FIRST_ID, limit)
+        return [row["agent_id"] for row in rows]
+
+    async def list_forgotten(self, now: datetime, limit: int) -> list[UUID]:
+        """Sleeping agents with an active notification and nothing ahead, by id."""
+        rows = await self._pool.fetch(LIST_FORGOTTEN, now, limit)
         return [row["agent_id"] for row in rows]
 
     async def list_concerned(self, organization_id: UUID, after: UUID | None, limit: int) -> list[UUID]:

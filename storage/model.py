@@ -318,6 +318,7 @@ class Counts:
     running: int
     sleeping: int
     archived: int
+    quarantined: int
     timers: int
     next_due_at: datetime | None
     oldest_active_at: datetime | None

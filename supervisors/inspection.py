@@ -13,7 +13,6 @@ from supervisors.snapshot import (
     CurrentRun,
     DebounceShown,
     FailuresShown,
-    Lateness,
     MailboxesShown,
     MailboxShown,
     NextWake,
@@ -21,6 +20,7 @@ from supervisors.snapshot import (
     RecentMessage,
     RunsShown,
     Snapshot,
+    Spread,
     SupervisorsShown,
     TimersShown,
 )
@@ -66,23 +66,30 @@ def snapshot(
 
 
 def overview(
-    supervisors: Collection[Supervisor], around: Surroundings, counts: Counts, restarts: int
+    supervisors: Collection[Supervisor],
+    around: Surroundings,
+    counts: Counts,
+    restarts: int,
+    loop_lag_seconds: Collection[float],
 ) -> Overview:
-    """All agents in numbers: `counts` of the database, the rest from memory."""
+    """All agents in numbers: `counts` of the database, corrected by what has happened in memory since."""
     phases = Counter(str(supervisor.phase) for supervisor in supervisors)
     depths = [len(supervisor.mailbox) for supervisor in supervisors]
-    oldest = counts.oldest_active_at
+    oldest, running = counts.oldest_active_at, around.slots.taken
     return Overview(
         supervisors=SupervisorsShown(
             active=len(supervisors),
             by_phase=dict(phases),
             mailbox=MailboxesShown(sum(depths), max(depths, default=0)),
             restarts=restarts,
-            quarantined=phases[Phase.QUARANTINED],
+            quarantined=max(phases[Phase.QUARANTINED], counts.quarantined),
         ),
-        agents=AgentsShown(counts.running, counts.sleeping, counts.archived),
-        runs=RunsShown(around.slots.taken, around.slots.waiting, around.slots.limit),
-        timers=TimersShown(counts.timers, counts.next_due_at, _lateness(around.alarm_clock.lateness_seconds)),
+        agents=AgentsShown(running, max(0, counts.running + counts.sleeping - running), counts.archived),
+        runs=RunsShown(running, around.slots.waiting, around.slots.limit),
+        timers=TimersShown(
+            counts.timers, counts.next_due_at, _milliseconds(around.alarm_clock.lateness_seconds)
+        ),
+        loop_lag_ms=_milliseconds(loop_lag_seconds),
         oldest_uncleared_high_seconds=_seconds_since(oldest, around.clock.now()) if oldest else None,
     )
 
@@ -96,12 +103,12 @@ def _run_shown(circumstances: Circumstances, around: Surroundings) -> CurrentRun
     return CurrentRun(state.run_id, state.run_id, state.last_started_at, turn, state.max_sleep_until)
 
 
-def _lateness(seconds: Collection[float]) -> Lateness:
+def _milliseconds(seconds: Collection[float]) -> Spread:
     if not seconds:
-        return Lateness(None, None, None)
+        return Spread(None, None, None)
     ordered = sorted(seconds)
     p50, p99 = (ordered[int((len(ordered) - 1) * share)] for share in (0.5, 0.99))
-    return Lateness(*(round(value * 1000, 3) for value in (p50, p99, ordered[-1])))
+    return Spread(*(round(value * 1000, 3) for value in (p50, p99, ordered[-1])))
 
 
 def _seconds_since(moment: datetime, now: datetime) -> float:

@@ -4,6 +4,7 @@ PostgreSQL is the directory of agents; an agent that nothing happens to costs no
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
@@ -39,6 +40,7 @@ RECENT_MESSAGES = 32
 RETRY_AFTER = timedelta(seconds=1)
 STOP_ANSWER_SECONDS = 1.0
 SNAPSHOT_PAGE = 200
+LOOP_LAG_SAMPLES = 600
 CANCEL_SECONDS = 5.0
 AT_REST = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 
@@ -64,7 +66,8 @@ class Registry:
         self._supervisors: dict[UUID, Supervisor] = {}
         self._drains: set[asyncio.Task[None]] = set()
         self._restarts = 0
-        self._counts = Counts(0, 0, 0, 0, None, None)
+        self._counts = Counts(0, 0, 0, 0, 0, None, None)
+        self._loop_lag_seconds: deque[float] = deque(maxlen=LOOP_LAG_SAMPLES)
         self._around = Surroundings(
             store=store,
             clock=clock,
@@ -164,11 +167,17 @@ class Registry:
 
     async def overview(self) -> Overview:
         """All agents in numbers."""
-        return inspection.overview(self._supervisors.values(), self._around, self._counts, self._restarts)
+        return inspection.overview(
+            self._supervisors.values(), self._around, self._counts, self._restarts, self._loop_lag_seconds
+        )
 
     def set_counts(self, counts: Counts) -> None:
         """Take over what a duty has counted."""
         self._counts = counts
+
+    def note_loop_lag(self, seconds: float) -> None:
+        """Take over what a duty has measured."""
+        self._loop_lag_seconds.append(seconds)
 
     @property
     def may_start(self) -> bool:

@@ -103,8 +103,8 @@ class RunsShown:
 
 
 @dataclass(frozen=True, slots=True)
-class Lateness:
-    """Milliseconds over the last thousand alarms; None before the first."""
+class Spread:
+    """Milliseconds, over the last several hundred measurements; None before the first."""
 
     p50: float | None
     p99: float | None
@@ -115,7 +115,7 @@ class Lateness:
 class TimersShown:
     pending: int
     next_due_at: datetime | None
-    lateness_ms: Lateness
+    lateness_ms: Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +127,4 @@ class Overview:
     runs: RunsShown
     timers: TimersShown
     oldest_uncleared_high_seconds: float | None
+    loop_lag_ms: Spread

@@ -9,8 +9,11 @@ from storage.errors import DatabaseUnavailable
 from storage.model import Source
 from storage.pool import Pool
 from supervisors.duties.counting import Counting
+from supervisors.duties.forgotten import Forgotten
+from supervisors.duties.loop_lag import LoopLag
 from supervisors.errors import MailboxFull
 from supervisors.messages import Look, OwnedFields, RunAnswer, RunRequest
+from supervisors.snapshot import Spread
 from supervisors.states import Phase
 from tests.storage.factories import new_notification
 from tests.supervisors.world import World, open_world
@@ -318,6 +321,48 @@ async def test_snapshots_are_of_one_phase_or_organization(world: World) -> None:
     assert await shown(Phase.ASLEEP, False) == [0, 2]
     assert await shown(Phase.RUNNING, True) == [1]
     assert await shown(None, False, limit=1) == [0]
+
+
+async def test_an_agent_that_nothing_starts_is_a_reason_for_the_operator_after_a_minute(
+    world: World,
+) -> None:
+    agent = await world.agent()
+    world.registry.allow_starts(False)  # for the rules it is due, and nobody starts it
+    await world.notify(agent)
+    forgotten = Forgotten(world.states, world.clock)
+    await forgotten.run_once()
+    await world.go_to(59)
+    await forgotten.run_once()
+    assert forgotten.reasons() == ()
+    await world.go_to(61)
+    await forgotten.run_once()
+    [reason] = forgotten.reasons()
+    assert str(agent.id) in reason
+
+    world.registry.allow_starts(True)
+    await world.scan.run_once()
+    await world.quiet()
+    await forgotten.run_once()
+    assert forgotten.reasons() == ()
+
+
+async def test_the_lateness_of_the_loop_is_shown(world: World) -> None:
+    measuring = asyncio.create_task(LoopLag(world.registry, world.clock).run_once())
+    await asyncio.sleep(0)
+    world.clock.advance(0.135)
+    await measuring
+
+    assert (await world.registry.overview()).loop_lag_ms == Spread(35.0, 35.0, 35.0)
+
+
+async def test_counts_go_on_with_what_happens_until_they_are_taken_again(world: World) -> None:
+    agent, _ = [await world.agent() for _ in range(2)]
+    await Counting(world.states, world.registry, world.clock).run_once()
+    await world.start(agent)
+
+    agents = (await world.registry.overview()).agents
+
+    assert (agents.running, agents.sleeping) == (1, 1)
 
 
 async def test_the_overview_counts_everything(pool: Pool) -> None:
