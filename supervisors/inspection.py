@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from itertools import starmap
 from uuid import UUID
 
 from storage.model import Circumstances, Counts
 from supervisors import explain
+from supervisors.recent import recall
 from supervisors.rules import decide
 from supervisors.snapshot import (
     AgentsShown,
@@ -61,7 +63,7 @@ def snapshot(
         blockers=tuple(blockers),
         mailbox=MailboxShown(len(supervisor.mailbox) if supervisor else 0, mailbox_limit),
         failures=FailuresShown(state.failures, state.last_error, state.retry_at),
-        recent=tuple(RecentMessage(*line) for line in supervisor.recent) if supervisor else (),
+        recent=tuple(starmap(RecentMessage, recall(supervisor.recent))) if supervisor else (),
     )
 
 

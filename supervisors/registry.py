@@ -26,6 +26,7 @@ from supervisors.mailbox import Asked
 from supervisors.messages import Look, Question, StopReply
 from supervisors.ports import StateStore
 from supervisors.questions import BLOCKERS_SHOWN, StopPending, answer
+from supervisors.recent import remember
 from supervisors.rules import active_count, policy_of
 from supervisors.run_slots import RunSlots
 from supervisors.runs import Harness, Run
@@ -36,7 +37,6 @@ from supervisors.supervisor import RECOVERY_SECONDS, Supervisor, Surroundings
 
 log = structlog.get_logger()
 
-RECENT_MESSAGES = 32
 RETRY_AFTER = timedelta(seconds=1)
 STOP_ANSWER_SECONDS = 1.0
 SNAPSHOT_PAGE = 200
@@ -307,8 +307,7 @@ class Registry:
         self._around.alarm_clock.set(supervisor.agent_id, at or self._around.clock.now() + RETRY_AFTER)
 
     def _remember(self, supervisor: Supervisor, message: str, outcome: str) -> None:
-        supervisor.recent.append((self._around.clock.now(), message, outcome))
-        del supervisor.recent[:-RECENT_MESSAGES]
+        supervisor.recent = remember(supervisor.recent, self._around.clock.now(), message, outcome)
 
     async def _launch(self, run: Run) -> None:
         await self._scheduler.spawn(self._carry_out(run), name=f"run {run.id}")

@@ -100,7 +100,7 @@ class Supervisor:
         self.held_back_until = 0.0  # after a defect: no look before this moment of the monotonic clock
         self.phase = Phase.ASLEEP
         self.touched_at = 0.0
-        self.recent: list[tuple[datetime, str, str]] = []
+        self.recent = b""  # as `recent` packs it
         self._hold_ends: tuple[datetime, float] | None = None  # a hold's deadline, by both clocks
 
     def __repr__(self) -> str:
