@@ -46,7 +46,8 @@ WITH one AS (
     UNION ALL
     SELECT greatest(opens_at, least(
         max(activated_at) + make_interval(secs => window_seconds),
-        min(activated_at) + make_interval(secs => greatest(2 * window_seconds, least(10 * window_seconds, 300)))
+        min(activated_at)
+            + make_interval(secs => greatest(2 * window_seconds, least(10 * window_seconds, 300)))
     ))
     FROM held, one GROUP BY opens_at, window_seconds
     UNION ALL
