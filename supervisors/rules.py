@@ -160,7 +160,7 @@ def _proposed_wakes(
     state = circumstances.state
     if state.run_requested_at is not None:
         yield Wake(state.run_requested_at, WakeReason.RUN_REQUESTED, Because.RUN_REQUEST)
-    for wake in _wakes_by_activation(circumstances, hold_ends_at, policy):
+    for wake in _wakes_by_activation(circumstances, hold_ends_at, now, policy):
         yield _not_before(wake, _quarantine_opens_at(circumstances))
     retry_at = pending_retry_at(circumstances)
     if retry_at is not None:
@@ -188,7 +188,7 @@ def _earliest(wakes: Collection[Wake], now: datetime) -> Wake | None:
 
 
 def _wakes_by_activation(
-    circumstances: Circumstances, hold_ends_at: datetime | None, policy: Policy
+    circumstances: Circumstances, hold_ends_at: datetime | None, now: datetime, policy: Policy
 ) -> Iterator[Wake]:
     at_once = tuple(
         group
@@ -197,7 +197,8 @@ def _wakes_by_activation(
     )
     if at_once:
         first_at = min(group.first_at for group in at_once)
-        yield Wake(first_at, _reason_of_latest(circumstances), Because.NOTIFICATION)
+        # It is active, even if the wall clock was set back to before it came.
+        yield Wake(min(first_at, now), _reason_of_latest(circumstances), Because.NOTIFICATION)
     if hold_ends_at is not None:
         yield Wake(hold_ends_at, _reason_of_latest(circumstances), Because.HOLD)
     reminder_at = next_reminder_at(circumstances)
