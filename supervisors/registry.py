@@ -6,7 +6,7 @@ PostgreSQL is the directory of agents; an agent that nothing happens to costs no
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from contextvars import Context
 from datetime import datetime, timedelta
 from random import Random
@@ -20,7 +20,7 @@ from storage.errors import AnsweredBefore, DatabaseUnavailable
 from storage.model import Counts
 from supervisors import inspection
 from supervisors.alarm_clock import AlarmClock
-from supervisors.clock import Clock
+from supervisors.clock import Clock, comes_within
 from supervisors.errors import AgentGone, SupervisorError
 from supervisors.mailbox import Asked
 from supervisors.messages import Look, Question, StopReply
@@ -122,20 +122,14 @@ class Registry:
         reply = await waiting
         if not isinstance(reply, StopPending):
             return reply
-        try:
-            async with asyncio.timeout(STOP_ANSWER_SECONDS):
-                await reply.run.settled.wait()
-        except TimeoutError:
-            return StopReply.STOPPING
-        return StopReply.STOPPED
+        is_gone = await comes_within(reply.run.settled, STOP_ANSWER_SECONDS, self._around.clock)
+        return StopReply.STOPPED if is_gone else StopReply.STOPPING
 
     async def wait_for_end(self, agent_id: UUID, run_id: UUID, seconds: float) -> None:
         """Return when the end of the run is stored, or after so long; at once if no such run goes on here."""
         run = self._around.runs.get(agent_id)
         if run is not None and run.id == run_id:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await run.settled.wait()
+            await comes_within(run.settled, seconds, self._around.clock)
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None:
         """One agent in full; None if there is no such agent."""

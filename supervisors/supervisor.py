@@ -198,7 +198,7 @@ class Supervisor:
         if not is_claimed:
             around.slots.release()
             return None
-        run = Run(self.agent_id, start, waiting=active_count(circumstances))
+        run = Run(self.agent_id, start, active_count(circumstances), around.clock)
         around.runs[self.agent_id] = run
         around.alarm_clock.forget(self.agent_id)
         self.phase = Phase.RUNNING

@@ -102,6 +102,12 @@ class Puppet:
         self._over = asyncio.Event()
         self._result: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
 
+    @property
+    def is_ending(self) -> bool:
+        """It was cancelled, and is not over yet."""
+        task = self.run._task
+        return task is not None and task.cancelling() > 0
+
     async def perform(self) -> RunResult:
         try:
             if self.is_stubborn:
@@ -223,7 +229,8 @@ class World:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 await self.registry.quiet()
-                under_way = (await self.registry.overview()).runs.running - len(self.puppets)
+                at_rest = sum(not puppet.is_ending for puppet in self.puppets.values())
+                under_way = (await self.registry.overview()).runs.running - at_rest
                 if under_way:
                     await asyncio.sleep(0)
                 elif any(moment <= self.clock.monotonic() for moment in self.clock.timers()):
@@ -309,11 +316,19 @@ class World:
     async def clear(self, notification: Notification) -> None:
         await self.edit(notification, cleared=True)
 
-    async def ask(self, agent: Agent, question: Question) -> Any:
+    async def ask(self, agent: Agent, question: Question, *, answered_within: float = 0) -> Any:
+        """The answer. Time stands still; but where it is waited for up to so long, that much passes."""
+        asking = asyncio.ensure_future(self.registry.ask(agent.id, question))
+        moment = self.clock.monotonic() + answered_within
         async with asyncio.timeout(PATIENCE_SECONDS):
-            reply = await self.registry.ask(agent.id, question)
+            while not asking.done():
+                await self.registry.quiet()
+                self.clock.advance(0)
+                await asyncio.wait({asking}, timeout=0.001)
+                if not asking.done() and moment in self.clock.timers():
+                    await self.advance(answered_within)
         await self.quiet()
-        return reply
+        return asking.result()
 
     async def start(self, agent: Agent) -> Puppet:
         """Request a run, and have it in hand."""
