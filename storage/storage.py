@@ -55,6 +55,7 @@ class Storage:
 
     async def close(self) -> None:
         """Write what is on its way, then refuse."""
+        await self.agents.close()
         await self.notifications.close()
         await self.agent_states.close()
         await self.traces.close()

@@ -126,7 +126,6 @@ def build_app(
     app[API_DOCUMENT] = to_json(build_document(ROUTES))
     app.cleanup_ctx.append(_passwords)
     app.cleanup_ctx.append(_schema_checker)
-    app.on_response_prepare.append(request_id.echo)
     for route in ROUTES:
         app.router.add_route(route.method, route.path, route.handler)
         if route.method == "GET":

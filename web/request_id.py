@@ -2,12 +2,11 @@
 
 import re
 from contextvars import ContextVar
+from random import getrandbits
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from structlog.typing import EventDict, WrappedLogger
-
-from storage.ids import new_id
 
 HEADER = "X-Request-ID"
 USABLE = re.compile(r"[ -~]{1,128}")
@@ -18,7 +17,7 @@ _current: ContextVar[str] = ContextVar("request_id")
 
 
 def fresh_id() -> str:
-    return new_id().hex
+    return f"{getrandbits(128):032x}"  # nothing hangs on its being hard to guess
 
 
 def request_id(request: web.Request) -> str:
@@ -29,14 +28,12 @@ def request_id(request: web.Request) -> str:
 async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Name the request before anything can be said about it."""
     given = request.headers.get(HEADER, "")
-    request[ID] = given if USABLE.fullmatch(given) else fresh_id()
-    _current.set(request[ID])
-    return await handler(request)
-
-
-async def echo(request: web.Request, response: web.StreamResponse) -> None:
-    """Signal on each response, streamed ones included, before its headers go out."""
-    response.headers[HEADER] = request.get(ID) or fresh_id()
+    request[ID] = name = given if given and USABLE.fullmatch(given) else fresh_id()
+    _current.set(name)
+    response = await handler(request)
+    if not response.prepared:  # a streamed one has gone out with it
+        response.headers[HEADER] = name
+    return response
 
 
 def name_request(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
