@@ -248,7 +248,9 @@ class Registry:
             self._supervisors.pop(supervisor.agent_id, None)
 
     async def _handle_looks(self, supervisor: Supervisor, looks: frozenset[Look]) -> None:
-        if self._around.clock.monotonic() < supervisor.held_back_until:
+        held_back = supervisor.held_back_seconds()
+        if held_back:
+            self._look_later(supervisor, self._around.clock.now() + timedelta(seconds=held_back))
             self._remember(supervisor, ", ".join(sorted(looks)), "waits: the last attempt met a defect")
             return
         try:

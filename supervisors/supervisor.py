@@ -45,6 +45,7 @@ from supervisors.states import Phase
 
 RECOVERY_SECONDS = 1.0
 CLOCK_DRIFT = timedelta(seconds=CLOCK_DRIFT_SECONDS)
+HELD_BACK_PRECISION_SECONDS = 0.001  # the wall clock, by which alarms are set, knows microseconds only
 LONGEST_HOLD_BACK = QUARANTINE_ATTEMPT_INTERVAL
 
 Transition = Callable[[Circumstances], AgentState | None]
@@ -254,6 +255,11 @@ class Supervisor:
         self.held_back_until = self.around.clock.monotonic() + delay.total_seconds()
         return self.around.clock.now() + delay
 
+    def held_back_seconds(self) -> float:
+        """For how long it is not to look, after a defect; 0 if it may."""
+        left = self.held_back_until - self.around.clock.monotonic()
+        return left if left > HELD_BACK_PRECISION_SECONDS else 0.0
+
     async def fail(self, error: str) -> datetime | None:
         """Count a defect where a restart finds it; when the agent is tried again (None: it is not asleep).
 
@@ -263,7 +269,9 @@ class Supervisor:
         if seen.state.status is not AgentStatus.SLEEPING:
             return None
         failed = transitions.failed(transitions.rested(seen.state), Outcome.FAILED, error, now, jitter=0)
-        after = replace(failed, next_due_at=failed.retry_at)
+        ahead = seen.state.next_due_at
+        comes_first = failed.retry_at is not None and ahead is not None and now < ahead < failed.retry_at
+        after = replace(failed, next_due_at=ahead if comes_first else failed.retry_at)
         move = Move(seen.state, after, guarded=False, remark=_remark(seen.state, after, now))
         if not await self.around.store.move(move):
             return None

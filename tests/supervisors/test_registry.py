@@ -149,6 +149,23 @@ async def test_a_supervisor_that_failed_is_not_troubled_before_its_backoff_is_ov
     assert [second for second, _ in await world.wakes(agent)] == [1]
 
 
+async def test_what_comes_while_a_failed_supervisor_rests_is_looked_at_within_a_minute(world: World) -> None:
+    agent = await world.agent()
+    world.registry.tell(agent.id, Look.RELOAD)
+    for second in (0, 1, 3, 7, 15):
+        world.states.faults_of_looks.append(RuntimeError("a defect"))
+        await world.go_to(second)
+        await world.quiet()
+    await world.remind(agent, 20)
+    await world.notify(agent)
+    await world.go_to(30)
+    assert await world.wakes(agent) == []
+
+    await world.go_to(31)
+    [run] = await world.ledger(agent)
+    assert (run.started_at, len(run.notifications)) == (world.at(31), 2)
+
+
 async def test_an_agent_whose_state_no_rule_can_read_backs_off_like_any_other(world: World) -> None:
     agent, other = await world.agent(), await world.agent()
     await world.pool.execute("UPDATE agent_state SET sleep_until = 'infinity' WHERE agent_id = $1", agent.id)
