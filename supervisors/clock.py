@@ -32,7 +32,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let that much of the loop's time pass."""
+        """Let that much of the monotonic clock's time pass."""
         ...
 
 
@@ -50,3 +50,14 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+async def comes_within(event: asyncio.Event, seconds: float, clock: Clock) -> bool:
+    """Whether the event comes before so much time has passed; waits until one of the two has."""
+    waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(clock.sleep(seconds))]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    return event.is_set()

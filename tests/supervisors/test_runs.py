@@ -156,7 +156,7 @@ async def test_a_failed_run_is_tried_again_with_nothing_active(world: World) -> 
     seen = await world.see(agent)
     assert seen.phase is Phase.BACKING_OFF
     assert (seen.failures.consecutive, seen.failures.last_error) == (1, "The model is away.")
-    assert seen.why.endswith("its last run did not end well: The model is away.")
+    assert seen.why.endswith("after a failure: The model is away.")
     await world.go_to(1)
     await world.puppets[agent.id].sleeps()
 
