@@ -7,11 +7,10 @@ from typing import Protocol
 
 
 class Timer(Protocol):
-    """Something that will be called at its moment unless it is cancelled."""
+    """Something that will be called at its moment unless it is cancelled.
 
-    def when(self) -> float:
-        """Its moment on the monotonic clock."""
-        ...
+    It does not say when that is: on uvloop a timer whose moment has come does not know any more.
+    """
 
     def cancel(self) -> None: ...
 

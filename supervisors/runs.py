@@ -47,6 +47,7 @@ class Run:
 
     __slots__ = (
         "_end",
+        "_ends_at",
         "_interrupted",
         "_task",
         "agent_id",
@@ -76,7 +77,8 @@ class Run:
         self.settled = asyncio.Event()  # set when its end is stored, too
         self._interrupted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._end: asyncio.TimerHandle | None = None  # when the grace of a stop is over
+        self._end: asyncio.TimerHandle | None = None  # of the grace of a stop
+        self._ends_at = 0.0  # on the loop's clock, while there is one
 
     def __repr__(self) -> str:
         return f"<Run {self.id} of {self.agent_id}, turn {self.turns}, {self.result or 'going on'}>"
@@ -87,10 +89,11 @@ class Run:
             self.stopping = True
             self._interrupted.set()
         loop = asyncio.get_running_loop()
-        if self._end is None or loop.time() + grace_seconds < self._end.when():
+        ends_at = loop.time() + grace_seconds
+        if self._end is None or ends_at < self._ends_at:
             if self._end is not None:
                 self._end.cancel()
-            self._end = loop.call_later(grace_seconds, self.cancel)
+            self._ends_at, self._end = ends_at, loop.call_later(grace_seconds, self.cancel)
 
     def drain(self) -> None:
         """Ask the run to end at its next turn boundary."""

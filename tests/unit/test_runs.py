@@ -1,0 +1,45 @@
+"""A run's end, as far as the event loop has a say in it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+from uuid import UUID
+
+import pytest
+import uvloop
+
+from storage.model import RunStart
+from supervisors.runs import Ask, Run, RunResult
+from tests.storage.factories import NOW
+
+
+class Deaf:
+    """A harness that hears of no stop."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+
+    async def execute(self, run: Run, ask: Ask) -> RunResult:
+        self.begun.set()
+        return await asyncio.get_running_loop().create_future()
+
+
+@pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
+def test_a_run_that_was_forced_to_end_may_be_stopped_again(
+    run_loop: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    async def stop_twice() -> None:
+        run, harness = Run(UUID(int=1), RunStart(UUID(int=2), "reminder", None, None, NOW, "run"), 0), Deaf()
+
+        async def ask(*_: Any) -> None: ...
+
+        carried_out = asyncio.create_task(run.carry_out(harness, ask, max_seconds=60))
+        await harness.begun.wait()
+        run.stop(grace_seconds=0)
+        run.stop(grace_seconds=5)
+        async with asyncio.timeout(2):
+            await carried_out
+        assert run.result is not None
+        assert run.result.outcome == "stopped"
+
+    run_loop(stop_twice())
