@@ -13,6 +13,7 @@ from uuid import UUID
 
 import structlog
 
+from storage.errors import DatabaseUnavailable, LeadershipLost
 from storage.model import Outcome, RunStart
 from supervisors.errors import AgentGone
 from supervisors.messages import Question
@@ -149,6 +150,9 @@ class Run:
         except AgentGone:
             return RunResult(Outcome.STOPPED, "deleted")
         except RunError as error:
+            return RunResult(Outcome.FAILED, str(error))
+        except (DatabaseUnavailable, LeadershipLost) as error:
+            log.warning("a run failed for want of the database", reason=str(error))
             return RunResult(Outcome.FAILED, str(error))
         except (
             Exception

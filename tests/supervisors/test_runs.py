@@ -4,6 +4,7 @@ import asyncio
 from itertools import pairwise
 
 import pytest
+from structlog.testing import capture_logs
 
 from storage.errors import DatabaseUnavailable
 from storage.model import Agent, AgentStatus, Move, Outcome
@@ -147,6 +148,21 @@ async def test_a_backoff_ends_when_what_was_left_is_cleared(world: World) -> Non
     assert await world.phase(agent) is Phase.ASLEEP
     await world.go_to(600)
     assert len(await world.wakes(agent)) == 1
+
+
+async def test_a_run_that_loses_the_database_fails_for_that_reason_and_not_by_a_defect(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+
+    with capture_logs() as logged:
+        await run.fail(DatabaseUnavailable("the database cannot be reached: no answer in time"))
+
+    [entry] = await world.ledger(agent)
+    assert (entry.outcome, entry.error) == (
+        Outcome.FAILED,
+        "the database cannot be reached: no answer in time",
+    )
+    assert [line for line in logged if line["log_level"] == "error"] == []
 
 
 async def test_a_failed_run_is_tried_again_with_nothing_active(world: World) -> None:

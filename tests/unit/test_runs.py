@@ -9,6 +9,7 @@ import pytest
 import uvloop
 
 from storage.model import RunStart
+from supervisors.messages import Question
 from supervisors.runs import Ask, Run, RunResult
 from tests.storage.factories import NOW
 
@@ -20,8 +21,9 @@ class Deaf:
         self.begun = asyncio.Event()
 
     async def execute(self, run: Run, ask: Ask) -> RunResult:
+        never: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
         self.begun.set()
-        return await asyncio.get_running_loop().create_future()
+        return await never
 
 
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
@@ -31,7 +33,7 @@ def test_a_run_that_was_forced_to_end_may_be_stopped_again(
     async def stop_twice() -> None:
         run, harness = Run(UUID(int=1), RunStart(UUID(int=2), "reminder", None, None, NOW, "run"), 0), Deaf()
 
-        async def ask(*_: Any) -> None: ...
+        async def ask(agent_id: UUID, question: Question) -> None: ...
 
         carried_out = asyncio.create_task(run.carry_out(harness, ask, max_seconds=60))
         await harness.begun.wait()
