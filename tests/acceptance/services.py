@@ -36,6 +36,11 @@ class Services:
         await process.ready()
         return process
 
+    def defects(self) -> list[str]:
+        """What the services logged as errors so far; that another one took the lead is none."""
+        lines = (line for process in self._started for line in process.log().splitlines())
+        return [line for line in lines if '"level": "error"' in line and '"storage.leadership"' not in line]
+
     async def close(self) -> None:
         """End what still runs. What the services wrote, to their logs and their database, has no secret."""
         for process in self._started:
