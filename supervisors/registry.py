@@ -15,7 +15,7 @@ from uuid import UUID
 import aiojobs
 import structlog
 
-from storage.errors import AnsweredBefore, DatabaseUnavailable
+from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
 from storage.model import Counts
 from supervisors import inspection
 from supervisors.alarm_clock import AlarmClock
@@ -40,6 +40,7 @@ RETRY_AFTER = timedelta(seconds=1)
 STOP_ANSWER_SECONDS = 1.0
 SNAPSHOT_PAGE = 200
 CANCEL_SECONDS = 5.0
+OUT_OF_REACH = (DatabaseUnavailable, LeadershipLost)  # no fault of the agent that was to be looked at
 AT_REST = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 
 
@@ -245,7 +246,7 @@ class Registry:
             outcome = await supervisor.look_again()
         except AgentGone:
             outcome = "gone"
-        except DatabaseUnavailable as error:
+        except OUT_OF_REACH as error:
             outcome = f"tried again soon: {error}"
             self._look_later(supervisor)
         except Exception as error:  # the outermost edge of a supervisor: one agent never touches another
@@ -259,7 +260,7 @@ class Registry:
         except (SupervisorError, AnsweredBefore) as error:
             outcome = str(error)
             _refuse(reply, error)
-        except DatabaseUnavailable as error:
+        except OUT_OF_REACH as error:
             outcome = str(error)
             _refuse(reply, error)
             self._look_later(supervisor)  # it may have been committed all the same
