@@ -41,10 +41,14 @@ class Services:
         lines = (line for process in self._started for line in process.log().splitlines())
         return [line for line in lines if '"level": "error"' in line and '"storage.leadership"' not in line]
 
-    async def close(self) -> None:
-        """End what still runs. What the services wrote, to their logs and their database, has no secret."""
+    async def end(self) -> None:
+        """End what still runs."""
         for process in self._started:
             await process.close()
+
+    async def close(self) -> None:
+        """End what still runs. What the services wrote, to their logs and their database, has no secret."""
+        await self.end()
         for process in self._started:
             refuse_secrets("the log", process.log())
         if self._started and "url" in self.database:
