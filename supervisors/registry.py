@@ -204,6 +204,15 @@ class Registry:
         self._around.alarm_clock.close()
         await self.quiet()
 
+    def abandon(self) -> None:
+        """Another instance leads: end the runs here at once. What becomes of them is its to store."""
+        self.allow_starts(False)
+        for run in self._around.runs.values():
+            run.drain()  # for one that has not begun yet
+            run.cancel()
+            run.settled.set()
+        self._around.runs.clear()
+
     async def quiet(self) -> None:
         """Return when no supervisor is handling a message."""
         while self._drains:

@@ -6,13 +6,15 @@ from time import perf_counter
 import aiohttp
 
 from tests.acceptance.client import Client, sign_up
+from tests.acceptance.locks import held_by_somebody_else
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services
-from tests.crash.faults import END_LEADER_CONNECTION, END_POOL_CONNECTIONS, end_connections
+from tests.crash.faults import END_LEADER_CONNECTION, END_POOL_CONNECTIONS, end_connections, stopped
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
 
 TAKEOVERS = 3
+DRAIN_SECONDS = 10.0  # what runs are granted at the end of a service that still leads
 WRITES_PER_ROUND = 40
 ROUNDS = 4
 SLOWER = 3.0  # times; a lock that had to be waited for would make it thousands
@@ -45,6 +47,23 @@ async def test_one_of_two_leads_on_when_the_leaders_connection_breaks(
         assert await end_connections(database_url, END_LEADER_CONNECTION) == 1
         await load.acknowledged(100)
     await all_is_kept(load, services)
+
+
+async def test_an_instance_that_was_replaced_ends_at_once_and_its_runs_with_it(
+    services: Services, session: aiohttp.ClientSession, database_url: str
+) -> None:
+    former, standby = await _two_instances(services)
+    client = await sign_up(session, former.url)
+    agent = await client.create_agent()
+    note = await client.notify(agent, "By the way", priority="low")
+    with held_by_somebody_else(database_url, note["id"]):
+        await client.post(f"/api/cloud/agents/{agent}/run/")
+        with stopped(former.pid):
+            assert await end_connections(database_url, END_LEADER_CONNECTION) == 1
+            await standby.ready()
+        assert await former.exit_code(within=DRAIN_SECONDS / 2) == 2
+    runs = [await client.at(standby.url).ended_run(agent, number) for number in (1, 2)]
+    assert [run["outcome"] for run in runs] == ["interrupted", "slept"]
 
 
 async def test_a_waiting_standby_makes_no_write_slower_while_connections_come_and_go(

@@ -340,6 +340,23 @@ async def test_a_drain_interrupts_runs_that_do_not_end_in_time(world: World) -> 
     await interrupted_once(world, agent)
 
 
+async def test_an_instance_that_another_has_replaced_ends_its_runs_and_stores_nothing_of_them(
+    world: World,
+) -> None:
+    agent = await world.agent()
+    run = (await world.start(agent)).run
+    world.states.is_cut_off = True
+
+    world.registry.abandon()
+    async with asyncio.timeout(20):
+        await world.registry.drain(60)
+        await world.end()
+
+    assert run.settled.is_set()
+    assert world.puppets == {}
+    assert await world.outcomes(agent) == [None]
+
+
 async def test_nothing_starts_while_another_instance_may_lead(world: World) -> None:
     held, told = await world.agent(debounce_window_seconds=60), await world.agent()
     await world.sms(held)
