@@ -1,6 +1,7 @@
 """Time, as everything of ours gets it: handed in, so that a test can hand in its own."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
@@ -27,7 +28,7 @@ class Clock(Protocol):
         ...
 
     def call_at(self, moment: float, call: Callable[[], None]) -> Timer:
-        """Call it at that moment of the monotonic clock."""
+        """Call it at that moment of the monotonic clock, or a millisecond early: who is called looks."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -36,16 +37,17 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock and the running loop's."""
+    """The machine's clocks, and the running loop's timers."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
+        # Not the loop's time: uvloop counts whole milliseconds, and a hold reckoned in them can end early.
+        return time.monotonic()
 
     def call_at(self, moment: float, call: Callable[[], None]) -> Timer:
-        return asyncio.get_running_loop().call_at(moment, call)
+        return asyncio.get_running_loop().call_later(moment - time.monotonic(), call)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
