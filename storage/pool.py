@@ -221,7 +221,7 @@ class Pool:
         self._waiting += 1
         try:
             return await self._inner.acquire(timeout=self._settings.acquire_timeout_seconds)
-        except asyncpg.InterfaceError as error:
+        except (asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
             raise DatabaseUnavailable(str(error)) from error  # closing, or the new connection died at once
         finally:
             self._waiting -= 1

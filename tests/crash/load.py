@@ -25,7 +25,8 @@ PACE_SECONDS = 0.005
 AGENTS = "/api/cloud/agents/"
 NOTIFICATIONS = "/api/defaults/notifications/"
 CONVERSATIONAL = ("email", "sms")
-UNANSWERED = frozenset({409, 502, 503})  # 409: the first of two with one key is still being answered
+# 409: the first of two with one key is still being answered; 500 is a defect, which the log will tell of.
+UNANSWERED = frozenset({409, 500, 502, 503})
 
 
 class Unanswered(Exception):
