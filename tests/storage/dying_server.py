@@ -28,7 +28,7 @@ async def dying_server(database_url: str) -> AsyncIterator[str]:
             greeting += await from_server.read(65536)
         # In one piece with the greeting: the client reads it while it believes to be idle.
         writer.write(greeting + b"E" + (len(_FAREWELL) + 4).to_bytes(4) + _FAREWELL)
-        await writer.drain()
+        await reader.read()  # until the client has gone: the end of a session is read later than its farewell
         writer.close()
         to_server.close()
 
