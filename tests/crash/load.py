@@ -62,14 +62,23 @@ class Load:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    async def acknowledged(self, more: int, within: float = PATIENCE_SECONDS) -> None:
+    async def acknowledged(self, more: int) -> None:
         """Return when so many more writes have been acknowledged."""
         target = self.ledger.acknowledged + more
 
         async def look() -> bool | None:
             return self.ledger.acknowledged >= target or None
 
-        await eventually(look, f"{more} more writes to be acknowledged", within)
+        await eventually(look, f"{more} more writes to be acknowledged")
+
+    async def refused(self, more: int) -> None:
+        """Return when so many more writes have been left without an acknowledgement."""
+        target = self.ledger.unanswered + more
+
+        async def look() -> bool | None:
+            return self.ledger.unanswered >= target or None
+
+        await eventually(look, f"{more} more writes to be refused")
 
     async def find_service(self) -> None:
         """Have the address of whoever is ready first in line."""

@@ -63,7 +63,7 @@ async def test_writes_that_wait_for_every_connection_are_refused_and_nothing_is_
             for note in notes:
                 held.enter_context(held_by_somebody_else(database_url, note["id"]))
             await asyncio.gather(*(client.post(f"/api/cloud/agents/{agent}/run/") for agent in busy))
-            await _refused(load)
+            await load.refused(10)
         await load.acknowledged(30)
     await all_is_kept(load, services)
 
@@ -89,12 +89,3 @@ async def _without_lead(client: Client) -> None:
         return True if (await client.get("/readyz"))["state"] == "degraded" else None
 
     await eventually(look, "/readyz to say that the lead is away")
-
-
-async def _refused(load: Load) -> None:
-    unanswered = load.ledger.unanswered
-
-    async def look() -> bool | None:
-        return True if load.ledger.unanswered > unanswered + 10 else None
-
-    await eventually(look, "writes to be refused")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.acceptance.client import sign_up
 from tests.acceptance.services import Services
-from tests.crash.faults import END_POOL_CONNECTIONS, OwnPostgres, end_connections
+from tests.crash.faults import END_POOL_CONNECTIONS, OwnPostgres
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
 
@@ -70,12 +70,11 @@ async def test_a_server_without_a_free_connection_costs_time_and_nothing_else(
     async with load.going_on():
         await load.acknowledged(WRITES)
         with ExitStack() as others:
-            # The service's own places are given back to the others, who take all that there are.
+            administrator = others.enter_context(closing(psycopg2.connect(own_database_url)))
             _take_all_connections(others, own_database_url)
-            others.pop_all().close()
-            await end_connections(own_database_url, END_POOL_CONNECTIONS)
-            _take_all_connections(others, own_database_url)
-            await asyncio.sleep(1)
+            administrator.cursor().execute(END_POOL_CONNECTIONS)
+            _take_all_connections(others, own_database_url)  # before the service has them back
+            await load.refused(20)
         await load.acknowledged(WRITES)
     await all_is_kept(load, own_services)
 
