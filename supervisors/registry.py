@@ -103,7 +103,7 @@ class Registry:
         self._supervisor_of(agent_id).mailbox.require_room(self._settings.mailbox_limit)
 
     async def ask(self, agent_id: UUID, question: Question, *, admitted: bool = False) -> Any:
-        """The supervisor's reply, as `messages` states it; raises SupervisorError or DatabaseUnavailable.
+        """The supervisor's reply, as `messages` states it; raises SupervisorError, or OUT_OF_REACH's errors.
 
         A stop is answered when the run has gone, or after a second with "stopping". A question `admitted`
         before (`require_room`) is not refused for want of room.
