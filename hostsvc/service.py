@@ -100,6 +100,7 @@ async def serve(config: Config, announce: Callable[[str], None], on_ready: Calla
         on_ready(service)
         await _first_of(asked_to_end.wait(), service.leadership.lost())
         if not asked_to_end.is_set():
+            service.registry.abandon()
             raise LeadershipLost("another instance has taken the lead; this one ends")
 
 

@@ -16,7 +16,7 @@ from uuid import UUID
 import aiojobs
 import structlog
 
-from storage.errors import AnsweredBefore, DatabaseUnavailable
+from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
 from storage.model import Counts, Outcome
 from supervisors import inspection
 from supervisors.alarm_clock import AlarmClock
@@ -42,6 +42,7 @@ STOP_ANSWER_SECONDS = 1.0
 SNAPSHOT_PAGE = 200
 LOOP_LAG_SAMPLES = 600
 CANCEL_SECONDS = 5.0
+OUT_OF_REACH = (DatabaseUnavailable, LeadershipLost)  # no fault of the agent that was to be looked at
 AT_REST = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 
 
@@ -111,7 +112,7 @@ class Registry:
         self._supervisor_of(agent_id).mailbox.require_room(self._settings.mailbox_limit)
 
     async def ask(self, agent_id: UUID, question: Question, *, admitted: bool = False) -> Any:
-        """The supervisor's reply, as `messages` states it; raises SupervisorError or DatabaseUnavailable.
+        """The supervisor's reply, as `messages` states it; raises SupervisorError, or OUT_OF_REACH's errors.
 
         A stop is answered when the run has gone, or after a second with "stopping". A question `admitted`
         before (`require_room`) is not refused for want of room.
@@ -218,6 +219,15 @@ class Registry:
         self._around.alarm_clock.close()
         await self.quiet()
 
+    def abandon(self) -> None:
+        """Another instance leads: end the runs here at once. What becomes of them is its to store."""
+        self.allow_starts(False)
+        for run in self._around.runs.values():
+            run.drain()  # for one that has not begun yet
+            run.cancel()
+            run.settled.set()
+        self._around.runs.clear()
+
     async def quiet(self) -> None:
         """Return when no supervisor is handling a message."""
         while self._drains:
@@ -266,7 +276,7 @@ class Registry:
             supervisor.defects = 0
         except AgentGone:
             outcome = "gone"
-        except DatabaseUnavailable as error:
+        except OUT_OF_REACH as error:
             outcome = f"tried again soon: {error}"
             self._look_later(supervisor)
         except Exception as error:  # the outermost edge of a supervisor: one agent never touches another
@@ -280,7 +290,7 @@ class Registry:
         except (SupervisorError, AnsweredBefore) as error:
             outcome = str(error)
             _refuse(reply, error)
-        except DatabaseUnavailable as error:
+        except OUT_OF_REACH as error:
             outcome = str(error)
             _refuse(reply, error)
             self._look_later(supervisor)  # it may have been committed all the same

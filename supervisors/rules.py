@@ -148,10 +148,13 @@ def pending_retry_at(circumstances: Circumstances) -> datetime | None:
 def _hold_ends_at(
     circumstances: Circumstances, hold: Hold | None, over_at: datetime | None
 ) -> datetime | None:
-    """When the hold wakes the agent. A start that waits for a slot has its hold behind it."""
+    """When the hold wakes the agent. A start that waits for a slot has behind it the hold that led to it."""
     if hold is None:
         return None
-    return min(hold.due_at, over_at or hold.due_at, circumstances.state.queued_at or hold.due_at)
+    queued_at = circumstances.state.queued_at
+    # One that could not have ended by then did not lead to it: something else stands in line.
+    is_behind = queued_at is not None and hold.first_at + timedelta(seconds=hold.window_seconds) <= queued_at
+    return min(hold.due_at, over_at or hold.due_at, queued_at if queued_at and is_behind else hold.due_at)
 
 
 def _proposed_wakes(

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import structlog
 
+from storage.errors import DatabaseUnavailable, LeadershipLost
 from storage.model import Outcome, RunStart
 from supervisors.clock import Clock, Timer
 from supervisors.errors import AgentGone
@@ -49,6 +50,7 @@ class Run:
     __slots__ = (
         "_clock",
         "_end",
+        "_ends_at",
         "_interrupted",
         "_task",
         "agent_id",
@@ -79,7 +81,8 @@ class Run:
         self._interrupted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
-        self._end: Timer | None = None  # when the grace of a stop is over
+        self._end: Timer | None = None  # of the grace of a stop
+        self._ends_at = 0.0  # on the monotonic clock, while there is one
 
     def __repr__(self) -> str:
         return f"<Run {self.id} of {self.agent_id}, turn {self.turns}, {self.result or 'going on'}>"
@@ -89,11 +92,11 @@ class Run:
         if not self.stopping:
             self.stopping = True
             self._interrupted.set()
-        moment = self._clock.monotonic() + grace_seconds
-        if self._end is None or moment < self._end.when():
+        ends_at = self._clock.monotonic() + grace_seconds
+        if self._end is None or ends_at < self._ends_at:
             if self._end is not None:
                 self._end.cancel()
-            self._end = self._clock.call_at(moment, self.cancel)
+            self._ends_at, self._end = ends_at, self._clock.call_at(ends_at, self.cancel)
 
     def drain(self) -> None:
         """Ask the run to end at its next turn boundary."""
@@ -149,6 +152,9 @@ class Run:
         except AgentGone:
             return RunResult(Outcome.STOPPED, "deleted")
         except RunError as error:
+            return RunResult(Outcome.FAILED, str(error))
+        except (DatabaseUnavailable, LeadershipLost) as error:
+            log.warning("a run failed for want of the database", reason=str(error))
             return RunResult(Outcome.FAILED, str(error))
         except (
             Exception

@@ -154,11 +154,12 @@ class Supervisor:
         if decision.hold is None:
             self._hold_ends = None
             return decision
-        due_at, moment = decision.hold.due_at, self.around.clock.monotonic()
+        due_at, clock = decision.hold.due_at, self.around.clock
         if self._hold_ends is None or self._hold_ends[0] != due_at:
-            left = due_at - self.around.clock.now()  # not `now`: the look that it was for took its time
-            self._hold_ends = (due_at, moment + max(left, timedelta()).total_seconds())
-        if moment < self._hold_ends[1]:
+            left = due_at - clock.now()  # not `now`: the look that it was for took its time
+            # The monotonic clock second, so that the hold is rather a moment too long than too short.
+            self._hold_ends = (due_at, clock.monotonic() + max(left, timedelta()).total_seconds())
+        if clock.monotonic() < self._hold_ends[1]:
             return decision
         return decide(circumstances, now, self.around.policy, hold_is_over=True)
 

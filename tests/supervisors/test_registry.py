@@ -5,7 +5,7 @@ import asyncio
 import asyncpg
 import pytest
 
-from storage.errors import DatabaseUnavailable
+from storage.errors import DatabaseUnavailable, LeadershipLost, StorageError
 from storage.model import Source
 from storage.pool import Pool
 from supervisors.duties.counting import Counting
@@ -190,9 +190,10 @@ async def test_a_defect_in_an_answer_reaches_the_one_who_asked(world: World) -> 
     assert (await world.ask(agent, RunRequest())).status is RunAnswer.STARTED
 
 
-async def test_a_database_that_is_away_is_nobodys_failure(world: World) -> None:
+@pytest.mark.parametrize("fault", [DatabaseUnavailable("away"), LeadershipLost("another instance leads")])
+async def test_a_database_out_of_reach_is_nobodys_failure(world: World, fault: StorageError) -> None:
     agent = await world.agent()
-    world.states.faults_of_looks += [DatabaseUnavailable("away")] * 3
+    world.states.faults_of_looks += [fault] * 3
     await world.notify(agent)
     await world.go_to(2)
     assert await world.wakes(agent) == []

@@ -139,8 +139,8 @@ class Puppet:
         self._result.set_result(RunResult(outcome))
         await self.gone()
 
-    async def fail(self, error: str = "The model is away.") -> None:
-        self._result.set_exception(RunError(error))
+    async def fail(self, error: str | Exception = "The model is away.") -> None:
+        self._result.set_exception(RunError(error) if isinstance(error, str) else error)
         await self.gone()
 
     async def reach_a_turn_boundary(self) -> None:
