@@ -3,9 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.installed
 FUZZ_SECONDS ?= 600
+CYCLES ?= 300
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test lint fuzz bench lock
+.PHONY: help run demo test lint fuzz crash bench lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +28,10 @@ lint: $(READY) ## ruff, mypy strict, import-linter
 
 fuzz: $(READY) ## schemathesis for FUZZ_SECONDS (600), everything in every way it can be written
 	@$(BIN)/python -m tests.contract.fuzz --max-time $(FUZZ_SECONDS)
+
+crash: $(READY) ## crash tests with CYCLES (300) times kill -9, and how soon the service is there again
+	@HOSTSVC_CRASH_CYCLES=$(CYCLES) $(BIN)/python -m pytest tests/crash
+	@$(BIN)/python -m tests.crash.figures
 
 bench: $(READY) ## hot paths as ratios against a bare handler
 	@$(BIN)/python -m tests.benchmarks

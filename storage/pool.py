@@ -290,8 +290,9 @@ async def _prepare(connection: Connection, *, epoch: int | None) -> None:
         return
     # In this order: whoever reads its own epoch after it took the lock is seen by the next leader, who bumps
     # the epoch before it looks for holders of the lock.
-    await connection.execute(TAKE_MEMBERSHIP, MEMBER, epoch)
-    current = await connection.fetchval(SELECT_EPOCH)
+    with _dead_is_away(connection):
+        await connection.execute(TAKE_MEMBERSHIP, MEMBER, epoch)
+        current = await connection.fetchval(SELECT_EPOCH)
     if current != epoch:
         raise LeadershipLost(f"another instance leads: the epoch is {current}, ours was {epoch}")
 

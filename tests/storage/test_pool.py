@@ -20,6 +20,7 @@ from storage.errors import (
 )
 from storage.ids import new_id
 from storage.pool import DatabaseSettings, Pool, PoolSize, connect, open_pool
+from tests.storage.dying_server import dying_server
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 
@@ -254,6 +255,16 @@ async def test_a_transaction_whose_connection_dies_is_unavailable(pool: Pool, da
     with pytest.raises(DatabaseUnavailable):
         await write()
     assert await count_by_another_client(database_url) == 0
+
+
+async def test_a_connection_that_dies_at_its_birth_is_unavailable(database_url: str) -> None:
+    async with dying_server(database_url) as url:
+        with pytest.raises(DatabaseUnavailable):
+            async with open_pool(DatabaseSettings(url=url), epoch=0):
+                pass
+        with pytest.raises(DatabaseUnavailable):
+            async with connect(url) as connection:
+                await connection.fetchval("SELECT 1")
 
 
 async def test_a_server_that_is_not_there_is_unavailable(tmp_path: object) -> None:

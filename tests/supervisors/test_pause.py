@@ -246,11 +246,28 @@ async def test_a_run_that_was_being_stopped_when_the_pause_ended_is_followed_by_
     await world.notify(agent)
     await organization.unpause()
 
+    assert await world.phase(agent) is Phase.STOPPING
     run.run.cancel()
     await run.gone()
 
     assert await world.wakes(agent) == [(0, "run_requested"), (2, "notification:api")]
     assert (await world.outcomes(agent))[0] is Outcome.STOPPED
+
+
+async def test_a_run_requested_while_the_last_one_is_still_being_stopped_follows_it(world: World) -> None:
+    world.puppets_are_stubborn = True
+    agent = await world.agent()
+    organization = await organization_of(agent, world)
+    run = await world.start(agent)
+    await organization.pause()
+    await organization.unpause()
+    await world.go_to(3)
+
+    assert (await world.ask(agent, RunRequest())).status is RunAnswer.QUEUED
+    run.run.cancel()
+    await run.gone()
+
+    assert await world.wakes(agent) == [(0, "run_requested"), (3, "run_requested")]
 
 
 async def test_a_run_that_died_with_the_process_in_a_pause_is_no_failure(world: World) -> None:

@@ -156,6 +156,7 @@ async def test_it_says_what_the_status_says(service: Service, api: Api) -> None:
     assert seen.value("hostsvc_database_waiting") == status["database"]["waiting"]
     assert seen.value("hostsvc_oldest_uncleared_high_seconds") == 0
     assert seen.series("hostsvc_timer_lateness_seconds") == [], "no alarm has rung"
+    assert seen.series("hostsvc_loop_lag_seconds") == [], "no duty measures it here"
     assert seen.value("process_resident_memory_bytes")
 
 
