@@ -11,6 +11,7 @@ import orjson
 from aiohttp import web
 from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing
 
+from web.bodies import read_raw
 from web.errors import BadRequest, Invalid, TooLarge, UnsupportedMediaType
 from web.fields import MOST_DEPTH, ListOf, ObjectOf, Text, layers, shown
 
@@ -73,12 +74,12 @@ async def read_body(request: web.Request, schema: Body, *, partial: bool = False
 
 async def read_values(request: web.Request, schema: Body) -> dict[str, Any]:
     """What a request's body says, as yet unchecked."""
-    return parse_body(await request.read(), request.headers.get("Content-Type", ""), schema)
+    return parse_body(await read_raw(request), request.headers.get("Content-Type", ""), schema)
 
 
 async def read_items(request: web.Request, schema: Body, most: int) -> tuple[list[dict[str, Any]], bool]:
     """The checked items of a body: one of them, or a list of at most `most`; and whether it is a list."""
-    raw, content_type = await request.read(), request.headers.get("Content-Type", "")
+    raw, content_type = await read_raw(request), request.headers.get("Content-Type", "")
     if len(raw) > OFF_LOOP_BYTES:
         return await asyncio.to_thread(parse_items, raw, content_type, schema, most)
     return parse_items(raw, content_type, schema, most)

@@ -28,15 +28,19 @@ def request_id(request: web.Request) -> str:
 @web.middleware
 async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Name the request before anything can be said about it."""
-    given = request.headers.get(HEADER, "")
-    request[ID] = given if USABLE.fullmatch(given) else fresh_id()
+    request[ID] = _name(request)
     _current.set(request[ID])
     return await handler(request)
 
 
 async def echo(request: web.Request, response: web.StreamResponse) -> None:
     """Signal on each response, streamed ones included, before its headers go out."""
-    response.headers[HEADER] = request.get(ID) or fresh_id()
+    response.headers[HEADER] = request.get(ID) or _name(request)
+
+
+def _name(request: web.BaseRequest) -> str:
+    given = request.headers.get(HEADER, "")
+    return given if USABLE.fullmatch(given) else fresh_id()
 
 
 def name_request(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
