@@ -27,6 +27,7 @@ from supervisors.clock import Clock, SystemClock
 from supervisors.duties.counting import Counting
 from supervisors.duties.due_scan import DueScan
 from supervisors.duties.loop import repeat
+from supervisors.duties.loop_lag import LoopLag
 from supervisors.duties.pauses import Pauses
 from supervisors.duties.purge import Purge
 from supervisors.duties.receipts import ReceiptPurge
@@ -119,11 +120,11 @@ async def open_service(
         stack.push_async_callback(storage.close)
         toolbox = Toolbox(storage, clock)
         registry = await stack.enter_async_context(_open_registry(config, storage, toolbox, prices, clock))
-        scan = DueScan(storage.agent_states, registry, clock)
+        scan, loop_lag = DueScan(storage.agent_states, registry, clock), LoopLag(clock)
         settings = await _web_settings(config, storage, base_url)
         service = Service(base_url, settings.operator_token, leadership, registry)
         await scan.recover()
-        await stack.enter_async_context(_duties(config, storage, service, scan, clock))
+        await stack.enter_async_context(_duties(config, storage, service, scan, loop_lag, clock))
         app = build_app(
             storage=storage,
             registry=registry,
@@ -132,6 +133,7 @@ async def open_service(
             prices=prices,
             settings=settings,
             readiness=service.readiness,
+            loop_lag=loop_lag.lateness,
         )
         await stack.enter_async_context(serving(app, listener))
         _settle_memory()
@@ -192,7 +194,7 @@ async def _open_registry(
 
 @asynccontextmanager
 async def _duties(
-    config: Config, storage: Storage, service: Service, scan: DueScan, clock: Clock
+    config: Config, storage: Storage, service: Service, scan: DueScan, loop_lag: LoopLag, clock: Clock
 ) -> AsyncIterator[None]:
     """The standing duties, for as long as the service is up."""
     registry, interval = service.registry, config.supervisors.scan_interval_seconds
@@ -215,6 +217,7 @@ async def _duties(
 
     for name, run_once, seconds in (
         ("lead", follow_lead, LEAD_POLL_SECONDS),
+        ("loop lag", loop_lag.run_once, 0.0),
         ("due scan", scan.run_once, interval),
         ("pauses", pauses.run_once, interval),
         ("counting", counting.run_once, interval),

@@ -78,7 +78,9 @@ def overview(
         ),
         agents=AgentsShown(counts.running, counts.sleeping, counts.archived),
         runs=RunsShown(around.slots.taken, around.slots.waiting, around.slots.limit),
-        timers=TimersShown(counts.timers, counts.next_due_at, _lateness(around.alarm_clock.lateness_seconds)),
+        timers=TimersShown(
+            counts.timers, counts.next_due_at, Lateness.of(around.alarm_clock.lateness_seconds)
+        ),
         oldest_uncleared_high_seconds=_seconds_since(oldest, around.clock.now()) if oldest else None,
     )
 
@@ -90,14 +92,6 @@ def _run_shown(circumstances: Circumstances, around: Surroundings) -> CurrentRun
     run = around.runs.get(state.agent_id)
     turn = run.turns if run is not None and run.id == state.run_id else 0
     return CurrentRun(state.run_id, state.run_id, state.last_started_at, turn, state.max_sleep_until)
-
-
-def _lateness(seconds: Collection[float]) -> Lateness:
-    if not seconds:
-        return Lateness(None, None, None)
-    ordered = sorted(seconds)
-    p50, p99 = (ordered[int((len(ordered) - 1) * share)] for share in (0.5, 0.99))
-    return Lateness(*(round(value * 1000, 3) for value in (p50, p99, ordered[-1])))
 
 
 def _seconds_since(moment: datetime, now: datetime) -> float:

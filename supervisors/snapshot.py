@@ -1,5 +1,6 @@
 """What an operator is shown: one agent in full, and all in numbers. Fields as the status endpoints answer."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -104,11 +105,20 @@ class RunsShown:
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """Milliseconds over the last thousand alarms; None before the first."""
+    """Milliseconds by which timers were late, of those that fired last; None before the first."""
 
     p50: float | None
     p99: float | None
     max: float | None
+
+    @classmethod
+    def of(cls, seconds: Collection[float]) -> "Lateness":
+        """The lateness of these timers."""
+        if not seconds:
+            return cls(None, None, None)
+        ordered = sorted(seconds)
+        p50, p99 = (ordered[int((len(ordered) - 1) * share)] for share in (0.5, 0.99))
+        return cls(*(round(value * 1000, 3) for value in (p50, p99, ordered[-1])))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.json_schema import open_schema_checker
 from supervisors.prices import Prices
+from supervisors.snapshot import Lateness
 from supervisors.tools.toolbox import Toolbox
 from web import request_id
 from web.credentials import RunTokens, UserTokens
@@ -47,6 +48,7 @@ from web.keys import (
     CLOCK,
     IN_FLIGHT,
     LIST_TURNS,
+    LOOP_LAG,
     PASSWORDS,
     PRICES,
     READINESS,
@@ -104,6 +106,7 @@ def build_app(
     prices: Prices,
     settings: WebSettings,
     readiness: Callable[[], Readiness],
+    loop_lag: Callable[[], Lateness],
 ) -> web.Application:
     """The HTTP interface over what the composition root has opened."""
     app = web.Application(
@@ -117,6 +120,7 @@ def build_app(
     app[PRICES] = prices
     app[SETTINGS] = settings
     app[READINESS] = readiness
+    app[LOOP_LAG] = loop_lag
     app[STARTED_AT] = clock.now()
     app[THROTTLE] = Throttle()
     app[IN_FLIGHT] = set()

@@ -11,6 +11,7 @@ from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.json_schema import SchemaChecker
 from supervisors.prices import Prices
+from supervisors.snapshot import Lateness
 from supervisors.tools.toolbox import Toolbox
 from web.credentials import RunTokens, UserTokens
 from web.passwords import Passwords
@@ -24,6 +25,7 @@ TOOLBOX: web.AppKey[Toolbox] = web.AppKey("toolbox")
 CLOCK: web.AppKey[Clock] = web.AppKey("clock")
 PRICES: web.AppKey[Prices] = web.AppKey("prices")
 SETTINGS: web.AppKey[WebSettings] = web.AppKey("settings")
+LOOP_LAG: web.AppKey[Callable[[], Lateness]] = web.AppKey("loop_lag")
 READINESS: web.AppKey[Callable[[], Readiness]] = web.AppKey("readiness")
 PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")
 SCHEMA_CHECKER: web.AppKey[SchemaChecker] = web.AppKey("schema_checker")

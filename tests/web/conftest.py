@@ -19,6 +19,7 @@ from storage.model import ApiKey, Organization, Outcome, User
 from storage.pool import Pool
 from storage.storage import Storage, build_storage
 from supervisors.clock import SystemClock
+from supervisors.duties.loop_lag import LoopLag
 from supervisors.messages import Look
 from supervisors.registry import Registry, open_registry
 from supervisors.runs import Ask, Run, RunResult
@@ -170,6 +171,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
             prices=PriceList(),
             settings=settings,
             readiness=readiness,
+            loop_lag=LoopLag(clock).lateness,
         )
         async with AsyncExitStack() as stack:
             listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))

@@ -7,7 +7,7 @@ from aiohttp import web
 from supervisors.snapshot import Snapshot
 from web.errors import NotFound
 from web.json import json_response
-from web.keys import CLOCK, READINESS, REGISTRY, STARTED_AT, STORAGE
+from web.keys import CLOCK, LOOP_LAG, READINESS, REGISTRY, STARTED_AT, STORAGE
 from web.parsing import read_query
 from web.routes import for_operators, path_id
 from web.schemas.status import ServiceShown, StatusShown, SupervisorQuery
@@ -26,6 +26,7 @@ async def get_status(request: web.Request) -> web.Response:
         "runs": overview.runs,
         "timers": overview.timers,
         "oldest_uncleared_high_seconds": overview.oldest_uncleared_high_seconds,
+        "loop_lag_ms": app[LOOP_LAG](),
         "database": app[STORAGE].pool.size(),
     }
     return json_response(answer)
