@@ -107,8 +107,10 @@ def _is_about_to_start(supervisor: Supervisor, circumstances: Circumstances) -> 
     state = circumstances.state
     if state.queued_at is not None or state.run_requested_at is not None:
         return True
-    phase = supervisor.decide(circumstances, supervisor.around.clock.now()).phase
-    return phase in {Phase.HOLDING, Phase.BACKING_OFF, Phase.QUARANTINED}
+    now = supervisor.around.clock.now()
+    decision = supervisor.decide(replace(circumstances, paused=False), now)  # a pause only puts it off
+    is_put_off = decision.phase in {Phase.HOLDING, Phase.BACKING_OFF, Phase.QUARANTINED}
+    return is_put_off or decision.due_wake(now) is not None
 
 
 async def write_owned_fields(supervisor: Supervisor, owned: OwnedFields) -> None:
