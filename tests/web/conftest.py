@@ -25,6 +25,7 @@ from supervisors.registry import Registry, open_registry
 from supervisors.runs import Ask, Run, RunResult
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.tools.toolbox import Toolbox
+from tests.leaks import Overheard, contents_by
 from web.app import build_app
 from web.credentials import make_key
 from web.ports import Readiness, ServiceState
@@ -173,7 +174,10 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
             readiness=readiness,
             loop_lag=LoopLag(clock).lateness,
         )
+        overheard = Overheard()
+        app.on_response_prepare.append(overheard.note_answer)
         async with AsyncExitStack() as stack:
+            stack.enter_context(overheard.listening())
             listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             await stack.enter_async_context(listening(app, listener))
             address: Address = listener.getsockname()
@@ -181,6 +185,8 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
             service = Service(app, address, client, storage, registry)
             yield service
     await storage.close()
+    overheard.refuse_secrets("the log", "\n".join(overheard.lines))
+    overheard.refuse_secrets("the database", await contents_by(pool))
 
 
 @pytest.fixture
