@@ -52,7 +52,6 @@ IDLE_SWEEP_SECONDS = 10.0
 PURGE_SECONDS = 60.0
 RETENTION_SECONDS = 3600.0
 FORGOTTEN_SECONDS = 10.0
-LOOP_LAG_SECONDS = 0.5
 DUTY_CLOSE_SECONDS = 5.0
 ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 
@@ -245,7 +244,7 @@ async def _duties(
         ("pauses", pauses.run_once, interval),
         ("counting", counting.run_once, interval),
         ("forgotten agents", service.forgotten.run_once, FORGOTTEN_SECONDS),
-        ("loop lag", LoopLag(registry, clock).run_once, LOOP_LAG_SECONDS),
+        ("loop lag", LoopLag(registry, clock).run_once, 0),
         ("idle supervisors", drop_idle, IDLE_SWEEP_SECONDS),
         ("deleted agents", retention.empty_deleted_agents, PURGE_SECONDS),
         ("retention", retention.run_once, RETENTION_SECONDS),

@@ -398,7 +398,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class NewSpan:
-    """A span on its way to storage, with its metadata."""
+    """A span on its way to storage, with its metadata as JSON."""
 
     span: Span
-    metadata: Any
+    metadata: str

@@ -3,15 +3,20 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
 from storage.batching import Batch
 from storage.clauses import Conditions
 from storage.model import NewSpan, Receipt, Span, Trace, TraceSummary
-from storage.pool import Pool, to_json
+from storage.pool import Pool
 from storage.receipts import insert_receipt
 from storage.rows import from_row
+
+MOST_SHARED_CHARACTERS = 65_536  # of the metadata of spans that are written together with others
+
+SpanRow = tuple[Any, ...]
 
 GET = "SELECT * FROM trace WHERE id = $1"
 
@@ -162,7 +167,7 @@ class Traces:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        # Fewer than elsewhere: a group may be megabytes, and a statement no longer than a gigabyte.
+        # Fewer than elsewhere, as each may be long: what is sent in one piece holds everybody else up.
         self._new_spans = Batch("spans", self._insert_span_groups, most=100)
 
     async def close(self) -> None:
@@ -239,31 +244,35 @@ class Traces:
         return [from_row(TraceSummary, row, trace=from_row(Trace, row)) for row in rows], total
 
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
-        """Spans with their metadata, all or none. Concurrent calls share a commit.
+        """Spans with their metadata, all or none. Concurrent calls share a commit, but for very long ones.
 
         NotUnique for an `id` that is taken.
         """
-        if spans:
-            await self._new_spans.add(spans)
+        rows = [_span_row(new) for new in spans]
+        if sum(len(metadata) for *_, metadata in rows) > MOST_SHARED_CHARACTERS:
+            await self._insert_span_groups([rows])
+        elif rows:
+            await self._new_spans.add(rows)
 
-    async def _insert_span_groups(self, groups: list[Sequence[NewSpan]]) -> list[None]:
-        rows = [
-            (
-                new.span.id,
-                new.span.trace_id,
-                new.span.parent_id,
-                new.span.name,
-                new.span.span_type,
-                new.span.started_at,
-                new.span.ended_at,
-                new.span.error,
-                to_json(new.metadata).decode(),
-            )
-            for group in groups
-            for new in group
-        ]
-        await self._pool.execute(INSERT_SPANS, *zip(*rows, strict=True))
+    async def _insert_span_groups(self, groups: list[list[SpanRow]]) -> list[None]:
+        await self._pool.execute(INSERT_SPANS, *zip(*chain.from_iterable(groups), strict=True))
         return [None] * len(groups)
+
+
+def _span_row(new: NewSpan) -> SpanRow:
+    """As `INSERT_SPANS` takes it."""
+    span = new.span
+    return (
+        span.id,
+        span.trace_id,
+        span.parent_id,
+        span.name,
+        span.span_type,
+        span.started_at,
+        span.ended_at,
+        span.error,
+        new.metadata,
+    )
 
 
 def _conditions(filters: TraceFilters, *parameters: object) -> Conditions:

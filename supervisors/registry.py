@@ -40,7 +40,7 @@ log = structlog.get_logger()
 RETRY_AFTER = timedelta(seconds=1)
 STOP_ANSWER_SECONDS = 1.0
 SNAPSHOT_PAGE = 200
-LOOP_LAG_SAMPLES = 600
+LOOP_LAG_SAMPLES = 1200  # a minute's
 CANCEL_SECONDS = 5.0
 OUT_OF_REACH = (DatabaseUnavailable, LeadershipLost)  # no fault of the agent that was to be looked at
 AT_REST = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})

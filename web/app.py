@@ -45,6 +45,7 @@ from web.handlers import (
 from web.json import to_json
 from web.keys import (
     API_DOCUMENT,
+    BODY_TURN,
     CLOCK,
     IN_FLIGHT,
     LIST_TURNS,
@@ -127,6 +128,7 @@ def build_app(
     app[REQUEST_COUNTS] = counts
     app[THROTTLE] = Throttle()
     app[IN_FLIGHT] = set()
+    app[BODY_TURN] = asyncio.Lock()
     app[LIST_TURNS] = asyncio.Semaphore(LISTS_AT_ONCE)
     app[USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[RUN_TOKENS] = RunTokens(settings.token_secret)

@@ -143,7 +143,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     except web.HTTPNotFound:
         return await _without_slash(request)
     except web.HTTPException as error:
-        return _of_framework(error)
+        return of_framework(error)
     except Exception as error:  # the request's outermost edge
         refusal = _refusal(error)
         if refusal is None:
@@ -171,8 +171,6 @@ def _refusal(error: Exception) -> ApiError | None:
         case TryAgainLater():
             detail = "Too many requests to this agent wait for an answer."
             return Unavailable(detail, error.retry_after_seconds)
-        case web.RequestPayloadError():
-            return BadRequest("The request body could not be read.")
         case _:
             return None
 
@@ -204,7 +202,7 @@ async def _without_slash(request: web.Request) -> web.Response:
     return json_response({"detail": "Not found."}, 404)
 
 
-def _of_framework(error: web.HTTPException) -> web.StreamResponse:
+def of_framework(error: web.HTTPException) -> web.StreamResponse:
     """The framework's own refusals (no such path, method, size) in our wording."""
     match error:
         case web.HTTPMethodNotAllowed():

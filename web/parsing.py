@@ -5,19 +5,21 @@ import json
 import re
 from binascii import a2b_qp
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import orjson
 from aiohttp import web
 from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing
 
+from web.bodies import read_raw
 from web.errors import BadRequest, Invalid, TooLarge, UnsupportedMediaType
 from web.fields import MOST_DEPTH, ListOf, ObjectOf, Text, layers, shown
+from web.keys import BODY_TURN
 
 MOST_VALUES = 50_000  # in a body; checking so many takes about as long as anybody else may have to wait
 MOST_FIELDS = 1000  # of a form, or of the object that a JSON body is
 MOST_PART_HEAD_BYTES = 8192
-OFF_LOOP_BYTES = 262_144  # bodies beyond that are checked in a thread, so that they hold nobody up
+OFF_LOOP_BYTES = 32_768  # bodies beyond that are read in a thread, so that they hold nobody up
 
 DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 LONG_NUMBER = b"0" * 19
@@ -29,6 +31,8 @@ PARAMETER = re.compile(  # a backslash in the name is just that, as browsers sen
     rb'|[^\s;="]+[ \t]*=[ \t]*(?:"(?:[^"\\\r\n]|\\.)*"|[^\s;"]*))',
     re.IGNORECASE,
 )
+
+Read = TypeVar("Read")
 
 
 class Expected(NamedTuple):
@@ -87,20 +91,38 @@ class Body(Schema):
 
 async def read_body(request: web.Request, schema: Body, *, partial: bool = False) -> dict[str, Any]:
     """The checked fields of a request's body; with `partial` nothing is required and nothing filled in."""
-    return check_body(await read_values(request, schema), schema, partial=partial)
+
+    def read(raw: bytes) -> dict[str, Any]:
+        return check_body(parse_body(raw, content_type, schema), schema, partial=partial)
+
+    content_type = request.headers.get("Content-Type", "")
+    return await _read(request, read)
 
 
 async def read_values(request: web.Request, schema: Body) -> dict[str, Any]:
     """What a request's body says, as yet unchecked."""
-    return parse_body(await request.read(), request.headers.get("Content-Type", ""), schema)
+    content_type = request.headers.get("Content-Type", "")
+    return await _read(request, lambda raw: parse_body(raw, content_type, schema))
 
 
-async def read_items(request: web.Request, schema: Body, most: int) -> tuple[list[dict[str, Any]], bool]:
-    """The checked items of a body: one of them, or a list of at most `most`; and whether it is a list."""
-    raw, content_type = await request.read(), request.headers.get("Content-Type", "")
-    if len(raw) > OFF_LOOP_BYTES:
-        return await asyncio.to_thread(parse_items, raw, content_type, schema, most)
-    return parse_items(raw, content_type, schema, most)
+async def read_items(
+    request: web.Request, schema: Body, most: int, prepare: Callable[[dict[str, Any]], None]
+) -> tuple[list[dict[str, Any]], bool]:
+    """The items of a body: one of them, or a list of at most `most`; and whether it is a list.
+
+    Items that fit the schema are given to `prepare`, which may refuse or change them, and has no loop.
+    """
+    content_type = request.headers.get("Content-Type", "")
+    return await _read(request, lambda raw: parse_items(raw, content_type, schema, most, prepare))
+
+
+async def _read(request: web.Request, read: Callable[[bytes], Read]) -> Read:
+    """What is read from the bytes of a body. Long ones take turns: threads hold the loop up, too, if many."""
+    raw = await read_raw(request)
+    if len(raw) <= OFF_LOOP_BYTES:
+        return read(raw)
+    async with request.app[BODY_TURN]:
+        return await asyncio.to_thread(read, raw)
 
 
 def check_body(values: Mapping[str, Any], schema: Body, *, partial: bool = False) -> dict[str, Any]:
@@ -118,9 +140,17 @@ def parse_body(raw: bytes, content_type: str, schema: Body) -> dict[str, Any]:
     return _as_object(_parse(raw, content_type, schema))
 
 
-def parse_items(raw: bytes, content_type: str, schema: Body, most: int) -> tuple[list[dict[str, Any]], bool]:
+def parse_items(
+    raw: bytes, content_type: str, schema: Body, most: int, prepare: Callable[[dict[str, Any]], None]
+) -> tuple[list[dict[str, Any]], bool]:
     """As `read_items`; a form is one item."""
-    value = _parse(raw, content_type, schema)
+    items, is_list = _items(_parse(raw, content_type, schema), schema, most)
+    for item in items:
+        prepare(item)
+    return items, is_list
+
+
+def _items(value: Any, schema: Body, most: int) -> tuple[list[dict[str, Any]], bool]:
     if not isinstance(value, list):
         return [check_body(_as_object(value), schema)], False
     if len(value) > most:

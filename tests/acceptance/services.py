@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.leaks import contents, refuse_secrets
 from tests.acceptance.process import ServiceProcess, spawn
+from tests.leaks import contents, refuse_secrets
 
 OPERATOR_TOKEN = "operators-only"
 

@@ -367,7 +367,7 @@ async def test_an_agent_that_nothing_starts_is_a_reason_for_the_operator_after_a
 async def test_the_lateness_of_the_loop_is_shown(world: World) -> None:
     measuring = asyncio.create_task(LoopLag(world.registry, world.clock).run_once())
     await asyncio.sleep(0)
-    world.clock.advance(0.135)
+    world.clock.advance(0.085)
     await measuring
 
     assert (await world.registry.overview()).loop_lag_ms == Spread(35.0, 35.0, 35.0)

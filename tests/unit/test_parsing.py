@@ -274,19 +274,23 @@ def test_what_urllib_writes_as_a_form_is_read_as_it_was(texts: dict[str, str]) -
     assert parse_body(urlencode(texts).encode(), FORM, SCHEMA) == texts
 
 
+def accept(_: object) -> None:
+    """Of a list, every item that fits the schema."""
+
+
 def test_a_list_of_bodies_is_checked_item_by_item() -> None:
-    assert parse_items(b'[{"count": 1}, {"count": "2"}]', JSON, SCHEMA, 2) == (
+    assert parse_items(b'[{"count": 1}, {"count": "2"}]', JSON, SCHEMA, 2, accept) == (
         [{"count": 1}, {"count": 2}],
         True,
     )
-    assert parse_items(b'{"count": 1}', JSON, SCHEMA, 2) == ([{"count": 1}], False)
-    assert parse_items(b"count=1&count=2", FORM, SCHEMA, 2) == ([{"count": 2}], False)
-    assert parse_items(b"[]", JSON, SCHEMA, 2) == ([], True)
+    assert parse_items(b'{"count": 1}', JSON, SCHEMA, 2, accept) == ([{"count": 1}], False)
+    assert parse_items(b"count=1&count=2", FORM, SCHEMA, 2, accept) == ([{"count": 2}], False)
+    assert parse_items(b"[]", JSON, SCHEMA, 2, accept) == ([], True)
 
 
 def test_what_is_wrong_in_a_list_of_bodies_stands_under_its_index() -> None:
     with pytest.raises(ApiError) as refused:
-        parse_items(b'[{}, 7, {"count": 11}]', JSON, SCHEMA, 3)
+        parse_items(b'[{}, 7, {"count": 11}]', JSON, SCHEMA, 3, accept)
     assert refused.value.body == {
         "1": {"non_field_errors": ["Invalid data. Expected a dictionary, but got int."]},
         "2": {"count": ["Ensure this value is less than or equal to 10."]},
@@ -295,5 +299,5 @@ def test_what_is_wrong_in_a_list_of_bodies_stands_under_its_index() -> None:
 
 def test_a_list_of_bodies_has_a_limit() -> None:
     with pytest.raises(ApiError) as refused:
-        parse_items(b"[{}, {}, {}]", JSON, SCHEMA, 2)
+        parse_items(b"[{}, {}, {}]", JSON, SCHEMA, 2, accept)
     assert refused.value.body == {"non_field_errors": ["Ensure this field has no more than 2 elements."]}

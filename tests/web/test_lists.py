@@ -8,6 +8,7 @@ from yarl import URL
 
 from storage.storage import Storage
 from tests.web.conftest import Answer, Api, Service, StartService
+from web.paging import CHUNK_BYTES, FIRST_ROWS
 
 NOTIFICATIONS = "/api/defaults/notifications/"
 MORE_THAN_CONNECTIONS = 11
@@ -113,10 +114,18 @@ async def test_without_a_limit_the_whole_list_comes(service: Service, api: Api) 
     assert (await api.request("HEAD", NOTIFICATIONS)).status == 200
 
 
-async def test_a_list_of_exactly_one_chunk_is_whole(service: Service, api: Api) -> None:
+@pytest.mark.parametrize("count", [FIRST_ROWS - 1, FIRST_ROWS, FIRST_ROWS + 1])
+async def test_a_list_of_about_one_chunk_is_whole(service: Service, api: Api, count: int) -> None:
     await api.create_agent()
-    await fill(service.storage, 1000)
-    assert len((await api.get(NOTIFICATIONS)).body) == 1000
+    await fill(service.storage, count)
+    assert len((await api.get(NOTIFICATIONS)).body) == count
+
+
+async def test_a_list_of_rows_longer_than_a_chunk_is_whole(service: Service, api: Api) -> None:
+    await api.create_agent()
+    await fill(service.storage, FIRST_ROWS + 3, "x" * (CHUNK_BYTES + 1))
+    titles = [item["title"] for item in (await api.get(NOTIFICATIONS)).body]
+    assert titles == [f"n{n}" for n in range(FIRST_ROWS + 3, 0, -1)]
 
 
 async def test_slow_readers_hold_no_connection(service: Service, api: Api) -> None:

@@ -30,7 +30,7 @@ async def make_trace(service: Service, agent: Any, hour: int, *, error: str = ""
 
 async def make_span(service: Service, trace_id: UUID, *, error: str = "") -> UUID:
     span = Span(new_id(), trace_id, None, "chat", "llm", START, START + timedelta(milliseconds=250), error)
-    await service.storage.traces.insert_spans([NewSpan(span, {"prompt": "long"})])
+    await service.storage.traces.insert_spans([NewSpan(span, '{"prompt": "long"}')])
     return span.id
 
 

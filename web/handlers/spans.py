@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -46,9 +47,8 @@ Refused = dict[int, Mapping[str, Any]]
 async def create_spans(request: web.Request, caller: Caller) -> web.Response:
     """One span, or a list of which all are stored or none."""
     traces = request.app[STORAGE].traces
-    bodies, is_list = await read_items(request, NEW, MOST_SPANS)
-    for body in bodies:
-        _check_size(request, body["metadata"])
+    most_bytes = request.app[SETTINGS].span_metadata_bytes
+    bodies, is_list = await read_items(request, NEW, MOST_SPANS, partial(_pack, most_bytes))
     owners = await traces.owners({body["trace_id"] for body in bodies})
     spans = _spans(bodies, owners, request.app[CLOCK].now(), is_list)
     for trace_id, owner in owners.items():
@@ -76,7 +76,7 @@ async def end_span(request: web.Request, caller: Caller) -> web.Response:
     span = full.span
     caller.require_trace(span.trace_id, full.organization_id)
     body = await read_body(request, END)
-    _check_size(request, body.get("metadata"))
+    _packed(request.app[SETTINGS].span_metadata_bytes, body.get("metadata"))
     owners = await request.app[STORAGE].traces.owners({span.trace_id})
     zone = ZoneInfo(owners[span.trace_id].timezone)
     closing = closing_of(body, span.started_at, zone, request.app[CLOCK].now())
@@ -160,10 +160,16 @@ async def _check_parents(
         raise _refusal(refused, is_list)
 
 
-def _check_size(request: web.Request, metadata: Any) -> None:
-    most = request.app[SETTINGS].span_metadata_bytes
-    if len(to_json(metadata)) > most:
-        raise TooLarge(f"The metadata of a span may not be larger than {most} bytes.")
+def _pack(most_bytes: int, body: dict[str, Any]) -> None:
+    """Its metadata as it is stored."""
+    body["metadata"] = _packed(most_bytes, body["metadata"]).decode()
+
+
+def _packed(most_bytes: int, metadata: Any) -> bytes:
+    packed = to_json(metadata)
+    if len(packed) > most_bytes:
+        raise TooLarge(f"The metadata of a span may not be larger than {most_bytes} bytes.")
+    return packed
 
 
 def _refusal(refused: Refused, is_list: bool) -> Invalid:
