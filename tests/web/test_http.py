@@ -103,6 +103,7 @@ async def test_a_body_that_grows_without_end_is_not_unpacked(service: Service, a
         ("gzip", gzip.compress(b"{}")[:12]),
         ("gzip", gzip.compress(b"{}") + b"more"),
     ],
+    ids=["not gzip", "not deflate", "no end of gzip", "no end of deflate", "half a gzip", "more than gzip"],
 )
 async def test_a_broken_encoding_is_the_callers_fault(api: Api, encoding: str, data: bytes) -> None:
     answer = await api.request("POST", AGENTS, data=data, headers=JSON | {"Content-Encoding": encoding})
