@@ -71,9 +71,10 @@ class Service:
     def readiness(self) -> Readiness:
         """What /readyz and /status/ say."""
         if self.draining:
-            return Readiness(ServiceState.DRAINING, ("The service is shutting down.",))
+            return Readiness(ServiceState.DRAINING, ("The service is shutting down.",), may_serve=False)
         reasons = tuple(self._reasons())
-        return Readiness(ServiceState.DEGRADED if reasons else ServiceState.READY, reasons)
+        state = ServiceState.DEGRADED if reasons else ServiceState.READY
+        return Readiness(state, reasons, may_serve=self.leadership.held())
 
     def _reasons(self) -> Iterator[str]:
         if not self.leadership.held():

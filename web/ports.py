@@ -47,7 +47,8 @@ class ServiceState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """How the service is, with a sentence for each thing that is wrong."""
+    """How the service is, with a sentence for each thing that is wrong, and whether to send it requests."""
 
     state: ServiceState
     reasons: tuple[str, ...] = ()
+    may_serve: bool = True

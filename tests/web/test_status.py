@@ -48,10 +48,17 @@ async def test_health_needs_no_credential(service: Service) -> None:
 
 
 async def test_a_draining_service_is_not_ready_but_alive(service: Service) -> None:
-    service.readiness = Readiness(ServiceState.DRAINING, ("SIGTERM",))
+    service.readiness = Readiness(ServiceState.DRAINING, ("SIGTERM",), may_serve=False)
     answer = await service.nobody.get("/readyz")
     assert (answer.status, answer.body) == (503, {"detail": "SIGTERM"})
     assert (await service.nobody.get("/healthz")).status == 200
+
+
+async def test_a_service_without_the_lead_is_not_ready_and_says_why(service: Service) -> None:
+    service.readiness = Readiness(ServiceState.DEGRADED, ("The lead is away.",), may_serve=False)
+    answer = await service.nobody.get("/readyz")
+    assert (answer.status, answer.body) == (503, {"detail": "The lead is away."})
+    assert (await service.operator.get(STATUS)).body["service"]["state"] == "degraded"
 
 
 async def test_a_degraded_service_is_ready_still(service: Service) -> None:

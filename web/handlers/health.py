@@ -7,15 +7,22 @@ from aiohttp import web
 from web.errors import Unavailable
 from web.json import json_response
 from web.keys import READINESS, STORAGE
-from web.ports import Readiness, ServiceState
+from web.ports import ServiceState
 from web.routes import for_anyone
 
 PROBE = "SELECT 1"
-DRAINING_RETRY_SECONDS = 5
+RETRY_SECONDS = 5
 
 
 class Alive(TypedDict):
     status: Literal["ok"]
+
+
+class Ready(TypedDict):
+    """How the service is, with a sentence for each thing that is wrong though it serves."""
+
+    state: ServiceState
+    reasons: tuple[str, ...]
 
 
 async def is_alive(_: web.Request) -> web.Response:
@@ -24,12 +31,13 @@ async def is_alive(_: web.Request) -> web.Response:
 
 
 async def is_ready(request: web.Request) -> web.Response:
-    """503 while the service drains; a database that is away answers by its own error."""
+    """503 while the service drains or does not lead; a database that is away answers by its own error."""
     readiness = request.app[READINESS]()
-    if readiness.state is ServiceState.DRAINING:
-        raise Unavailable(" ".join(readiness.reasons), DRAINING_RETRY_SECONDS)
+    if not readiness.may_serve:
+        raise Unavailable(" ".join(readiness.reasons), RETRY_SECONDS)
     await request.app[STORAGE].pool.fetchval(PROBE)
-    return json_response(readiness)
+    answer: Ready = {"state": readiness.state, "reasons": readiness.reasons}
+    return json_response(answer)
 
 
 ROUTES = (
@@ -39,7 +47,7 @@ ROUTES = (
         "/readyz",
         is_ready,
         "Whether it can serve",
-        answer=Readiness,
+        answer=Ready,
         refusals=frozenset({503}),
     ),
 )
