@@ -285,7 +285,13 @@ class Registry:
         return "failed; the log says how"
 
     def _look_later(self, supervisor: Supervisor, at: datetime | None = None) -> None:
-        self._around.alarm_clock.set(supervisor.agent_id, at or self._around.clock.now() + RETRY_AFTER)
+        alarm_clock, clock = self._around.alarm_clock, self._around.clock
+        if at is not None:
+            alarm_clock.set(supervisor.agent_id, at)
+            return
+        # Not by the wall clock: nobody else would come back to a run whose end could not be stored.
+        soon = clock.monotonic() + RETRY_AFTER.total_seconds()
+        alarm_clock.set(supervisor.agent_id, clock.now() + RETRY_AFTER, monotonic_at=soon)
 
     def _remember(self, supervisor: Supervisor, message: str, outcome: str) -> None:
         supervisor.recent.append((self._around.clock.now(), message, outcome))

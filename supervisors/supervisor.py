@@ -254,7 +254,7 @@ class Supervisor:
         if decision.wake is None or decision.due_wake(now):
             around.alarm_clock.forget(self.agent_id)
         elif decision.hold and self._hold_ends and decision.wake.at == decision.hold.due_at:
-            around.alarm_clock.set(self.agent_id, decision.wake.at, hold_ends_at=self._hold_ends[1])
+            around.alarm_clock.set(self.agent_id, decision.wake.at, monotonic_at=self._hold_ends[1])
         else:
             around.alarm_clock.set(self.agent_id, decision.wake.at)
         return decision.phase

@@ -25,6 +25,9 @@ class Fault(StrEnum):
     SLOW_ANSWER = "is answered late"
 
 
+DRAWN = tuple(Fault)
+
+
 class FaultyWire:
     """Healthy, but for episodes of trouble. A process that has died sends nothing any more.
 
@@ -58,7 +61,7 @@ class FaultyWire:
             raise DatabaseUnavailable("this process is dead")
         if self._loop.time() >= self._troubled_until or self._random.random() >= self._share_of_faults:
             return await statement()
-        fault = self._random.choice(list(Fault))
+        fault = self._random.choice(DRAWN)
         if fault is Fault.LATE and not may_be_late:
             fault = Fault.NOT_SENT
         delay = QUANTUM_SECONDS * self._random.randint(1, MOST_DELAY)

@@ -19,6 +19,7 @@ class Ledger:
         self._gone: set[UUID] = set()
         self._doubtful: set[UUID] = set()
         self._attempts: Counter[UUID] = Counter()
+        self._under_way: Counter[UUID] = Counter()
 
     def inserted(self, notification: Notification) -> None:
         fields = {"title": notification.title, "source": notification.source}
@@ -32,13 +33,15 @@ class Ledger:
         done yet, after whatever follows.
         """
         self._attempts[notification_id] += 1
-        attempts = self._attempts[notification_id]
+        self._under_way[notification_id] += 1
+        attempts, is_alone = self._attempts[notification_id], self._under_way[notification_id] == 1
         expected = self._expected.setdefault(notification_id, {})
         for name in changes:
             expected.pop(name, None)
 
         def acknowledge() -> None:
-            if self._attempts[notification_id] == attempts and notification_id not in self._doubtful:
+            is_last = is_alone and self._attempts[notification_id] == attempts
+            if is_last and notification_id not in self._doubtful:
                 expected.update(changes)
 
         try:
@@ -46,6 +49,8 @@ class Ledger:
         except BaseException:
             self._doubtful.add(notification_id)
             raise
+        finally:
+            self._under_way[notification_id] -= 1
 
     @contextmanager
     def deleting(self, notification_id: UUID) -> Iterator[None]:

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from storage.errors import DatabaseUnavailable
-from storage.model import Source
+from storage.model import Outcome, Source
 from storage.pool import Pool
 from supervisors.duties.counting import Counting
 from supervisors.errors import MailboxFull
@@ -143,6 +143,21 @@ async def test_a_database_that_is_away_is_nobodys_failure(world: World) -> None:
 
     assert await world.wakes(agent) == [(3, "notification:api")]
     assert (await world.see(agent)).failures.consecutive == 0
+
+
+async def test_an_end_that_could_not_be_stored_is_stored_soon_even_if_the_clock_is_set_back(
+    world: World,
+) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    world.states.faults_of_looks.append(DatabaseUnavailable("away"))
+    await run.end()
+    assert await world.outcomes(agent) == [None]
+
+    world.clock.step(-3600)
+    await world.advance(1)
+
+    assert await world.outcomes(agent) == [Outcome.ENDED]
 
 
 async def test_a_supervisor_at_rest_is_dropped_and_its_agent_still_wakes(world: World) -> None:
