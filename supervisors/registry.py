@@ -182,6 +182,7 @@ class Registry:
             supervisor.agent_id
             for supervisor in self._supervisors.values()
             if not supervisor.busy
+            and not supervisor.in_doubt
             and supervisor.run is None
             and supervisor.phase in AT_REST
             and supervisor.touched_at <= deadline
@@ -285,6 +286,7 @@ class Registry:
         return "failed; the log says how"
 
     def _look_later(self, supervisor: Supervisor, at: datetime | None = None) -> None:
+        supervisor.in_doubt = True
         alarm_clock, clock = self._around.alarm_clock, self._around.clock
         if at is not None:
             alarm_clock.set(supervisor.agent_id, at)

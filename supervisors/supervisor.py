@@ -59,6 +59,7 @@ class Supervisor:
         "agent_id",
         "around",
         "busy",
+        "in_doubt",
         "is_gone",
         "mailbox",
         "phase",
@@ -71,6 +72,7 @@ class Supervisor:
         self.around = around
         self.mailbox = Mailbox()
         self.busy = False
+        self.in_doubt = False  # a move that was given up may yet be made, until another is made after it
         self.is_gone = False  # its agent was deleted
         self.phase = Phase.ASLEEP
         self.touched_at = 0.0
@@ -162,6 +164,7 @@ class Supervisor:
         if not is_claimed:
             around.slots.release()
             return None
+        self.in_doubt = False
         run = Run(self.agent_id, start, waiting=active_count(circumstances))
         around.runs[self.agent_id] = run
         around.alarm_clock.forget(self.agent_id)
@@ -199,7 +202,10 @@ class Supervisor:
         move = self._plan(circumstances, transition, end, receipt)
         if move is None:
             return None
-        if not _says_anything(move) or await self.around.store.move(move):
+        if not (_says_anything(move) or self.in_doubt):
+            return move.after
+        if await self.around.store.move(move):
+            self.in_doubt = False
             return move.after
         async with self.around.store.locked(self.agent_id, self.around.clock.now()) as locked:
             if locked.circumstances is None:
@@ -208,7 +214,8 @@ class Supervisor:
             move = self._plan(locked.circumstances, transition, end, receipt)
             if move is None or not await locked.move(move):
                 return None
-            return move.after
+        self.in_doubt = False
+        return move.after
 
     async def fail(self, error: str) -> datetime | None:
         """A message met a defect: count it, and say when the agent is tried again (None: as ever)."""
@@ -246,7 +253,7 @@ class Supervisor:
         around, state = self.around, circumstances.state
         around.slots.leave(self.agent_id)
         rested = transitions.armed(circumstances, transitions.rested(state), now, around.policy)
-        if rested != state:
+        if rested != state or self.in_doubt:
             stored = await self.change(circumstances, lambda seen: transitions.rested(seen.state))
             if stored != rested:
                 return None

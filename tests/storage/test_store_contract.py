@@ -290,6 +290,21 @@ async def test_the_end_of_a_run_that_is_over_counts_for_nothing(store: Store) ->
     assert await store.state(scout) == second
 
 
+async def test_a_move_that_comes_late_overwrites_nothing(store: Store) -> None:
+    """Its answer was lost, and the agent has gone on: back to where the move could start from."""
+    scout = await store.agent()
+    seen = await store.state(scout)
+    assert await store.kept.agent_states.move(end(await store.started(scout)))
+    scheduled = await store.put(scout, sleep_until=NOW + HOUR)
+
+    for late in (start(seen), guarded(seen, next_due_at=None)):
+        assert not await store.kept.agent_states.move(late)
+        async with in_flight(store, scout) as locked:
+            assert not await locked.move(late)
+
+    assert await store.state(scout) == scheduled
+
+
 async def test_a_guarded_move_fails_once_something_became_active(store: Store) -> None:
     scout = await store.agent()
     running = await store.started(scout)

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from storage.errors import DatabaseUnavailable
-from storage.model import Outcome, Source
+from storage.model import Move, Outcome, Source
 from storage.pool import Pool
 from supervisors.duties.counting import Counting
 from supervisors.errors import MailboxFull
@@ -158,6 +158,24 @@ async def test_an_end_that_could_not_be_stored_is_stored_soon_even_if_the_clock_
     await world.advance(1)
 
     assert await world.outcomes(agent) == [Outcome.ENDED]
+
+
+async def test_a_start_that_was_given_up_is_not_made_later(world: World) -> None:
+    agent = await world.agent()
+    given_up: list[Move] = []
+
+    async def give_up(move: Move) -> None:
+        given_up.append(move)
+        raise DatabaseUnavailable("no answer in time")
+
+    world.states.before_next_move = give_up
+    with pytest.raises(DatabaseUnavailable):
+        await world.ask(agent, RunRequest())
+    await world.advance(1)
+
+    assert not await world.states.move(given_up[0]), "a server that was slow gets to it after all"
+    assert await world.phase(agent) is Phase.ASLEEP
+    assert (await world.ask(agent, RunRequest())).status is RunAnswer.STARTED
 
 
 async def test_a_supervisor_at_rest_is_dropped_and_its_agent_still_wakes(world: World) -> None:
