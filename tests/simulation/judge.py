@@ -24,6 +24,8 @@ from tests.simulation.tables import Tables
 REPAIR_SECONDS = SUPERVISORS.scan_interval_seconds + 2.0
 # After a step of the wall clock holds keep their length, and so end early or late by that clock.
 STEP_SECONDS = 2.0 * SUPERVISORS.debounce_cap_seconds
+# What nobody else writes: an arrival moves the two others.
+OWNED = tuple(name for name in AgentState.__slots__ if name not in {"wake_seq", "next_due_at", "version"})
 
 
 class Violation(Exception):
@@ -125,6 +127,8 @@ class Judge:
         self.history.note(f"{self.history.name(after.agent_id)} {_shown(before, after, move)}")
         if move.start or move.end or after.stopped_at != before.stopped_at:
             self._accounts[after.agent_id] += 1
+        overwritten = [name for name in OWNED if getattr(before, name) != getattr(move.before, name)]
+        self._require(not overwritten, "I3", after, f"{', '.join(overwritten)} overwritten unseen")
         if move.start is not None:
             self._check_start(before, after, move.start)
         if move.end is not None:
@@ -268,7 +272,7 @@ def _time(moment: datetime | None) -> str:
 def _shown(before: AgentState, after: AgentState, move: Move) -> str:
     changes = [
         f"{name} {_value(getattr(after, name))}"
-        for name in AgentState.__slots__
+        for name in (*OWNED, "next_due_at")
         if getattr(after, name) != getattr(before, name)
     ]
     begun = f"starts #{move.start.run_id.int} by {move.start.wake_reason}; " if move.start else ""

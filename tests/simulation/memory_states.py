@@ -203,7 +203,12 @@ async def move_row(tables: Tables, transaction: Transaction, move: Move) -> bool
 
 def guard_holds(move: Move, newest: AgentState) -> bool:
     """Whether the row is still as the move expects it."""
-    is_unmoved = newest.status == move.before.status and newest.run_id == move.before.run_id
+    before = move.before
+    is_unmoved = (newest.status, newest.run_id, newest.version) == (
+        before.status,
+        before.run_id,
+        before.version,
+    )
     return is_unmoved and (not move.guarded or newest.wake_seq == move.before.wake_seq)
 
 
@@ -271,7 +276,7 @@ def _era(one: Notification, at: datetime, state: AgentState, now: datetime) -> E
 
 
 def _write_move(tables: Tables, before: AgentState, agent: Agent, move: Move, active: list[UUID]) -> None:
-    after = replace(move.after, wake_seq=before.wake_seq)
+    after = replace(move.after, wake_seq=before.wake_seq, version=before.version + 1)
     tables.states[agent.id] = after
     if move.start is not None:
         tables.runs[move.start.run_id] = Run(

@@ -47,6 +47,13 @@ class PlantedBug:
             self.function.__code__ = sound
 
 
+SLEEP_WITHOUT_WAKE_SEQ = PlantedBug(
+    "sleep granted without a look at wake_seq",
+    Supervisor._plan,
+    "guarded=True",
+    "guarded=end is None",
+)
+
 PLANTED = (
     PlantedBug(
         "an await between the last look into a mailbox and the flag",
@@ -54,12 +61,7 @@ PLANTED = (
         "    supervisor.busy = False",
         "    await asyncio.sleep(0); supervisor.busy = False",
     ),
-    PlantedBug(
-        "sleep granted without a look at wake_seq",
-        Supervisor._plan,
-        "guarded=True",
-        "guarded=end is None",
-    ),
+    SLEEP_WITHOUT_WAKE_SEQ,
     PlantedBug(
         "a hold that a new message does not reset",
         debounce.hold_for,
@@ -75,8 +77,8 @@ PLANTED = (
     PlantedBug(
         "a start that does not mind the status",
         memory_states.guard_holds,
-        "is_unmoved = newest.status",
-        "is_unmoved = move.start is not None or newest.status",
+        "is_unmoved = (newest",
+        "is_unmoved = move.start is not None or (newest",
     ),
     PlantedBug(
         "an end that is not fenced by its run",
@@ -89,7 +91,8 @@ PLANTED = (
         MemoryStates._select,
         "select(list(self._tables.states.values()))",
         "select([s for s in self._tables.states.values()"
-        " if s.retry_at or not (s.next_due_at and self._activations(s))])",
+        " if not any(one.activated_at and one.source in ('sms', 'email') and one.activated_at != one.scheduled_for"
+        " for one in self._tables.queue(s.agent_id))])",
     ),
     PlantedBug(
         "a reminder whose timer is lost when it is moved",

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -75,9 +76,13 @@ def test_the_order_is_drawn_by_lot_and_the_same_for_the_same_seed() -> None:
 def test_the_callbacks_of_one_future_keep_their_order(seed: int) -> None:
     async def call_back() -> list[int]:
         came: list[int] = []
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def come(number: int, _: object) -> None:
+            came.append(number)
+
         for number in range(5):
-            future.add_done_callback(lambda _, number=number: came.append(number))
+            future.add_done_callback(partial(come, number))
         future.set_result(None)
         await asyncio.sleep(1)
         return came
