@@ -25,12 +25,14 @@ from hostsvc.service import Service, serve
 from storage.accounts import Accounts
 from storage.adapters import Adapters
 from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost
+from storage.expired import Expired
 from storage.instance import Instance
 from storage.migrate import check, migrate, read_migrations, refuse_unsafe
 from storage.model import Organization
 from storage.organizations import Organizations
 from storage.pool import Pool, open_pool
 from supervisors.clock import SystemClock
+from supervisors.duties.retention import Retention
 from web.credentials import hash_secret, make_code
 from web.fields import parse_uuid
 
@@ -151,6 +153,13 @@ def pause_command(organization: str, file: Path | None) -> None:
 def unpause_command(organization: str, file: Path | None) -> None:
     """Let an organization's agents start again, those that are due at once."""
     _run(file, partial(_set_paused, wanted=organization, paused=False))
+
+
+@main.command("vacuum")
+@config_option
+def vacuum_command(file: Path | None) -> None:
+    """Remove what is kept no longer ([retention]) now; a service that is up does so every hour."""
+    _run(file, _vacuum)
 
 
 def _load(file: Path | None) -> Config:
@@ -300,6 +309,14 @@ async def _set_paused(config: Config, *, wanted: str, paused: bool) -> int:
     state = "paused" if paused else "not paused any more"
     interval = f"{config.supervisors.scan_interval_seconds:g} s"
     click.echo(f"{organization.name} is {state}; a service that is up goes by it within {interval}")
+    return 0
+
+
+async def _vacuum(config: Config) -> int:
+    async with _current_database(config) as pool:
+        removed = await Retention(Expired(pool), config.retention, SystemClock()).run_once()
+    for kind, number in removed.items():
+        click.echo(f"removed {number} {kind}")
     return 0
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from hostsvc.config_values import reader_of
 from hostsvc.logs import LogSettings
 from storage.pool import DatabaseSettings
+from supervisors.duties.retention import RetentionSettings
 from supervisors.settings import RunSettings, SupervisorSettings, require_between
 from web.settings import LEAST_SECRET_BYTES, SPAN_BODY_BYTES
 
@@ -84,9 +85,10 @@ class AccountSettings:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:
-    """What operators show at `/status/` (blank: a token kept in the database)."""
+    """What operators show at `/status/` (blank: a token kept in the database), and whether at `/metrics`."""
 
     token: str = field(default="", repr=False)
+    open_metrics: bool = False
 
     def __post_init__(self) -> None:
         if not all("!" <= character <= "~" for character in self.token):
@@ -116,6 +118,7 @@ class Config:
     supervisors: SupervisorSettings = field(default_factory=SupervisorSettings)
     runs: RunSettings = field(default_factory=RunSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
     log: LogSettings = field(default_factory=LogSettings)
     origins: tuple[str, ...] = ()
 

@@ -56,6 +56,18 @@ def _integer_from_text(text: str) -> int:
     return int(text)
 
 
+def _boolean(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(value)
+    return value
+
+
+def _boolean_from_text(text: str) -> bool:
+    if text not in {"true", "false"}:
+        raise ValueError(text)
+    return text == "true"
+
+
 def _number(value: object) -> float:
     if isinstance(value, float) and math.isfinite(value):
         return value
@@ -99,6 +111,7 @@ def _networks(value: object) -> tuple[IPv4Network | IPv6Network, ...]:
 READERS: Mapping[object, Reader] = {
     str: Reader("text", _text, _text),
     int: Reader("an integer", _integer, _integer_from_text),
+    bool: Reader("true or false", _boolean, _boolean_from_text),
     float: Reader("a number", _number, _number_from_text),
     Path: Reader("a path", _path, _path),
     frozenset[Source]: Reader(

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -17,6 +17,7 @@ import structlog
 from hostsvc.clients.prices import PriceList
 from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
+from storage.doorbell import Doorbell, open_doorbell
 from storage.errors import LeadershipLost
 from storage.leadership import Leadership, is_led, lead
 from storage.migrate import migrate, refuse_unsafe
@@ -28,8 +29,9 @@ from supervisors.duties.counting import Counting
 from supervisors.duties.due_scan import DueScan
 from supervisors.duties.loop import repeat
 from supervisors.duties.pauses import Pauses
-from supervisors.duties.purge import Purge
 from supervisors.duties.receipts import ReceiptPurge
+from supervisors.duties.retention import Retention
+from supervisors.explain import when
 from supervisors.messages import Look
 from supervisors.prices import Prices
 from supervisors.registry import Registry, open_registry
@@ -46,6 +48,7 @@ log = structlog.get_logger()
 LEAD_POLL_SECONDS = 0.25
 IDLE_SWEEP_SECONDS = 10.0
 PURGE_SECONDS = 60.0
+RETENTION_SECONDS = 3600.0
 DUTY_CLOSE_SECONDS = 5.0
 ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 
@@ -57,6 +60,7 @@ class Service:
     base_url: str
     operator_token: str
     leadership: Leadership
+    doorbell: Doorbell
     registry: Registry
     draining: bool = False
 
@@ -64,11 +68,17 @@ class Service:
         """What /readyz and /status/ say."""
         if self.draining:
             return Readiness(ServiceState.DRAINING, ("The service is shutting down.",))
+        reasons = tuple(self._reasons())
+        return Readiness(ServiceState.DEGRADED if reasons else ServiceState.READY, reasons)
+
+    def _reasons(self) -> Iterator[str]:
         if not self.leadership.held():
-            return Readiness(
-                ServiceState.DEGRADED, ("The lead is being regained; no run starts until then.",)
+            yield "The lead is being regained; no run starts until then."
+        if self.doorbell.away_since is not None:
+            yield (
+                f"The doorbell is away since {when(self.doorbell.away_since)} ({self.doorbell.reason}); "
+                "until it is back, rows that other programs write wait for the next scan."
             )
-        return Readiness(ServiceState.READY)
 
 
 async def serve(config: Config, announce: Callable[[str], None], on_ready: Callable[[Service], None]) -> None:
@@ -120,8 +130,12 @@ async def open_service(
         toolbox = Toolbox(storage, clock)
         registry = await stack.enter_async_context(_open_registry(config, storage, toolbox, prices, clock))
         scan = DueScan(storage.agent_states, registry, clock)
+        # It listens before the scan looks, so that no row of another program falls between the two.
+        doorbell = await stack.enter_async_context(
+            open_doorbell(database, tell_supervisors, scan.run_once, clock)
+        )
         settings = await _web_settings(config, storage, base_url)
-        service = Service(base_url, settings.operator_token, leadership, registry)
+        service = Service(base_url, settings.operator_token, leadership, doorbell, registry)
         await scan.recover()
         await stack.enter_async_context(_duties(config, storage, service, scan, clock))
         app = build_app(
@@ -198,6 +212,7 @@ async def _duties(
     registry, interval = service.registry, config.supervisors.scan_interval_seconds
     pauses = Pauses(storage.agent_states, storage.organizations, registry, clock)
     counting = Counting(storage.agent_states, registry, clock)
+    retention = Retention(storage.expired, config.retention, clock)
     scheduler = aiojobs.Scheduler(
         limit=None, close_timeout=DUTY_CLOSE_SECONDS, exception_handler=_log_duty_failure
     )
@@ -219,7 +234,8 @@ async def _duties(
         ("pauses", pauses.run_once, interval),
         ("counting", counting.run_once, interval),
         ("idle supervisors", drop_idle, IDLE_SWEEP_SECONDS),
-        ("purge", Purge(storage.agents).run_once, PURGE_SECONDS),
+        ("deleted agents", retention.empty_deleted_agents, PURGE_SECONDS),
+        ("retention", retention.run_once, RETENTION_SECONDS),
         ("receipts", ReceiptPurge(storage.receipts, clock).run_once, PURGE_SECONDS),
     ):
         await scheduler.spawn(repeat(name, run_once, seconds, clock), name=name)
@@ -237,6 +253,7 @@ async def _web_settings(config: Config, storage: Storage, base_url: str) -> WebS
     return WebSettings(
         token_secret=config.accounts.token_secret or await storage.instance.token_secret(),
         operator_token=config.operator.token or await storage.instance.operator_token(),
+        open_metrics=config.operator.open_metrics,
         signup_open=config.accounts.signup == "open",
         token_days=config.accounts.token_days,
         body_bytes=config.limits.body_bytes,

@@ -9,9 +9,9 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.advisory_locks import PARENTS
+from storage.batching import Batch
 from storage.clauses import Conditions, assign
 from storage.errors import Circle
-from storage.leftovers import purge_deleted
 from storage.model import Agent, AgentStatus, Notification, Purpose, Receipt
 from storage.paging import Page
 from storage.pool import Connection, Pool
@@ -55,7 +55,7 @@ FROM agent a
 JOIN agent_state s ON s.agent_id = a.id
 LEFT JOIN template t ON t.id = a.template_id
 LEFT JOIN agent p ON p.id = a.parent_id
-WHERE a.id = $1 AND a.deleted_at IS NULL
+WHERE a.id = ANY($1::uuid[]) AND a.deleted_at IS NULL
 """
 
 # A page of each organization, then the newest of them all: so each is read along its index.
@@ -189,6 +189,10 @@ class Agents:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        self._reads = Batch("agents", self._get_many)
+
+    async def close(self) -> None:
+        await self._reads.close()
 
     async def insert(self, agent: Agent, notice: Notification | None, receipt: Receipt | None = None) -> None:
         """An agent, asleep or archived, and the low notification that tells its parent.
@@ -215,8 +219,8 @@ class Agents:
                 )
 
     async def get(self, agent_id: UUID) -> Agent | None:
-        row = await self._pool.fetchrow(GET, agent_id)
-        return None if row is None else _agent(row)
+        """Concurrent reads share a statement."""
+        return await self._reads.add(agent_id)
 
     async def organization_of(self, agent_id: UUID) -> UUID | None:
         organization_id: UUID | None = await self._pool.fetchval(GET_ORGANIZATION, agent_id)
@@ -265,7 +269,7 @@ class Agents:
             if "adapters" in changes:
                 await connection.execute(DELETE_ADAPTERS, agent_id)
                 await connection.execute(INSERT_ADAPTERS, agent_id, changes["adapters"])
-            row = await connection.fetchrow(GET, agent_id)
+            row = await connection.fetchrow(GET, [agent_id])
             return None if row is None else _agent(row)
 
     async def tag(self, agent_id: UUID, tags: Sequence[str]) -> Agent | None:
@@ -279,7 +283,7 @@ class Agents:
         return await self.get(agent_id)
 
     async def delete(self, agent_id: UUID, now: datetime) -> bool:
-        """Whether there was such an agent. Its row stays, as traces name it; its queue goes by the purge."""
+        """Whether there was such an agent. Its row stays, as traces name it; its queue goes by a duty."""
         async with self._pool.transaction() as connection:
             if await connection.fetchval(BURY, agent_id, now) is None:
                 return False
@@ -290,10 +294,6 @@ class Agents:
             await connection.execute(END_TRACE, agent_id, now)
             return True
 
-    async def purge_deleted(self, most: int) -> int:
-        """Delete up to `most` rows that deleted agents left behind; how many went."""
-        return await purge_deleted(self._pool, most)
-
     async def classify_adapters(self, organization_id: UUID, ids: Sequence[UUID]) -> dict[UUID, bool]:
         """Whether the organization may see each adapter; one that does not exist is left out."""
         rows = await self._pool.fetch(CLASSIFY_ADAPTERS, organization_id, ids)
@@ -302,6 +302,10 @@ class Agents:
     async def holding_of_template(self, template_id: UUID) -> list[UUID]:
         """Sleeping agents that something is ahead of: those a changed debounce window may concern."""
         return [row["id"] for row in await self._pool.fetch(LIST_HOLDING_OF_TEMPLATE, template_id)]
+
+    async def _get_many(self, agent_ids: list[UUID]) -> list[Agent | None]:
+        found = {row["id"]: _agent(row) for row in await self._pool.fetch(GET, agent_ids)}
+        return [found.get(agent_id) for agent_id in agent_ids]
 
 
 async def _refuse_circles(connection: Connection, agent_id: UUID, parent_id: UUID) -> None:

@@ -10,7 +10,7 @@ from asyncpg import Record
 
 from storage.activation import activation
 from storage.errors import Forbidden, ReferenceMissing, RowLocked, StorageError
-from storage.model import Notification, Priority, Receipt, Source
+from storage.model import Priority, Receipt, Source
 from storage.receipts import receipt_columns
 
 # One statement for many arrivals, so that they share a commit: it looks up their agents, judges each
@@ -71,7 +71,7 @@ WITH item AS MATERIALIZED (
     ) AS r (ordinal, credential, method, path, key, body_hash, status, answer, created_at)
     JOIN judged USING (ordinal) WHERE judged.verdict = 'inserted'
 )
-SELECT verdict, organization_id FROM judged ORDER BY ordinal
+SELECT verdict FROM judged ORDER BY ordinal
 """
 
 INSERT_WAITING = INSERT.replace(" SKIP LOCKED", "")
@@ -145,32 +145,18 @@ def insert_parameters(arrivals: list[Arrival]) -> Iterable[Sequence[object]]:
     )
 
 
-def answer_to(arrival: Arrival, row: Record) -> Notification | StorageError:
-    """What an arrival came to, by its row of what INSERT returns."""
-    new = arrival.new
+def refusal_of(arrival: Arrival, row: Record) -> StorageError | None:
+    """Why an arrival was not inserted, by its row of what INSERT returns; None if it was."""
+    agent_id = arrival.new.agent_id
     match row["verdict"]:
         case "missing":
             return ReferenceMissing("agent")
         case "forbidden":
-            return Forbidden(f"agent {new.agent_id} belongs to another organization")
+            return Forbidden(f"agent {agent_id} belongs to another organization")
         case "locked":
-            return RowLocked(f"the state of agent {new.agent_id} is locked by somebody else")
+            return RowLocked(f"the state of agent {agent_id} is locked by somebody else")
         case _:
-            return Notification(
-                id=new.id,
-                organization_id=row["organization_id"],
-                agent_id=new.agent_id,
-                source=new.source,
-                source_id=new.source_id,
-                title=new.title,
-                body=new.body,
-                priority=new.priority,
-                created_at=new.created_at,
-                scheduled_for=new.scheduled_for,
-                cleared=False,
-                cleared_at=None,
-                activated_at=arrival.activated_at,
-            )
+            return None
 
 
 def by_agent(arrivals: list[Arrival]) -> Iterable[list[Arrival]]:

@@ -188,8 +188,8 @@ class Messages:
     ) -> None:
         async with self._pool.transaction() as connection:
             await _insert(connection, message, receipt)
-            stored = await self._notifications.insert_within(connection, notification, allowed)
-        self._notifications.tell([stored])
+            await self._notifications.insert_within(connection, notification, allowed)
+        self._notifications.tell([notification])
 
 
 async def _insert(connection: Connection, message: Message, receipt: Receipt | None) -> None:

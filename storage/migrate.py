@@ -124,6 +124,8 @@ async def refuse_unsafe(url: str) -> None:
         found = (await connection.fetch(SELECT_SAFETY))[0]
         if found["version_number"] < OLDEST_SERVER:
             raise DatabaseRefused(f"PostgreSQL {found['version']} is too old: hostsvc needs 15 or newer")
+        # As they are for this role in this database, whoever set them. Not full_page_writes: where the file
+        # system itself never tears a page, it is rightly off.
         for setting in ("fsync", "synchronous_commit"):
             if found[setting] == "off":
                 raise DatabaseRefused(

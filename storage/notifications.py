@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -16,9 +17,9 @@ from storage.arrivals import (
     LIMIT_WAIT,
     Arrival,
     NewNotification,
-    answer_to,
     by_agent,
     insert_parameters,
+    refusal_of,
 )
 from storage.batching import Batch
 from storage.clauses import Conditions
@@ -45,11 +46,20 @@ CROSS JOIN LATERAL (
 ORDER BY n.created_at DESC, n.id DESC LIMIT $2 OFFSET $3
 """
 
-LIST_FOR_AGENT = """
-SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL
-WHERE n.agent_id = $1 AND (n.scheduled_for IS NULL OR n.scheduled_for <= $2) /* and */
-ORDER BY n.priority = 'high' DESC, n.created_at, n.id LIMIT $3
+LIST_FOR_AGENTS = """
+SELECT asked.ordinal, n.*
+FROM unnest($1::uuid[], $2::integer[], $3::timestamptz[])
+     WITH ORDINALITY AS asked (agent_id, most, now, ordinal)
+JOIN agent a ON a.id = asked.agent_id AND a.deleted_at IS NULL
+CROSS JOIN LATERAL (
+    SELECT n.* FROM notification n
+    WHERE n.agent_id = asked.agent_id AND (n.scheduled_for IS NULL OR n.scheduled_for <= asked.now) /* and */
+    ORDER BY n.priority = 'high' DESC, n.created_at, n.id LIMIT asked.most
+) n
+ORDER BY asked.ordinal, n.priority = 'high' DESC, n.created_at, n.id
 """
+
+LIST_UNCLEARED_FOR_AGENTS = LIST_FOR_AGENTS.replace("/* and */", "AND NOT n.cleared")
 
 # The notification first, then agent_state: the order in which the triggers for other writers lock them, too.
 LOCK = """
@@ -71,13 +81,26 @@ SET wake_seq = wake_seq + 1,
 WHERE agent_id = $1
 """
 
+# Locked in the order of their ids; what somebody else holds is passed over, and cleared once it is free.
 CLEAR = """
-UPDATE notification n
-SET cleared = true, cleared_at = coalesce(n.cleared_at, $3), activated_at = NULL
-FROM agent a
-WHERE n.id = $2 AND n.agent_id = $1 AND a.id = n.agent_id AND a.deleted_at IS NULL
-RETURNING n.priority
+WITH item AS MATERIALIZED (
+    SELECT i.agent_id, i.id, i.now
+    FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) AS i (agent_id, id, now)
+    JOIN agent a ON a.id = i.agent_id AND a.deleted_at IS NULL
+    JOIN notification n ON n.id = i.id AND n.agent_id = i.agent_id
+), locked AS MATERIALIZED (
+    SELECT n.id FROM notification n WHERE n.id IN (SELECT id FROM item)
+    ORDER BY n.id FOR NO KEY UPDATE SKIP LOCKED
+), gone AS (
+    UPDATE notification n
+    SET cleared = true, cleared_at = coalesce(n.cleared_at, item.now), activated_at = NULL
+    FROM item JOIN locked USING (id) WHERE n.id = item.id
+    RETURNING n.id, n.priority
+)
+SELECT item.agent_id, id, gone.priority FROM item LEFT JOIN gone USING (id)
 """
+
+CLEAR_WAITING = CLEAR.replace(" SKIP LOCKED", "")
 
 # Locked in the order of their ids, so that two who clear the same cannot wait for each other.
 CLEAR_MANY = """
@@ -134,32 +157,35 @@ class Notifications:
     def __init__(self, pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> None:
         self._pool = pool
         self._on_commit = on_commit
+        self.created = dict.fromkeys(Source, 0)  # by this process, and committed
         self._arrivals = Batch("notifications", self._insert_many)
         self._late_arrivals = Batch("notifications of busy agents", self._insert_waiting)
+        self._clears = Batch("clearings", self._clear_each)
+        self._whole_queues = Batch("queues", partial(self._list_each, LIST_FOR_AGENTS))
+        self._queues = Batch("uncleared queues", partial(self._list_each, LIST_UNCLEARED_FOR_AGENTS))
 
     async def close(self) -> None:
-        await self._arrivals.close()
-        await self._late_arrivals.close()
+        for batch in (self._arrivals, self._late_arrivals, self._clears, self._whole_queues, self._queues):
+            await batch.close()
 
     async def insert(
         self, notification: NewNotification, allowed: Collection[UUID], receipt: Receipt | None = None
-    ) -> Notification:
-        """The notification as it is stored. Concurrent inserts share a commit.
+    ) -> None:
+        """Store it. Concurrent inserts share a commit.
 
         ReferenceMissing("agent") if there is no such agent, Forbidden if its organization is not `allowed`,
         AnsweredBefore if there is a receipt like this one.
         """
         arrival = Arrival(notification, allowed, receipt)
-        answer = await self._arrivals.add(arrival)
-        if isinstance(answer, RowLocked):
-            answer = await self._late_arrivals.add(arrival)
-        if isinstance(answer, StorageError):
-            raise answer
-        return answer
+        refusal = await self._arrivals.add(arrival)
+        if isinstance(refusal, RowLocked):
+            refusal = await self._late_arrivals.add(arrival)
+        if refusal is not None:
+            raise refusal
 
     async def insert_within(
         self, connection: Connection, notification: NewNotification, allowed: Collection[UUID]
-    ) -> Notification:
+    ) -> None:
         """As `insert`, but in the caller's transaction, whose commit is to be followed by `tell`.
 
         RowLocked if the agent's state is held by somebody else for long.
@@ -167,14 +193,17 @@ class Notifications:
         arrival = Arrival(notification, allowed)
         await connection.execute(LIMIT_WAIT)
         (row,) = await connection.fetch(INSERT_WAITING, *insert_parameters([arrival]))
-        answer = answer_to(arrival, row)
-        if isinstance(answer, StorageError):
-            raise answer
-        return answer
+        refusal = refusal_of(arrival, row)
+        if refusal is not None:
+            raise refusal
 
-    def tell(self, committed: Iterable[Notification]) -> None:
-        """Tell of new ones that are committed, if they concern a supervisor."""
-        concerned = dict.fromkeys(new.agent_id for new in committed if new.activated_at is not None)
+    def tell(self, committed: Iterable[NewNotification]) -> None:
+        """Count new ones that are committed, and tell of those that concern a supervisor."""
+        concerned: dict[UUID, None] = {}
+        for new in committed:
+            self.created[new.source] += 1
+            if new.priority is Priority.HIGH:
+                concerned[new.agent_id] = None
         if concerned:
             self._on_commit(list(concerned))
 
@@ -201,12 +230,12 @@ class Notifications:
     async def list_for_agent(
         self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime
     ) -> list[Notification]:
-        """What the agent sees: high before low, then oldest first; never what is scheduled for later."""
-        conditions = Conditions(agent_id, now, limit)
-        if not include_cleared:
-            conditions.add("NOT n.cleared")
-        rows = await self._pool.fetch(conditions.into(LIST_FOR_AGENT), *conditions.parameters)
-        return [_notification(row) for row in rows]
+        """What the agent sees: high before low, then oldest first; never what is scheduled for later.
+
+        Concurrent reads share a statement.
+        """
+        queues = self._whole_queues if include_cleared else self._queues
+        return await queues.add((agent_id, limit, now))
 
     async def update(
         self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
@@ -219,10 +248,16 @@ class Notifications:
         )
 
     async def clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool:
-        """Whether it is cleared now; False if the agent has no such notification. The first time stays."""
-        return await self._pool.to_the_end(
-            self._clear(agent_id, notification_id, now), f"clearing of notification {notification_id}"
-        )
+        """Whether it is cleared now; False if the agent has no such notification. The first time stays.
+
+        Concurrent clearings share a commit.
+        """
+        item = (agent_id, notification_id, now)
+        cleared = await self._clears.add(item)
+        if cleared is None:  # somebody else holds it; nobody's neighbours shall wait for that
+            name = f"clearing of notification {notification_id}"
+            cleared = await self._pool.to_the_end(self._clear_waiting(item), name)
+        return cleared
 
     async def clear_many(self, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime) -> int:
         """Clear these of the agent, or all that are not scheduled for later; how many it were."""
@@ -240,12 +275,12 @@ class Notifications:
             self._delete(notification_id), f"deletion of notification {notification_id}"
         )
 
-    async def _insert_many(self, arrivals: list[Arrival]) -> list[Notification | StorageError]:
-        return self._answers(arrivals, await self._pool.fetch(INSERT, *insert_parameters(arrivals)))
+    async def _insert_many(self, arrivals: list[Arrival]) -> list[StorageError | None]:
+        return self._refusals(arrivals, await self._pool.fetch(INSERT, *insert_parameters(arrivals)))
 
-    async def _insert_waiting(self, arrivals: list[Arrival]) -> list[Notification | StorageError]:
+    async def _insert_waiting(self, arrivals: list[Arrival]) -> list[StorageError | None]:
         """Wait for the agents' states, agent by agent: a long holder of one costs the others little."""
-        answers: dict[UUID, Notification | StorageError] = {}
+        refusals: dict[UUID, StorageError | None] = {}
         groups = deque(by_agent(arrivals))
         while groups:
             group = groups.popleft()
@@ -257,16 +292,16 @@ class Notifications:
                 if isinstance(error, ConstraintError) and len(group) > 1:
                     groups.extend([arrival] for arrival in group)  # only one of them is to blame
                 else:
-                    answers.update((arrival.new.id, error) for arrival in group)
+                    refusals.update((arrival.new.id, error) for arrival in group)
             else:
-                answers.update(zip((a.new.id for a in group), self._answers(group, rows), strict=True))
-        return [answers[arrival.new.id] for arrival in arrivals]
+                refusals.update(zip((a.new.id for a in group), self._refusals(group, rows), strict=True))
+        return [refusals[arrival.new.id] for arrival in arrivals]
 
-    def _answers(self, arrivals: list[Arrival], rows: list[Record]) -> list[Notification | StorageError]:
-        """What each arrival came to, once it is committed; tells of those that concern a supervisor."""
-        answers = [answer_to(arrival, row) for arrival, row in zip(arrivals, rows, strict=True)]
-        self.tell(answer for answer in answers if isinstance(answer, Notification))
-        return answers
+    def _refusals(self, arrivals: list[Arrival], rows: list[Record]) -> list[StorageError | None]:
+        """Why each arrival was refused, if it was; the others are committed, and told of here."""
+        refusals = [refusal_of(arrival, row) for arrival, row in zip(arrivals, rows, strict=True)]
+        self.tell(arrival.new for arrival, why in zip(arrivals, refusals, strict=True) if why is None)
+        return refusals
 
     async def _update(
         self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
@@ -295,11 +330,30 @@ class Notifications:
             self._on_commit([after.agent_id])
         return after
 
-    async def _clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool:
-        priority: str | None = await self._pool.fetchval(CLEAR, agent_id, notification_id, now)
-        if priority == Priority.HIGH:
-            self._on_commit([agent_id])
-        return priority is not None
+    async def _list_each(
+        self, statement: str, items: list[tuple[UUID, int, datetime]]
+    ) -> list[list[Notification]]:
+        queues: list[list[Notification]] = [[] for _ in items]
+        for row in await self._pool.fetch(statement, *zip(*items, strict=True)):
+            queues[row["ordinal"] - 1].append(_notification(row))
+        return queues
+
+    async def _clear_each(self, items: list[tuple[UUID, UUID, datetime]]) -> list[bool | None]:
+        return self._cleared(items, await self._pool.fetch(CLEAR, *zip(*items, strict=True)))
+
+    async def _clear_waiting(self, item: tuple[UUID, UUID, datetime]) -> bool:
+        agent_id, notification_id, now = item
+        rows = await self._pool.fetch(CLEAR_WAITING, [agent_id], [notification_id], [now])
+        return self._cleared([item], rows) == [True]
+
+    def _cleared(self, items: list[tuple[UUID, UUID, datetime]], rows: list[Record]) -> list[bool | None]:
+        """Whether each is cleared now, None if it is held; tells of what may have kept an agent awake."""
+        priorities = {(row["agent_id"], row["id"]): row["priority"] for row in rows}
+        concerned = {agent_id for (agent_id, _), of in priorities.items() if of == Priority.HIGH}
+        if concerned:
+            self._on_commit(list(concerned))
+        outcomes = {item: None if of is None else True for item, of in priorities.items()}
+        return [outcomes.get((agent_id, notification_id), False) for agent_id, notification_id, _ in items]
 
     async def _clear_many(self, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime) -> int:
         conditions = Conditions(agent_id, now)

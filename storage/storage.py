@@ -12,6 +12,7 @@ from storage.agents import Agents
 from storage.api_keys import ApiKeys
 from storage.contacts import Contacts
 from storage.documents import Documents
+from storage.expired import Expired
 from storage.instance import Instance
 from storage.invites import Invites
 from storage.memberships import Memberships
@@ -52,9 +53,11 @@ class Storage:
     runs: Runs
     traces: Traces
     usage: Usage
+    expired: Expired
 
     async def close(self) -> None:
         """Write what is on its way, then refuse."""
+        await self.agents.close()
         await self.notifications.close()
         await self.agent_states.close()
         await self.traces.close()
@@ -89,4 +92,5 @@ def build_storage(pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> St
         runs=Runs(pool),
         traces=Traces(pool),
         usage=Usage(pool),
+        expired=Expired(pool),
     )

@@ -20,6 +20,7 @@ from supervisors.snapshot import (
     Overview,
     RecentMessage,
     RunsShown,
+    RunTotals,
     Snapshot,
     SupervisorsShown,
     TimersShown,
@@ -62,7 +63,11 @@ def snapshot(
 
 
 def overview(
-    supervisors: Collection[Supervisor], around: Surroundings, counts: Counts, restarts: int
+    supervisors: Collection[Supervisor],
+    around: Surroundings,
+    counts: Counts,
+    restarts: int,
+    run_totals: RunTotals,
 ) -> Overview:
     """All agents in numbers: `counts` of the database, the rest from memory."""
     phases = Counter(str(supervisor.phase) for supervisor in supervisors)
@@ -80,6 +85,7 @@ def overview(
         runs=RunsShown(around.slots.taken, around.slots.waiting, around.slots.limit),
         timers=TimersShown(counts.timers, counts.next_due_at, _lateness(around.alarm_clock.lateness_seconds)),
         oldest_uncleared_high_seconds=_seconds_since(oldest, around.clock.now()) if oldest else None,
+        run_totals=run_totals,
     )
 
 

@@ -1,4 +1,4 @@
-"""Writes the trace of a run: its spans, gathered and stored a turn at a time."""
+"""Writes the trace of a run: its spans, gathered, and stored while it goes on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +16,8 @@ from supervisors.clock import Clock
 from supervisors.ports import SpanStore
 
 log = structlog.get_logger()
+
+STORED_EVERY_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -35,6 +37,7 @@ class Recorder:
         self._store = store
         self._clock = clock
         self._finished: list[NewSpan] = []
+        self._stored_at = clock.monotonic()
 
     @contextmanager
     def span(
@@ -65,8 +68,14 @@ class Recorder:
                 )
             )
 
+    async def keep_up(self) -> None:
+        """As `flush`, but at most once a second: a short run stores all of its spans at its end."""
+        if self._clock.monotonic() >= self._stored_at + STORED_EVERY_SECONDS:
+            await self.flush()
+
     async def flush(self) -> None:
         """Store the spans finished so far. A failure is logged: the record never stops the work."""
+        self._stored_at = self._clock.monotonic()
         spans, self._finished = self._finished, []
         try:
             await self._store.insert_spans(spans)

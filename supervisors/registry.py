@@ -4,6 +4,7 @@ PostgreSQL is the directory of agents; an agent that nothing happens to costs no
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
@@ -16,7 +17,7 @@ import aiojobs
 import structlog
 
 from storage.errors import AnsweredBefore, DatabaseUnavailable
-from storage.model import Counts
+from storage.model import Counts, Outcome
 from supervisors import inspection
 from supervisors.alarm_clock import AlarmClock
 from supervisors.clock import Clock
@@ -29,7 +30,7 @@ from supervisors.rules import active_count, policy_of
 from supervisors.run_slots import RunSlots
 from supervisors.runs import Harness, Run
 from supervisors.settings import RunSettings, SupervisorSettings
-from supervisors.snapshot import Overview, Snapshot
+from supervisors.snapshot import Overview, RunTotals, Snapshot
 from supervisors.states import Phase
 from supervisors.supervisor import Supervisor, Surroundings
 
@@ -64,6 +65,8 @@ class Registry:
         self._supervisors: dict[UUID, Supervisor] = {}
         self._drains: set[asyncio.Task[None]] = set()
         self._restarts = 0
+        self._started_runs = 0
+        self._ended_runs: Counter[Outcome] = Counter()
         self._counts = Counts(0, 0, 0, 0, None, None)
         self._around = Surroundings(
             store=store,
@@ -160,7 +163,10 @@ class Registry:
 
     async def overview(self) -> Overview:
         """All agents in numbers."""
-        return inspection.overview(self._supervisors.values(), self._around, self._counts, self._restarts)
+        run_totals = RunTotals(self._started_runs, dict(self._ended_runs))
+        return inspection.overview(
+            self._supervisors.values(), self._around, self._counts, self._restarts, run_totals
+        )
 
     def set_counts(self, counts: Counts) -> None:
         """Take over what a duty has counted."""
@@ -300,12 +306,15 @@ class Registry:
         del supervisor.recent[:-RECENT_MESSAGES]
 
     async def _launch(self, run: Run) -> None:
+        self._started_runs += 1
         await self._scheduler.spawn(self._carry_out(run), name=f"run {run.id}")
 
     async def _carry_out(self, run: Run) -> None:
         try:
             await run.carry_out(self._harness, self.ask, self._max_run_seconds)
         finally:
+            if run.result is not None:
+                self._ended_runs[run.result.outcome] += 1
             self._around.slots.release()
             self.tell(run.agent_id, Look.RUN_OVER)
 

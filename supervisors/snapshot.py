@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from storage.model import AgentStatus
+from storage.model import AgentStatus, Outcome
 from supervisors.states import Phase
 
 
@@ -103,6 +103,14 @@ class RunsShown:
 
 
 @dataclass(frozen=True, slots=True)
+class RunTotals:
+    """Runs that began in this process since its start, and how many of them ended how."""
+
+    started: int
+    ended: dict[Outcome, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Lateness:
     """Milliseconds over the last thousand alarms; None before the first."""
 
@@ -127,3 +135,4 @@ class Overview:
     runs: RunsShown
     timers: TimersShown
     oldest_uncleared_high_seconds: float | None
+    run_totals: RunTotals

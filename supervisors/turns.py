@@ -133,7 +133,7 @@ class BuiltinHarness:
                 )
                 if request.name == "sleep" and "result" in outcome:
                     return RunResult(Outcome.SLEPT)
-            await conversation.recorder.flush()
+            await conversation.recorder.keep_up()
 
     async def _ask_model(self, conversation: Conversation, root: OpenSpan) -> ModelAnswer:
         with conversation.recorder.span(f"chat {conversation.model}", "llm", root) as span:

@@ -30,6 +30,7 @@ from web.handlers import (
     invites,
     memberships,
     messages,
+    metrics,
     notifications,
     organizations,
     projects,
@@ -51,6 +52,7 @@ from web.keys import (
     PRICES,
     READINESS,
     REGISTRY,
+    REQUEST_COUNTS,
     RUN_TOKENS,
     SCHEMA_CHECKER,
     SETTINGS,
@@ -63,6 +65,7 @@ from web.keys import (
 from web.openapi.document import build_document
 from web.passwords import Passwords
 from web.ports import Readiness, Registry
+from web.request_counts import RequestCounts
 from web.settings import WebSettings
 from web.throttle import Throttle
 
@@ -91,6 +94,7 @@ ROUTES = (
     *spans.ROUTES,
     *health.ROUTES,
     *status.ROUTES,
+    *metrics.ROUTES,
     *documentation.ROUTES,
 )
 
@@ -106,8 +110,9 @@ def build_app(
     readiness: Callable[[], Readiness],
 ) -> web.Application:
     """The HTTP interface over what the composition root has opened."""
+    counts = RequestCounts()
     app = web.Application(
-        middlewares=[request_id.identify, errors_as_json],
+        middlewares=[request_id.identifying(counts), errors_as_json],
         client_max_size=settings.body_bytes,
     )
     app[STORAGE] = storage
@@ -118,6 +123,7 @@ def build_app(
     app[SETTINGS] = settings
     app[READINESS] = readiness
     app[STARTED_AT] = clock.now()
+    app[REQUEST_COUNTS] = counts
     app[THROTTLE] = Throttle()
     app[IN_FLIGHT] = set()
     app[LIST_TURNS] = asyncio.Semaphore(LISTS_AT_ONCE)
@@ -126,7 +132,6 @@ def build_app(
     app[API_DOCUMENT] = to_json(build_document(ROUTES))
     app.cleanup_ctx.append(_passwords)
     app.cleanup_ctx.append(_schema_checker)
-    app.on_response_prepare.append(request_id.echo)
     for route in ROUTES:
         app.router.add_route(route.method, route.path, route.handler)
         if route.method == "GET":

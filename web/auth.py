@@ -135,6 +135,12 @@ def authenticate_operator(request: web.Request) -> None:
         raise NotAuthenticated("Invalid token.")
 
 
+def authenticate_scraper(request: web.Request) -> None:
+    """NotAuthenticated for anything but the operator's token, unless the metrics are open to all."""
+    if not request.app[SETTINGS].open_metrics:
+        authenticate_operator(request)
+
+
 def _credential(request: web.Request) -> tuple[str, str]:
     scheme, _, credential = request.headers.get("Authorization", "").partition(" ")
     return scheme.lower(), credential.strip()

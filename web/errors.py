@@ -188,19 +188,18 @@ async def _without_slash(request: web.Request) -> web.Response:
     if not path.endswith("/") and not path.startswith("//"):  # which names another host
         with_slash = request.clone(rel_url=f"{path}/")
         if (await request.app.router.resolve(with_slash)).http_exception is None:
-            raise web.HTTPPermanentRedirect(f"{path}/?{query}" if query else f"{path}/")
+            location = f"{path}/?{query}" if query else f"{path}/"
+            return web.Response(status=308, headers={"Location": location})
     return json_response({"detail": "Not found."}, 404)
 
 
 def _of_framework(error: web.HTTPException) -> web.StreamResponse:
-    """The framework's own refusals (no such path, method, size) in our wording; its redirects as they are."""
+    """The framework's own refusals (no such path, method, size) in our wording."""
     match error:
         case web.HTTPMethodNotAllowed():
             detail = f'Method "{error.method}" not allowed.'
             return json_response({"detail": detail}, 405, {"Allow": ", ".join(sorted(error.allowed_methods))})
         case web.HTTPRequestEntityTooLarge():
             return json_response({"detail": "The request body is too large."}, 413)
-        case _ if error.status >= 400:
-            return json_response({"detail": f"{error.reason}."}, error.status)
         case _:
-            raise error
+            return json_response({"detail": f"{error.reason}."}, error.status)

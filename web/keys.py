@@ -15,6 +15,7 @@ from supervisors.tools.toolbox import Toolbox
 from web.credentials import RunTokens, UserTokens
 from web.passwords import Passwords
 from web.ports import Readiness, Registry
+from web.request_counts import RequestCounts
 from web.settings import WebSettings
 from web.throttle import Throttle
 
@@ -27,6 +28,7 @@ SETTINGS: web.AppKey[WebSettings] = web.AppKey("settings")
 READINESS: web.AppKey[Callable[[], Readiness]] = web.AppKey("readiness")
 PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")
 SCHEMA_CHECKER: web.AppKey[SchemaChecker] = web.AppKey("schema_checker")
+REQUEST_COUNTS: web.AppKey[RequestCounts] = web.AppKey("request_counts")
 THROTTLE: web.AppKey[Throttle] = web.AppKey("throttle")
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
 RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")

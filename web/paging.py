@@ -16,6 +16,7 @@ from web.fields import MOST_OFFSET, Integer, Uuid, unknown_id
 from web.json import JSON_TYPE, json_response, to_json
 from web.keys import LIST_TURNS, SETTINGS
 from web.parsing import Body
+from web.request_id import HEADER, request_id
 
 Item = TypeVar("Item")
 
@@ -83,7 +84,7 @@ async def _answer_all(request: web.Request, listing: Listing[Item], page: Page) 
     headers = {"Content-Type": JSON_TYPE}
     if after is None:
         return web.Response(body=b"[%b]" % items, headers=headers)
-    response = web.StreamResponse(headers=headers)
+    response = web.StreamResponse(headers={**headers, HEADER: request_id(request)})
     await response.prepare(request)
     if request.method == "HEAD":
         return response

@@ -4,8 +4,8 @@ import asyncio
 import json
 import re
 from binascii import a2b_qp
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Self
 
 import orjson
 from aiohttp import web
@@ -31,11 +31,30 @@ PARAMETER = re.compile(  # a backslash in the name is just that, as browsers sen
 )
 
 
+class Expected(NamedTuple):
+    """A field of a body: its names in code and body, its check, and what holds if it is left out."""
+
+    name: str
+    key: str
+    check: Callable[[Any, str, Mapping[str, Any]], Any]
+    refusal: Any  # None if it may be left out
+    default: Any
+
+    @classmethod
+    def of(cls, name: str, field: fields.Field[Any]) -> Self:
+        refusal = field.error_messages["required"] if field.required else None
+        return cls(name, field.data_key or name, field.deserialize, refusal, field.load_default)
+
+
 class Body(Schema):
     """A request body or query; what it does not name is ignored."""
 
     class Meta:
         unknown = EXCLUDE  # for what is nested; `checked` looks at nothing else anyway
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._expected = tuple(Expected.of(name, field) for name, field in self.load_fields.items())
 
     def checked(self, values: Mapping[str, Any], *, partial: bool = False) -> dict[str, Any]:
         """The fields among `values`; with `partial` nothing is required and nothing filled in.
@@ -45,17 +64,17 @@ class Body(Schema):
         """
         checked: dict[str, Any] = {}
         messages: dict[str, Any] = {}
-        for name, field in self.load_fields.items():
-            key = field.data_key or name
+        for name, key, check, refusal, default in self._expected:
             if key in values:
                 try:
-                    checked[name] = field.deserialize(values[key], key, values)
+                    checked[name] = check(values[key], key, values)
                 except ValidationError as error:
                     messages[key] = error.messages
-            elif field.required and not partial:
-                messages[key] = [field.error_messages["required"]]
-            elif field.load_default is not missing and not partial:
-                default = field.load_default
+            elif partial:
+                continue
+            elif refusal is not None:
+                messages[key] = [refusal]
+            elif default is not missing:
                 checked[name] = default() if callable(default) else default
         if messages:
             raise ValidationError(messages)

@@ -2,12 +2,14 @@
 
 import re
 from contextvars import ContextVar
+from random import getrandbits
+from time import perf_counter
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from aiohttp.typedefs import Handler, Middleware
 from structlog.typing import EventDict, WrappedLogger
 
-from storage.ids import new_id
+from web.request_counts import RequestCounts
 
 HEADER = "X-Request-ID"
 USABLE = re.compile(r"[ -~]{1,128}")
@@ -18,25 +20,32 @@ _current: ContextVar[str] = ContextVar("request_id")
 
 
 def fresh_id() -> str:
-    return new_id().hex
+    return f"{getrandbits(128):032x}"  # nothing hangs on its being hard to guess
 
 
 def request_id(request: web.Request) -> str:
     return request[ID]
 
 
-@web.middleware
-async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Name the request before anything can be said about it."""
-    given = request.headers.get(HEADER, "")
-    request[ID] = given if USABLE.fullmatch(given) else fresh_id()
-    _current.set(request[ID])
-    return await handler(request)
+def identifying(counts: RequestCounts) -> Middleware:
+    """The outermost middleware: names a request before anything can be said about it, and counts its answer.
 
+    The two are one because each middleware costs a request more than either of them does.
+    """
 
-async def echo(request: web.Request, response: web.StreamResponse) -> None:
-    """Signal on each response, streamed ones included, before its headers go out."""
-    response.headers[HEADER] = request.get(ID) or fresh_id()
+    @web.middleware
+    async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
+        began = perf_counter()  # the loop's own clock is only set once a turn
+        given = request.headers.get(HEADER, "")
+        request[ID] = name = given if given and USABLE.fullmatch(given) else fresh_id()
+        _current.set(name)
+        response = await handler(request)
+        if not response.prepared:  # a streamed one has gone out with it
+            response.headers[HEADER] = name
+        counts.add(request, response.status, perf_counter() - began)
+        return response
+
+    return identify
 
 
 def name_request(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

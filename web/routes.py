@@ -1,5 +1,6 @@
 """One line of the route table: what answers where, to whom, with what. The API document is made of these."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
@@ -14,6 +15,7 @@ from web.auth import RunAccess, authenticate, authenticate_operator
 from web.errors import NotFound
 from web.fields import parse_uuid
 from web.idempotency import CallerHandler, answered_once
+from web.json import JSON_TYPE
 
 
 class Access(StrEnum):
@@ -34,6 +36,7 @@ class Route:
     `refused`: the type of what a 400 or 404 can hold as well as the usual.
     `body_bytes`: the largest body, where that is not what the settings say.
     `most_items`: a JSON list of up to so many bodies is taken as well.
+    `media_types`: those that the answer can have.
     `idempotent`: it takes an Idempotency-Key (refusals 409 and 422), by the rules of `web.idempotency`.
     """
 
@@ -54,6 +57,7 @@ class Route:
     most_items: int = 0
     refused: Any = None
     by_header: bool = False
+    media_types: tuple[str, ...] = (JSON_TYPE,)
 
 
 def for_anyone(
@@ -132,12 +136,14 @@ def for_operators(
     *,
     answer: Any = None,
     query: Schema | None = None,
+    media_types: tuple[str, ...] = (JSON_TYPE,),
+    authenticate: Callable[[web.Request], None] = authenticate_operator,
 ) -> Route:
-    """A route for the operator's token alone."""
+    """A route for the operator's token alone, if `authenticate` says nothing else."""
 
     @wraps(handler)
     async def authenticated(request: web.Request) -> web.StreamResponse:
-        authenticate_operator(request)
+        authenticate(request)
         return await handler(request)
 
     return Route(
@@ -152,6 +158,7 @@ def for_operators(
         query=query,
         partial=False,
         refusals=frozenset(),
+        media_types=media_types,
     )
 
 

@@ -13,6 +13,7 @@ class WebSettings:
 
     token_secret: str = field(repr=False)
     operator_token: str = field(repr=False)
+    open_metrics: bool = False
     signup_open: bool = True
     token_days: int = 30
     body_bytes: int = 1_048_576

@@ -77,10 +77,11 @@ async def create_notification(call: ToolCall) -> dict[str, Any]:
         created_at=call.now,
         scheduled_for=call.arguments.moment("scheduled_for", call.agent.timezone),
     )
-    return _shown(await call.stores.notifications.insert(new, {call.agent.organization_id}))
+    await call.stores.notifications.insert(new, {call.agent.organization_id})
+    return _shown(new)
 
 
-def _shown(notification: Notification) -> dict[str, Any]:
+def _shown(notification: Notification | NewNotification) -> dict[str, Any]:
     return {
         "id": str(notification.id),
         "agent": str(notification.agent_id),

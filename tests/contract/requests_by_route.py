@@ -316,5 +316,6 @@ ROWS: dict[str, Row] = {
     "GET /status/": Row(),
     "GET /status/supervisors/": Row(),
     "GET /status/supervisors/{id}/": Row({"id": AGENT}),
+    "GET /metrics": Row(),
     "GET /api/schema/": Row(),
 }

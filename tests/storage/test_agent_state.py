@@ -64,9 +64,10 @@ async def look(states: AgentStates, of: Agent, now: datetime = NOW) -> Circumsta
 async def arrives(pool: Pool, at: Agent, **fields: Any) -> UUID:
     """A high notification; its id."""
     queue = Notifications(pool, lambda _: None)
-    stored = await queue.insert(new_notification(at.id, **fields), {at.organization_id})
+    new = new_notification(at.id, **fields)
+    await queue.insert(new, {at.organization_id})
     await queue.close()
-    return stored.id
+    return new.id
 
 
 def start(before: AgentState, at: datetime = NOW, run_id: UUID | None = None) -> Move:

@@ -10,6 +10,7 @@ import pytest
 
 from storage.agents import AgentFilters, Agents
 from storage.errors import Circle, NotUnique, ReferenceMissing
+from storage.expired import Expired
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Outcome, Purpose
 from storage.notifications import Notifications
@@ -290,7 +291,7 @@ async def test_what_a_deleted_agent_leaves_goes_in_batches(agents: Agents, pool:
         await pool.execute(START_RUN, one.id, new_id(), owner, NOW)
     await agents.delete(gone.id, NOW)
 
-    purged = [await agents.purge_deleted(2) for _ in range(4)]
+    purged = [await Expired(pool).delete_leftovers(NOW, 2) for _ in range(4)]
 
     assert purged == [2, 2, 2, 0]
     assert [row["agent_id"] for row in await pool.fetch("SELECT agent_id FROM notification")] == [kept.id]

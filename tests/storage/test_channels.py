@@ -12,6 +12,7 @@ from storage.agents import Agents
 from storage.contacts import Contact, ContactFilters, Contacts
 from storage.documents import Document, DocumentFilters, Documents
 from storage.errors import Forbidden, ReferenceMissing, RowLocked
+from storage.expired import Expired
 from storage.ids import new_id
 from storage.messages import (
     Attachment,
@@ -282,5 +283,5 @@ async def test_what_a_deleted_agent_leaves_behind_is_not_found_and_goes(
     assert await documents.get(notes.id) is None
     assert await projects.get(move.id) is None
     assert await contacts.page(ContactFilters((scout.organization_id,)), Page()) == [kept]
-    assert [await Agents(pool).purge_deleted(3) for _ in range(3)] == [3, 1, 0]
+    assert [await Expired(pool).delete_leftovers(NOW, 3) for _ in range(3)] == [3, 1, 0]
     assert await contacts.get(kept.id) == kept

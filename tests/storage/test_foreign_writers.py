@@ -17,6 +17,7 @@ import psycopg2
 import pytest
 from psycopg2.extras import RealDictCursor
 
+from storage.doorbell import agents_named
 from storage.pool import Pool
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
@@ -87,7 +88,7 @@ class Psql:
         heard: list[str] = []
         while not heard or heard[-1] != "end":
             heard.append((await asyncio.wait_for(self._connection.notifies.get(), 10)).payload)
-        return [UUID(payload) for payload in heard[:-1]]
+        return [agent_id for payload in heard[:-1] for agent_id in agents_named(payload)]
 
 
 @pytest.fixture

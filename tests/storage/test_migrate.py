@@ -6,6 +6,7 @@ from pathlib import Path
 import aiopg
 import pytest
 
+from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.errors import DatabaseRefused, SchemaMismatch
 from storage.migrate import check, migrate, read_migrations, refuse_unsafe
 from tests.postgres import TestServer, url_as
@@ -24,6 +25,16 @@ async def count(database_url: str, sql: str) -> int:
         await cursor.execute(sql)
         (number,) = await cursor.fetchone()
         return int(number)
+
+
+async def until_it_is_off(database_url: str, setting: str) -> None:
+    """The server reads its settings anew a moment after it was told to."""
+    async with asyncio.timeout(20):
+        while True:
+            async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
+                await cursor.execute("SELECT current_setting(%s)", (setting,))
+                if await cursor.fetchone() == ("off",):
+                    return
 
 
 def test_the_shipped_migrations_are_numbered_without_a_gap() -> None:
@@ -100,7 +111,18 @@ async def test_a_durable_database_is_accepted(database_url: str) -> None:
     await refuse_unsafe(database_url)
 
 
-@pytest.mark.parametrize("whose", ["DATABASE {database}", "ROLE {role}"])
+async def test_a_server_that_does_not_flush_what_it_writes_is_refused(own_server: EmbeddedPostgres) -> None:
+    url = await asyncio.to_thread(own_server.start)
+    await run(url, "ALTER SYSTEM SET fsync = off")
+    await run(url, "SELECT pg_reload_conf()")
+    await until_it_is_off(url, "fsync")
+    with pytest.raises(DatabaseRefused, match="fsync is off"):
+        await refuse_unsafe(url)
+
+
+@pytest.mark.parametrize(
+    "whose", ["DATABASE {database}", "ROLE {role}", "ROLE {role} IN DATABASE {database}"]
+)
 async def test_a_commit_that_does_not_wait_for_the_disk_is_refused_whoever_set_it(
     empty_database_url: str, postgres_server: TestServer, whose: str
 ) -> None:
@@ -109,6 +131,11 @@ async def test_a_commit_that_does_not_wait_for_the_disk_is_refused_whoever_set_i
         await run(empty_database_url, f"ALTER {target} SET synchronous_commit = off")
         with pytest.raises(DatabaseRefused, match="synchronous_commit is off"):
             await refuse_unsafe(url_as(empty_database_url, role))
+
+
+async def test_a_url_that_asks_not_to_wait_for_the_disk_is_refused(database_url: str) -> None:
+    with pytest.raises(DatabaseRefused, match="synchronous_commit is off"):
+        await refuse_unsafe(f"{database_url}&synchronous_commit=off")
 
 
 async def test_a_proxy_that_pools_transactions_is_refused(database_url: str) -> None:

@@ -418,7 +418,7 @@ async def test_scenario_22_an_agent_deleted_in_its_run_leaves_nothing_behind(wor
 
     await world.delete(agent)
     await run.gone()
-    while await world.storage.agents.purge_deleted(1000):
+    while await world.storage.expired.delete_leftovers(world.clock.now(), 1000):
         pass
 
     assert world.puppets == {}

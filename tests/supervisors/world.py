@@ -288,7 +288,9 @@ class World:
     async def notify(self, agent: Agent, source: Source = Source.API, **fields: Any) -> Notification:
         """A high notification arrives."""
         new = new_notification(agent.id, source=source, created_at=self.clock.now(), **fields)
-        stored = await self.storage.notifications.insert(new, {agent.organization_id})
+        await self.storage.notifications.insert(new, {agent.organization_id})
+        stored = await self.storage.notifications.get(new.id)
+        assert stored is not None
         await self.quiet()
         return stored
 

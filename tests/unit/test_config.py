@@ -77,6 +77,7 @@ def test_variables_are_read_by_the_type_of_their_key() -> None:
             "HOSTSVC__SUPERVISORS__CONVERSATIONAL_SOURCES": "sms,portal",
             "HOSTSVC__DATABASE__DATA_DIR": "/var/lib/hostsvc",
             "HOSTSVC__ACCOUNTS__SIGNUP": "closed",
+            "HOSTSVC__OPERATOR__OPEN_METRICS": "true",
         },
     )
     assert config.server.drain_seconds == 2.5
@@ -84,6 +85,7 @@ def test_variables_are_read_by_the_type_of_their_key() -> None:
     assert config.supervisors.conversational_sources == {Source.SMS, Source.PORTAL}
     assert config.database.data_dir == Path("/var/lib/hostsvc")
     assert config.accounts.signup == "closed"
+    assert config.operator.open_metrics is True
 
 
 def test_a_blank_variable_is_an_empty_list() -> None:
@@ -109,6 +111,7 @@ def test_a_whole_number_of_seconds_is_a_number() -> None:
         ("[server]\nport = 80.0", "config.toml: server.port: takes an integer, not 80.0"),
         ("[server]\nport = 70000", "config.toml: server.port: port takes 0 to 65535, not 70000"),
         ("[server]\nhost = ''", "host takes an address or a host name, not a blank"),
+        ("[operator]\nopen_metrics = 1", "config.toml: operator.open_metrics: takes true or false, not 1"),
         ("[server]\nhost = 1", "server.host: takes text, not 1"),
         ("[server]\nbase_url = 'example.org'", "base_url takes http(s)://host[:port][/path]"),
         ("[server]\nbase_url = 'http://[a'", "base_url takes http(s)://host[:port][/path]"),
@@ -144,6 +147,12 @@ def test_a_variable_for_an_integer_takes_ascii_digits_only(value: str) -> None:
 def test_a_variable_for_a_number_takes_decimals_only(value: str) -> None:
     message = refusal(HOSTSVC__RUNS__MAX_SECONDS=value)
     assert message == f"HOSTSVC__RUNS__MAX_SECONDS: takes a number, not {value!r}"
+
+
+@pytest.mark.parametrize("value", ["", "True", "1", "yes", " true"])
+def test_a_variable_for_a_boolean_takes_true_or_false_only(value: str) -> None:
+    message = refusal(HOSTSVC__OPERATOR__OPEN_METRICS=value)
+    assert message == f"HOSTSVC__OPERATOR__OPEN_METRICS: takes true or false, not {value!r}"
 
 
 @pytest.mark.parametrize(

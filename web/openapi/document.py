@@ -10,6 +10,7 @@ from marshmallow import Schema
 from web import idempotency, request_id
 from web.auth import ORGANIZATION_HEADER, RunAccess
 from web.fields import MOST_DEPTH
+from web.json import JSON_TYPE
 from web.openapi import examples, refusals
 from web.openapi.answers import answer_schema
 from web.openapi.components import Components, Json
@@ -20,14 +21,14 @@ from web.parsing import MOST_FORM_FIELDS, MOST_VALUES
 from web.routes import Access, Route
 
 VERSION = "1.0.0"  # of the interface, not of the service
-JSON_TYPE = "application/json"
 PATH_PARAMETER = re.compile(r"\{(\w+)(?::[^{}]*)?\}")
 
 INTRODUCTION = f"""\
 Hosts long-lived autonomous agents for organizations.
 
 **Credentials.** An API key under `Bearer` acts for its organization; a user's token under `Token` acts for \
-that user in all of the user's organizations. Operators have a token of their own, for `/status/` alone.
+that user in all of the user's organizations. Operators have a token of their own, for `/status/` and \
+`/metrics` alone.
 
 **Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Unknown and read-only \
 fields are ignored. What is described here is the usual way to write a value; besides, digits are taken for \
@@ -63,7 +64,7 @@ SECURITY_SCHEMES: dict[str, Json] = {
     "OperatorToken": {
         "type": "http",
         "scheme": "bearer",
-        "description": "The operator's token (`hostsvc operator-token`), for `/status/` alone.",
+        "description": "The operator's token (`hostsvc operator-token`): `/status/` and `/metrics`.",
     },
 }
 
@@ -210,7 +211,8 @@ def _success(route: Route, components: Components) -> Json:
         names.append(idempotency.REPLAYED_HEADER)
     success: Json = {"description": route.summary, "headers": refusals.headers(*names)}
     if route.answer is not None:
-        success["content"] = {JSON_TYPE: {"schema": answer_schema(route.answer, components)}}
+        schema = answer_schema(route.answer, components)
+        success["content"] = {each: {"schema": schema} for each in route.media_types}
         example = examples.ANSWERS.get(route.handler.__name__)
         if example is not None:
             success["content"][JSON_TYPE]["example"] = example

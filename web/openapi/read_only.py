@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from web.json import JSON_TYPE
 from web.openapi.components import Components, Json
 
 
@@ -24,9 +25,9 @@ def mark_read_only(path_items: Iterable[Json], components: Components) -> None:
 def _answer(operation: Json) -> Json:
     """The schema of what the operation shows if it succeeds."""
     success = next(iter(operation["responses"].values()))
-    return _schema_in(success) if "content" in success else {}
+    return _schema_in(success) if JSON_TYPE in success.get("content", {}) else {}
 
 
 def _schema_in(holder: Json) -> Json:
-    schema: dict[str, Any] = holder["content"]["application/json"]["schema"]
+    schema: dict[str, Any] = holder["content"][JSON_TYPE]["schema"]
     return schema

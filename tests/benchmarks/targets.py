@@ -1,0 +1,91 @@
+"""The servers that are measured: the service, and the bare handler it is measured against."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from statistics import median
+from urllib.parse import urlsplit
+
+from tests.acceptance.client import Client
+from tests.benchmarks.bare_server import PATH as BARE_PATH
+from tests.benchmarks.load import Measured
+
+CONNECTIONS = 64
+SERVICE_PATH = "/api/defaults/notifications/"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server and the requests that are sent to it in turn."""
+
+    url: str
+    requests: Sequence[str]
+
+    async def load(self, count: int) -> Measured:
+        """Send `count` of them, from another process."""
+        address = urlsplit(self.url)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "tests.benchmarks.load"),
+            *(str(address.hostname), str(address.port), str(CONNECTIONS), str(count)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        output, _ = await process.communicate(json.dumps(self.requests).encode())
+        if process.returncode:
+            raise RuntimeError(f"the load generator failed against {self.url}")
+        return Measured(**json.loads(output))
+
+
+@asynccontextmanager
+async def bare_target(database_url: str, agents: Sequence[str], organization: str) -> AsyncIterator[Target]:
+    """The bare handler, which inserts for these agents of an organization."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "tests.benchmarks.bare_server", database_url, organization),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        url = (await process.stdout.readline()).decode().strip()
+        yield Target(url, _requests(BARE_PATH, agents))
+    finally:
+        process.kill()
+        await process.wait()
+
+
+def service_target(url: str, client: Client, agents: Sequence[str]) -> Target:
+    """The service, which is sent notifications for these agents."""
+    return Target(url, _requests(SERVICE_PATH, agents, client))
+
+
+def _requests(path: str, agents: Sequence[str], client: Client | None = None) -> list[str]:
+    """Whole requests as they go over the wire, one for each agent: low-priority, so that nobody is woken."""
+    return [_request(path, agent, client.authorization if client else "") for agent in agents]
+
+
+def _request(path: str, agent: str, authorization: str) -> str:
+    body = json.dumps(
+        {
+            "agent": agent,
+            "title": "Delivery report",
+            "body": "The parcel with the spare parts has arrived at the front desk.",
+            "priority": "low",
+        }
+    )
+    head = [
+        f"POST {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        *([f"Authorization: {authorization}"] if authorization else []),
+    ]
+    return "\r\n".join([*head, "", body])
+
+
+def shown_rates(rates: Sequence[float]) -> str:
+    rounds = ", ".join(f"{rate:,.0f}" for rate in rates)
+    return f"{median(rates):>7,.0f}/s   (rounds: {rounds})"
