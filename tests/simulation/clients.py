@@ -53,7 +53,8 @@ class Clients:
             created_at=self._process.clock.now(),
             scheduled_for=scheduled_for,
         )
-        self._ledger.inserted(await self._storage.notifications.insert(new, {agent.organization_id}))
+        await self._storage.notifications.insert(new, {agent.organization_id})
+        self._ledger.inserted(new)
 
     async def change_notification(self, notification: Notification, changes: Mapping[str, Any]) -> None:
         now = self._process.clock.now()

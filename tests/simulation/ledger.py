@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from storage.model import Notification
+from storage.arrivals import NewNotification
 from tests.simulation.tables import Tables
 
 
@@ -21,7 +21,7 @@ class Ledger:
         self._attempts: Counter[UUID] = Counter()
         self._under_way: Counter[UUID] = Counter()
 
-    def inserted(self, notification: Notification) -> None:
+    def inserted(self, notification: NewNotification) -> None:
         fields = {"title": notification.title, "source": notification.source}
         self._expected.setdefault(notification.id, fields)
 

@@ -45,8 +45,8 @@ class MemoryNotifications:
         self._wire = wire
         self._on_commit = on_commit
 
-    async def insert(self, notification: NewNotification, allowed: Collection[UUID]) -> Notification:
-        return await self._wire.to_the_end(self._insert(notification, allowed))
+    async def insert(self, notification: NewNotification, allowed: Collection[UUID]) -> None:
+        await self._wire.to_the_end(self._insert(notification, allowed))
 
     async def get(self, notification_id: UUID) -> Notification | None:
         found = self._tables.notifications.get(notification_id)
@@ -68,13 +68,12 @@ class MemoryNotifications:
     async def delete(self, notification_id: UUID) -> bool:
         return await self._wire.to_the_end(self._delete(notification_id))
 
-    async def _insert(self, new: NewNotification, allowed: Collection[UUID]) -> Notification:
-        stored = await self._wire.carry(partial(self._insert_row, new, allowed), new.agent_id)
-        if stored.activated_at is not None:
+    async def _insert(self, new: NewNotification, allowed: Collection[UUID]) -> None:
+        await self._wire.carry(partial(self._insert_row, new, allowed), new.agent_id)
+        if new.priority is Priority.HIGH:
             self._on_commit([new.agent_id])
-        return stored
 
-    async def _insert_row(self, new: NewNotification, allowed: Collection[UUID]) -> Notification:
+    async def _insert_row(self, new: NewNotification, allowed: Collection[UUID]) -> None:
         while True:
             agent = self._tables.agent(new.agent_id)
             if agent is None:
@@ -90,7 +89,7 @@ class MemoryNotifications:
                 due_at = stored.activated_at if stored.activated_at != stored.created_at else None
                 transaction.write(lambda: self._write(None, stored, due_at))  # noqa: B023 -- not again
             await asyncio.sleep(0)
-            return stored
+            return
 
     async def _list(
         self, agent_id: UUID, include_cleared: bool, limit: int, now: datetime

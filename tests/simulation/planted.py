@@ -90,8 +90,8 @@ PLANTED = (
         "a recovery that skips agents with a hold",
         MemoryStates._select,
         "select(list(self._tables.states.values()))",
-        "select([s for s in self._tables.states.values()"
-        " if not any(one.activated_at and one.source in ('sms', 'email') and one.activated_at != one.scheduled_for"
+        "select([s for s in self._tables.states.values() if s.run_id or not any("
+        "one.source in ('sms', 'email') and one.activated_at not in (None, one.scheduled_for)"
         " for one in self._tables.queue(s.agent_id))])",
     ),
     PlantedBug(

@@ -71,7 +71,10 @@ class Store:
     async def arrives(self, at: Agent, **fields: Any) -> Notification:
         """A high notification."""
         new = new_notification(at.id, **fields)
-        return await self.kept.notifications.insert(new, {at.organization_id})
+        await self.kept.notifications.insert(new, {at.organization_id})
+        stored = await self.kept.notifications.get(new.id)
+        assert stored is not None
+        return stored
 
     async def change(self, notification: Notification, now: datetime, **changes: Any) -> Notification:
         after = await self.kept.notifications.update(notification.id, changes, now)
