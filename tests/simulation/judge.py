@@ -42,6 +42,7 @@ class Judge:
         self.history = history
         self.verdict: Violation | None = None
         self.is_up = False
+        self._led_until: float | None = None  # when the lead was lost
         self._running: dict[UUID, UUID] = {}  # agent -> the run that a harness executes
         self._lenient_until: dict[UUID | None, float] = {}
         self._calm_at = 0.0  # when no agent meets with leniency any more
@@ -81,8 +82,17 @@ class Judge:
         self.is_up = True
         self._unchecked.update(self.tables.states)
 
+    def lost_lead(self) -> None:
+        """Nothing may start until it is regained."""
+        self.is_up = False
+        self._led_until = self.loop.time()
+
+    def regained_lead(self) -> None:
+        self._led_until = None
+
     def died(self) -> None:
         self.is_up = False
+        self._led_until = None
         self._running.clear()
 
     @contextmanager
@@ -203,6 +213,8 @@ class Judge:
             f"starts while it is {before.status} with {self.history.name(before.run_id)}",
         )
         self._require(agent_id not in self._running, "I1", after, "starts while its last run goes on")
+        is_led = self._led_until is None or self._led_until == self.loop.time()
+        self._require(is_led or self._is_lenient(agent_id), "I1", after, "starts while another may lead")
         hours = self.tables.agents[agent_id].max_sleep_hours
         cap = None if hours is None else start.started_at + timedelta(hours=hours)
         is_late = self._is_lenient(agent_id) or self._was_touched(agent_id)
@@ -210,11 +222,25 @@ class Judge:
             self._require(after.max_sleep_until == cap, "I4", after, "has another cap than it should")
         if start.wake_reason == "run_requested":
             is_asked = before.run_requested_at is not None or self._asked[agent_id] > 0
-            self._require(is_asked or is_late, "I2", after, "runs by request, and nobody has asked")
+            is_excused = is_late or not self.is_up  # who asked has died, and the start was on its way
+            self._require(is_asked or is_excused, "I2", after, "runs by request, and nobody has asked")
             return
         due = due_of(self.tables, before, start.started_at, SUPERVISORS.debounce_cap_seconds)
-        if not (is_late or self.loop.time() < self._stepped_until):
+        is_stepped = self.loop.time() < self._stepped_until or self._is_ahead_of_the_clock(after, start)
+        if not (is_late or is_stepped):
             self._require_due(after, due, start)
+
+    def _is_ahead_of_the_clock(self, after: AgentState, start: RunStart) -> bool:
+        """Something that is no reminder was activated by a clock that has been set back since.
+
+        When that has to start the agent cannot be told from what is stored.
+        """
+        return any(
+            one.activated_at is not None
+            and one.activated_at > start.started_at
+            and one.activated_at != one.scheduled_for
+            for one in self.tables.queue(after.agent_id)
+        )
 
     def _require_due(self, after: AgentState, due: Due | None, start: RunStart) -> None:
         if due is None:

@@ -43,6 +43,7 @@ class Process:
         self._loop = loop
         self._random = QuantisedRandom(seed)
         self.registry: Registry
+        self._scan: DueScan
 
     async def begin(self, harness: Harness) -> None:
         """Recover what there is, and take up the standing duties."""
@@ -55,19 +56,23 @@ class Process:
             run_settings=RUNS,
             random=self._random,
         )
-        scan = self.due_scan()
+        self._scan = DueScan(self.storage.agent_states, self.registry, self.clock)
         pauses = Pauses(self.storage.agent_states, self.storage.organizations, self.registry, self.clock)
-        await scan.recover()
+        await self._scan.recover()
         duties = aiojobs.Scheduler(limit=None)
         for name, run_once, seconds in (
-            ("due scan", scan.run_once, SUPERVISORS.scan_interval_seconds),
+            ("due scan", self._scan.run_once, SUPERVISORS.scan_interval_seconds),
             ("pauses", pauses.run_once, SUPERVISORS.scan_interval_seconds),
             ("idle supervisors", self._drop_idle, IDLE_SWEEP_SECONDS),
         ):
             await duties.spawn(repeat(name, run_once, seconds, self.clock), name=name)
 
-    def due_scan(self) -> DueScan:
-        return DueScan(self.storage.agent_states, self.registry, self.clock)
+    def lose_lead(self) -> None:
+        self.registry.allow_starts(False)
+
+    async def regain_lead(self) -> None:
+        self.registry.allow_starts(True)
+        await self._scan.recover()
 
     async def die(self) -> None:
         """At once, with whatever is on its way: none of its tasks gets any further."""

@@ -88,10 +88,12 @@ class Simulation:
             await self._crash()
         elif draw < 0.07:
             self._step_the_clock()
-        elif draw < 0.12 and self._is_troubled():
+        elif draw < 0.09:
+            self._do(Action("lead", self._lose_lead_for_a_while))
+        elif draw < 0.13 and self._is_troubled():
             seconds = QUANTUM_SECONDS * self._chance.randint(1, 12)
             self._process.wire.trouble(seconds, self._chance.choice((0.1, 0.4)))
-        elif draw < 0.17:
+        elif draw < 0.18:
             for step, action in self._workload.conversation():
                 await asyncio.sleep(step)
                 self._do(action)
@@ -133,6 +135,20 @@ class Simulation:
             self.judge.condemn("I3", agent_id, what)
         await asyncio.sleep(QUANTUM_SECONDS * self._chance.choice((0, 0, 4, 12, 40)))
         await self._begin()
+
+    async def _lose_lead_for_a_while(self, _: Clients) -> None:
+        process = self._process
+        if not process.registry.may_start:
+            return
+        self.history.note("the lead is lost")
+        self.judge.lost_lead()
+        process.lose_lead()
+        await asyncio.sleep(QUANTUM_SECONDS * self._chance.choice((1, 4, 12)))
+        self.history.note("the lead is regained")
+        self.judge.regained_lead()
+        await process.regain_lead()
+        if process.registry.may_start:
+            self.judge.began()
 
     def _step_the_clock(self) -> None:
         seconds = self._chance.choice((-HOUR_SECONDS, HOUR_SECONDS))
