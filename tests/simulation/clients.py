@@ -63,8 +63,9 @@ class Clients:
                 acknowledge()
 
     async def delete_notification(self, notification: Notification) -> None:
-        with self._ledger.deleting(notification.id):
-            await self._storage.notifications.delete(notification.id)
+        self._ledger.tried_to_delete(notification.id)
+        if await self._storage.notifications.delete(notification.id):
+            self._ledger.deleted(notification.id)
 
     async def request_run(self, agent: Agent, *, wakeup: bool) -> None:
         before = self._judge.account(agent.id)

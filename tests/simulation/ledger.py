@@ -52,12 +52,12 @@ class Ledger:
         finally:
             self._under_way[notification_id] -= 1
 
-    @contextmanager
-    def deleting(self, notification_id: UUID) -> Iterator[None]:
-        """An attempt to delete it, acknowledged if there is no error."""
+    def tried_to_delete(self, notification_id: UUID) -> None:
+        """From now on it may be gone."""
         self._attempts[notification_id] += 1
         self._expected[notification_id] = {}
-        yield
+
+    def deleted(self, notification_id: UUID) -> None:
         self._expected[notification_id] = {}
         self._gone.add(notification_id)
 

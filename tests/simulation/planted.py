@@ -15,8 +15,8 @@ from supervisors import debounce, questions
 from supervisors.registry import Registry
 from supervisors.supervisor import Supervisor
 from tests.simulation import memory_states
+from tests.simulation.memory_queue import MemoryNotifications
 from tests.simulation.memory_states import MemoryStates
-from tests.simulation.memory_store import MemoryNotifications
 
 
 @dataclass(frozen=True, slots=True)
