@@ -110,6 +110,10 @@ class Supervisor:
                 outcome = await self._rest(circumstances, decision, now)
             elif self.around.may_start:
                 outcome = await self._start_or_queue(circumstances, wake)
+            elif circumstances.state.queued_at is None:
+                outcome = await self._rest(
+                    circumstances, decision, now
+                )  # due, as whoever scans then will find
             else:
                 return "waits until runs may start"
             if outcome is not None:
