@@ -3,10 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.installed
 FUZZ_SECONDS ?= 600
+CYCLES ?= 300
 SEEDS ?= 2000
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test lint simulate fuzz bench lock
+.PHONY: help run demo test lint simulate fuzz crash bench lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +32,10 @@ simulate: $(READY) ## the engine in SEEDS (2000) random worlds, in virtual time;
 
 fuzz: $(READY) ## schemathesis for FUZZ_SECONDS (600), everything in every way it can be written
 	@$(BIN)/python -m tests.contract.fuzz --max-time $(FUZZ_SECONDS)
+
+crash: $(READY) ## crash tests with CYCLES (300) times kill -9, and how soon the service is there again
+	@HOSTSVC_CRASH_CYCLES=$(CYCLES) $(BIN)/python -m pytest tests/crash
+	@$(BIN)/python -m tests.crash.figures
 
 bench: $(READY) ## hot paths as ratios against a bare handler
 	@$(BIN)/python -m tests.benchmarks

@@ -16,12 +16,14 @@ from uuid import UUID
 
 import click
 
+from hostsvc.clients.status import StatusUnavailable
 from hostsvc.config import Config, ConfigError, DatabaseChoice, load_config
 from hostsvc.demo import demo
 from hostsvc.embedded_postgres import EmbeddedPostgresError, embedded_postgres
 from hostsvc.guide import guide
 from hostsvc.logs import configure_logging
 from hostsvc.service import Service, serve
+from hostsvc.status_command import show_status, url_of
 from storage.accounts import Accounts
 from storage.adapters import Adapters
 from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost
@@ -33,6 +35,7 @@ from storage.organizations import Organizations
 from storage.pool import Pool, open_pool
 from supervisors.clock import SystemClock
 from supervisors.duties.retention import Retention
+from supervisors.states import Phase
 from web.credentials import hash_secret, make_code
 from web.fields import parse_uuid
 
@@ -57,6 +60,7 @@ USER_ERRORS = (
     DatabaseUnavailable,
     LeadershipLost,
     NoSuchThing,
+    StatusUnavailable,
     OSError,
 )
 
@@ -111,6 +115,21 @@ def check_config(file: Path | None) -> None:
 def operator_token(file: Path | None) -> None:
     """Print the operator token, making one if there is none; the service may be up or down."""
     _run(file, _print_operator_token)
+
+
+@main.command("status")
+@click.argument("agent_id", metavar="[AGENT]", type=click.UUID, required=False)
+@click.option("--watch", is_flag=True, help="Show it anew every second, until Ctrl-C.")
+@click.option(
+    "--phase", type=click.Choice([phase.value for phase in Phase]), help="Only the agents in this phase."
+)
+@click.option("--url", metavar="URL", help="The service to ask; without it the one of the configuration.")
+@config_option
+def status_command(
+    agent_id: UUID | None, watch: bool, phase: str | None, url: str | None, file: Path | None
+) -> None:
+    """Show how a running service is, or why one agent does what it does and what wakes it next."""
+    _run(file, partial(_show_status, agent_id=agent_id, watch=watch, phase=phase, url=url))
 
 
 @main.group()
@@ -271,6 +290,17 @@ async def _report_pending(config: Config) -> int:
 async def _print_operator_token(config: Config) -> int:
     token = config.operator.token or await _kept_operator_token(config)
     click.echo(token)
+    return 0
+
+
+async def _show_status(
+    config: Config, *, agent_id: UUID | None, watch: bool, phase: str | None, url: str | None
+) -> int:
+    async def fetch_token() -> str:
+        return config.operator.token or await _kept_operator_token(config)
+
+    url = url.rstrip("/") if url else url_of(config.server)
+    await show_status(url, fetch_token, agent_id, phase, watch=watch)
     return 0
 
 

@@ -27,7 +27,9 @@ from supervisors.builtin_model import PROVIDER, BuiltinModel
 from supervisors.clock import Clock, SystemClock
 from supervisors.duties.counting import Counting
 from supervisors.duties.due_scan import DueScan
+from supervisors.duties.forgotten import Forgotten
 from supervisors.duties.loop import repeat
+from supervisors.duties.loop_lag import LoopLag
 from supervisors.duties.pauses import Pauses
 from supervisors.duties.receipts import ReceiptPurge
 from supervisors.duties.retention import Retention
@@ -49,6 +51,7 @@ LEAD_POLL_SECONDS = 0.25
 IDLE_SWEEP_SECONDS = 10.0
 PURGE_SECONDS = 60.0
 RETENTION_SECONDS = 3600.0
+FORGOTTEN_SECONDS = 10.0
 DUTY_CLOSE_SECONDS = 5.0
 ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 
@@ -62,6 +65,7 @@ class Service:
     leadership: Leadership
     doorbell: Doorbell
     registry: Registry
+    forgotten: Forgotten
     draining: bool = False
 
     def readiness(self) -> Readiness:
@@ -79,6 +83,7 @@ class Service:
                 f"The doorbell is away since {when(self.doorbell.away_since)} ({self.doorbell.reason}); "
                 "until it is back, rows that other programs write wait for the next scan."
             )
+        yield from self.forgotten.reasons()
 
 
 async def serve(config: Config, announce: Callable[[str], None], on_ready: Callable[[Service], None]) -> None:
@@ -94,6 +99,7 @@ async def serve(config: Config, announce: Callable[[str], None], on_ready: Calla
         on_ready(service)
         await _first_of(asked_to_end.wait(), service.leadership.lost())
         if not asked_to_end.is_set():
+            service.registry.abandon()
             raise LeadershipLost("another instance has taken the lead; this one ends")
 
 
@@ -106,6 +112,7 @@ async def open_service(
     On leaving, runs are let to end at a turn boundary for `server.drain_seconds`, and everything is stored.
     """
     clock, prices = SystemClock(), PriceList()
+    random = Random()  # noqa: S311 -- spreads load, keeps no secret
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
         base_url = config.server.base_url or _url_of(listener)
@@ -128,14 +135,17 @@ async def open_service(
         storage = build_storage(pool, on_commit=tell_supervisors)
         stack.push_async_callback(storage.close)
         toolbox = Toolbox(storage, clock)
-        registry = await stack.enter_async_context(_open_registry(config, storage, toolbox, prices, clock))
-        scan = DueScan(storage.agent_states, registry, clock)
+        registry = await stack.enter_async_context(
+            _open_registry(config, storage, toolbox, prices, clock, random)
+        )
+        scan = DueScan(storage.agent_states, registry, clock, random)
         # It listens before the scan looks, so that no row of another program falls between the two.
         doorbell = await stack.enter_async_context(
             open_doorbell(database, tell_supervisors, scan.run_once, clock)
         )
-        settings = await _web_settings(config, storage, base_url)
-        service = Service(base_url, settings.operator_token, leadership, doorbell, registry)
+        settings = await _web_settings(config, storage)
+        forgotten = Forgotten(storage.agent_states, clock)
+        service = Service(base_url, settings.operator_token, leadership, doorbell, registry, forgotten)
         await scan.recover()
         await stack.enter_async_context(_duties(config, storage, service, scan, clock))
         app = build_app(
@@ -180,7 +190,7 @@ async def _stand_by(
 
 @asynccontextmanager
 async def _open_registry(
-    config: Config, storage: Storage, toolbox: Toolbox, prices: Prices, clock: Clock
+    config: Config, storage: Storage, toolbox: Toolbox, prices: Prices, clock: Clock, random: Random
 ) -> AsyncIterator[Registry]:
     harness = BuiltinHarness(
         agents=storage.agents,
@@ -199,7 +209,7 @@ async def _open_registry(
         clock=clock,
         supervisor_settings=config.supervisors,
         run_settings=config.runs,
-        random=Random(),  # noqa: S311 -- spreads load, keeps no secret
+        random=random,
     ) as registry:
         yield registry
 
@@ -233,6 +243,8 @@ async def _duties(
         ("due scan", scan.run_once, interval),
         ("pauses", pauses.run_once, interval),
         ("counting", counting.run_once, interval),
+        ("forgotten agents", service.forgotten.run_once, FORGOTTEN_SECONDS),
+        ("loop lag", LoopLag(registry, clock).run_once, 0),
         ("idle supervisors", drop_idle, IDLE_SWEEP_SECONDS),
         ("deleted agents", retention.empty_deleted_agents, PURGE_SECONDS),
         ("retention", retention.run_once, RETENTION_SECONDS),
@@ -249,7 +261,7 @@ def _log_duty_failure(_: aiojobs.Scheduler, context: dict[str, Any]) -> None:
     log.error("a duty ended", duty=repr(context.get("job")), exc_info=context.get("exception"))
 
 
-async def _web_settings(config: Config, storage: Storage, base_url: str) -> WebSettings:
+async def _web_settings(config: Config, storage: Storage) -> WebSettings:
     return WebSettings(
         token_secret=config.accounts.token_secret or await storage.instance.token_secret(),
         operator_token=config.operator.token or await storage.instance.operator_token(),
@@ -259,7 +271,7 @@ async def _web_settings(config: Config, storage: Storage, base_url: str) -> WebS
         body_bytes=config.limits.body_bytes,
         span_metadata_bytes=config.limits.span_metadata_bytes,
         trusted_proxies=config.server.trusted_proxies,
-        base_url=base_url,
+        base_url=config.server.base_url,
     )
 
 

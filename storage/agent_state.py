@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from storage.batching import Batch
-from storage.model import AgentState, AgentStatus, Circumstances, Counts, Era, Move, Source, Waiting
+from storage.model import AgentState, AgentStatus, Circumstances, Counts, Era, Move, Remark, Source, Waiting
 from storage.pool import Connection, Pool
 from storage.receipts import receipt_columns
 
@@ -61,16 +61,16 @@ WITH move AS (
         $1::uuid[], $2::text[], $3::uuid[], $4::bigint[], $5::bigint[],
         $6::text[], $7::uuid[], $8::timestamptz[], $9::text[], $10::timestamptz[],
         $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[],
-        $16::timestamptz[], $17::timestamptz[], $18::integer[], $19::integer[], $20::timestamptz[],
-        $21::text[], $22::text[], $23::timestamptz[],
-        $24::uuid[], $25::text[], $26::timestamptz[], $27::timestamptz[], $28::timestamptz[], $29::text[],
-        $30::uuid[], $31::text[], $32::timestamptz[], $33::integer[], $34::text[]
+        $16::timestamptz[], $17::timestamptz[], $18::integer[], $19::integer[], $20::integer[],
+        $21::timestamptz[], $22::text[], $23::text[], $24::timestamptz[],
+        $25::uuid[], $26::text[], $27::timestamptz[], $28::timestamptz[], $29::timestamptz[], $30::text[],
+        $31::uuid[], $32::text[], $33::timestamptz[], $34::integer[], $35::text[]
     ) AS m (
         agent_id, seen_status, seen_run_id, seen_version, seen_seq,
         status, run_id, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
         sleep_until, max_sleep_until, last_started_at, last_ended_at, stopped_at,
-        run_requested_at, queued_at, failures, retries, retry_at,
-        retry_reason, last_error, next_due_at,
+        run_requested_at, queued_at, failures, retries, left_over,
+        retry_at, retry_reason, last_error, next_due_at,
         start_id, start_reason, start_interrupted, start_cap, start_at, start_name,
         end_id, end_outcome, end_at, end_turns, end_error
     )
@@ -85,7 +85,7 @@ WITH move AS (
         sleep_until = m.sleep_until, max_sleep_until = m.max_sleep_until,
         last_started_at = m.last_started_at, last_ended_at = m.last_ended_at, stopped_at = m.stopped_at,
         run_requested_at = m.run_requested_at, queued_at = m.queued_at,
-        failures = m.failures, retries = m.retries, retry_at = m.retry_at,
+        failures = m.failures, retries = m.retries, left_over = m.left_over, retry_at = m.retry_at,
         retry_reason = m.retry_reason, last_error = m.last_error, next_due_at = m.next_due_at
     FROM locked JOIN move m USING (agent_id)
     WHERE s.agent_id = locked.agent_id
@@ -124,10 +124,16 @@ WITH move AS (
     SELECT r.credential, r.method, r.path, r.key, r.body_hash, r.status, r.answer, r.created_at,
            a.organization_id
     FROM unnest(
-        $35::uuid[],
-        $36::uuid[], $37::text[], $38::text[], $39::text[], $40::bytea[], $41::smallint[], $42::bytea[],
-        $43::timestamptz[]
+        $36::uuid[],
+        $37::uuid[], $38::text[], $39::text[], $40::text[], $41::bytea[], $42::smallint[], $43::bytea[],
+        $44::timestamptz[]
     ) AS r (agent_id, credential, method, path, key, body_hash, status, answer, created_at)
+    JOIN moved USING (agent_id) JOIN agent a ON a.id = r.agent_id
+), left_remark AS (
+    INSERT INTO notification (id, organization_id, agent_id, source, title, body, created_at)
+    SELECT r.id, a.organization_id, a.id, 'system', r.title, r.body, r.created_at
+    FROM unnest($45::uuid[], $46::uuid[], $47::text[], $48::text[], $49::timestamptz[])
+        AS r (agent_id, id, title, body, created_at)
     JOIN moved USING (agent_id) JOIN agent a ON a.id = r.agent_id
 )
 SELECT m.agent_id, moved.agent_id IS NOT NULL AS moved, locked.agent_id IS NOT NULL AS locked
@@ -154,6 +160,18 @@ WHERE n.activated_at <= $1 AND n.agent_id > $2
   AND (s.stopped_at IS NULL OR n.activated_at > s.stopped_at)
   AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
 ORDER BY s.agent_id LIMIT $3
+"""
+
+# Of those, the ones whom nothing will start: no moment lies ahead, as in a backoff or a quarantine.
+LIST_FORGOTTEN = """
+SELECT DISTINCT s.agent_id FROM notification n
+JOIN agent_state s ON s.agent_id = n.agent_id
+WHERE n.activated_at <= $1
+  AND s.status = 'sleeping' AND s.queued_at IS NULL
+  AND (s.stopped_at IS NULL OR n.activated_at > s.stopped_at)
+  AND (s.next_due_at IS NULL OR s.next_due_at <= $1)
+  AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
+ORDER BY s.agent_id LIMIT $2
 """
 
 # Those that a pause concerns, or its end: something goes on, lies ahead, or waits.
@@ -204,6 +222,7 @@ COUNT = """
 SELECT count(*) FILTER (WHERE status = 'running') AS running,
        count(*) FILTER (WHERE status = 'sleeping') AS sleeping,
        count(*) FILTER (WHERE status = 'archived') AS archived,
+       count(*) FILTER (WHERE failures >= 5 AND retry_at IS NOT NULL AND run_id IS NULL) AS quarantined,
        count(next_due_at) AS timers,
        min(next_due_at) AS next_due_at,
        (SELECT min(n.activated_at) FROM notification n WHERE n.activated_at <= $1) AS oldest_active_at
@@ -212,6 +231,7 @@ FROM agent_state
 
 STATE_FIELDS = tuple(field.name for field in fields(AgentState))
 WRITTEN_FIELDS = tuple(name for name in STATE_FIELDS if name not in {"agent_id", "wake_seq", "version"})
+COLUMNS_OF_REMARK = 4
 FIRST_ID = UUID(int=0)
 FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 
@@ -260,6 +280,11 @@ class AgentStates:
     async def list_attention(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
         """Sleeping agents with an active notification, by id; `after` is the last one seen."""
         rows = await self._pool.fetch(LIST_ATTENTION, now, after or FIRST_ID, limit)
+        return [row["agent_id"] for row in rows]
+
+    async def list_forgotten(self, now: datetime, limit: int) -> list[UUID]:
+        """Sleeping agents with an active notification and nothing ahead, by id."""
+        rows = await self._pool.fetch(LIST_FORGOTTEN, now, limit)
         return [row["agent_id"] for row in rows]
 
     async def list_concerned(self, organization_id: UUID, after: UUID | None, limit: int) -> list[UUID]:
@@ -342,8 +367,20 @@ class LockedState:
 
 def _move_parameters(moves: Sequence[Move]) -> Iterable[Sequence[Any]]:
     receipts = {move.before.agent_id: move.receipt for move in moves if move.receipt is not None}
+    remarks = {move.before.agent_id: move.remark for move in moves if move.remark is not None}
     columns = zip(*map(_move_row, moves), strict=True)
-    return (*columns, list(receipts), *receipt_columns(list(receipts.values())))
+    return (
+        *columns,
+        list(receipts),
+        *receipt_columns(list(receipts.values())),
+        list(remarks),
+        *_remark_columns(remarks.values()),
+    )
+
+
+def _remark_columns(remarks: Iterable[Remark]) -> Sequence[Sequence[Any]]:
+    rows = ((remark.id, remark.title, remark.body, remark.created_at) for remark in remarks)
+    return list(zip(*rows, strict=True)) or [()] * COLUMNS_OF_REMARK
 
 
 def _move_row(move: Move) -> tuple[Any, ...]:

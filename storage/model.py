@@ -176,7 +176,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """The narrow row that a supervisor owns; migration 0001 says what each column is for."""
+    """The narrow row that a supervisor owns; the migrations say what each column is for."""
 
     agent_id: UUID
     status: AgentStatus = AgentStatus.SLEEPING
@@ -193,6 +193,7 @@ class AgentState:
     queued_at: datetime | None = None
     failures: int = 0
     retries: int = 0
+    left_over: int = 0
     retry_at: datetime | None = None
     retry_reason: str = ""
     last_error: str = ""
@@ -264,6 +265,16 @@ class RunEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class Remark:
+    """A low `system` notification that a move leaves in its agent's queue."""
+
+    id: UUID
+    title: str
+    body: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class ReceiptKey:
     """What makes two requests one: who sends them, where to, and under which Idempotency-Key."""
 
@@ -298,6 +309,7 @@ class Move:
     start: RunStart | None = None
     end: RunEnd | None = None
     receipt: Receipt | None = None
+    remark: Remark | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +319,7 @@ class Counts:
     running: int
     sleeping: int
     archived: int
+    quarantined: int
     timers: int
     next_due_at: datetime | None
     oldest_active_at: datetime | None
@@ -365,7 +378,7 @@ class TraceSummary:
 
     trace: Trace
     agent_name: str
-    template_name: str | None
+    template_name: str
     span_count: int
     has_error: bool
 
@@ -386,7 +399,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class NewSpan:
-    """A span on its way to storage, with its metadata."""
+    """A span on its way to storage, with its metadata as JSON."""
 
     span: Span
-    metadata: Any
+    metadata: str

@@ -284,31 +284,21 @@ SELECT_EPOCH = "SELECT epoch FROM instance"
 
 async def _prepare(connection: Connection, *, epoch: int | None) -> None:
     await connection.set_type_codec(
-        "jsonb", schema="pg_catalog", encoder=_dump_jsonb, decoder=_load_jsonb, format="binary"
+        "json", schema="pg_catalog", encoder=to_json, decoder=orjson.loads, format="binary"
     )
     if epoch is None:
         return
     # In this order: whoever reads its own epoch after it took the lock is seen by the next leader, who bumps
     # the epoch before it looks for holders of the lock.
-    await connection.execute(TAKE_MEMBERSHIP, MEMBER, epoch)
-    current = await connection.fetchval(SELECT_EPOCH)
+    with _dead_is_away(connection):
+        await connection.execute(TAKE_MEMBERSHIP, MEMBER, epoch)
+        current = await connection.fetchval(SELECT_EPOCH)
     if current != epoch:
         raise LeadershipLost(f"another instance leads: the epoch is {current}, ours was {epoch}")
 
 
-_JSONB_VERSION = b"\x01"  # leads the binary form of every jsonb value
-
-
-def _dump_jsonb(value: Any) -> bytes:
-    return _JSONB_VERSION + to_json(value)
-
-
-def _load_jsonb(data: bytes) -> Any:
-    return orjson.loads(data[1:])
-
-
 def to_json(value: Any) -> bytes:
-    """As a jsonb value is written."""
+    """As a json value is written."""
     return orjson.dumps(value, default=_plain)
 
 

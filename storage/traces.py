@@ -3,29 +3,34 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
 from storage.batching import Batch
 from storage.clauses import Conditions
 from storage.model import NewSpan, Receipt, Span, Trace, TraceSummary
-from storage.pool import Pool, to_json
+from storage.pool import Pool
 from storage.receipts import insert_receipt
 from storage.rows import from_row
+
+MOST_SHARED_CHARACTERS = 65_536  # of the metadata of spans that are written together with others
+
+SpanRow = tuple[Any, ...]
 
 GET = "SELECT * FROM trace WHERE id = $1"
 
 # A null is JSON's null here: whoever leaves metadata out sends {}.
 INSERT = """
 INSERT INTO trace (id, organization_id, agent_id, name, started_at, ended_at, error, metadata)
-VALUES ($1, $2, $3, $4, $5, $6, $7, coalesce($8::jsonb, 'null'))
+VALUES ($1, $2, $3, $4, $5, $6, $7, coalesce($8::json, 'null'))
 """
 
 # The first end stays. The trace of a run that goes on is ended with the run, by the service.
 END = """
 UPDATE trace t
 SET name = coalesce($2, t.name), error = coalesce($3, t.error),
-    metadata = CASE WHEN $4 THEN coalesce($5::jsonb, 'null') ELSE t.metadata END,
+    metadata = CASE WHEN $4 THEN coalesce($5::json, 'null') ELSE t.metadata END,
     ended_at = CASE WHEN EXISTS (SELECT FROM run WHERE id = t.id AND ended_at IS NULL) THEN t.ended_at
                     ELSE coalesce(t.ended_at, $6) END
 WHERE t.id = $1
@@ -48,11 +53,16 @@ WITH ended AS (
     RETURNING id
 )
 INSERT INTO span_metadata (span_id, metadata)
-SELECT id, coalesce($5::jsonb, 'null') FROM ended WHERE $4
+SELECT id, coalesce($5::json, 'null') FROM ended WHERE $4
 ON CONFLICT (span_id) DO UPDATE SET metadata = excluded.metadata
 """
 
 LIST_KNOWN_SPANS = "SELECT id FROM span WHERE id = ANY($1::uuid[])"
+
+LIST_PLACES = """
+SELECT s.id, s.trace_id, t.organization_id FROM span s JOIN trace t ON t.id = s.trace_id
+WHERE s.id = ANY($1::uuid[])
+"""
 
 LIST_OWNERS = """
 SELECT t.id, t.organization_id, t.agent_id, coalesce(a.timezone, 'UTC') AS timezone
@@ -62,7 +72,7 @@ WHERE t.id = ANY($1::uuid[])
 
 LIST_SPANS = "SELECT * FROM span WHERE trace_id = $1 ORDER BY started_at, id"
 
-# The metadata comes as text: asyncpg takes lists in a jsonb[] for further dimensions of the array.
+# The metadata comes as text: asyncpg takes lists in a json[] for further dimensions of the array.
 INSERT_SPANS = """
 WITH item AS (
     SELECT * FROM unnest(
@@ -71,7 +81,7 @@ WITH item AS (
     ) AS i (id, trace_id, parent_id, name, span_type, started_at, ended_at, error, metadata)
 ), metadata AS (
     INSERT INTO span_metadata (span_id, metadata)
-    SELECT id, metadata::jsonb FROM item WHERE metadata <> '{}'
+    SELECT id, metadata::json FROM item WHERE metadata <> '{}'
 )
 INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at, error)
 SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error FROM item
@@ -80,7 +90,7 @@ SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error FRO
 # A page of each organization, then the newest of them all: so each is read along its index.
 PAGE = """
 SELECT t.*,
-       coalesce(a.name, '') AS agent_name, template.name AS template_name,
+       coalesce(a.name, '') AS agent_name, coalesce(template.name, '') AS template_name,
        spans.span_count, t.error <> '' OR spans.has_error AS has_error
 FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
@@ -136,6 +146,14 @@ class FullSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class SpanPlace:
+    """In which trace a span is, and whose that is."""
+
+    trace_id: UUID
+    organization_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class TraceOwner:
     """Whose a trace is; the timezone is that of its agent, which may be deleted."""
 
@@ -149,7 +167,7 @@ class Traces:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        # Fewer than elsewhere: a group may be megabytes, and a statement no longer than a gigabyte.
+        # Fewer than elsewhere, as each may be long: what is sent in one piece holds everybody else up.
         self._new_spans = Batch("spans", self._insert_span_groups, most=100)
 
     async def close(self) -> None:
@@ -207,6 +225,10 @@ class Traces:
         """Which of these ids are taken."""
         return {row["id"] for row in await self._pool.fetch(LIST_KNOWN_SPANS, span_ids)}
 
+    async def places(self, span_ids: Collection[UUID]) -> dict[UUID, SpanPlace]:
+        """Where the spans are; what is no span is left out."""
+        return {row["id"]: from_row(SpanPlace, row) for row in await self._pool.fetch(LIST_PLACES, span_ids)}
+
     async def spans(self, trace_id: UUID) -> list[Span]:
         """The spans of a trace, oldest first, without their metadata."""
         return [from_row(Span, row) for row in await self._pool.fetch(LIST_SPANS, trace_id)]
@@ -222,31 +244,35 @@ class Traces:
         return [from_row(TraceSummary, row, trace=from_row(Trace, row)) for row in rows], total
 
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
-        """Spans with their metadata, all or none. Concurrent calls share a commit.
+        """Spans with their metadata, all or none. Concurrent calls share a commit, but for very long ones.
 
         NotUnique for an `id` that is taken.
         """
-        if spans:
-            await self._new_spans.add(spans)
+        rows = [_span_row(new) for new in spans]
+        if sum(len(metadata) for *_, metadata in rows) > MOST_SHARED_CHARACTERS:
+            await self._insert_span_groups([rows])
+        elif rows:
+            await self._new_spans.add(rows)
 
-    async def _insert_span_groups(self, groups: list[Sequence[NewSpan]]) -> list[None]:
-        rows = [
-            (
-                new.span.id,
-                new.span.trace_id,
-                new.span.parent_id,
-                new.span.name,
-                new.span.span_type,
-                new.span.started_at,
-                new.span.ended_at,
-                new.span.error,
-                to_json(new.metadata).decode(),
-            )
-            for group in groups
-            for new in group
-        ]
-        await self._pool.execute(INSERT_SPANS, *zip(*rows, strict=True))
+    async def _insert_span_groups(self, groups: list[list[SpanRow]]) -> list[None]:
+        await self._pool.execute(INSERT_SPANS, *zip(*chain.from_iterable(groups), strict=True))
         return [None] * len(groups)
+
+
+def _span_row(new: NewSpan) -> SpanRow:
+    """As `INSERT_SPANS` takes it."""
+    span = new.span
+    return (
+        span.id,
+        span.trace_id,
+        span.parent_id,
+        span.name,
+        span.span_type,
+        span.started_at,
+        span.ended_at,
+        span.error,
+        new.metadata,
+    )
 
 
 def _conditions(filters: TraceFilters, *parameters: object) -> Conditions:

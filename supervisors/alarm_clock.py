@@ -39,6 +39,7 @@ class AlarmClock:
         self._alarms: dict[UUID, Alarm] = {}
         self._heap: list[tuple[float, UUID]] = []  # an entry counts only while its agent's alarm agrees
         self._timer: Timer | None = None
+        self._rings_at = 0.0  # on the loop's clock, while there is a timer
         self._offset = self._wall_clock_ahead()
         self.lateness_seconds: deque[float] = deque(maxlen=LATENESS_SAMPLES)
 
@@ -99,9 +100,10 @@ class AlarmClock:
             return
         moment = min(self._heap[0][0], self._clock.monotonic() + LONGEST_WAIT_SECONDS)
         if self._timer is not None:
-            if self._timer.when() <= moment:
+            if self._rings_at <= moment:
                 return
             self._timer.cancel()
+        self._rings_at = moment
         self._timer = self._clock.call_at(moment, self._ring)
 
     def _follow_the_wall_clock(self) -> None:

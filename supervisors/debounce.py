@@ -16,6 +16,11 @@ class Hold:
     last_at: datetime
     due_at: datetime
 
+    @property
+    def is_capped(self) -> bool:
+        """Whether another message would not extend it any more."""
+        return self.due_at < self.last_at + timedelta(seconds=self.window_seconds)
+
 
 def effective_window(agent_seconds: int | None, template_seconds: int | None) -> int:
     """The agent's own window where it has one (0 included), else its template's, else none."""

@@ -6,6 +6,7 @@ from storage.model import AgentState, Circumstances
 from supervisors.rules import Because, Decision, Wake, WakeReason, active_count
 from supervisors.states import Phase
 
+QUARANTINED = "Quarantined after too many failures in a row"
 WOKEN_EARLIER = "any high-priority notification wakes it earlier"
 
 REASONS: dict[str, str] = {
@@ -18,10 +19,17 @@ REASONS: dict[str, str] = {
 }
 
 
-def phase_of(circumstances: Circumstances, decision: Decision, now: datetime) -> Phase:
-    """The phase to show: a start that is due and waits is queued, wherever the agent rested before."""
+def phase_of(
+    circumstances: Circumstances, decision: Decision, now: datetime, *, run_is_stopping: bool = False
+) -> Phase:
+    """The phase to show: a start that is due and waits is queued, wherever the agent rested before.
+
+    `run_is_stopping`: the run was asked to stop, by something that is forgotten by now.
+    """
     if circumstances.state.queued_at is not None and decision.due_wake(now) is not None:
         return Phase.QUEUED
+    if decision.phase is Phase.RUNNING and run_is_stopping:
+        return Phase.STOPPING
     return decision.phase
 
 
@@ -44,34 +52,37 @@ def since(circumstances: Circumstances, decision: Decision, phase: Phase) -> dat
     return moment or circumstances.created_at
 
 
-def why(circumstances: Circumstances, decision: Decision, phase: Phase, slots: int) -> str:
+def why(circumstances: Circumstances, decision: Decision, phase: Phase, now: datetime, slots: int) -> str:
     """One sentence, or two, on why the agent is in this phase; `slots` is how many runs there may be."""
     state = circumstances.state
     match phase:
         case Phase.RUNNING:
             return f"Running since {when(state.last_started_at)}, woken by {_reason(state.last_wake_reason)}."
         case Phase.STOPPING:
-            return _why_stopping(state)
+            return _why_stopping(circumstances)
         case Phase.ARCHIVED:
             return f"Archived since {when(state.stopped_at)}; nothing wakes it until it is restored."
         case Phase.PAUSED:
             return "Its organization is paused; nothing starts until that ends."
         case Phase.QUEUED:
             return f"Waiting for a run slot since {when(state.queued_at)}; all {slots} were taken."
-        case Phase.HOLDING:
-            return _why_holding(decision)
-        case Phase.BACKING_OFF:
-            return _why_backing_off(circumstances)
-        case Phase.QUARANTINED:
-            return (
-                f"Quarantined until {when(state.retry_at)}: {state.failures} runs in a row failed, "
-                f"the last one with: {state.last_error}"
-            )
-        case Phase.ASLEEP:
-            return _why_asleep(state)
+        case Phase.HOLDING | Phase.BACKING_OFF | Phase.QUARANTINED | Phase.ASLEEP:
+            due = decision.due_wake(now)
+            if due is not None:
+                return f"About to start, due since {when(due.at)}. {because(due)}"
+            return _why_waiting(circumstances, decision)
 
 
-def because(wake: Wake, state: AgentState) -> str:
+def why_quarantined(state: AgentState) -> str:
+    """What is said in the agent's queue as well, when its quarantine begins."""
+    return (
+        f"Quarantined until {when(state.retry_at)} after {state.failures} failures in a row, the last one: "
+        f"{_as_sentence(state.last_error)} A run request starts it at once, "
+        "a high-priority notification at most once a minute."
+    )
+
+
+def because(wake: Wake) -> str:
     """Why the agent wakes next."""
     match wake.because:
         case Because.RUN_REQUEST:
@@ -84,10 +95,14 @@ def because(wake: Wake, state: AgentState) -> str:
             return "A reminder falls due."
         case Because.SLEEP_UNTIL:
             return "The sleep it was given ends."
-        case Because.RETRY if state.failures:
+        case Because.RETRY if wake.reason == WakeReason.RETRY_AFTER_FAILURE:
             return "It is tried again after a failure."
-        case Because.RETRY:
+        case Because.RETRY if wake.reason == WakeReason.RESTART_RECOVERY:
+            return "The run that a restart of the service interrupted is made up for."
+        case Because.RETRY if wake.reason == WakeReason.UNCLEARED_NOTIFICATIONS:
             return "Something its last run left uncleared is tried again."
+        case Because.RETRY:
+            return "It was restored, and something is active."
 
 
 def when(moment: datetime | None) -> str:
@@ -99,10 +114,25 @@ def when(moment: datetime | None) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if has_seconds else f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
-def _why_stopping(state: AgentState) -> str:
-    if state.stopped_at is None:
+def _why_waiting(circumstances: Circumstances, decision: Decision) -> str:
+    match decision.phase:
+        case Phase.HOLDING:
+            return _why_holding(decision)
+        case Phase.BACKING_OFF:
+            return _why_backing_off(circumstances)
+        case Phase.QUARANTINED:
+            return why_quarantined(circumstances.state)
+        case _:
+            return _why_asleep(circumstances.state)
+
+
+def _why_stopping(circumstances: Circumstances) -> str:
+    stopped_at = circumstances.state.stopped_at
+    if stopped_at is not None:
+        return f"Its run was asked to stop at {when(stopped_at)} and has not ended yet."
+    if circumstances.paused:
         return "Its organization is paused; its run was asked to stop and has not ended yet."
-    return f"Its run was asked to stop at {when(state.stopped_at)} and has not ended yet."
+    return "Its run was asked to stop and has not ended yet; what is due then starts the next one."
 
 
 def _why_asleep(state: AgentState) -> str:
@@ -117,12 +147,17 @@ def _why_asleep(state: AgentState) -> str:
 
 
 def _why_holding(decision: Decision) -> str:
-    hold = decision.hold
-    if hold is None:
+    hold, wake = decision.hold, decision.wake
+    if hold is None or wake is None:
         return "Holding a wake."
+    since = f"Holding since {when(hold.first_at)} for the conversation to pause"
+    if wake.because is not Because.HOLD:
+        return f"{since}; something else wakes it before that, at {when(wake.at)}."
+    if hold.is_capped:
+        return f"{since}: it wakes at {when(hold.due_at)}, however long the conversation goes on."
     return (
-        f"Holding since {when(hold.first_at)} for the conversation to pause: it wakes "
-        f"{hold.window_seconds} s after the last message, at {when(hold.due_at)} if no other comes."
+        f"{since}: it wakes {hold.window_seconds} s after the last message, "
+        f"at {when(hold.due_at)} if no other comes."
     )
 
 
@@ -133,9 +168,14 @@ def _why_backing_off(circumstances: Circumstances) -> str:
             f"Backing off until {when(state.retry_at)}: its last run left high-priority notifications "
             f"uncleared ({active_count(circumstances)} are)."
         )
-    if state.last_error:
-        return f"Backing off until {when(state.retry_at)}: its last run did not end well: {state.last_error}"
+    if state.failures:
+        times = "a failure" if state.failures == 1 else f"{state.failures} failures in a row, the last one"
+        return f"Backing off until {when(state.retry_at)} after {times}: {_as_sentence(state.last_error)}"
     return f"About to start at {when(state.retry_at)}."
+
+
+def _as_sentence(error: str) -> str:
+    return error if error.endswith((".", "!", "?")) else f"{error}."
 
 
 def _reason(wake_reason: str) -> str:

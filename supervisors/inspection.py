@@ -3,17 +3,18 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from itertools import starmap
 from uuid import UUID
 
 from storage.model import Circumstances, Counts
 from supervisors import explain
+from supervisors.recent import recall
 from supervisors.rules import decide
 from supervisors.snapshot import (
     AgentsShown,
     CurrentRun,
     DebounceShown,
     FailuresShown,
-    Lateness,
     MailboxesShown,
     MailboxShown,
     NextWake,
@@ -22,6 +23,7 @@ from supervisors.snapshot import (
     RunsShown,
     RunTotals,
     Snapshot,
+    Spread,
     SupervisorsShown,
     TimersShown,
 )
@@ -38,8 +40,12 @@ def snapshot(
 ) -> Snapshot:
     """One agent in full; `supervisor` is its live one, if it has one."""
     state, now = circumstances.state, around.clock.now()
+    run = around.runs.get(state.agent_id)
     decision = decide(circumstances, now, around.policy)
-    phase = explain.phase_of(circumstances, decision, now)
+    if supervisor is not None:
+        decision = supervisor.by_both_clocks(decision, now)
+    is_stopping = run is not None and run.stopping
+    phase = explain.phase_of(circumstances, decision, now, run_is_stopping=is_stopping)
     wake = decision.wake if phase is not Phase.QUEUED else None
     hold = decision.hold if phase is Phase.HOLDING else None
     return Snapshot(
@@ -49,8 +55,8 @@ def snapshot(
         status=state.status,
         phase=phase,
         since=explain.since(circumstances, decision, phase),
-        why=explain.why(circumstances, decision, phase, around.slots.limit),
-        next_wake=NextWake(wake.at, explain.because(wake, state)) if wake else None,
+        why=explain.why(circumstances, decision, phase, now, around.slots.limit),
+        next_wake=NextWake(wake.at, explain.because(wake)) if wake else None,
         run=_run_shown(circumstances, around),
         debounce=DebounceShown(hold.window_seconds, hold.first_at, hold.last_at, hold.due_at)
         if hold
@@ -58,7 +64,7 @@ def snapshot(
         blockers=tuple(blockers),
         mailbox=MailboxShown(len(supervisor.mailbox) if supervisor else 0, mailbox_limit),
         failures=FailuresShown(state.failures, state.last_error, state.retry_at),
-        recent=tuple(RecentMessage(*line) for line in supervisor.recent) if supervisor else (),
+        recent=tuple(starmap(RecentMessage, recall(supervisor.recent))) if supervisor else (),
     )
 
 
@@ -67,23 +73,27 @@ def overview(
     around: Surroundings,
     counts: Counts,
     restarts: int,
+    loop_lag_seconds: Collection[float],
     run_totals: RunTotals,
 ) -> Overview:
-    """All agents in numbers: `counts` of the database, the rest from memory."""
+    """All agents in numbers: `counts` of the database, corrected by what has happened in memory since."""
     phases = Counter(str(supervisor.phase) for supervisor in supervisors)
     depths = [len(supervisor.mailbox) for supervisor in supervisors]
-    oldest = counts.oldest_active_at
+    oldest, running = counts.oldest_active_at, around.slots.taken
     return Overview(
         supervisors=SupervisorsShown(
             active=len(supervisors),
             by_phase=dict(phases),
             mailbox=MailboxesShown(sum(depths), max(depths, default=0)),
             restarts=restarts,
-            quarantined=phases[Phase.QUARANTINED],
+            quarantined=max(phases[Phase.QUARANTINED], counts.quarantined),
         ),
-        agents=AgentsShown(counts.running, counts.sleeping, counts.archived),
-        runs=RunsShown(around.slots.taken, around.slots.waiting, around.slots.limit),
-        timers=TimersShown(counts.timers, counts.next_due_at, _lateness(around.alarm_clock.lateness_seconds)),
+        agents=AgentsShown(running, max(0, counts.running + counts.sleeping - running), counts.archived),
+        runs=RunsShown(running, around.slots.waiting, around.slots.limit),
+        timers=TimersShown(
+            counts.timers, counts.next_due_at, _milliseconds(around.alarm_clock.lateness_seconds)
+        ),
+        loop_lag_ms=_milliseconds(loop_lag_seconds),
         oldest_uncleared_high_seconds=_seconds_since(oldest, around.clock.now()) if oldest else None,
         run_totals=run_totals,
     )
@@ -98,12 +108,12 @@ def _run_shown(circumstances: Circumstances, around: Surroundings) -> CurrentRun
     return CurrentRun(state.run_id, state.run_id, state.last_started_at, turn, state.max_sleep_until)
 
 
-def _lateness(seconds: Collection[float]) -> Lateness:
+def _milliseconds(seconds: Collection[float]) -> Spread:
     if not seconds:
-        return Lateness(None, None, None)
+        return Spread(None, None, None)
     ordered = sorted(seconds)
     p50, p99 = (ordered[int((len(ordered) - 1) * share)] for share in (0.5, 0.99))
-    return Lateness(*(round(value * 1000, 3) for value in (p50, p99, ordered[-1])))
+    return Spread(*(round(value * 1000, 3) for value in (p50, p99, ordered[-1])))
 
 
 def _seconds_since(moment: datetime, now: datetime) -> float:

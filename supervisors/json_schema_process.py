@@ -15,6 +15,7 @@ from urllib.parse import urldefrag, urljoin
 import jsonschema_rs
 import orjson
 
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 OUTSIDE = "A $ref may not leave the document."
 REFERENCES = frozenset({"$ref", "$dynamicRef"})
 
@@ -56,6 +57,10 @@ def find_errors(schema: dict[str, Any], *values: Any) -> Iterator[str]:
     """What is wrong with the schema, else with the values: `<path>: <what>`, the first few."""
     if leaves_the_document(schema):
         yield OUTSIDE
+        return
+    dialect = schema.get("$schema")
+    if isinstance(dialect, str) and dialect.removesuffix("#") != DIALECT:
+        yield _line(("$schema",), f'"{dialect}" is not the dialect taken here, {DIALECT}')
         return
     try:
         validator = jsonschema_rs.Draft202012Validator(schema, retriever=_refuse)

@@ -110,7 +110,7 @@ class SleepRequest:
     until: datetime | None
 
     def __str__(self) -> str:
-        return f"sleep request until {self.until.isoformat()}" if self.until else "sleep request"
+        return "sleep request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class SleepGranted:
     clamped: bool
 
     def __str__(self) -> str:
-        until = self.sleep_until.isoformat() if self.sleep_until else "something wakes it"
+        until = f"{self.sleep_until:%Y-%m-%d %H:%M:%S}" if self.sleep_until else "something wakes it"
         return f"granted until {until}{', clamped' if self.clamped else ''}"
 
 

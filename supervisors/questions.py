@@ -25,6 +25,7 @@ from supervisors.states import Phase
 from supervisors.supervisor import Supervisor
 
 BLOCKERS_SHOWN = 100
+ABOUT_TO_START = frozenset({Phase.HOLDING, Phase.BACKING_OFF, Phase.QUARANTINED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
             raise AgentArchived("The agent is archived.")
         if circumstances.paused:
             return RunReply(RunAnswer.PAUSED)
-        if state.run_id is not None and state.stopped_at is None:
+        if state.run_id is not None and not _is_stopping(supervisor, state):
             return RunReply(RunAnswer.ALREADY_RUNNING, state.run_id)
         if not request.wakeup and state.sleep_until is not None and state.sleep_until > now:
             return RunReply(RunAnswer.SLEEPING)
@@ -94,7 +95,7 @@ async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | Stop
     state, run = circumstances.state, supervisor.run
     if state.run_id is None and not _is_about_to_start(supervisor, circumstances):
         return StopReply.NOT_RUNNING
-    is_stopping = state.run_id is not None and state.stopped_at is not None
+    is_stopping = state.run_id is not None and _is_stopping(supervisor, state)
     await supervisor.change(circumstances, lambda seen: transitions.stopped(seen.state, now))
     if state.run_id is not None and run is not None and run.result is None:
         run.stop(0 if request.force else around.stop_grace_seconds)
@@ -103,12 +104,18 @@ async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | Stop
     return StopReply.STOPPED
 
 
+def _is_stopping(supervisor: Supervisor, state: AgentState) -> bool:
+    """Whether the run was asked to stop: it goes on doing so after a restore or the end of a pause."""
+    return state.stopped_at is not None or (supervisor.run is not None and supervisor.run.stopping)
+
+
 def _is_about_to_start(supervisor: Supervisor, circumstances: Circumstances) -> bool:
-    state = circumstances.state
+    """Whether there is something to stop, a pause of the organization aside: that only puts it off."""
+    state, now = circumstances.state, supervisor.around.clock.now()
     if state.queued_at is not None or state.run_requested_at is not None:
         return True
-    phase = supervisor.decide(circumstances, supervisor.around.clock.now()).phase
-    return phase in {Phase.HOLDING, Phase.BACKING_OFF, Phase.QUARANTINED}
+    decision = supervisor.decide(replace(circumstances, paused=False), now)
+    return decision.due_wake(now) is not None or decision.phase in ABOUT_TO_START
 
 
 async def write_owned_fields(supervisor: Supervisor, owned: OwnedFields) -> None:

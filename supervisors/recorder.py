@@ -12,6 +12,7 @@ import structlog
 from storage.errors import StorageError
 from storage.ids import new_id
 from storage.model import NewSpan, Span
+from storage.pool import to_json
 from supervisors.clock import Clock
 from supervisors.ports import SpanStore
 
@@ -64,7 +65,7 @@ class Recorder:
                         ended_at=self._clock.now(),
                         error=step.error,
                     ),
-                    step.metadata,
+                    to_json(step.metadata).decode(),
                 )
             )
 

@@ -4,9 +4,9 @@ PostgreSQL is the directory of agents; an agent that nothing happens to costs no
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from contextvars import Context
 from datetime import datetime, timedelta
 from random import Random
@@ -16,31 +16,33 @@ from uuid import UUID
 import aiojobs
 import structlog
 
-from storage.errors import AnsweredBefore, DatabaseUnavailable
+from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
 from storage.model import Counts, Outcome
 from supervisors import inspection
 from supervisors.alarm_clock import AlarmClock
-from supervisors.clock import Clock
+from supervisors.clock import Clock, comes_within
 from supervisors.errors import AgentGone, SupervisorError
 from supervisors.mailbox import Asked
 from supervisors.messages import Look, Question, StopReply
 from supervisors.ports import StateStore
 from supervisors.questions import BLOCKERS_SHOWN, StopPending, answer
+from supervisors.recent import remember
 from supervisors.rules import active_count, policy_of
 from supervisors.run_slots import RunSlots
 from supervisors.runs import Harness, Run
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.snapshot import Overview, RunTotals, Snapshot
 from supervisors.states import Phase
-from supervisors.supervisor import Supervisor, Surroundings
+from supervisors.supervisor import RECOVERY_SECONDS, Supervisor, Surroundings
 
 log = structlog.get_logger()
 
-RECENT_MESSAGES = 32
 RETRY_AFTER = timedelta(seconds=1)
 STOP_ANSWER_SECONDS = 1.0
 SNAPSHOT_PAGE = 200
+LOOP_LAG_SAMPLES = 1200  # a minute's
 CANCEL_SECONDS = 5.0
+OUT_OF_REACH = (DatabaseUnavailable, LeadershipLost)  # no fault of the agent that was to be looked at
 AT_REST = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 
 
@@ -67,7 +69,8 @@ class Registry:
         self._restarts = 0
         self._started_runs = 0
         self._ended_runs: Counter[Outcome] = Counter()
-        self._counts = Counts(0, 0, 0, 0, None, None)
+        self._counts = Counts(0, 0, 0, 0, 0, None, None)
+        self._loop_lag_seconds: deque[float] = deque(maxlen=LOOP_LAG_SAMPLES)
         self._around = Surroundings(
             store=store,
             clock=clock,
@@ -89,6 +92,10 @@ class Registry:
         if agent_id not in self._supervisors or agent_id not in alarm_clock:
             alarm_clock.set(agent_id, at)
 
+    def spread_recovery(self, seconds: float) -> None:
+        """Let the agents whose runs died return over this time at least, and not all at once."""
+        self._around.recovery_seconds = max(seconds, RECOVERY_SECONDS)
+
     def tell(self, agent_id: UUID, look: Look) -> None:
         """Let the agent's supervisor look again, soon. Never fails, never blocks."""
         supervisor = self._supervisor_of(agent_id)
@@ -105,7 +112,7 @@ class Registry:
         self._supervisor_of(agent_id).mailbox.require_room(self._settings.mailbox_limit)
 
     async def ask(self, agent_id: UUID, question: Question, *, admitted: bool = False) -> Any:
-        """The supervisor's reply, as `messages` states it; raises SupervisorError or DatabaseUnavailable.
+        """The supervisor's reply, as `messages` states it; raises SupervisorError, or OUT_OF_REACH's errors.
 
         A stop is answered when the run has gone, or after a second with "stopping". A question `admitted`
         before (`require_room`) is not refused for want of room.
@@ -118,20 +125,14 @@ class Registry:
         reply = await waiting
         if not isinstance(reply, StopPending):
             return reply
-        try:
-            async with asyncio.timeout(STOP_ANSWER_SECONDS):
-                await reply.run.settled.wait()
-        except TimeoutError:
-            return StopReply.STOPPING
-        return StopReply.STOPPED
+        is_gone = await comes_within(reply.run.settled, STOP_ANSWER_SECONDS, self._around.clock)
+        return StopReply.STOPPED if is_gone else StopReply.STOPPING
 
     async def wait_for_end(self, agent_id: UUID, run_id: UUID, seconds: float) -> None:
         """Return when the end of the run is stored, or after so long; at once if no such run goes on here."""
         run = self._around.runs.get(agent_id)
         if run is not None and run.id == run_id:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await run.settled.wait()
+            await comes_within(run.settled, seconds, self._around.clock)
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None:
         """One agent in full; None if there is no such agent."""
@@ -165,12 +166,21 @@ class Registry:
         """All agents in numbers."""
         run_totals = RunTotals(self._started_runs, dict(self._ended_runs))
         return inspection.overview(
-            self._supervisors.values(), self._around, self._counts, self._restarts, run_totals
+            self._supervisors.values(),
+            self._around,
+            self._counts,
+            self._restarts,
+            self._loop_lag_seconds,
+            run_totals,
         )
 
     def set_counts(self, counts: Counts) -> None:
         """Take over what a duty has counted."""
         self._counts = counts
+
+    def note_loop_lag(self, seconds: float) -> None:
+        """Take over what a duty has measured."""
+        self._loop_lag_seconds.append(seconds)
 
     @property
     def may_start(self) -> bool:
@@ -210,6 +220,15 @@ class Registry:
         self._around.alarm_clock.close()
         await self.quiet()
 
+    def abandon(self) -> None:
+        """Another instance leads: end the runs here at once. What becomes of them is its to store."""
+        self.allow_starts(False)
+        for run in self._around.runs.values():
+            run.drain()  # for one that has not begun yet
+            run.cancel()
+            run.settled.set()
+        self._around.runs.clear()
+
     async def quiet(self) -> None:
         """Return when no supervisor is handling a message."""
         while self._drains:
@@ -248,11 +267,17 @@ class Registry:
             self._supervisors.pop(supervisor.agent_id, None)
 
     async def _handle_looks(self, supervisor: Supervisor, looks: frozenset[Look]) -> None:
+        held_back = supervisor.held_back_seconds()
+        if held_back:
+            self._look_later(supervisor, self._around.clock.now() + timedelta(seconds=held_back))
+            self._remember(supervisor, ", ".join(sorted(looks)), "waits: the last attempt met a defect")
+            return
         try:
             outcome = await supervisor.look_again()
+            supervisor.defects = 0
         except AgentGone:
             outcome = "gone"
-        except DatabaseUnavailable as error:
+        except OUT_OF_REACH as error:
             outcome = f"tried again soon: {error}"
             self._look_later(supervisor)
         except Exception as error:  # the outermost edge of a supervisor: one agent never touches another
@@ -266,7 +291,7 @@ class Registry:
         except (SupervisorError, AnsweredBefore) as error:
             outcome = str(error)
             _refuse(reply, error)
-        except DatabaseUnavailable as error:
+        except OUT_OF_REACH as error:
             outcome = str(error)
             _refuse(reply, error)
             self._look_later(supervisor)  # it may have been committed all the same
@@ -283,12 +308,14 @@ class Registry:
         """After a defect: count the failure where a restart finds it, and look at the agent anew."""
         log.exception("a supervisor failed", agent=str(supervisor.agent_id))
         self._restarts += 1
-        retry_at: datetime | None = None
+        looks_again_at = supervisor.hold_back()
         try:
             retry_at = await supervisor.fail(f"{type(error).__name__} in the supervisor")
         except Exception:
             log.exception("the failure of a supervisor could not be stored", agent=str(supervisor.agent_id))
-        self._look_later(supervisor, retry_at)
+        else:
+            looks_again_at = retry_at or looks_again_at
+        self._look_later(supervisor, looks_again_at)
         return "failed; the log says how"
 
     def _look_later(self, supervisor: Supervisor, at: datetime | None = None) -> None:
@@ -302,8 +329,7 @@ class Registry:
         alarm_clock.set(supervisor.agent_id, clock.now() + RETRY_AFTER, monotonic_at=soon)
 
     def _remember(self, supervisor: Supervisor, message: str, outcome: str) -> None:
-        supervisor.recent.append((self._around.clock.now(), message, outcome))
-        del supervisor.recent[:-RECENT_MESSAGES]
+        supervisor.recent = remember(supervisor.recent, self._around.clock.now(), message, outcome)
 
     async def _launch(self, run: Run) -> None:
         self._started_runs += 1

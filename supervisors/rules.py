@@ -115,9 +115,9 @@ def active_count(circumstances: Circumstances) -> int:
     return sum(group.count for group in circumstances.waiting if group.era is not Era.AHEAD)
 
 
-def has_left_over(circumstances: Circumstances) -> bool:
-    """Whether something is active that the last run had its chance at."""
-    return any(map(_is_stale, circumstances.waiting))
+def left_over_count(circumstances: Circumstances) -> int:
+    """How many notifications are active that the last run had its chance at."""
+    return sum(group.count for group in circumstances.waiting if _is_stale(group))
 
 
 def next_reminder_at(circumstances: Circumstances) -> datetime | None:
@@ -139,7 +139,7 @@ def pending_retry_at(circumstances: Circumstances) -> datetime | None:
         case WakeReason.RETRY_AFTER_FAILURE | WakeReason.RESTART_RECOVERY:
             is_meant = True
         case WakeReason.UNCLEARED_NOTIFICATIONS:
-            is_meant = has_left_over(circumstances)
+            is_meant = left_over_count(circumstances) > 0
         case _:
             is_meant = next(_counting(circumstances), None) is not None
     return state.retry_at if is_meant else None
@@ -148,10 +148,13 @@ def pending_retry_at(circumstances: Circumstances) -> datetime | None:
 def _hold_ends_at(
     circumstances: Circumstances, hold: Hold | None, over_at: datetime | None
 ) -> datetime | None:
-    """When the hold wakes the agent. A start that waits for a slot has its hold behind it."""
+    """When the hold wakes the agent. A start that waits for a slot has behind it the hold that led to it."""
     if hold is None:
         return None
-    return min(hold.due_at, over_at or hold.due_at, circumstances.state.queued_at or hold.due_at)
+    queued_at = circumstances.state.queued_at
+    # One that could not have ended by then did not lead to it: something else stands in line.
+    is_behind = queued_at is not None and hold.first_at + timedelta(seconds=hold.window_seconds) <= queued_at
+    return min(hold.due_at, over_at or hold.due_at, queued_at if queued_at and is_behind else hold.due_at)
 
 
 def _proposed_wakes(
@@ -160,13 +163,13 @@ def _proposed_wakes(
     state = circumstances.state
     if state.run_requested_at is not None:
         yield Wake(state.run_requested_at, WakeReason.RUN_REQUESTED, Because.RUN_REQUEST)
-    for wake in _wakes_by_activation(circumstances, hold_ends_at, policy):
+    for wake in _wakes_by_activation(circumstances, hold_ends_at, now, policy):
         yield _not_before(wake, _quarantine_opens_at(circumstances))
     retry_at = pending_retry_at(circumstances)
     if retry_at is not None:
         yield Wake(retry_at, state.retry_reason or _reason_of_latest(circumstances), Because.RETRY)
         return
-    if has_left_over(circumstances):
+    if left_over_count(circumstances):
         yield Wake(now, WakeReason.UNCLEARED_NOTIFICATIONS, Because.RETRY)
     if state.sleep_until is not None:
         wake = Wake(state.sleep_until, WakeReason.SLEEP_ELAPSED, Because.SLEEP_UNTIL)
@@ -188,7 +191,7 @@ def _earliest(wakes: Collection[Wake], now: datetime) -> Wake | None:
 
 
 def _wakes_by_activation(
-    circumstances: Circumstances, hold_ends_at: datetime | None, policy: Policy
+    circumstances: Circumstances, hold_ends_at: datetime | None, now: datetime, policy: Policy
 ) -> Iterator[Wake]:
     at_once = tuple(
         group
@@ -197,7 +200,8 @@ def _wakes_by_activation(
     )
     if at_once:
         first_at = min(group.first_at for group in at_once)
-        yield Wake(first_at, _reason_of_latest(circumstances), Because.NOTIFICATION)
+        # It is active, even if the wall clock was set back to before it came.
+        yield Wake(min(first_at, now), _reason_of_latest(circumstances), Because.NOTIFICATION)
     if hold_ends_at is not None:
         yield Wake(hold_ends_at, _reason_of_latest(circumstances), Because.HOLD)
     reminder_at = next_reminder_at(circumstances)

@@ -13,7 +13,9 @@ from uuid import UUID
 
 import structlog
 
+from storage.errors import DatabaseUnavailable, LeadershipLost
 from storage.model import Outcome, RunStart
+from supervisors.clock import Clock, Timer
 from supervisors.errors import AgentGone
 from supervisors.messages import Question
 
@@ -46,7 +48,9 @@ class Run:
     """One run in this process: what it was started with, how it is asked to end, what came of it."""
 
     __slots__ = (
+        "_clock",
         "_end",
+        "_ends_at",
         "_interrupted",
         "_task",
         "agent_id",
@@ -62,7 +66,7 @@ class Run:
         "wake_reason",
     )
 
-    def __init__(self, agent_id: UUID, start: RunStart, waiting: int) -> None:
+    def __init__(self, agent_id: UUID, start: RunStart, waiting: int, clock: Clock) -> None:
         self.id = start.run_id
         self.agent_id = agent_id
         self.waiting = waiting  # notifications active at the start
@@ -76,7 +80,9 @@ class Run:
         self.settled = asyncio.Event()  # set when its end is stored, too
         self._interrupted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._end: asyncio.TimerHandle | None = None  # when the grace of a stop is over
+        self._clock = clock
+        self._end: Timer | None = None  # of the grace of a stop
+        self._ends_at = 0.0  # on the monotonic clock, while there is one
 
     def __repr__(self) -> str:
         return f"<Run {self.id} of {self.agent_id}, turn {self.turns}, {self.result or 'going on'}>"
@@ -86,11 +92,11 @@ class Run:
         if not self.stopping:
             self.stopping = True
             self._interrupted.set()
-        loop = asyncio.get_running_loop()
-        if self._end is None or loop.time() + grace_seconds < self._end.when():
+        ends_at = self._clock.monotonic() + grace_seconds
+        if self._end is None or ends_at < self._ends_at:
             if self._end is not None:
                 self._end.cancel()
-            self._end = loop.call_later(grace_seconds, self.cancel)
+            self._ends_at, self._end = ends_at, self._clock.call_at(ends_at, self.cancel)
 
     def drain(self) -> None:
         """Ask the run to end at its next turn boundary."""
@@ -146,6 +152,9 @@ class Run:
         except AgentGone:
             return RunResult(Outcome.STOPPED, "deleted")
         except RunError as error:
+            return RunResult(Outcome.FAILED, str(error))
+        except (DatabaseUnavailable, LeadershipLost) as error:
+            log.warning("a run failed for want of the database", reason=str(error))
             return RunResult(Outcome.FAILED, str(error))
         except (
             Exception

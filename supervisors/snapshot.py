@@ -111,8 +111,8 @@ class RunTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class Lateness:
-    """Milliseconds over the last thousand alarms; None before the first."""
+class Spread:
+    """Milliseconds, over the last several hundred measurements; None before the first."""
 
     p50: float | None
     p99: float | None
@@ -123,7 +123,7 @@ class Lateness:
 class TimersShown:
     pending: int
     next_due_at: datetime | None
-    lateness_ms: Lateness
+    lateness_ms: Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,4 +135,5 @@ class Overview:
     runs: RunsShown
     timers: TimersShown
     oldest_uncleared_high_seconds: float | None
+    loop_lag_ms: Spread
     run_totals: RunTotals

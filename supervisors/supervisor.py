@@ -4,27 +4,49 @@ It keeps nothing that could not be read again, so it may be dropped and made ane
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Protocol
 from uuid import UUID
 
 from storage.ids import new_id
-from storage.model import AgentState, AgentStatus, Circumstances, Move, Outcome, Receipt, RunEnd, RunStart
-from supervisors import transitions
-from supervisors.alarm_clock import AlarmClock
+from storage.model import (
+    AgentState,
+    AgentStatus,
+    Circumstances,
+    Move,
+    Outcome,
+    Receipt,
+    Remark,
+    RunEnd,
+    RunStart,
+)
+from supervisors import explain, transitions
+from supervisors.alarm_clock import CLOCK_DRIFT_SECONDS, AlarmClock
 from supervisors.clock import Clock
 from supervisors.errors import AgentGone
 from supervisors.mailbox import Mailbox
 from supervisors.messages import ReceiptOf, RunAnswer, RunReply
 from supervisors.ports import StateStore
-from supervisors.rules import Decision, Policy, Wake, active_count, decide
+from supervisors.rules import (
+    QUARANTINE_ATTEMPT_INTERVAL,
+    Because,
+    Decision,
+    Policy,
+    Wake,
+    active_count,
+    decide,
+    is_quarantined,
+)
 from supervisors.run_slots import RunSlots
 from supervisors.runs import Run, RunResult
 from supervisors.states import Phase
 
-RECOVERY_JITTER_SECONDS = 1.0
+RECOVERY_SECONDS = 1.0
+CLOCK_DRIFT = timedelta(seconds=CLOCK_DRIFT_SECONDS)
+HELD_BACK_PRECISION_SECONDS = 0.001  # the wall clock, by which alarms are set, knows microseconds only
+LONGEST_HOLD_BACK = QUARANTINE_ATTEMPT_INTERVAL
 
 Transition = Callable[[Circumstances], AgentState | None]
 
@@ -48,6 +70,7 @@ class Surroundings:
     stop_grace_seconds: float
     random: Random
     runs: dict[UUID, Run]  # by agent; a run stays until its end is stored and it is gone
+    recovery_seconds: float = RECOVERY_SECONDS  # over which the agents return whose runs died
     may_start: bool = True  # false while draining, or while another instance may lead
 
 
@@ -59,6 +82,8 @@ class Supervisor:
         "agent_id",
         "around",
         "busy",
+        "defects",
+        "held_back_until",
         "in_doubt",
         "is_gone",
         "mailbox",
@@ -74,9 +99,11 @@ class Supervisor:
         self.busy = False
         self.in_doubt = False  # a move that was given up may yet be made, until another is made after it
         self.is_gone = False  # its agent was deleted
+        self.defects = 0  # looks and questions in a row that met one
+        self.held_back_until = 0.0  # after a defect: no look before this moment of the monotonic clock
         self.phase = Phase.ASLEEP
         self.touched_at = 0.0
-        self.recent: list[tuple[datetime, str, str]] = []
+        self.recent = b""  # as `recent` packs it
         self._hold_ends: tuple[datetime, float] | None = None  # a hold's deadline, by both clocks
 
     def __repr__(self) -> str:
@@ -133,13 +160,24 @@ class Supervisor:
         if decision.hold is None:
             self._hold_ends = None
             return decision
-        due_at, moment = decision.hold.due_at, self.around.clock.monotonic()
+        due_at, clock = decision.hold.due_at, self.around.clock
         if self._hold_ends is None or self._hold_ends[0] != due_at:
-            left = due_at - self.around.clock.now()  # not `now`: the look that it was for took its time
-            self._hold_ends = (due_at, moment + max(left, timedelta()).total_seconds())
-        if moment < self._hold_ends[1]:
+            left = due_at - clock.now()  # not `now`: the look that it was for took its time
+            # The monotonic clock second, so that the hold is rather a moment too long than too short.
+            self._hold_ends = (due_at, clock.monotonic() + max(left, timedelta()).total_seconds())
+        if clock.monotonic() < self._hold_ends[1]:
             return decision
         return decide(circumstances, now, self.around.policy, hold_is_over=True)
+
+    def by_both_clocks(self, decision: Decision, now: datetime) -> Decision:
+        """The decision with the end of the hold as the wall clock will show it, should that have been set."""
+        hold, wake = decision.hold, decision.wake
+        if hold is None or wake is None or self._hold_ends is None or self._hold_ends[0] != hold.due_at:
+            return decision
+        ends_at = now + timedelta(seconds=self._hold_ends[1] - self.around.clock.monotonic())
+        if wake.because is not Because.HOLD or abs(ends_at - hold.due_at) <= CLOCK_DRIFT:
+            return decision
+        return replace(decision, hold=replace(hold, due_at=ends_at), wake=replace(wake, at=ends_at))
 
     async def start(
         self, circumstances: Circumstances, reason: str, receipt: ReceiptOf | None = None
@@ -169,7 +207,7 @@ class Supervisor:
             around.slots.release()
             return None
         self.in_doubt = False
-        run = Run(self.agent_id, start, waiting=active_count(circumstances))
+        run = Run(self.agent_id, start, active_count(circumstances), around.clock)
         around.runs[self.agent_id] = run
         around.alarm_clock.forget(self.agent_id)
         self.phase = Phase.RUNNING
@@ -221,17 +259,36 @@ class Supervisor:
         self.in_doubt = False
         return move.after
 
+    def hold_back(self) -> datetime:
+        """A message met a defect: look no more until the backoff is over; the moment of that."""
+        self.defects += 1
+        self.around.slots.leave(self.agent_id)
+        delay = min(transitions.backoff(self.defects), LONGEST_HOLD_BACK)
+        self.held_back_until = self.around.clock.monotonic() + delay.total_seconds()
+        return self.around.clock.now() + delay
+
+    def held_back_seconds(self) -> float:
+        """For how long it is not to look, after a defect; 0 if it may."""
+        left = self.held_back_until - self.around.clock.monotonic()
+        return left if left > HELD_BACK_PRECISION_SECONDS else 0.0
+
     async def fail(self, error: str) -> datetime | None:
-        """A message met a defect: count it, and say when the agent is tried again (None: as ever)."""
-        now = self.around.clock.now()
+        """Count a defect where a restart finds it; when the agent is tried again (None: it is not asleep).
 
-        def failed(seen: Circumstances) -> AgentState | None:
-            if seen.state.status is AgentStatus.SLEEPING:
-                return transitions.failed(seen.state, Outcome.FAILED, error, now, jitter=0)
+        The rules are not asked: they may be what failed.
+        """
+        seen, now = await self.look(), self.around.clock.now()
+        if seen.state.status is not AgentStatus.SLEEPING:
             return None
-
-        after = await self.change(await self.look(), failed)
-        return after.retry_at if after is not None else None
+        failed = transitions.failed(transitions.rested(seen.state), Outcome.FAILED, error, now, jitter=0)
+        ahead = seen.state.next_due_at
+        comes_first = failed.retry_at is not None and ahead is not None and now < ahead < failed.retry_at
+        after = replace(failed, next_due_at=ahead if comes_first else failed.retry_at)
+        move = Move(seen.state, after, guarded=False, remark=_remark(seen.state, after, now))
+        if not await self.around.store.move(move):
+            return None
+        self.phase = Phase.QUARANTINED if is_quarantined(replace(seen, state=after)) else Phase.BACKING_OFF
+        return after.retry_at
 
     def _plan(
         self, seen: Circumstances, transition: Transition, end: RunEnd | None, receipt: Receipt | None
@@ -239,8 +296,10 @@ class Supervisor:
         after = transition(seen)
         if after is None:
             return None
-        armed = transitions.armed(seen, after, self.around.clock.now(), self.around.policy)
-        return Move(seen.state, armed, guarded=True, end=end, receipt=receipt)
+        now = self.around.clock.now()
+        armed = transitions.armed(seen, after, now, self.around.policy)
+        remark = _remark(seen.state, armed, now)
+        return Move(seen.state, armed, guarded=True, end=end, receipt=receipt, remark=remark)
 
     async def _start_or_queue(self, circumstances: Circumstances, wake: Wake) -> str | None:
         """Start the run that is due, or stand in line. None: look again, something has moved."""
@@ -274,7 +333,7 @@ class Supervisor:
         """Store how the run ended; one that this process knows nothing of was interrupted."""
         now = self.around.clock.now()
         result = run.result if run is not None and run.result else _unknown_end(circumstances)
-        jitter = 0.0 if run is not None else self.around.random.uniform(0, RECOVERY_JITTER_SECONDS)
+        jitter = 0.0 if run is not None else self.around.random.uniform(0, self.around.recovery_seconds)
         end = RunEnd(run_id, result.outcome, now, run.turns if run else 0, result.error)
 
         def ended(seen: Circumstances) -> AgentState | None:
@@ -302,6 +361,13 @@ class Supervisor:
         """The run is over, and its end is stored."""
         del self.around.runs[self.agent_id]
         run.settled.set()
+
+
+def _remark(before: AgentState, after: AgentState, now: datetime) -> Remark | None:
+    """What is left in the agent's queue: one line when it is quarantined, not at each failure after that."""
+    if not transitions.is_newly_quarantined(before, after):
+        return None
+    return Remark(new_id(), explain.QUARANTINED, explain.why_quarantined(after), now)
 
 
 def _says_anything(move: Move) -> bool:

@@ -12,7 +12,7 @@ from supervisors.rules import (
     WakeReason,
     active_count,
     decide,
-    has_left_over,
+    left_over_count,
     pending_retry_at,
 )
 
@@ -80,8 +80,12 @@ def queued(state: AgentState, now: datetime) -> AgentState:
 
 
 def started(circumstances: Circumstances, run_id: UUID, reason: str, now: datetime) -> AgentState:
-    """A run begins. It forgets a stop, a retry and the schedule, and fixes the cap of the next sleep."""
+    """A run begins. It forgets a stop, a retry and the schedule, and fixes the cap of the next sleep.
+
+    If somebody cleared some of what the last run left, the backoff begins anew.
+    """
     state = circumstances.state
+    was_helped = left_over_count(circumstances) < state.left_over
     return replace(
         state,
         status=AgentStatus.RUNNING,
@@ -95,6 +99,7 @@ def started(circumstances: Circumstances, run_id: UUID, reason: str, now: dateti
         stopped_at=None,
         run_requested_at=None,
         queued_at=None,
+        retries=0 if was_helped else state.retries,
         retry_at=None,
         retry_reason="",
         next_due_at=None,
@@ -116,6 +121,7 @@ def slept(circumstances: Circumstances, until: datetime | None, now: datetime) -
         sleep_until=clamp(until, state.max_sleep_until),
         failures=0,
         retries=0,
+        left_over=0,
         last_error="",
     )
 
@@ -130,17 +136,23 @@ def ended(
     """
     state = circumstances.state
     if state.stopped_at is not None or state.status is AgentStatus.ARCHIVED:
-        return replace(_over(state, now), failures=0, retries=0)
-    after = replace(_over(state, now), sleep_until=_sleep_after(circumstances, now))
+        return replace(_over(state, now), failures=0, retries=0, left_over=0)
+    made_progress = _count_before_start(circumstances) < circumstances.waiting_at_start
+    after = replace(
+        _over(state, now),
+        sleep_until=_sleep_after(circumstances, now),
+        retries=0 if made_progress else state.retries,
+        left_over=left_over_count(circumstances),
+    )
     if outcome in FAILURES and not counts:
         return replace(after, retry_at=now, retry_reason=WakeReason.RESTART_RECOVERY)
     if outcome in FAILURES:
         return failed(after, outcome, error, now, jitter)
     after = replace(after, failures=0, last_error="")
-    if not has_left_over(circumstances):
+    was_restored = after.retry_at is not None  # while the run went on: what is active wakes at once
+    if after.left_over == 0 or was_restored:
         return replace(after, retries=0)
-    made_progress = _count_before_start(circumstances) < circumstances.waiting_at_start
-    retries = 1 if made_progress else state.retries + 1
+    retries = after.retries + 1
     return replace(
         after,
         retries=retries,
@@ -162,6 +174,11 @@ def failed(state: AgentState, outcome: Outcome, error: str, now: datetime, jitte
         retry_reason=WakeReason.RESTART_RECOVERY if was_interrupted else WakeReason.RETRY_AFTER_FAILURE,
         last_error=error[:ERROR_LENGTH_MAX],
     )
+
+
+def is_newly_quarantined(before: AgentState, after: AgentState) -> bool:
+    """Whether one failure too many has just been counted."""
+    return before.failures < QUARANTINE_AFTER_FAILURES <= after.failures
 
 
 def backoff(retries: int) -> timedelta:

@@ -1,7 +1,6 @@
 """The application: the route table, what the handlers need, and what stands around each of them."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 
@@ -14,6 +13,7 @@ from supervisors.json_schema import open_schema_checker
 from supervisors.prices import Prices
 from supervisors.tools.toolbox import Toolbox
 from web import request_id
+from web.auth import authenticate, authenticate_operator
 from web.credentials import RunTokens, UserTokens
 from web.errors import errors_as_json
 from web.handlers import (
@@ -45,6 +45,7 @@ from web.handlers import (
 from web.json import to_json
 from web.keys import (
     API_DOCUMENT,
+    BODY_TURN,
     CLOCK,
     IN_FLIGHT,
     LIST_TURNS,
@@ -66,6 +67,7 @@ from web.openapi.document import build_document
 from web.passwords import Passwords
 from web.ports import Readiness, Registry
 from web.request_counts import RequestCounts
+from web.routes import Access
 from web.settings import WebSettings
 from web.throttle import Throttle
 
@@ -126,6 +128,7 @@ def build_app(
     app[REQUEST_COUNTS] = counts
     app[THROTTLE] = Throttle()
     app[IN_FLIGHT] = set()
+    app[BODY_TURN] = asyncio.Lock()
     app[LIST_TURNS] = asyncio.Semaphore(LISTS_AT_ONCE)
     app[USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[RUN_TOKENS] = RunTokens(settings.token_secret)
@@ -136,24 +139,26 @@ def build_app(
         app.router.add_route(route.method, route.path, route.handler)
         if route.method == "GET":
             app.router.add_route("HEAD", route.path, route.handler)
-    for path in _among_ids():
+    # For each path, so that one that could be an id on another path is not taken for it.
+    for path in dict.fromkeys(route.path for route in ROUTES):
         app.router.add_route("*", path, _refuse_method(path))
-    documentation.add_pages(app)
+    documentation.add_files(app)
     return app
 
 
-def _among_ids() -> set[str]:
-    """The paths that another path would take for one with an id, if their method is not theirs."""
-    with_ids = [re.compile(re.sub(r"\{\w+\}", "[^/]+", route.path)) for route in ROUTES if "{" in route.path]
-    literal = {route.path for route in ROUTES if "{" not in route.path}
-    return {path for path in literal if any(each.fullmatch(path) for each in with_ids)}
-
-
 def _refuse_method(path: str) -> Handler:
-    allowed = {route.method for route in ROUTES if route.path == path}
+    """For the methods that a path has not; whoever may not call it at all is told that first."""
+    routes = [route for route in ROUTES if route.path == path]
+    allowed = {route.method for route in routes}
+    allowed |= {"HEAD"} if "GET" in allowed else set()
+    accesses = {route.access for route in routes}
 
     async def refuse(request: web.Request) -> web.StreamResponse:
-        raise web.HTTPMethodNotAllowed(request.method, allowed | ({"HEAD"} if "GET" in allowed else set()))
+        if accesses == {Access.OPERATORS}:
+            authenticate_operator(request)
+        elif Access.ANYONE not in accesses:
+            await authenticate(request)
+        raise web.HTTPMethodNotAllowed(request.method, allowed)
 
     return refuse
 

@@ -15,6 +15,7 @@ from web.fields import parse_uuid
 
 KEY_BYTES = 32
 CODE_BYTES = 24
+TOKEN_ID_BYTES = 12
 PREFIX_LENGTH = 8
 PREFIX_ALPHABET = string.ascii_lowercase + string.digits
 KEY_TEXT = re.compile(r"hsk_([A-Za-z0-9]{8})_[A-Za-z0-9_-]{43}")
@@ -101,6 +102,7 @@ def _sign(
         "sub": str(subject),
         "iat": int(now.timestamp()),
         "exp": int((now + lifetime).timestamp()),
+        "jti": secrets.token_urlsafe(TOKEN_ID_BYTES),
     }
     return jwt.encode({**claims, **further}, secret, ALGORITHM)
 

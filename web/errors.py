@@ -24,7 +24,14 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from marshmallow import ValidationError
 
-from storage.errors import DatabaseUnavailable, Forbidden, LastOwner, LeadershipLost, StorageError
+from storage.errors import (
+    DatabaseUnavailable,
+    Forbidden,
+    LastOwner,
+    LeadershipLost,
+    RowLocked,
+    StorageError,
+)
 from supervisors.errors import AgentArchived, AgentGone, Draining, TryAgainLater
 from web.json import json_response
 from web.request_id import request_id
@@ -33,6 +40,7 @@ log = structlog.get_logger(__name__)
 
 CHALLENGE = 'Bearer realm="api", Token'
 DATABASE_RETRY_SECONDS = 2
+BUSY_RETRY_SECONDS = 1
 
 
 class ApiError(Exception):
@@ -135,7 +143,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     except web.HTTPNotFound:
         return await _without_slash(request)
     except web.HTTPException as error:
-        return _of_framework(error)
+        return of_framework(error)
     except Exception as error:  # the request's outermost edge
         refusal = _refusal(error)
         if refusal is None:
@@ -163,8 +171,6 @@ def _refusal(error: Exception) -> ApiError | None:
         case TryAgainLater():
             detail = "Too many requests to this agent wait for an answer."
             return Unavailable(detail, error.retry_after_seconds)
-        case web.RequestPayloadError():
-            return BadRequest("The request body could not be read.")
         case _:
             return None
 
@@ -175,6 +181,9 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
             return PermissionDenied()
         case LastOwner():
             return Invalid({"non_field_errors": [str(error)]})
+        case RowLocked():
+            log.warning("request refused", reason=str(error))
+            return Unavailable("Another change to the same resource takes too long.", BUSY_RETRY_SECONDS)
         case DatabaseUnavailable() | LeadershipLost():
             log.warning("request refused", reason=str(error))
             return Unavailable("The database is not available.", DATABASE_RETRY_SECONDS)
@@ -193,7 +202,7 @@ async def _without_slash(request: web.Request) -> web.Response:
     return json_response({"detail": "Not found."}, 404)
 
 
-def _of_framework(error: web.HTTPException) -> web.StreamResponse:
+def of_framework(error: web.HTTPException) -> web.StreamResponse:
     """The framework's own refusals (no such path, method, size) in our wording."""
     match error:
         case web.HTTPMethodNotAllowed():

@@ -51,6 +51,7 @@ SURROGATE = re.compile(r"[\ud800-\udfff]")
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 TIMEZONES = frozenset(files("tzdata").joinpath("zones").read_text().split())
 
+REQUIRED = "This field is required."
 NO_NULS = "Null characters are not allowed."
 NO_SURROGATES = "Surrogate characters are not allowed."
 OUT_OF_RANGE = "Datetime value out of range."
@@ -62,7 +63,7 @@ ENDS_OF_TIME = frozenset({datetime.min.replace(tzinfo=UTC), datetime.max.replace
 def wording(**messages: str) -> dict[str, Any]:
     """A field's own messages beside those that all fields share."""
     return {
-        "required": "This field is required.",
+        "required": REQUIRED,
         "null": "This field may not be null.",
         "blank": "This field may not be blank.",
         **messages,

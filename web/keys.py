@@ -35,4 +35,5 @@ RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
 API_DOCUMENT: web.AppKey[bytes] = web.AppKey("api_document")
 STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
 IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")  # requests with a key, being answered
+BODY_TURN: web.AppKey[asyncio.Lock] = web.AppKey("body_turn")  # of those who read long bodies
 LIST_TURNS: web.AppKey[asyncio.Semaphore] = web.AppKey("list_turns")  # of those who write long lists

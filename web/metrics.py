@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from storage.model import Outcome, Source
 from storage.pool import PoolSize
-from supervisors.snapshot import Lateness, Overview
+from supervisors.snapshot import Overview, Spread
 from supervisors.states import Phase
 from web.ports import ServiceState
 from web.request_counts import BUCKET_SECONDS, Answered
@@ -53,6 +53,10 @@ class Scrape(Collector):
         )
         yield from _of_requests(self.requests)
         yield from _of_database(self.database)
+        yield _filled(
+            Gauges("hostsvc_loop_lag_seconds", "How late the event loop was.", labels=("quantile",)),
+            _quantiles(self.overview.loop_lag_ms),
+        )
         yield from ProcessCollector(registry=None).collect()
 
 
@@ -129,7 +133,7 @@ def _of_database(database: PoolSize) -> Iterator[Metric]:
     yield Gauges("hostsvc_database_waiting", "Callers that wait for a connection.", database.waiting)
 
 
-def _quantiles(lateness: Lateness) -> Iterable[tuple[str, float]]:
+def _quantiles(lateness: Spread) -> Iterable[tuple[str, float]]:
     """In seconds, the largest as quantile 1; none before the first alarm."""
     shown = (("0.5", lateness.p50), ("0.99", lateness.p99), ("1", lateness.max))
     return [(quantile, milliseconds / 1000) for quantile, milliseconds in shown if milliseconds is not None]

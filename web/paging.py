@@ -10,6 +10,7 @@ import structlog
 from aiohttp import web
 from marshmallow import ValidationError
 
+from storage import ids
 from storage.paging import Cursor, Page
 from web.errors import Invalid
 from web.fields import MOST_OFFSET, Integer, Uuid, unknown_id
@@ -22,7 +23,9 @@ Item = TypeVar("Item")
 
 log = structlog.get_logger(__name__)
 
-CHUNK = 1000
+FIRST_ROWS = 50  # of a list, before it is known how long they are
+MOST_ROWS = 1000
+CHUNK_BYTES = 262_144
 PIECE_BYTES = 65_536
 
 
@@ -55,7 +58,7 @@ async def answer_list(
     after = await _cursor(query["after"], listing)
     offset = query["offset"] or 0
     if query["limit"] is None:
-        return await _answer_all(request, listing, Page(after=after, limit=CHUNK, offset=offset))
+        return await _answer_all(request, listing, Page(after=after, limit=FIRST_ROWS, offset=offset))
     limit: int = query["limit"]
     items = await listing.fetch(Page(after=after, limit=limit + 1, offset=offset))
     shown = [listing.show(item) for item in items[:limit]]
@@ -69,14 +72,25 @@ async def _cursor(after: UUID | None, listing: Listing[Item]) -> Cursor | None:
     if after is None:
         return None
     item = await listing.find(after)
-    if item is None:
+    if item is not None:
+        return listing.cursor(item)
+    # It may have been deleted since it was seen. Each item is dated before it is given its id, so nothing
+    # that came after it in the list is skipped; what is of the same millisecond may come twice.
+    made_until = ids.made_until(after)
+    if made_until is None:
         raise Invalid({"after": [unknown_id(after)]})
-    return listing.cursor(item)
+    return made_until, after
 
 
 def _next_link(request: web.Request, last_id: UUID, limit: int) -> str:
     url = request.rel_url.without_query_params("offset").update_query(after=str(last_id), limit=str(limit))
-    return f'<{request.app[SETTINGS].base_url}{url}>; rel="next"'
+    return f'<{request.app[SETTINGS].base_url or _origin(request)}{url}>; rel="next"'
+
+
+def _origin(request: web.Request) -> str:
+    """As the client calls us; without a Host the link is relative, which it may be."""
+    host = request.headers.get("Host")
+    return f"{request.scheme}://{host}" if host else ""
 
 
 async def _answer_all(request: web.Request, listing: Listing[Item], page: Page) -> web.StreamResponse:
@@ -91,7 +105,9 @@ async def _answer_all(request: web.Request, listing: Listing[Item], page: Page) 
     try:
         await response.write(b"[")
         await _write(response, items)
-        await _write_rest(response, listing, after, request.app[LIST_TURNS])
+        rest = Page(after=after, limit=_rows_like(items, page.limit))
+        del items  # as a slow reader would keep it to the end
+        await _write_rest(response, listing, rest, request.app[LIST_TURNS])
         await response.write(b"]")
         await response.write_eof()
     except ConnectionError:
@@ -104,15 +120,16 @@ async def _answer_all(request: web.Request, listing: Listing[Item], page: Page) 
 
 
 async def _write_rest(
-    response: web.StreamResponse, listing: Listing[Item], after: Cursor | None, turns: asyncio.Semaphore
+    response: web.StreamResponse, listing: Listing[Item], page: Page, turns: asyncio.Semaphore
 ) -> None:
     """Chunk by chunk by keyset. Long lists take turns, so that many at once leave room for other requests.
 
     A slow reader holds up only itself: it keeps no turn and no connection, only the text of a chunk.
     """
-    while after is not None:
+    while page.after is not None:
         async with turns:
-            items, after = await _chunk(listing, Page(after=after, limit=CHUNK))
+            items, after = await _chunk(listing, page)
+        page = Page(after=after, limit=_rows_like(items, page.limit))
         if items:
             await response.write(b",")
             await _write(response, items)
@@ -121,8 +138,13 @@ async def _write_rest(
 async def _chunk(listing: Listing[Item], page: Page) -> tuple[bytes, Cursor | None]:
     """The next items in JSON, and the cursor that leads to those after them unless they are the last."""
     items = await listing.fetch(page)
-    after = listing.cursor(items[-1]) if len(items) == CHUNK else None
+    after = listing.cursor(items[-1]) if len(items) == page.limit else None
     return to_json([listing.show(item) for item in items])[1:-1], after
+
+
+def _rows_like(items: bytes, count: int) -> int:
+    """How many rows make a chunk if they are as long as these."""
+    return max(1, min(MOST_ROWS, CHUNK_BYTES * count // max(1, len(items))))
 
 
 async def _write(response: web.StreamResponse, items: bytes) -> None:

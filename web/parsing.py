@@ -5,19 +5,21 @@ import json
 import re
 from binascii import a2b_qp
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import orjson
 from aiohttp import web
 from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing
 
+from web.bodies import read_raw
 from web.errors import BadRequest, Invalid, TooLarge, UnsupportedMediaType
 from web.fields import MOST_DEPTH, ListOf, ObjectOf, Text, layers, shown
+from web.keys import BODY_TURN
 
 MOST_VALUES = 50_000  # in a body; checking so many takes about as long as anybody else may have to wait
-MOST_FORM_FIELDS = 1000
+MOST_FIELDS = 1000  # of a form, or of the object that a JSON body is
 MOST_PART_HEAD_BYTES = 8192
-OFF_LOOP_BYTES = 262_144  # bodies beyond that are checked in a thread, so that they hold nobody up
+OFF_LOOP_BYTES = 32_768  # bodies beyond that are read in a thread, so that they hold nobody up
 
 DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 LONG_NUMBER = b"0" * 19
@@ -29,6 +31,8 @@ PARAMETER = re.compile(  # a backslash in the name is just that, as browsers sen
     rb'|[^\s;="]+[ \t]*=[ \t]*(?:"(?:[^"\\\r\n]|\\.)*"|[^\s;"]*))',
     re.IGNORECASE,
 )
+
+Read = TypeVar("Read")
 
 
 class Expected(NamedTuple):
@@ -87,20 +91,38 @@ class Body(Schema):
 
 async def read_body(request: web.Request, schema: Body, *, partial: bool = False) -> dict[str, Any]:
     """The checked fields of a request's body; with `partial` nothing is required and nothing filled in."""
-    return check_body(await read_values(request, schema), schema, partial=partial)
+
+    def read(raw: bytes) -> dict[str, Any]:
+        return check_body(parse_body(raw, content_type, schema), schema, partial=partial)
+
+    content_type = request.headers.get("Content-Type", "")
+    return await _read(request, read)
 
 
 async def read_values(request: web.Request, schema: Body) -> dict[str, Any]:
     """What a request's body says, as yet unchecked."""
-    return parse_body(await request.read(), request.headers.get("Content-Type", ""), schema)
+    content_type = request.headers.get("Content-Type", "")
+    return await _read(request, lambda raw: parse_body(raw, content_type, schema))
 
 
-async def read_items(request: web.Request, schema: Body, most: int) -> tuple[list[dict[str, Any]], bool]:
-    """The checked items of a body: one of them, or a list of at most `most`; and whether it is a list."""
-    raw, content_type = await request.read(), request.headers.get("Content-Type", "")
-    if len(raw) > OFF_LOOP_BYTES:
-        return await asyncio.to_thread(parse_items, raw, content_type, schema, most)
-    return parse_items(raw, content_type, schema, most)
+async def read_items(
+    request: web.Request, schema: Body, most: int, prepare: Callable[[dict[str, Any]], None]
+) -> tuple[list[dict[str, Any]], bool]:
+    """The items of a body: one of them, or a list of at most `most`; and whether it is a list.
+
+    Items that fit the schema are given to `prepare`, which may refuse or change them, and has no loop.
+    """
+    content_type = request.headers.get("Content-Type", "")
+    return await _read(request, lambda raw: parse_items(raw, content_type, schema, most, prepare))
+
+
+async def _read(request: web.Request, read: Callable[[bytes], Read]) -> Read:
+    """What is read from the bytes of a body. Long ones take turns: threads hold the loop up, too, if many."""
+    raw = await read_raw(request)
+    if len(raw) <= OFF_LOOP_BYTES:
+        return read(raw)
+    async with request.app[BODY_TURN]:
+        return await asyncio.to_thread(read, raw)
 
 
 def check_body(values: Mapping[str, Any], schema: Body, *, partial: bool = False) -> dict[str, Any]:
@@ -118,9 +140,17 @@ def parse_body(raw: bytes, content_type: str, schema: Body) -> dict[str, Any]:
     return _as_object(_parse(raw, content_type, schema))
 
 
-def parse_items(raw: bytes, content_type: str, schema: Body, most: int) -> tuple[list[dict[str, Any]], bool]:
+def parse_items(
+    raw: bytes, content_type: str, schema: Body, most: int, prepare: Callable[[dict[str, Any]], None]
+) -> tuple[list[dict[str, Any]], bool]:
     """As `read_items`; a form is one item."""
-    value = _parse(raw, content_type, schema)
+    items, is_list = _items(_parse(raw, content_type, schema), schema, most)
+    for item in items:
+        prepare(item)
+    return items, is_list
+
+
+def _items(value: Any, schema: Body, most: int) -> tuple[list[dict[str, Any]], bool]:
     if not isinstance(value, list):
         return [check_body(_as_object(value), schema)], False
     if len(value) > most:
@@ -143,6 +173,8 @@ def _as_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         kind = type(value).__name__
         raise Invalid({"non_field_errors": [f"Invalid data. Expected a dictionary, but got {kind}."]})
+    if len(value) > MOST_FIELDS:
+        raise BadRequest("JSON parse error - too many fields")
     return value
 
 
@@ -161,15 +193,18 @@ def _parse(raw: bytes, content_type: str, schema: Body) -> Any:
 
 
 def parse_json(raw: bytes) -> Any:
-    """The JSON value, every integer exact.
+    """The JSON value, every integer exact and no key written twice in one object.
 
     orjson turns integers of more than 64 bits into floats; bodies that may hold one are read once more.
     """
     _refuse_crowd(raw)
     try:
         value = orjson.loads(raw)
-        if raw.count(b"[") + raw.count(b"{") > MOST_DEPTH:
+        if raw.count(b"[") + (objects := raw.count(b"{")) > MOST_DEPTH:
             _check_depth(value)
+        keys = len(value) if objects == 1 and isinstance(value, dict) else _keys(value)
+        if raw.count(b":") != keys:
+            _refuse_duplicates(raw, keys)
         return json.loads(raw) if LONG_NUMBER in raw.translate(DIGITS_AS_ZEROS) else value
     except ValueError as error:
         raise BadRequest(f"JSON parse error - {error}") from error
@@ -183,14 +218,53 @@ def _refuse_crowd(raw: bytes) -> None:
     """
     if len(raw) <= MOST_VALUES or _signs(raw) <= MOST_VALUES:
         return
-    unescaped = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    unescaped = _without_escapes(raw)
     has_too_many_texts = unescaped.count(b'"') > 4 * MOST_VALUES  # each value may have a key
-    if has_too_many_texts or _signs(b"".join(unescaped.split(b'"')[::2])) > MOST_VALUES:
+    if has_too_many_texts or _signs(_between_texts(unescaped)) > MOST_VALUES:
         raise TooLarge(f"The request body holds more than {MOST_VALUES} values.")
 
 
 def _signs(raw: bytes) -> int:
     return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
+
+
+def _without_escapes(raw: bytes) -> bytes:
+    """JSON in which each quotation mark begins or ends a text."""
+    return raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+
+
+def _between_texts(unescaped: bytes) -> bytes:
+    return b"".join(unescaped.split(b'"')[::2])
+
+
+def _keys(value: Any) -> int:
+    """How many keys all objects in a value have."""
+    count = 0
+    found = [value]
+    for each in found:  # which grows meanwhile
+        if isinstance(each, dict):
+            count += len(each)
+            found += each.values()
+        elif isinstance(each, list):
+            found += each
+    return count
+
+
+def _refuse_duplicates(raw: bytes, keys: int) -> None:
+    """ValueError for JSON of which so many keys were read, if more were written: something would be lost.
+
+    A colon follows each key, others stand in texts. If keys are missing, a second reading finds one of them.
+    """
+    if _between_texts(_without_escapes(raw)).count(b":") != keys:
+        json.loads(raw, object_pairs_hook=_refuse_duplicate)
+
+
+def _refuse_duplicate(pairs: list[tuple[str, Any]]) -> None:
+    seen = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise ValueError(f'duplicate key "{shown(key)}"')
+        seen.add(key)
 
 
 def _check_depth(body: Any) -> None:
@@ -207,25 +281,49 @@ def _gather(pairs: Iterable[tuple[str, str]], schema: Body, *, blank_is_null: bo
     for name, text in pairs:
         if name in known:
             texts.setdefault(name, []).append(text)
-    return {name: _of_texts(known[name], each, blank_is_null) for name, each in texts.items()}
+    values: dict[str, Any] = {}
+    refused: dict[str, Any] = {}
+    for name, each in texts.items():
+        try:
+            values[name] = _of_texts(known[name], each, blank_is_null)
+        except BadRequest as error:
+            refused[name] = [str(error)]
+        except Invalid as error:
+            refused[name] = error.body
+    if refused:
+        raise Invalid(refused)
+    return values
 
 
 def _of_texts(field: fields.Field[Any], texts: list[str], blank_is_null: bool) -> Any:
+    """What a field's texts mean; a single blank one is an empty list, or null where that is allowed."""
     if isinstance(field, ListOf):
-        if not isinstance(field.inner, ObjectOf):
-            return texts
-        items = [text.encode() for text in texts]
-        _refuse_crowd(b",".join(items))
-        return [parse_json(item) for item in items]
+        return [] if blank_is_null and texts == [""] else _items_of_texts(field, texts)
     text = texts[-1]
-    if isinstance(field, fields.Raw):
-        return parse_json(text.encode())
-    is_null = blank_is_null and not text and field.allow_none and not isinstance(field, Text)
-    return None if is_null else text
+    if blank_is_null and not text and field.allow_none and not isinstance(field, Text):
+        return None
+    return parse_json(text.encode()) if isinstance(field, fields.Raw) else text
+
+
+def _items_of_texts(field: ListOf[Any], texts: list[str]) -> list[Any]:
+    if not isinstance(field.inner, ObjectOf):
+        return texts
+    raws = [text.encode() for text in texts]
+    _refuse_crowd(b",".join(raws))
+    items: list[Any] = []
+    refused: dict[str, Any] = {}
+    for index, raw in enumerate(raws):
+        try:
+            items.append(parse_json(raw))
+        except BadRequest as error:
+            refused[str(index)] = [str(error)]
+    if refused:
+        raise Invalid(refused)
+    return items
 
 
 def _urlencoded(raw: bytes) -> list[tuple[str, str]]:
-    if raw.count(b"&") >= MOST_FORM_FIELDS:
+    if raw.count(b"&") >= MOST_FIELDS:
         raise BadRequest("Form parse error - too many fields")
     if BROKEN_ESCAPE.search(raw):
         raise BadRequest("Form parse error - there is a % without two hexadecimal digits")
@@ -254,7 +352,7 @@ def _multipart(raw: bytes, content_type: str) -> list[tuple[str, str]]:
     _, *parts = (b"\r\n" + raw).split(delimiter)
     if not parts or not parts.pop().startswith(b"--"):
         raise BadRequest("Multipart form parse error - the last boundary is missing")
-    if len(parts) > MOST_FORM_FIELDS:
+    if len(parts) > MOST_FIELDS:
         raise BadRequest("Multipart form parse error - too many fields")
     return [_part(part) for part in parts]
 

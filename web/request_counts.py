@@ -11,7 +11,7 @@ BUCKET_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 
 
 class Answered(NamedTuple):
-    """Requests that were answered alike, by the pattern of their route; "*" is for those that fit none."""
+    """Requests answered alike, by their route's pattern; "*" is for what fits none, or has another method."""
 
     method: str
     route: str

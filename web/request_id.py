@@ -27,6 +27,12 @@ def request_id(request: web.Request) -> str:
     return request[ID]
 
 
+def name_of(request: web.BaseRequest) -> str:
+    """The client's own id of a request if it is usable, else a fresh one."""
+    given = request.headers.get(HEADER, "")
+    return given if given and USABLE.fullmatch(given) else fresh_id()
+
+
 def identifying(counts: RequestCounts) -> Middleware:
     """The outermost middleware: names a request before anything can be said about it, and counts its answer.
 
@@ -36,8 +42,7 @@ def identifying(counts: RequestCounts) -> Middleware:
     @web.middleware
     async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
         began = perf_counter()  # the loop's own clock is only set once a turn
-        given = request.headers.get(HEADER, "")
-        request[ID] = name = given if given and USABLE.fullmatch(given) else fresh_id()
+        request[ID] = name = name_of(request)
         _current.set(name)
         response = await handler(request)
         if not response.prepared:  # a streamed one has gone out with it

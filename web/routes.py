@@ -71,9 +71,23 @@ def for_anyone(
     body: Schema | None = None,
     query: Schema | None = None,
     refusals: frozenset[int] = frozenset(),
+    media_types: tuple[str, ...] = (JSON_TYPE,),
 ) -> Route:
     """A route that needs no credential."""
-    return Route(method, path, handler, Access.ANYONE, summary, status, answer, body, query, False, refusals)
+    return Route(
+        method,
+        path,
+        handler,
+        Access.ANYONE,
+        summary,
+        status,
+        answer,
+        body,
+        query,
+        partial=False,
+        refusals=refusals,
+        media_types=media_types,
+    )
 
 
 def for_callers(

@@ -9,12 +9,16 @@ from typing import Any, cast
 import structlog
 from aiohttp import web
 
+from web.errors import of_framework
 from web.json import json_response
-from web.request_id import HEADER, fresh_id
+from web.request_id import HEADER, fresh_id, name_of
 
 BACKLOG = 1024
 FAREWELL_SECONDS = 1.0  # for requests still under way at the end; drained has been before
-OPTIONS: dict[str, Any] = {"access_log": None}  # what is said of a request, the application says
+OPTIONS: dict[str, Any] = {
+    "access_log": None,  # what is said of a request, the application says
+    "auto_decompress": False,  # a body that nobody reads would be decompressed as well (`web/bodies.py`)
+}
 
 log = structlog.get_logger(__name__)
 
@@ -43,6 +47,15 @@ class Protocol(web.RequestHandler):
         answer = json_response(body, status, {HEADER: request_id})
         answer.force_close()
         return answer
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """What is refused before any middleware is asked, as a strange `Expect`, is refused in JSON, too."""
+        if isinstance(resp, web.HTTPException) and resp.status >= 400:
+            resp = of_framework(resp)
+            resp.headers[HEADER] = name_of(request)
+        return await super().finish_response(request, resp, start_time)
 
     async def shutdown(self, timeout: float | None = None) -> None:
         """End with the service; who has not taken the answer by then does not keep it from ending."""

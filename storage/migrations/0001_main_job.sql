@@ -1,5 +1,6 @@
 -- What the main job needs: accounts, templates, agents with their narrow state, the
 -- notification queue, runs, traces; and the trigger that lets other programs write the queue.
+-- What clients send as free JSON is json, not jsonb: it comes back with its keys in their order.
 
 CREATE TABLE instance (
     singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
@@ -75,7 +76,7 @@ CREATE TABLE adapter (
     description text NOT NULL DEFAULT '',
     visibility text NOT NULL DEFAULT 'private' CHECK (visibility IN ('public', 'private')),
     detail_url text NOT NULL DEFAULT '',
-    config_schema jsonb NOT NULL DEFAULT '{}',
+    config_schema json NOT NULL DEFAULT '{}',
     created_at timestamptz NOT NULL
 );
 
@@ -200,7 +201,7 @@ CREATE TABLE trace (
     started_at timestamptz NOT NULL,
     ended_at timestamptz,
     error text NOT NULL DEFAULT '',
-    metadata jsonb NOT NULL DEFAULT '{}'
+    metadata json NOT NULL DEFAULT '{}'
 );
 CREATE INDEX trace_of_organization ON trace (organization_id, started_at DESC, id DESC);
 CREATE INDEX trace_of_agent ON trace (agent_id, started_at DESC, id DESC);
@@ -220,7 +221,7 @@ CREATE INDEX span_of_trace ON span (trace_id, started_at, id);
 -- Apart from the spans: it can be very large and is read one span at a time.
 CREATE TABLE span_metadata (
     span_id uuid PRIMARY KEY,
-    metadata jsonb NOT NULL
+    metadata json NOT NULL
 );
 
 -- Other programs may write the queue. The service marks its own connections by the setting

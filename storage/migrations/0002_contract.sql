@@ -31,7 +31,7 @@ CREATE TABLE tool (
     adapter_id uuid NOT NULL REFERENCES adapter (id) ON DELETE CASCADE,
     name text NOT NULL,
     description text NOT NULL DEFAULT '',
-    parameters jsonb,                           -- null where none were given
+    parameters json,                           -- null where none were given
     url text NOT NULL DEFAULT '',
     handler text NOT NULL DEFAULT '',
     detail_url text NOT NULL DEFAULT '',
@@ -43,7 +43,7 @@ CREATE TABLE adapter_config (
     id uuid PRIMARY KEY,
     template_id uuid NOT NULL REFERENCES template (id) ON DELETE CASCADE,
     adapter_id uuid NOT NULL REFERENCES adapter (id) ON DELETE CASCADE,
-    config jsonb NOT NULL,
+    config json NOT NULL,
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     CONSTRAINT adapter_config_unique UNIQUE (template_id, adapter_id)
@@ -59,7 +59,7 @@ CREATE TABLE contact (
     name text NOT NULL DEFAULT '',
     email text NOT NULL DEFAULT '',
     phone text NOT NULL DEFAULT '',
-    metadata jsonb NOT NULL DEFAULT '{}',
+    metadata json NOT NULL DEFAULT '{}',
     created_at timestamptz NOT NULL
 );
 CREATE INDEX contact_of_organization ON contact (organization_id, created_at DESC, id DESC);
@@ -74,7 +74,7 @@ CREATE TABLE message (
     direction text NOT NULL CHECK (direction IN ('inbound', 'outbound')),
     subject text NOT NULL DEFAULT '',
     body text NOT NULL DEFAULT '',
-    attachments jsonb NOT NULL DEFAULT '[]',
+    attachments json NOT NULL DEFAULT '[]',
     status text NOT NULL CHECK (status IN ('received', 'queued', 'sent', 'failed')),
     created_at timestamptz NOT NULL
 );

@@ -1,5 +1,10 @@
-"""The arguments of a tool call, read one by one; what does not fit is refused by the argument's name."""
+"""The arguments of a tool call, read one by one; what does not fit is refused by the argument's name.
 
+Like the fields of a request body they may be written in other ways than the usual: digits for a number, a
+number for a text, `true`, `false`, `1` and `0` in any case for a flag.
+"""
+
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -12,6 +17,10 @@ from supervisors.tools.errors import ToolError
 TAKES_A_MOMENT = "takes an ISO 8601 datetime, such as 2026-11-21T09:00:00Z"
 DATE_LENGTH = len("2026-11-21")
 UNKEPT_YEARS = frozenset({1, 9999})  # at their ends the database's driver knows only the infinities
+
+INTEGER_TEXT = re.compile(r"-?[0-9]{1,100}")
+NUMBER_TEXT = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
+FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -29,39 +38,44 @@ class Arguments:
             if default is None:
                 raise _invalid(name, "is required")
             return default
-        if not isinstance(value, str) or "\0" in value or not _is_encodable(value):
+        text = str(value) if _is_number(value) else value
+        if not isinstance(text, str) or "\0" in text or not _is_encodable(text):
             raise _invalid(name, "takes a text")
-        return value
+        return text
 
-    def line(self, name: str, longest: int) -> str:
+    def line(self, name: str) -> str:
         """A required text of one line, trimmed, not blank."""
         value = self.text(name).strip()
-        if not value or len(value) > longest:
-            raise _invalid(name, f"takes 1 to {longest} characters")
+        if not value:
+            raise _invalid(name, "takes a text that is not blank")
         return value
 
     def flag(self, name: str, default: bool) -> bool:
         value = self._given.get(name)
         if value is None:
             return default
-        if not isinstance(value, bool):
+        flag = FLAGS.get(str(value).lower()) if isinstance(value, bool | int | str) else None
+        if flag is None:
             raise _invalid(name, "takes true or false")
-        return value
+        return flag
 
     def integer(self, name: str, default: int, least: int) -> int:
         value = self._given.get(name)
         if value is None:
             return default
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        integer = _integer(value)
+        if integer is None or integer < least:
             raise _invalid(name, f"takes an integer of at least {least}")
-        return value
+        return integer
 
     def number(self, name: str, most: float) -> float | None:
         """A number above 0, or None when it was left out."""
         value = self._given.get(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+        if isinstance(value, str) and NUMBER_TEXT.fullmatch(value.strip(" ")):
+            value = float(value)
+        if not (_is_number(value) and 0 < value <= most):
             raise _invalid(name, f"takes a number above 0 and at most {most:g}")
         return float(value)
 
@@ -86,7 +100,7 @@ class Arguments:
         value = self._given.get(name)
         if value is None:
             return None
-        text = self.text(name)
+        text = value.strip().upper() if isinstance(value, str) else ""
         try:
             moment = datetime.fromisoformat(text)
             if moment.tzinfo is None:
@@ -97,6 +111,24 @@ class Arguments:
         if len(text) <= DATE_LENGTH or moment.year in UNKEPT_YEARS:
             raise _invalid(name, TAKES_A_MOMENT)
         return moment
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _integer(value: Any) -> int | None:
+    match value:
+        case bool():
+            return None
+        case int():
+            return value
+        case float() if value.is_integer():
+            return int(value)
+        case str() if INTEGER_TEXT.fullmatch(value.strip(" ")):
+            return int(value)
+        case _:
+            return None
 
 
 def _is_encodable(text: str) -> bool:

@@ -10,7 +10,6 @@ from supervisors.tools.toolkit import ToolCall, ToolDefinition, iso, schema
 
 LIST_LIMIT_DEFAULT = 50
 LIST_LIMIT_MAX = 100
-TITLE_LENGTH_MAX = 255
 
 LIST_NOTIFICATIONS = ToolDefinition(
     name="list_notifications",
@@ -32,7 +31,7 @@ CREATE_NOTIFICATION = ToolDefinition(
     description="Creates a notification for yourself; with scheduled_for it is a reminder for later.",
     parameters=schema(
         ("title",),
-        title={"type": "string", "maxLength": TITLE_LENGTH_MAX},
+        title={"type": "string"},
         body={"type": "string", "default": ""},
         priority={"type": "string", "enum": list(Priority), "default": Priority.LOW},
         scheduled_for={
@@ -71,7 +70,7 @@ async def create_notification(call: ToolCall) -> dict[str, Any]:
         agent_id=call.agent.id,
         source=Source.AGENT,
         source_id="",
-        title=call.arguments.line("title", TITLE_LENGTH_MAX),
+        title=call.arguments.line("title"),
         body=call.arguments.text("body", ""),
         priority=call.arguments.choice("priority", Priority, Priority.LOW),
         created_at=call.now,

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.leaks import contents, refuse_secrets
 from tests.acceptance.process import ServiceProcess, spawn
+from tests.leaks import contents, refuse_secrets
 
 OPERATOR_TOKEN = "operators-only"
 
@@ -36,10 +36,19 @@ class Services:
         await process.ready()
         return process
 
-    async def close(self) -> None:
-        """End what still runs. What the services wrote, to their logs and their database, has no secret."""
+    def defects(self) -> list[str]:
+        """What the services logged as errors so far; that another one took the lead is none."""
+        lines = (line for process in self._started for line in process.log().splitlines())
+        return [line for line in lines if '"level": "error"' in line and '"storage.leadership"' not in line]
+
+    async def end(self) -> None:
+        """End what still runs."""
         for process in self._started:
             await process.close()
+
+    async def close(self) -> None:
+        """End what still runs. What the services wrote, to their logs and their database, has no secret."""
+        await self.end()
         for process in self._started:
             refuse_secrets("the log", process.log())
         if self._started and "url" in self.database:

@@ -157,7 +157,7 @@ SPAN: Shape = {
 TRACE_ITEM: Shape = {
     **TRACE,
     "agent_name": text,
-    "template_name": nullable(text),
+    "template_name": text,
     "duration_ms": nullable(integer),
     "span_count": integer,
     "has_error": boolean,

@@ -15,8 +15,8 @@ from tests.acceptance.services import OPERATOR_TOKEN, Services
 NOTIFICATIONS = "/api/defaults/notifications/"
 ROWS = 20_000
 BODY = "x" * 400
-MOST_GROWTH = 50 << 20
-READERS_WHO_STOP = 20
+MOST_GROWTH = 40 << 20
+READERS_WHO_STOP = 50
 
 FILL = """
 INSERT INTO notification (organization_id, agent_id, title, body, priority, created_at)

@@ -18,7 +18,6 @@ import pytest
 import pytest_asyncio
 
 from tests.acceptance.client import Client, Json
-from tests.acceptance.leaks import PASSWORD
 from tests.acceptance.services import Services
 from tests.acceptance.shapes import (
     ADAPTER,
@@ -34,6 +33,7 @@ from tests.acceptance.shapes import (
     USAGE,
     check,
 )
+from tests.leaks import PASSWORD
 from tests.postgres import TestServer
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("interface_endpoints")]

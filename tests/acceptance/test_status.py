@@ -28,6 +28,7 @@ async def test_an_operator_sees_how_the_service_is_and_why_each_agent_does_what_
     assert (status["runs"]["running"], status["runs"]["queued"]) == (0, 0)
     assert status["supervisors"]["by_phase"].get("holding") == 1
     assert status["oldest_uncleared_high_seconds"] > 0
+    assert 0 <= status["loop_lag_ms"]["p50"] <= status["loop_lag_ms"]["p99"] <= status["loop_lag_ms"]["max"]
 
     snapshots = {each["agent"]: each for each in await operator.get("/status/supervisors/")}
     assert {agent: each["phase"] for agent, each in snapshots.items()} == {

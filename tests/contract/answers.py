@@ -21,7 +21,7 @@ UUID_OR_INSTANT = re.compile(
 # The statement that reads all rows of all tables, but for what a mere look changes.
 WHOLE_DATABASE = """
 SELECT string_agg(
-    format('SELECT %L AS of, to_jsonb(each) - ''last_used_at'' AS is FROM %I AS each', name, name),
+    format('SELECT %L AS of, (to_jsonb(each) - ''last_used_at'')::json AS is FROM %I AS each', name, name),
     ' UNION ALL '
 )
 FROM (

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from schemathesis import Case, Response
 
 from tests.contract.leniency import Json
+from web.fields import MONEY_DECIMALS
+from web.openapi.requests import MONEY
 
 AnyCase = Case[Any]
 
@@ -47,6 +49,13 @@ def narrow_addresses(document: Json) -> None:
         pattern = str(schema.get("pattern"))
         if URL_PATTERN in pattern:
             schema["pattern"] = pattern.replace(URL_PATTERN, WEB_ADDRESS)
+
+
+def make_money_of_millionths(document: Json) -> None:
+    """The document says it in words, as validators reckon with floats; what is made should be right."""
+    for schema in _objects(document["components"]["schemas"]):
+        if schema.get("description") == MONEY["description"]:
+            schema["multipleOf"] = 10**-MONEY_DECIMALS
 
 
 def make_json_by_its_schema(document: Json) -> None:

@@ -57,11 +57,16 @@ class Leniency:
                 return value
 
     def written_as_form(self, body: Json, media_type: Json) -> Json:
-        """The same values as a form has them: JSON as its text, null as a blank; null text cannot be sent."""
+        """The same values as a form has them: JSON as its text, null and an empty list as a blank.
+
+        Null text cannot be sent.
+        """
         properties = self._resolved(media_type["schema"]).get("properties", {})
         written: Json = {}
         for name, value in body.items():
-            if name in media_type.get("encoding", {}):
+            if value == [] and self._is_list(properties.get(name, {})):
+                written[name] = ""
+            elif name in media_type.get("encoding", {}):
                 # What takes any text takes the text "null", schemathesis thinks; as JSON that is another one.
                 value = "null" if value is None else value
                 is_list = self._is_list(properties[name]) and isinstance(value, list)
@@ -72,10 +77,15 @@ class Leniency:
                 written[name] = "" if value is None else value
         return written
 
+    def read_form(self, texts: Mapping[str, list[str]], schema: Json, encoding: Collection[str] = ()) -> Json:
+        """The object that a form stands for; a single blank text is a list without items."""
+        read = self.read_texts(texts, schema, encoding)
+        return {name: [] if value == [""] else value for name, value in read.items()}
+
     def read_texts(
         self, texts: Mapping[str, list[str]], schema: Json, encoding: Collection[str] = ()
     ) -> Json:
-        """The object that a form or a query stands for: a list by all of a name's texts, else by the last."""
+        """The object that a query stands for: a list by all of a name's texts, else by the last."""
         properties = self._resolved(schema).get("properties", {})
         read: Json = {}
         for name, each in texts.items():

@@ -318,4 +318,5 @@ ROWS: dict[str, Row] = {
     "GET /status/supervisors/{id}/": Row({"id": AGENT}),
     "GET /metrics": Row(),
     "GET /api/schema/": Row(),
+    "GET /api/docs/": Row(),
 }

@@ -48,6 +48,17 @@ def test_every_route_is_in_it() -> None:
     assert described == {(route.method, re.sub(r":[^}]*", "", route.path)) for route in ROUTES}
 
 
+@pytest.mark.parametrize("amount", [0, 0.1, 0.000001, 3.3, 12345678.654321])
+def test_an_amount_of_money_fits_whatever_floats_make_of_it(amount: float) -> None:
+    body = schema_in(operation_of("create_agent")["requestBody"])
+    assert complaints({"name": "Ann", "model": "m", "max_cost_usd_per_day": amount}, body) == []
+
+
+def test_its_own_page_is_in_it() -> None:
+    page = DOCUMENT["paths"]["/api/docs/"]["get"]
+    assert (page["security"], list(page["responses"]["200"]["content"])) == ([], ["text/html"])
+
+
 def test_every_operation_has_a_name_of_its_own() -> None:
     names = [operation["operationId"] for _, _, operation in operations()]
     assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)

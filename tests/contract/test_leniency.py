@@ -72,4 +72,10 @@ def test_what_is_no_object_is_not() -> None:
 
 def test_a_form_stands_for_an_object() -> None:
     texts = {"name": ["x", "abc"], "ids": ["a", "b"], "cost": [""], "other": ["1"]}
-    assert LENIENCY.read_texts(texts, BODY) == {"name": "abc", "ids": ["a", "b"], "cost": None}
+    assert LENIENCY.read_form(texts, BODY) == {"name": "abc", "ids": ["a", "b"], "cost": None}
+
+
+def test_an_empty_list_is_a_single_blank_in_a_form() -> None:
+    assert LENIENCY.written_as_form({"ids": []}, {"schema": BODY}) == {"ids": ""}
+    assert LENIENCY.read_form({"ids": [""]}, BODY) == {"ids": []}
+    assert LENIENCY.read_texts({"ids": [""]}, BODY) == {"ids": [""]}

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 import pytest_asyncio
@@ -304,6 +304,9 @@ async def test_a_filter_by_what_is_anothers_is_refused_and_by_nothing_finds_noth
     if "after" in ids:
         last = await Making(ours).fill(LISTED[route.path])
         answer = await theirs.key.get(f"{route.path}?after={last}")
+        assert answer.status == 200, "what one may not see is as if it were deleted"
+        assert ours.mark not in text_of(answer)
+        answer = await theirs.key.get(f"{route.path}?after={uuid4()}")
         assert (answer.status, list(answer.body)) == (400, ["after"])
 
 

@@ -62,7 +62,9 @@ def _by_activation(
     if held:
         quiet_at = max(held) + window * SECOND
         latest = min(held) + max(2 * window, min(10 * window, cap_seconds)) * SECOND
-        yield Due(min(quiet_at, latest, queued_at or latest), "the end of its hold", "I5")
+        was_over = queued_at is not None and min(held) + window * SECOND <= queued_at
+        ends_at = min(quiet_at, latest, queued_at if queued_at and was_over else latest)
+        yield Due(ends_at, "the end of its hold", "I5")
 
 
 def _counts(one: Notification, state: AgentState, now: datetime) -> bool:

@@ -21,12 +21,17 @@ from storage.model import (
     Era,
     Move,
     Notification,
+    Priority,
+    Remark,
     Run,
+    Source,
     Waiting,
 )
 from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
 
 Result = TypeVar("Result")
+
+QUARANTINED_AFTER = 5
 
 
 class MemoryLock:
@@ -176,6 +181,7 @@ class MemoryStates:
             running=status.count(AgentStatus.RUNNING),
             sleeping=status.count(AgentStatus.SLEEPING),
             archived=status.count(AgentStatus.ARCHIVED),
+            quarantined=sum(map(_is_quarantined, states)),
             timers=len(moments),
             next_due_at=min(moments, default=None),
             oldest_active_at=min((at for at in active if at <= now), default=None),
@@ -300,7 +306,31 @@ def _write_move(tables: Tables, before: AgentState, agent: Agent, move: Move, ac
             tables.runs[run.id] = replace(
                 run, ended_at=end.ended_at, outcome=end.outcome, turns=end.turns, error=end.error
             )
+    if move.remark is not None:
+        tables.notifications[move.remark.id] = _left(move.remark, agent)
     tables.witness.moved(before, after, move)
+
+
+def _left(remark: Remark, agent: Agent) -> Notification:
+    return Notification(
+        id=remark.id,
+        organization_id=agent.organization_id,
+        agent_id=agent.id,
+        source=Source.SYSTEM,
+        source_id="",
+        title=remark.title,
+        body=remark.body,
+        priority=Priority.LOW,
+        created_at=remark.created_at,
+        scheduled_for=None,
+        cleared=False,
+        cleared_at=None,
+        activated_at=None,
+    )
+
+
+def _is_quarantined(state: AgentState) -> bool:
+    return state.failures >= QUARANTINED_AFTER and state.retry_at is not None and state.run_id is None
 
 
 def _has_plans(state: AgentState) -> bool:

@@ -56,7 +56,7 @@ class Process:
             run_settings=RUNS,
             random=self._random,
         )
-        self._scan = DueScan(self.storage.agent_states, self.registry, self.clock)
+        self._scan = DueScan(self.storage.agent_states, self.registry, self.clock, self._random)
         pauses = Pauses(self.storage.agent_states, self.storage.organizations, self.registry, self.clock)
         await self._scan.recover()
         duties = aiojobs.Scheduler(limit=None)

@@ -27,7 +27,7 @@ from storage.model import (
     Template,
     User,
 )
-from storage.pool import Pool
+from storage.pool import Pool, to_json
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -164,7 +164,7 @@ def new_span(trace_id: UUID, metadata: dict[str, Any] | None = None, **fields: A
         ended_at=NOW + SECOND,
         error="",
     )
-    return NewSpan(span=replace(plain, **fields), metadata=metadata or {})
+    return NewSpan(span=replace(plain, **fields), metadata=to_json(metadata or {}).decode())
 
 
 def receipt(**fields: Any) -> Receipt:

@@ -26,6 +26,7 @@ from storage.model import (
     Move,
     Outcome,
     Priority,
+    Remark,
     RunEnd,
     RunStart,
     Source,
@@ -36,6 +37,7 @@ from storage.pool import DatabaseSettings, Pool, open_pool
 from storage.runs import Runs
 from storage.templates import Templates
 from storage.traces import Traces
+from supervisors.rules import QUARANTINE_AFTER_FAILURES
 from tests.storage.factories import (
     HOUR,
     MINUTE,
@@ -508,6 +510,54 @@ async def test_agents_are_listed_by_id_of_all_or_of_one_organization(states: Age
     assert await states.list_ids(ours.id, mine[1], 2) == mine[2:]
 
 
+async def test_forgotten_are_sleepers_with_something_active_and_nothing_ahead(
+    states: AgentStates, pool: Pool
+) -> None:
+    forgotten, ahead, stopped, paused, running = [await stored_agent(pool) for _ in range(5)]
+    later, low, overdue = [await stored_agent(pool) for _ in range(3)]
+    for agent in (forgotten, ahead, stopped, paused, running, overdue):
+        await arrives(pool, agent, created_at=NOW - MINUTE)
+    await arrives(pool, later, created_at=NOW - MINUTE, scheduled_for=NOW + MINUTE)
+    await arrives(pool, low, created_at=NOW - MINUTE, priority=Priority.LOW)
+    await started(states, running)
+    write = "UPDATE agent_state SET next_due_at = $2, stopped_at = $3 WHERE agent_id = $1"
+    await pool.execute(write, ahead.id, NOW + MINUTE, None)
+    await pool.execute(write, overdue.id, NOW - MINUTE, None)
+    await pool.execute(write, stopped.id, None, NOW)
+    await pool.execute("UPDATE organization SET paused = true WHERE id = $1", paused.organization_id)
+
+    assert await states.list_forgotten(NOW, 10) == sorted([forgotten.id, overdue.id])
+    assert len(await states.list_forgotten(NOW, 1)) == 1
+
+
+async def test_as_many_are_counted_in_quarantine_as_the_rules_say(states: AgentStates, pool: Pool) -> None:
+    agents = [await stored_agent(pool) for _ in range(QUARANTINE_AFTER_FAILURES + 2)]
+    for failures, agent in enumerate(agents):
+        await pool.execute(
+            "UPDATE agent_state SET failures = $2, retry_at = $3 WHERE agent_id = $1",
+            *(agent.id, failures, NOW + HOUR),
+        )
+
+    assert (await states.count(NOW)).quarantined == 2
+
+
+async def test_a_remark_goes_into_the_queue_with_its_move_or_not_at_all(
+    states: AgentStates, pool: Pool
+) -> None:
+    agent = await stored_agent(pool)
+    before = (await look(states, agent)).state
+    remark = Remark(new_id(), "Quarantined", "It failed.", NOW)
+    refused = replace(before, status=AgentStatus.ARCHIVED)
+    select = "SELECT source, priority, title, body, created_at, activated_at FROM notification"
+
+    assert not await states.move(Move(refused, before, guarded=True, remark=remark))
+    assert await pool.fetch(select) == []
+    assert await states.move(Move(before, before, guarded=True, remark=remark))
+    [row] = await pool.fetch(select)
+    assert tuple(row) == ("system", "low", "Quarantined", "It failed.", NOW, None)
+    assert (await look(states, agent)).state.wake_seq == before.wake_seq
+
+
 async def test_counts_are_over_all_agents(states: AgentStates, pool: Pool) -> None:
     agent = await stored_agent(pool)
     await stored_agent(pool, status=AgentStatus.ARCHIVED)
@@ -520,6 +570,7 @@ async def test_counts_are_over_all_agents(states: AgentStates, pool: Pool) -> No
         running=1,
         sleeping=2,
         archived=1,
+        quarantined=0,
         timers=2,
         next_due_at=NOW + MINUTE,
         oldest_active_at=NOW - MINUTE,

@@ -41,6 +41,10 @@ SELECT agent_id, min(activated_at) FROM notification WHERE activated_at > create
 """
 
 
+BURY = "UPDATE agent SET deleted_at = now() WHERE id = $1"
+DELETE_STATE = "DELETE FROM agent_state WHERE agent_id = $1"
+COUNT_WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
 SENT = [field.name for field in fields(NewNotification)]
 
 
@@ -300,6 +304,21 @@ async def test_an_arrival_gives_up_on_an_agent_that_stays_locked_and_leaves_noth
     assert await titles(queue, scout) == []
     assert await arrived(queue, scout)
     assert await wake_seq(pool, scout) == 1
+
+
+async def test_an_arrival_that_waits_for_an_agent_while_it_is_deleted_finds_none(
+    queue: Notifications, scout: Agent, pool: Pool, other_program: Any
+) -> None:
+    async with other_program.transaction():
+        await other_program.execute(BURY, scout.id)
+        await other_program.execute(DELETE_STATE, scout.id)
+        waiting = asyncio.create_task(arrived(queue, scout))
+        while not await pool.fetchval(COUNT_WAITING):
+            pass
+
+    with pytest.raises(ReferenceMissing, match="agent"):
+        await waiting
+    assert await titles(queue, scout) == []
 
 
 async def test_thousands_at_once_move_each_agent_once_for_each_high_one(

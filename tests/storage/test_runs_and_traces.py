@@ -27,7 +27,7 @@ from storage.paging import Page
 from storage.pool import Pool
 from storage.runs import Runs
 from storage.templates import Templates
-from storage.traces import Closing, FullSpan, TraceFilters, TraceOwner, Traces
+from storage.traces import MOST_SHARED_CHARACTERS, Closing, FullSpan, TraceFilters, TraceOwner, Traces
 from tests.storage.factories import HOUR, NOW, SECOND, new_span, pairs, stored_agent, template
 
 INSERT_RUN = """
@@ -143,6 +143,17 @@ async def test_spans_given_at_once_by_many_are_all_stored(traces: Traces, pool: 
     counts = await pairs(pool, "SELECT trace_id, count(*) FROM span GROUP BY trace_id")
     assert counts == dict.fromkeys(trace_ids, 7)
     assert await pool.fetchval("SELECT count(*) FROM span_metadata") == 280
+
+
+async def test_long_spans_are_written_apart_and_hold_up_nobody_elses(traces: Traces, pool: Pool) -> None:
+    short, long = {"text": "x"}, {"text": "x" * MOST_SHARED_CHARACTERS}
+
+    await asyncio.gather(
+        *(traces.insert_spans([new_span(new_id(), metadata)]) for metadata in (short, long, short, long))
+    )
+
+    writes = await pool.fetch("SELECT xmin::text, count(*) FROM span GROUP BY xmin ORDER BY count")
+    assert [write["count"] for write in writes] == [1, 1, 2]
 
 
 async def test_a_span_that_exists_fails_alone(traces: Traces, pool: Pool) -> None:
@@ -278,7 +289,7 @@ async def test_the_trace_of_a_run_that_goes_on_is_ended_by_the_run(traces: Trace
 async def test_a_span_is_read_with_its_metadata_and_whose_it_is(traces: Traces, pool: Pool) -> None:
     scout = await stored_agent(pool)
     trace_id = await stored_trace(pool, scout)
-    plain, null = new_span(trace_id), NewSpan(new_span(trace_id).span, None)
+    plain, null = new_span(trace_id), NewSpan(new_span(trace_id).span, "null")
     await traces.insert_spans([plain, null])
 
     assert await traces.get_span(plain.span.id) == FullSpan(plain.span, {}, scout.organization_id, scout.id)

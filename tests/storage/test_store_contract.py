@@ -24,6 +24,7 @@ from storage.model import (
     Organization,
     Outcome,
     Priority,
+    Remark,
     RunEnd,
     RunStart,
     Source,
@@ -262,6 +263,21 @@ async def test_a_start_and_an_end_are_in_the_ledger(store: Store) -> None:
     assert begun.notifications == (earlier.id, later.id)
     assert (seen.waiting_at_start, begun.outcome) == (2, None)
     assert over == replace(begun, ended_at=NOW + MINUTE, outcome=Outcome.SLEPT, turns=3)
+
+
+async def test_a_move_may_leave_a_remark(store: Store) -> None:
+    scout = await store.agent()
+    remark = Remark(new_id(), "Quarantined", "Five runs have failed.", NOW)
+    seen = await store.state(scout)
+
+    assert await store.kept.agent_states.move(replace(guarded(seen, failures=5), remark=remark))
+    assert not await store.kept.agent_states.move(
+        replace(guarded(seen, failures=6), remark=replace(remark, id=new_id()))
+    )
+
+    [left] = await store.kept.notifications.list_for_agent(scout.id, include_cleared=True, limit=9, now=NOW)
+    assert (left.id, left.title, left.body) == (remark.id, remark.title, remark.body)
+    assert (left.source, left.priority, left.activated_at) == (Source.SYSTEM, Priority.LOW, None)
 
 
 async def test_starting_is_the_claim(store: Store) -> None:
@@ -624,6 +640,7 @@ async def test_lists_of_ids_blockers_and_counts(store: Store) -> None:
     later = await store.arrives(one)
     earlier = await store.arrives(one, created_at=NOW - MINUTE)
     await store.arrives(one, scheduled_for=NOW + MINUTE)
+    await store.put(one, failures=5, retry_at=NOW + HOUR)
     states = store.kept.agent_states
 
     assert await states.list_ids(None, None, 9) == sorted([one.id, two.id])
@@ -635,6 +652,7 @@ async def test_lists_of_ids_blockers_and_counts(store: Store) -> None:
         running=1,
         sleeping=1,
         archived=0,
+        quarantined=1,
         timers=2,
         next_due_at=NOW + MINUTE,
         oldest_active_at=NOW - MINUTE,

@@ -41,6 +41,19 @@ async def test_a_schema_is_judged_by_the_meta_schema(checker: SchemaChecker) -> 
     assert await checker.find_faults({"$ref": "#/nowhere"}) == ["$: Pointer '/nowhere' does not exist"]
 
 
+@pytest.mark.parametrize("dialect", ["http://json-schema.org/draft-04/schema#", "urn:mine"])
+async def test_a_schema_of_another_dialect_is_refused_by_name(checker: SchemaChecker, dialect: str) -> None:
+    [fault] = await checker.find_faults({"$schema": dialect, "exclusiveMinimum": True})
+    assert fault == (
+        f'$.$schema: "{dialect}" is not the dialect taken here, https://json-schema.org/draft/2020-12/schema'
+    )
+    for own in (
+        "https://json-schema.org/draft/2020-12/schema",
+        "https://json-schema.org/draft/2020-12/schema#",
+    ):
+        assert await checker.find_faults({"$schema": own}) == []
+
+
 async def test_a_schema_that_fans_out_is_given_up_and_the_next_one_is_checked(checker: SchemaChecker) -> None:
     assert await checker.find_errors(fanning_out(40), 7) == [ASKS_TOO_MUCH]
     assert await checker.find_errors(fanning_out(4), "seven") == []

@@ -9,7 +9,7 @@ from storage.model import Agent, Outcome, Source
 from storage.organizations import Organizations
 from storage.pool import Pool
 from supervisors.duties.pauses import Pauses, tell_agents_of
-from supervisors.messages import OwnedFields, RunAnswer, RunRequest
+from supervisors.messages import OwnedFields, RunAnswer, RunRequest, StopReply, StopRequest
 from supervisors.states import Phase
 from tests.supervisors.world import RiggedStates, World, open_world
 
@@ -116,6 +116,45 @@ async def test_nothing_starts_during_a_pause(world: World) -> None:
     assert (reply.status, reply.run) == (RunAnswer.PAUSED, None)
     assert await world.phase(agent) is Phase.PAUSED
     assert await world.wakes(agent) == []
+
+
+@pytest.mark.parametrize("window", [0, 5])
+async def test_a_stop_during_a_pause_ends_the_start_that_it_holds(world: World, window: int) -> None:
+    agent = await world.agent(debounce_window_seconds=window)
+    organization = await organization_of(agent, world)
+    await organization.pause()
+    await world.sms(agent)
+    await world.go_to(60)
+
+    assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
+
+    assert await world.phase(agent) is Phase.PAUSED
+    await organization.unpause()
+    await world.go_to(120)
+    assert await world.wakes(agent) == []
+
+
+async def test_a_stop_while_a_pause_stops_the_run_waits_for_it(world: World) -> None:
+    agent = await world.agent()
+    organization = await organization_of(agent, world)
+    puppet = await world.start(agent)
+    await organization.write(paused=True)
+    await organization.duty.run_once()
+
+    assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
+
+    assert puppet.run.result is not None
+    assert (await world.state(agent)).stopped_at is not None
+
+
+async def test_a_stop_during_a_pause_leaves_a_plain_sleep_as_it_is(world: World) -> None:
+    agent = await world.agent(sleep_until=world.at(90))
+    organization = await organization_of(agent, world)
+    await organization.pause()
+
+    assert await world.ask(agent, StopRequest()) is StopReply.NOT_RUNNING
+
+    assert (await world.agent_now(agent.id)).sleep_until == world.at(90)
 
 
 async def test_the_scans_leave_a_paused_agent_alone(world: World) -> None:
@@ -246,11 +285,28 @@ async def test_a_run_that_was_being_stopped_when_the_pause_ended_is_followed_by_
     await world.notify(agent)
     await organization.unpause()
 
+    assert await world.phase(agent) is Phase.STOPPING
     run.run.cancel()
     await run.gone()
 
     assert await world.wakes(agent) == [(0, "run_requested"), (2, "notification:api")]
     assert (await world.outcomes(agent))[0] is Outcome.STOPPED
+
+
+async def test_a_run_requested_while_the_last_one_is_still_being_stopped_follows_it(world: World) -> None:
+    world.puppets_are_stubborn = True
+    agent = await world.agent()
+    organization = await organization_of(agent, world)
+    run = await world.start(agent)
+    await organization.pause()
+    await organization.unpause()
+    await world.go_to(3)
+
+    assert (await world.ask(agent, RunRequest())).status is RunAnswer.QUEUED
+    run.run.cancel()
+    await run.gone()
+
+    assert await world.wakes(agent) == [(0, "run_requested"), (3, "run_requested")]
 
 
 async def test_a_run_that_died_with_the_process_in_a_pause_is_no_failure(world: World) -> None:

@@ -5,12 +5,15 @@ import asyncio
 import asyncpg
 import pytest
 
-from storage.errors import DatabaseUnavailable
+from storage.errors import DatabaseUnavailable, LeadershipLost, StorageError
 from storage.model import Move, Outcome, Source
 from storage.pool import Pool
 from supervisors.duties.counting import Counting
+from supervisors.duties.forgotten import Forgotten
+from supervisors.duties.loop_lag import LoopLag
 from supervisors.errors import MailboxFull
 from supervisors.messages import Look, OwnedFields, RunAnswer, RunRequest
+from supervisors.snapshot import Spread
 from supervisors.states import Phase
 from tests.storage.factories import new_notification
 from tests.supervisors.world import World, open_world
@@ -112,15 +115,69 @@ async def test_a_supervisor_that_fails_is_tried_again_and_counted(world: World) 
     assert await world.phase(agent) is Phase.RUNNING
 
 
-async def test_a_supervisor_that_always_fails_ends_in_quarantine(world: World) -> None:
+async def test_a_supervisor_that_always_fails_backs_off_and_ends_in_quarantine(world: World) -> None:
     agent = await world.agent()
-    for _ in range(5):
+    world.registry.tell(agent.id, Look.RELOAD)
+    for failures, second in enumerate((0, 1, 3, 7, 15), start=1):
         world.states.faults_of_looks.append(RuntimeError("a defect"))
-        world.registry.tell(agent.id, Look.RELOAD)
+        await world.go_to(second)
         await world.quiet()
+        assert (await world.see(agent)).failures.consecutive == failures
 
-    assert await world.phase(agent) is Phase.QUARANTINED
+    seen = await world.see(agent)
+    assert (seen.phase, seen.failures.retry_at) == (Phase.QUARANTINED, world.at(15 + 900))
+    assert "5 failures in a row, the last one: RuntimeError in the supervisor." in seen.why
+    assert [told.title for told in await world.queue(agent)] == [
+        "Quarantined after too many failures in a row"
+    ]
     assert await world.wakes(agent) == []
+    await world.restart()
+    assert (await world.see(agent)).next_wake == seen.next_wake
+
+
+async def test_a_supervisor_that_failed_is_not_troubled_before_its_backoff_is_over(world: World) -> None:
+    agent = await world.agent()
+    world.states.faults_of_looks.append(RuntimeError("a defect"))
+    await world.notify(agent)
+    await world.go_to(0.9)
+    for _ in range(3):
+        await world.scan.run_once()
+        await world.quiet()
+    assert await world.wakes(agent) == []
+    await world.go_to(1)
+
+    assert [second for second, _ in await world.wakes(agent)] == [1]
+
+
+async def test_what_comes_while_a_failed_supervisor_rests_is_looked_at_within_a_minute(world: World) -> None:
+    agent = await world.agent()
+    world.registry.tell(agent.id, Look.RELOAD)
+    for second in (0, 1, 3, 7, 15):
+        world.states.faults_of_looks.append(RuntimeError("a defect"))
+        await world.go_to(second)
+        await world.quiet()
+    await world.remind(agent, 20)
+    await world.notify(agent)
+    await world.go_to(30)
+    assert await world.wakes(agent) == []
+
+    await world.go_to(31)
+    [run] = await world.ledger(agent)
+    assert (run.started_at, len(run.notifications)) == (world.at(31), 2)
+
+
+async def test_an_agent_whose_state_no_rule_can_read_backs_off_like_any_other(world: World) -> None:
+    agent, other = await world.agent(), await world.agent()
+    await world.pool.execute("UPDATE agent_state SET sleep_until = 'infinity' WHERE agent_id = $1", agent.id)
+    await world.notify(agent)
+    await world.go_to(100)
+    failures = (await world.state(agent)).failures
+    await world.go_to(200)
+
+    assert failures >= 5
+    assert (await world.state(agent)).failures <= failures + 2  # once a minute at most
+    await world.notify(other)
+    assert await world.phase(other) is Phase.RUNNING
 
 
 async def test_a_defect_in_an_answer_reaches_the_one_who_asked(world: World) -> None:
@@ -133,9 +190,10 @@ async def test_a_defect_in_an_answer_reaches_the_one_who_asked(world: World) -> 
     assert (await world.ask(agent, RunRequest())).status is RunAnswer.STARTED
 
 
-async def test_a_database_that_is_away_is_nobodys_failure(world: World) -> None:
+@pytest.mark.parametrize("fault", [DatabaseUnavailable("away"), LeadershipLost("another instance leads")])
+async def test_a_database_out_of_reach_is_nobodys_failure(world: World, fault: StorageError) -> None:
     agent = await world.agent()
-    world.states.faults_of_looks += [DatabaseUnavailable("away")] * 3
+    world.states.faults_of_looks += [fault] * 3
     await world.notify(agent)
     await world.go_to(2)
     assert await world.wakes(agent) == []
@@ -314,6 +372,48 @@ async def test_snapshots_are_of_one_phase_or_organization(world: World) -> None:
     assert await shown(Phase.ASLEEP, False) == [0, 2]
     assert await shown(Phase.RUNNING, True) == [1]
     assert await shown(None, False, limit=1) == [0]
+
+
+async def test_an_agent_that_nothing_starts_is_a_reason_for_the_operator_after_a_minute(
+    world: World,
+) -> None:
+    agent = await world.agent()
+    world.registry.allow_starts(False)  # for the rules it is due, and nobody starts it
+    await world.notify(agent)
+    forgotten = Forgotten(world.states, world.clock)
+    await forgotten.run_once()
+    await world.go_to(59)
+    await forgotten.run_once()
+    assert forgotten.reasons() == ()
+    await world.go_to(61)
+    await forgotten.run_once()
+    [reason] = forgotten.reasons()
+    assert str(agent.id) in reason
+
+    world.registry.allow_starts(True)
+    await world.scan.run_once()
+    await world.quiet()
+    await forgotten.run_once()
+    assert forgotten.reasons() == ()
+
+
+async def test_the_lateness_of_the_loop_is_shown(world: World) -> None:
+    measuring = asyncio.create_task(LoopLag(world.registry, world.clock).run_once())
+    await asyncio.sleep(0)
+    world.clock.advance(0.085)
+    await measuring
+
+    assert (await world.registry.overview()).loop_lag_ms == Spread(35.0, 35.0, 35.0)
+
+
+async def test_counts_go_on_with_what_happens_until_they_are_taken_again(world: World) -> None:
+    agent, _ = [await world.agent() for _ in range(2)]
+    await Counting(world.states, world.registry, world.clock).run_once()
+    await world.start(agent)
+
+    agents = (await world.registry.overview()).agents
+
+    assert (agents.running, agents.sleeping) == (1, 1)
 
 
 async def test_the_overview_counts_everything(pool: Pool) -> None:

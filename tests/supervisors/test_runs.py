@@ -4,6 +4,7 @@ import asyncio
 from itertools import pairwise
 
 import pytest
+from structlog.testing import capture_logs
 
 from storage.errors import DatabaseUnavailable
 from storage.model import Agent, AgentStatus, Move, Outcome
@@ -149,6 +150,21 @@ async def test_a_backoff_ends_when_what_was_left_is_cleared(world: World) -> Non
     assert len(await world.wakes(agent)) == 1
 
 
+async def test_a_run_that_loses_the_database_fails_for_that_reason_and_not_by_a_defect(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+
+    with capture_logs() as logged:
+        await run.fail(DatabaseUnavailable("the database cannot be reached: no answer in time"))
+
+    [entry] = await world.ledger(agent)
+    assert (entry.outcome, entry.error) == (
+        Outcome.FAILED,
+        "the database cannot be reached: no answer in time",
+    )
+    assert [line for line in logged if line["log_level"] == "error"] == []
+
+
 async def test_a_failed_run_is_tried_again_with_nothing_active(world: World) -> None:
     agent = await world.agent()
     await (await world.start(agent)).fail("The model is away.")
@@ -156,7 +172,7 @@ async def test_a_failed_run_is_tried_again_with_nothing_active(world: World) -> 
     seen = await world.see(agent)
     assert seen.phase is Phase.BACKING_OFF
     assert (seen.failures.consecutive, seen.failures.last_error) == (1, "The model is away.")
-    assert seen.why.endswith("its last run did not end well: The model is away.")
+    assert seen.why.endswith("after a failure: The model is away.")
     await world.go_to(1)
     await world.puppets[agent.id].sleeps()
 
@@ -322,6 +338,23 @@ async def test_a_drain_interrupts_runs_that_do_not_end_in_time(world: World) -> 
     await world.end()
 
     await interrupted_once(world, agent)
+
+
+async def test_an_instance_that_another_has_replaced_ends_its_runs_and_stores_nothing_of_them(
+    world: World,
+) -> None:
+    agent = await world.agent()
+    run = (await world.start(agent)).run
+    world.states.is_cut_off = True
+
+    world.registry.abandon()
+    async with asyncio.timeout(20):
+        await world.registry.drain(60)
+        await world.end()
+
+    assert run.settled.is_set()
+    assert world.puppets == {}
+    assert await world.outcomes(agent) == [None]
 
 
 async def test_nothing_starts_while_another_instance_may_lead(world: World) -> None:

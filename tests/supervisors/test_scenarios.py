@@ -15,6 +15,11 @@ from supervisors.tools.errors import ToolError
 from tests.supervisors.world import World, open_world
 
 
+def test_there_is_a_timeline_for_every_scenario_of_the_decisions() -> None:
+    numbers = {name.split("_")[2] for name in globals() if name.startswith("test_scenario_")}
+    assert numbers == {f"{number:02}" for number in range(1, 25)}
+
+
 async def test_scenario_01_a_message_during_a_run_is_held_from_its_own_arrival(world: World) -> None:
     agent = await world.agent(debounce_window_seconds=60)
     run = await world.start(agent)

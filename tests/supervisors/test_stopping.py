@@ -7,7 +7,6 @@ import pytest
 
 from storage.model import Agent, AgentStatus, Outcome
 from storage.pool import Pool
-from supervisors import registry
 from supervisors.errors import AgentArchived, AgentGone
 from supervisors.messages import OwnedFields, RunAnswer, RunRequest, StopReply, StopRequest
 from supervisors.states import Phase
@@ -49,14 +48,14 @@ async def test_stopping_again_changes_nothing(world: World) -> None:
     assert await world.outcomes(agent) == [Outcome.STOPPED]
 
 
-async def test_a_run_that_takes_its_time_is_stopping(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "STOP_ANSWER_SECONDS", 0.01)
+async def test_a_run_that_takes_its_time_is_stopping(pool: Pool) -> None:
     async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
         agent = await world.agent()
         world.puppets_are_stubborn = True
         run = await world.start(agent)
 
-        assert await world.ask(agent, StopRequest()) is StopReply.STOPPING
+        assert await world.ask(agent, StopRequest(), answered_within=1) is StopReply.STOPPING
+        assert world.clock.now() == world.at(1)
         assert await world.ask(agent, StopRequest()) is StopReply.STOPPING
         assert await world.phase(agent) is Phase.STOPPING
         assert (await world.agent_now(agent.id)).status is AgentStatus.RUNNING
@@ -66,13 +65,27 @@ async def test_a_run_that_takes_its_time_is_stopping(pool: Pool, monkeypatch: py
 
 
 async def test_a_run_that_ignores_a_stop_is_ended_after_the_grace(pool: Pool) -> None:
-    async with open_world(pool, runs={"stop_grace_seconds": 0.05}) as world:
+    async with open_world(pool, runs={"stop_grace_seconds": 5}) as world:
         agent = await world.agent()
         world.puppets_are_stubborn = True
         await world.start(agent)
 
-        assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
+        assert await world.ask(agent, StopRequest(), answered_within=1) is StopReply.STOPPING
+        await world.go_to(4.9)
+        assert await world.phase(agent) is Phase.STOPPING
+        await world.go_to(5)
         assert await world.outcomes(agent) == [Outcome.STOPPED]
+
+
+async def test_a_run_that_ends_within_a_second_of_its_stop_is_answered_stopped(pool: Pool) -> None:
+    async with open_world(pool, runs={"stop_grace_seconds": 0.8}) as world:
+        agent = await world.agent()
+        world.puppets_are_stubborn = True
+        await world.start(agent)
+
+        assert await world.ask(agent, StopRequest(), answered_within=1) is StopReply.STOPPED
+        [run] = await world.ledger(agent)
+        assert (run.outcome, run.ended_at) == (Outcome.STOPPED, world.at(0.8))
 
 
 async def test_a_forced_stop_gives_no_grace(pool: Pool) -> None:
@@ -338,6 +351,41 @@ async def test_a_quarantined_agent_that_was_archived_and_restored_is_reminded_in
     await world.go_to(30)
 
     assert (await world.wakes(agent))[5:] == [(30, "reminder")]
+
+
+async def test_an_agent_restored_while_its_run_is_stopping_wakes_at_once_when_that_is_gone(
+    pool: Pool,
+) -> None:
+    async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
+        agent = await world.agent(debounce_window_seconds=60)
+        world.puppets_are_stubborn = True
+        await world.notify(agent)
+        run = world.puppets[agent.id]
+        await world.go_to(5)
+        await world.ask(agent, ARCHIVE)
+        await world.ask(agent, RESTORE)
+        seen = await world.see(agent)
+        assert seen.phase is Phase.STOPPING
+        assert seen.why.startswith("Its run was asked to stop and has not ended yet")
+
+        await world.go_to(6)
+        await run.end()
+
+        assert await world.wakes(agent) == [(0, "notification:api"), (6, "notification:api")]
+
+
+async def test_a_stop_ends_what_a_pause_puts_off(world: World) -> None:
+    agent = await world.agent(sleep_until=world.at(10))
+    await world.pause(agent.organization_id, True)
+    await world.notify(agent)
+    await world.go_to(20)
+
+    assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
+    assert await world.ask(agent, StopRequest()) is StopReply.NOT_RUNNING
+    await world.pause(agent.organization_id, False)
+    await world.go_to(300)
+
+    assert await world.wakes(agent) == []
 
 
 async def test_an_agent_that_does_not_exist_answers_nobody(world: World) -> None:

@@ -14,6 +14,8 @@ SLEEPS: list[tuple[dict[str, Any], str | None]] = [
     ({}, None),
     ({"until": None, "hours": None}, None),
     ({"hours": 0.5}, "2026-11-21T09:30:00.000000Z"),
+    ({"hours": " 0.5 "}, "2026-11-21T09:30:00.000000Z"),
+    ({"until": " 2026-11-21t12:00:00z"}, "2026-11-21T12:00:00.000000Z"),
     ({"hours": 87_600}, "2036-11-18T09:00:00.000000Z"),
     ({"until": "2026-11-21T12:00:00Z"}, "2026-11-21T12:00:00.000000Z"),
     ({"until": "2026-11-21T07:00:00-05:00"}, "2026-11-21T12:00:00.000000Z"),
@@ -23,14 +25,20 @@ SLEEPS: list[tuple[dict[str, Any], str | None]] = [
 UNFIT: list[tuple[str, dict[str, Any], str]] = [
     ("list_notifications", {"limit": 0}, "limit"),
     ("list_notifications", {"limit": True}, "limit"),
-    ("list_notifications", {"limit": "5"}, "limit"),
+    ("list_notifications", {"limit": "five"}, "limit"),
+    ("list_notifications", {"limit": 1.5}, "limit"),
+    ("list_notifications", {"limit": "1_0"}, "limit"),
+    ("list_notifications", {"limit": float("nan")}, "limit"),
     ("list_notifications", {"include_cleared": "yes"}, "include_cleared"),
+    ("list_notifications", {"include_cleared": 2}, "include_cleared"),
+    ("list_notifications", {"include_cleared": 1.0}, "include_cleared"),
     ("clear_notification", {}, "notification_id"),
     ("clear_notification", {"notification_id": "7"}, "notification_id"),
     ("clear_notification", {"notification_id": 7}, "notification_id"),
     ("create_notification", {}, "title"),
     ("create_notification", {"title": "  "}, "title"),
-    ("create_notification", {"title": "x" * 256}, "title"),
+    ("create_notification", {"title": True}, "title"),
+    ("create_notification", {"title": ["x"]}, "title"),
     ("create_notification", {"title": "a\0b"}, "title"),
     ("create_notification", {"title": "x", "body": "\ud800"}, "body"),
     ("create_notification", {"title": "x", "priority": "urgent"}, "priority"),
@@ -54,7 +62,9 @@ UNFIT: list[tuple[str, dict[str, Any], str]] = [
     ("sleep", {"hours": 87_601}, "hours"),
     ("sleep", {"hours": float("nan")}, "hours"),
     ("sleep", {"hours": True}, "hours"),
-    ("sleep", {"hours": "1"}, "hours"),
+    ("sleep", {"hours": "one"}, "hours"),
+    ("sleep", {"hours": "nan"}, "hours"),
+    ("sleep", {"until": 20261122090000}, "until"),
 ]
 
 
@@ -93,6 +103,28 @@ async def test_a_listed_notification_shows_what_the_interface_says(world: World)
             "cleared_at": None,
         }
     ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"limit": "5", "include_cleared": "FALSE"},
+        {"limit": 3.0, "include_cleared": 0},
+        {"limit": " 7 ", "include_cleared": "0"},
+    ],
+)
+async def test_arguments_may_be_written_as_in_a_request(world: World, arguments: dict[str, Any]) -> None:
+    run = await world.start(await world.agent())
+
+    created = await run.call("create_notification", title=5, body=1.5)
+
+    assert (created["title"], created["body"]) == ("5", "1.5")
+    assert await run.call("list_notifications", **arguments) == [created]
+
+
+async def test_a_title_is_as_long_as_in_a_request(world: World) -> None:
+    run = await world.start(await world.agent())
+    assert (await run.call("create_notification", title="x" * 1000))["title"] == "x" * 1000
 
 
 async def test_a_year_is_shown_with_four_digits(world: World) -> None:

@@ -64,7 +64,8 @@ async def nobody_answers(agent_id: UUID, question: Question) -> Any:
 
 
 def new_run(agent: Agent) -> Run:
-    return Run(agent.id, RunStart(new_id(), "run_requested", None, None, NOW, "invoke_agent"), waiting=0)
+    start = RunStart(new_id(), "run_requested", None, None, NOW, "invoke_agent")
+    return Run(agent.id, start, waiting=0, clock=HeldClock())
 
 
 async def carry_out(pool: Pool, run: Run, model: Model, usage: UsageStore) -> None:

@@ -25,6 +25,7 @@ from storage.model import (
     Template,
 )
 from storage.model import Run as LedgerEntry
+from storage.notifications import NotificationFilters
 from storage.paging import Page
 from storage.pool import Pool
 from storage.storage import build_storage
@@ -101,6 +102,12 @@ class Puppet:
         self._over = asyncio.Event()
         self._result: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
 
+    @property
+    def is_ending(self) -> bool:
+        """It was cancelled, and is not over yet."""
+        task = self.run._task
+        return task is not None and task.cancelling() > 0
+
     async def perform(self) -> RunResult:
         try:
             if self.is_stubborn:
@@ -132,8 +139,8 @@ class Puppet:
         self._result.set_result(RunResult(outcome))
         await self.gone()
 
-    async def fail(self, error: str = "The model is away.") -> None:
-        self._result.set_exception(RunError(error))
+    async def fail(self, error: str | Exception = "The model is away.") -> None:
+        self._result.set_exception(RunError(error) if isinstance(error, str) else error)
         await self.gone()
 
     async def reach_a_turn_boundary(self) -> None:
@@ -182,6 +189,7 @@ class World:
         """The process starts, and recovers what it finds."""
         self._life = AsyncExitStack()
         self.states = RiggedStates(self.pool)
+        random = Random(0)  # noqa: S311 -- jitter that is the same each time
         self._life.push_async_callback(self.states.close)
         self.registry = await self._life.enter_async_context(
             open_registry(
@@ -190,10 +198,10 @@ class World:
                 clock=self.clock,
                 supervisor_settings=self._supervisor_settings,
                 run_settings=self._run_settings,
-                random=Random(0),  # noqa: S311 -- jitter that is the same each time
+                random=random,
             )
         )
-        self.scan = DueScan(self.states, self.registry, self.clock)
+        self.scan = DueScan(self.states, self.registry, self.clock, random)
         self._next_scan_at = self.clock.monotonic() + SCAN_SECONDS
         await self.scan.recover()
         await self.quiet()
@@ -221,7 +229,8 @@ class World:
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 await self.registry.quiet()
-                under_way = (await self.registry.overview()).runs.running - len(self.puppets)
+                at_rest = sum(not puppet.is_ending for puppet in self.puppets.values())
+                under_way = (await self.registry.overview()).runs.running - at_rest
                 if under_way:
                     await asyncio.sleep(0)
                 elif any(moment <= self.clock.monotonic() for moment in self.clock.timers()):
@@ -309,11 +318,19 @@ class World:
     async def clear(self, notification: Notification) -> None:
         await self.edit(notification, cleared=True)
 
-    async def ask(self, agent: Agent, question: Question) -> Any:
+    async def ask(self, agent: Agent, question: Question, *, answered_within: float = 0) -> Any:
+        """The answer. Time stands still; but where it is waited for up to so long, that much passes."""
+        asking = asyncio.ensure_future(self.registry.ask(agent.id, question))
+        moment = self.clock.monotonic() + answered_within
         async with asyncio.timeout(PATIENCE_SECONDS):
-            reply = await self.registry.ask(agent.id, question)
+            while not asking.done():
+                await self.registry.quiet()
+                self.clock.advance(0)
+                await asyncio.wait({asking}, timeout=0.001)
+                if not asking.done() and moment in self.clock.timers():
+                    await self.advance(answered_within)
         await self.quiet()
-        return reply
+        return asking.result()
 
     async def start(self, agent: Agent) -> Puppet:
         """Request a run, and have it in hand."""
@@ -341,6 +358,11 @@ class World:
     async def ledger(self, agent: Agent) -> list[LedgerEntry]:
         """The wake ledger, oldest first."""
         return (await self.storage.runs.page(agent.id, Page()))[::-1]
+
+    async def queue(self, agent: Agent) -> list[Notification]:
+        """The agent's uncleared notifications, oldest first."""
+        filters = NotificationFilters((agent.organization_id,), agent.id, cleared=False)
+        return (await self.storage.notifications.page(filters, Page()))[::-1]
 
     async def wakes(self, agent: Agent) -> list[tuple[float, str]]:
         """When and why the agent was woken, in seconds of the test's timeline."""

@@ -1,12 +1,18 @@
 """The alarm clock: who is due, at its moment, whatever is done to the wall clock."""
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
+import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisors.alarm_clock import HORIZON, AlarmClock
+from supervisors.clock import SystemClock
 from tests.storage.factories import HOUR, NOW
 from tests.supervisors.circumstances import seconds
 from tests.supervisors.held_clock import HeldClock
@@ -186,3 +192,23 @@ def test_an_alarm_set_over_and_over_rings_once_and_for_the_last_time_it_was_set(
     bed.clock.advance(60)
 
     assert bed.rang == [(SCOUT, 14.999), (OTHER, 30.0)]
+
+
+@pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
+def test_several_overdue_alarms_ring_on_a_real_loop(
+    run_loop: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    async def let_them_ring() -> None:
+        clock, rang, both = SystemClock(), set[UUID](), asyncio.Event()
+
+        def note(agent_id: UUID) -> None:
+            rang.add(agent_id)
+            if rang == {SCOUT, OTHER}:
+                both.set()
+
+        alarms = AlarmClock(clock, note)
+        for agent_id in (SCOUT, OTHER):
+            alarms.set(agent_id, clock.now() - HOUR)
+        await asyncio.wait_for(both.wait(), timeout=5)
+
+    run_loop(let_them_ring())

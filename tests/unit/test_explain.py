@@ -18,8 +18,8 @@ def told(seen: Circumstances) -> tuple[Phase, str, str | None]:
     """Phase, why, and what wakes the agent next."""
     decision = decide(seen, NOW, POLICY)
     phase = explain.phase_of(seen, decision, NOW)
-    because = explain.because(decision.wake, seen.state) if decision.wake else None
-    return phase, explain.why(seen, decision, phase, slots=100), because
+    because = explain.because(decision.wake) if decision.wake else None
+    return phase, explain.why(seen, decision, phase, NOW, slots=100), because
 
 
 def backing_off(reason: WakeReason, **fields: Any) -> AgentState:
@@ -88,7 +88,7 @@ STORIES = [
             backing_off(WakeReason.RETRY_AFTER_FAILURE, failures=1, last_error="The model is away.")
         ),
         Phase.BACKING_OFF,
-        "Backing off until 2026-11-21 09:01 UTC: its last run did not end well: The model is away.",
+        "Backing off until 2026-11-21 09:01 UTC after a failure: The model is away.",
         "It is tried again after a failure.",
     ),
     (
@@ -97,8 +97,9 @@ STORIES = [
         ),
         Phase.QUARANTINED,
         (
-            "Quarantined until 2026-11-21 09:01 UTC: 5 runs in a row failed, the last one with: "
-            "The model is away."
+            "Quarantined until 2026-11-21 09:01 UTC after 5 failures in a row, the last one: "
+            "The model is away. A run request starts it at once, "
+            "a high-priority notification at most once a minute."
         ),
         "It is tried again after a failure.",
     ),

@@ -1,5 +1,6 @@
 """Three ways to write a body, one value; and what is refused before any field is looked at."""
 
+import json
 from typing import Any
 from urllib.parse import urlencode
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from web.errors import ApiError
 from web.fields import Boolean, Datetime, Integer, JsonValue, Line, ListOf, ObjectOf, Text
-from web.parsing import MOST_VALUES, Body, parse_body, parse_items, parse_json
+from web.parsing import MOST_FIELDS, MOST_VALUES, Body, parse_body, parse_items, parse_json
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -29,6 +30,7 @@ class Example(Body):
     until = Datetime(allow_none=True)
     note = Text(allow_none=True)
     config = JsonValue()
+    free = JsonValue(allow_none=True)
     several = ListOf(ObjectOf(Inner))
 
 
@@ -92,9 +94,45 @@ def test_an_empty_body_is_an_empty_object(content_type: str) -> None:
     assert load(b"", content_type) == {}
 
 
-def test_unknown_fields_are_ignored_and_of_doubled_ones_the_last_counts() -> None:
-    assert load(b'{"name": "a", "other": 1, "name": "b"}', JSON) == {"name": "b"}
+def test_unknown_fields_are_ignored_and_of_those_twice_in_a_form_the_last_counts() -> None:
+    assert load(b'{"name": "b", "other": 1}', JSON) == {"name": "b"}
     assert load(b"name=a&other=1&name=b", FORM) == {"name": "b"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "key"),
+    [
+        (b'{"name": "a", "name": "a"}', "name"),
+        (b'{"name": "a", "other": ":", "n\\u0061me": "b"}', "name"),
+        (b'{"config": [{"a": 1}, {"x": {"b": 1, "c": ":{", "b": "\\":"}}]}', "b"),
+        (b'{"": 1, "a:": "\\\\", "": 2}', ""),
+        (b'[{"a": 1}, {"a": 1, "a": 1}]', "a"),
+    ],
+)
+def test_a_key_that_an_object_has_twice_is_refused_by_name(raw: bytes, key: str) -> None:
+    assert refusal(raw, JSON) == (400, {"detail": f'JSON parse error - duplicate key "{key}"'})
+    as_form = {"config": [f'JSON parse error - duplicate key "{key}"']}
+    assert refusal(multipart(("config", raw.decode())), MULTIPART) == (400, as_form)
+
+
+JSON_VALUES = st.recursive(
+    st.text(st.sampled_from('a:{}[]"\\,')) | st.integers() | st.none(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.sampled_from('a:"\\{')), inner),
+    max_leaves=20,
+)
+
+
+@given(JSON_VALUES)
+def test_keys_that_look_alike_or_stand_in_several_objects_are_no_duplicates(value: Any) -> None:
+    assert parse_json(json.dumps(value).encode()) == value
+
+
+def test_the_object_of_a_body_has_no_more_fields_than_a_form() -> None:
+    fields = {f"x{n}": n for n in range(MOST_FIELDS)}
+    assert load(orjson.dumps(fields), JSON) == {}
+    assert load(orjson.dumps({"config": {**fields, "name": "x"}}), JSON)
+    detail = {"detail": "JSON parse error - too many fields"}
+    assert refusal(orjson.dumps({**fields, "name": "x"}), JSON) == (400, detail)
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "", "application/xml", "application/json-patch+json"])
@@ -147,7 +185,6 @@ def test_integers_of_any_size_are_read_exactly(number: int) -> None:
         (b"name=100%", FORM),
         (b"name=%4", FORM),
         (b"&".join([b"a=1"] * 1001), FORM),
-        (b"config={", FORM),
         (multipart(("name", "x")), "multipart/form-data"),
         (multipart(("name", "x"))[:-6], MULTIPART),
         (b"nothing of it", MULTIPART),
@@ -161,6 +198,28 @@ def test_broken_forms_are_refused(raw: bytes, content_type: str) -> None:
     status, body = refusal(raw, content_type)
     assert status == 400
     assert "parse error" in body["detail"]
+
+
+def test_json_that_is_broken_in_a_form_is_told_of_under_its_field() -> None:
+    status, body = refusal(b"name=x&config={&several={}&several=[", FORM)
+    assert (status, list(body), list(body["several"])) == (400, ["config", "several"], ["1"])
+    assert body["config"][0].startswith("JSON parse error - ")
+    assert body["several"]["1"][0].startswith("JSON parse error - ")
+
+
+def test_a_blank_in_a_form_is_null_or_empties_a_list() -> None:
+    blank: dict[str, Any] = {
+        "tags": [],
+        "several": [],
+        "free": None,
+        "until": None,
+        "count": None,
+        "note": "",
+    }
+    assert load(b"tags=&several=&free=&until=&count=&note=", FORM) == blank
+    assert load(multipart(*[(name, "") for name in blank]), MULTIPART) == blank
+    assert load(b"tags=a&tags=", FORM) == {"tags": ["a", ""]}
+    assert list(refusal(b"config=", FORM)[1]) == ["config"]
 
 
 @pytest.mark.parametrize(
@@ -215,19 +274,23 @@ def test_what_urllib_writes_as_a_form_is_read_as_it_was(texts: dict[str, str]) -
     assert parse_body(urlencode(texts).encode(), FORM, SCHEMA) == texts
 
 
+def accept(_: object) -> None:
+    """Of a list, every item that fits the schema."""
+
+
 def test_a_list_of_bodies_is_checked_item_by_item() -> None:
-    assert parse_items(b'[{"count": 1}, {"count": "2"}]', JSON, SCHEMA, 2) == (
+    assert parse_items(b'[{"count": 1}, {"count": "2"}]', JSON, SCHEMA, 2, accept) == (
         [{"count": 1}, {"count": 2}],
         True,
     )
-    assert parse_items(b'{"count": 1}', JSON, SCHEMA, 2) == ([{"count": 1}], False)
-    assert parse_items(b"count=1&count=2", FORM, SCHEMA, 2) == ([{"count": 2}], False)
-    assert parse_items(b"[]", JSON, SCHEMA, 2) == ([], True)
+    assert parse_items(b'{"count": 1}', JSON, SCHEMA, 2, accept) == ([{"count": 1}], False)
+    assert parse_items(b"count=1&count=2", FORM, SCHEMA, 2, accept) == ([{"count": 2}], False)
+    assert parse_items(b"[]", JSON, SCHEMA, 2, accept) == ([], True)
 
 
 def test_what_is_wrong_in_a_list_of_bodies_stands_under_its_index() -> None:
     with pytest.raises(ApiError) as refused:
-        parse_items(b'[{}, 7, {"count": 11}]', JSON, SCHEMA, 3)
+        parse_items(b'[{}, 7, {"count": 11}]', JSON, SCHEMA, 3, accept)
     assert refused.value.body == {
         "1": {"non_field_errors": ["Invalid data. Expected a dictionary, but got int."]},
         "2": {"count": ["Ensure this value is less than or equal to 10."]},
@@ -236,5 +299,5 @@ def test_what_is_wrong_in_a_list_of_bodies_stands_under_its_index() -> None:
 
 def test_a_list_of_bodies_has_a_limit() -> None:
     with pytest.raises(ApiError) as refused:
-        parse_items(b"[{}, {}, {}]", JSON, SCHEMA, 2)
+        parse_items(b"[{}, {}, {}]", JSON, SCHEMA, 2, accept)
     assert refused.value.body == {"non_field_errors": ["Ensure this field has no more than 2 elements."]}

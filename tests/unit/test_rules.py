@@ -320,11 +320,20 @@ def test_a_kept_run_request_starts() -> None:
 
 
 def test_a_start_that_waits_for_a_slot_has_its_hold_behind_it() -> None:
-    seen = circumstances(
-        state(queued_at=NOW - seconds(1)), waiting(Source.SMS, NOW - seconds(30)), agent_window_seconds=60
-    )
+    talk = waiting(Source.SMS, NOW - seconds(30), NOW)
+    seen = circumstances(state(queued_at=NOW - seconds(1)), talk, agent_window_seconds=20)
 
     assert due(seen) == "notification:sms"
+
+
+def test_a_start_that_waits_for_a_slot_ends_no_hold_that_did_not_lead_to_it() -> None:
+    queued_since = NOW - seconds(10)
+    retried = state(queued_at=queued_since, retry_at=queued_since, retry_reason=WakeReason.RESTART_RECOVERY)
+    talk = waiting(Source.SMS, NOW - seconds(15))
+
+    assert due(circumstances(retried, talk, agent_window_seconds=20)) == "restart_recovery"
+    left_alone = circumstances(state(queued_at=queued_since), talk, agent_window_seconds=20)
+    assert decided(left_alone).wake == Wake(NOW + seconds(5), "notification:sms", Because.HOLD)
 
 
 def test_what_waits_is_counted_with_what_a_stop_silenced_but_not_with_what_lies_ahead() -> None:

@@ -1,6 +1,7 @@
 """The whole HTTP interface on real storage and a real registry, behind a real socket."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp import ClientSession, web
 
 from hostsvc.clients.prices import PriceList
 from storage.ids import new_id
@@ -23,13 +24,18 @@ from supervisors.registry import Registry, open_registry
 from supervisors.runs import Ask, Run, RunResult
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.tools.toolbox import Toolbox
+from tests.leaks import Overheard, contents_by
 from web.app import build_app
 from web.credentials import make_key
 from web.ports import Readiness, ServiceState
+from web.serving import serving as listening
 from web.settings import WebSettings
 
 OPERATOR_TOKEN = "operator-token-of-the-tests"
 SETTINGS = WebSettings(token_secret="s" * 48, operator_token=OPERATOR_TOKEN)
+
+
+Address = tuple[str, int]
 
 
 class EndlessHarness:
@@ -50,7 +56,7 @@ class Answer:
 class Api:
     """A client with one credential; organizations and agents for it to work on."""
 
-    def __init__(self, client: "TestClient[Any, Any]", authorization: str | None = None) -> None:
+    def __init__(self, client: ClientSession, authorization: str | None = None) -> None:
         self.client = client
         self.authorization = authorization
 
@@ -100,7 +106,16 @@ class Api:
 class Service:
     """The application as it serves, with hands on what stands behind it."""
 
-    def __init__(self, client: "TestClient[Any, Any]", storage: Storage, registry: Registry) -> None:
+    def __init__(
+        self,
+        app: web.Application,
+        address: Address,
+        client: ClientSession,
+        storage: Storage,
+        registry: Registry,
+    ) -> None:
+        self.app = app
+        self.address = address
         self.client = client
         self.storage = storage
         self.registry = registry
@@ -157,10 +172,19 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
             settings=settings,
             readiness=readiness,
         )
-        async with TestClient(TestServer(app)) as client:
-            service = Service(client, storage, registry)
+        overheard = Overheard()
+        app.on_response_prepare.append(overheard.note_answer)
+        async with AsyncExitStack() as stack:
+            stack.enter_context(overheard.listening())
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            await stack.enter_async_context(listening(app, listener))
+            address: Address = listener.getsockname()
+            client = await stack.enter_async_context(ClientSession(f"http://127.0.0.1:{address[1]}"))
+            service = Service(app, address, client, storage, registry)
             yield service
     await storage.close()
+    overheard.refuse_secrets("the log", "\n".join(overheard.lines))
+    overheard.refuse_secrets("the database", await contents_by(pool))
 
 
 @pytest.fixture

@@ -63,9 +63,9 @@ async def test_a_call_as_a_form_is_the_same_call(api: Api) -> None:
     note = await api.create_notification(agent, title="7")
     clear = {"notification_id": note["id"]}
     await api.request("POST", tool(agent, "clear_notification"), data=clear)
-    form = {"include_cleared": "true", "limit": "5"}
-    answer = await api.request("POST", tool(agent, "list_notifications"), data=form)
-    assert [each["cleared"] for each in answer.body["result"]] == [True]
+    for form in ({"include_cleared": "true", "limit": "5"}, {"include_cleared": "TRUE", "limit": ""}):
+        answer = await api.request("POST", tool(agent, "list_notifications"), data=form)
+        assert [each["cleared"] for each in answer.body["result"]] == [True]
     answer = await api.request("POST", tool(agent, "create_notification"), data={"title": "42"})
     assert answer.body["result"]["title"] == "42"
 
@@ -76,7 +76,7 @@ async def test_a_tool_says_why_it_refuses(api: Api) -> None:
     message = "There is no tool named fly."
     assert (answer.status, answer.body) == (404, {"error": {"code": "unknown_tool", "message": message}})
 
-    answer = await api.post(tool(agent, "list_notifications"), {"limit": "7"})
+    answer = await api.post(tool(agent, "list_notifications"), {"limit": "x"})
     message = "limit takes an integer of at least 1."
     error = {"code": "invalid", "message": message, "parameter": "limit"}
     assert (answer.status, answer.body) == (400, {"error": error})

@@ -137,6 +137,8 @@ async def test_the_same_agent_as_a_form(api: Api) -> None:
     ]
     answer = await api.request("POST", AGENTS, data=form)
     assert (answer.status, answer.body["tags"], answer.body["max_sleep_hours"]) == (201, ["a", "b"], None)
+    answer = await api.request("PATCH", path(answer.body), data={"tags": ""})
+    assert (answer.status, answer.body["tags"]) == (200, [])
 
 
 async def test_fields_have_their_limits(api: Api) -> None:
@@ -157,6 +159,14 @@ async def test_a_model_may_be_left_to_the_template(api: Api) -> None:
     for body in ({"name": "Ann"}, {"name": "Ann", "template": bare["id"]}):
         answer = await api.post(AGENTS, body)
         assert (answer.status, answer.body) == (400, {"model": ["This field is required."]})
+
+
+async def test_all_that_a_new_agent_lacks_is_said_at_once(api: Api) -> None:
+    missing = ["This field is required."]
+    for body in ({}, {"template": None}):
+        assert (await api.post(AGENTS, body)).body == {"name": missing, "model": missing}
+    template = await api.create_template(default_model="openai/gpt")
+    assert (await api.post(AGENTS, {"template": template["id"]})).body == {"name": missing}
 
 
 async def test_an_alias_is_taken_once_in_any_case(api: Api, other: Api) -> None:

@@ -21,6 +21,10 @@ def test_a_token_names_its_user_and_version() -> None:
     assert TOKENS.read(TOKENS.issue(ANN, 3, NOW), NOW) == (ANN, 3)
 
 
+def test_tokens_of_the_same_second_are_not_the_same() -> None:
+    assert TOKENS.issue(ANN, 3, NOW) != TOKENS.issue(ANN, 3, NOW)
+
+
 @pytest.mark.parametrize(
     ("later", "in_force"),
     [

@@ -64,10 +64,13 @@ HOSTILE = (
     Hostile("one number as text", 400, b'{"name": "n", "max_turns": "' + b"9" * FULL + b'"}', AGENTS),
     Hostile("a huge integer", 400, in_metadata(b"18446744073709551616")),
     Hostile(
-        "unknown fields", 201, b'{"name": "Ann"' + b"".join(b',"%d":0' % n for n in range(10_000)) + b"}"
+        "unknown fields", 400, b'{"name": "Ann"' + b"".join(b',"%d":0' % n for n in range(10_000)) + b"}"
     ),
     Hostile("duplicate keys", 413, b'{"name": "Ann"' + full_of(b',"name":1') + b"}"),
-    Hostile("some duplicate keys", 201, b'{"name": "Ann"' + b',"name":1' * 10_000 + b"}"),
+    Hostile("some duplicate keys", 400, b'{"name": "Ann"' + b',"name":1' * 10_000 + b"}"),
+    Hostile(
+        "one duplicate key", 400, in_metadata(b"[" + b'{"a": 1},' * 16_000 + b'{"b": ":", "\\u0062": 1}]')
+    ),
     Hostile("a NUL", 400, in_metadata(b'["\\u0000"]')),
     Hostile("a NUL in a name", 400, b'{"name": "\\u0000"}'),
     Hostile("NULs", 400, in_metadata(b'"' + full_of(b"\\u0000") + b'"')),
@@ -76,6 +79,7 @@ HOSTILE = (
     Hostile("a long address", 400, b'{"email": "a@' + b"a." * (FULL // 2) + b'"}', SIGNUP),
     Hostile("a form of 1-byte fields", 400, full_of(b"a&"), CONTACTS, FORM),
     Hostile("a form of JSON", 201, b"&".join([b"metadata=[" + b"[]," * 300 + b"0]"] * 999), CONTACTS, FORM),
+    Hostile("a form of duplicate keys", 400, b'metadata={"a":1' + b',"a":1' * 10_000 + b"}", CONTACTS, FORM),
     Hostile("a form of escapes", 400, b"name=" + full_of(b"%41"), CONTACTS, FORM),
     Hostile("a form of broken escapes", 400, full_of(b"%"), CONTACTS, FORM),
     Hostile("parts", 400, full_of(PART + END) + b"--b--", CONTACTS, MULTIPART),

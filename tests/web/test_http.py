@@ -3,6 +3,11 @@
 import asyncio
 import gzip
 import re
+import time
+import zlib
+
+import pytest
+from structlog.testing import capture_logs
 
 from storage.ids import new_id
 from tests.web.conftest import Api, Service, StartService
@@ -11,6 +16,9 @@ from web.routes import Access, Route
 
 AGENTS = "/api/cloud/agents/"
 UNAUTHENTICATED = {"detail": "Authentication credentials were not provided."}
+TOO_LARGE = (413, {"detail": "The request body is too large."})
+JSON = {"Content-Type": "application/json"}
+COMPRESSIONS = (("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zlib.compress))
 
 STRANGE_LINES = (
     b"GET /api/cloud/agents/?search=\xff HTTP/1.1",
@@ -64,18 +72,87 @@ async def test_a_missing_slash_is_redirected_with_method_and_query(api: Api) -> 
 
 async def test_a_body_may_not_be_larger_than_the_limit(start_service: StartService) -> None:
     api = await (await start_service(body_bytes=1000)).new_organization()
-    for data in (b'"' + b"x" * 1000 + b'"', gzip.compress(b" " * 100_000)):
-        headers = {"Content-Type": "application/json"}
-        if data[:1] != b'"':
-            headers["Content-Encoding"] = "gzip"
-        answer = await api.request("POST", AGENTS, data=data, headers=headers)
-        assert (answer.status, answer.body) == (413, {"detail": "The request body is too large."})
+    answer = await api.request("POST", AGENTS, data=b'"' + b"x" * 1000 + b'"', headers=JSON)
+    assert (answer.status, answer.body) == TOO_LARGE
+    for encoding, compress in COMPRESSIONS:
+        for size, expected in ((1000, 201), (1001, 413)):
+            data = compress(b'{"name": "n", "model": "m"}'.ljust(size))
+            answer = await api.request(
+                "POST", AGENTS, data=data, headers=JSON | {"Content-Encoding": encoding}
+            )
+            assert answer.status == expected, (encoding, size)
 
 
-async def test_a_broken_encoding_is_the_callers_fault(api: Api) -> None:
-    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
-    answer = await api.request("POST", AGENTS, data=b"no gzip at all", headers=headers)
+async def test_a_body_that_grows_without_end_is_not_unpacked(service: Service, api: Api) -> None:
+    bomb = gzip.compress(b" " * 100_000_000)
+    for client, expected in ((api, TOO_LARGE), (service.nobody, (401, UNAUTHENTICATED))):
+        begun = time.process_time()
+        answer = await client.request("POST", AGENTS, data=bomb, headers=JSON | {"Content-Encoding": "gzip"})
+        assert (answer.status, answer.body) == expected
+        assert (await api.get("/healthz")).status == 200
+        assert time.process_time() - begun < 0.1, "to unpack it takes longer"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "data"),
+    [
+        ("gzip", b"no gzip at all"),
+        ("deflate", b"nothing deflated"),
+        ("gzip", gzip.compress(b"{}")[:-1]),
+        ("deflate", zlib.compress(b"{}")[:-1]),
+        ("gzip", gzip.compress(b"{}")[:12]),
+        ("gzip", gzip.compress(b"{}") + b"more"),
+    ],
+    ids=["not gzip", "not deflate", "no end of gzip", "no end of deflate", "half a gzip", "more than gzip"],
+)
+async def test_a_broken_encoding_is_the_callers_fault(api: Api, encoding: str, data: bytes) -> None:
+    answer = await api.request("POST", AGENTS, data=data, headers=JSON | {"Content-Encoding": encoding})
     assert (answer.status, list(answer.body)) == (400, ["detail"])
+
+
+async def test_an_unknown_encoding_is_unsupported(api: Api) -> None:
+    for encoding in ("br", "zstd", "wizard", "gzip, gzip"):
+        answer = await api.request("POST", AGENTS, data=b"{}", headers=JSON | {"Content-Encoding": encoding})
+        detail = f'Unsupported content encoding "{encoding}" in request.'
+        assert (answer.status, answer.body) == (415, {"detail": detail})
+
+
+async def test_a_strange_expectation_is_refused_in_json(service: Service) -> None:
+    headers = {"Expect": "wizardry", "X-Request-ID": "mine"}
+    for method, path in (("GET", "/healthz"), ("PUT", "/healthz"), ("GET", "/nowhere/"), ("GET", AGENTS)):
+        answer = await service.nobody.request(method, path, headers=headers)
+        assert (answer.status, answer.body) == (417, {"detail": "Expectation Failed."})
+        assert answer.headers["X-Request-ID"] == "mine"
+
+
+@pytest.mark.parametrize("rest", [b"", b"zz\r\n\r\n"], ids=["nothing", "what is no chunk"])
+async def test_a_body_that_does_not_go_on_is_not_waited_for(start_service: StartService, rest: bytes) -> None:
+    service = await start_service(body_seconds=0.1)
+    api = await service.new_organization()
+    head = f"POST {AGENTS} HTTP/1.1\r\nHost: x\r\nAuthorization: {api.authorization}\r\n"
+    reader, writer = await asyncio.open_connection(*service.address)
+    writer.write(f"{head}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n".encode())
+    await writer.drain()
+    await api.get("/healthz")
+    writer.write(rest)
+    told = await reader.readuntil(b"}")
+    writer.close()
+    await writer.wait_closed()
+    assert told.startswith(b"HTTP/1.1 400 ")
+    assert told.endswith(b'{"detail":"The request body did not arrive within 0.1 seconds."}')
+
+
+async def test_a_client_that_leaves_in_the_middle_of_a_body_is_no_defect(service: Service, api: Api) -> None:
+    head = f"POST {AGENTS} HTTP/1.1\r\nHost: x\r\nAuthorization: {api.authorization}\r\nContent-Length: 9"
+    with capture_logs() as logged:
+        _, writer = await asyncio.open_connection(*service.address)
+        writer.write(f"{head}\r\n\r\n{{".encode())
+        await writer.drain()
+        await api.get(AGENTS)
+        writer.close()
+        await writer.wait_closed()
+        await api.get(AGENTS)
+    assert logged == []
 
 
 async def test_other_media_types_are_unsupported(api: Api) -> None:
@@ -124,7 +201,7 @@ async def test_a_database_that_is_away_is_worth_another_try(service: Service, ap
 async def test_strange_bytes_in_a_path_are_never_a_defect(service: Service, api: Api) -> None:
     head = f"\r\nHost: x\r\nConnection: close\r\nAuthorization: {api.authorization}\r\n\r\n"
     for line in STRANGE_LINES:
-        reader, writer = await asyncio.open_connection(service.client.host, service.client.port)
+        reader, writer = await asyncio.open_connection(*service.address)
         writer.write(line + head.encode())
         status_line = await reader.readline()
         writer.close()
@@ -134,7 +211,7 @@ async def test_strange_bytes_in_a_path_are_never_a_defect(service: Service, api:
 
 async def test_a_missing_slash_is_no_way_to_another_host(service: Service) -> None:
     for line in (b"GET //evil.example/api/cloud/agents", b"GET //evil.example/api/cloud/agents?x=1"):
-        reader, writer = await asyncio.open_connection(service.client.host, service.client.port)
+        reader, writer = await asyncio.open_connection(*service.address)
         writer.write(line + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         head = (await reader.read()).partition(b"\r\n\r\n")[0].lower()
         writer.close()

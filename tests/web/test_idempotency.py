@@ -165,7 +165,7 @@ async def test_while_the_first_is_being_answered_a_repeat_is_a_conflict(
     await other_program.close()
     assert (await first).status == 201
     assert is_replay(await send(api, TEMPLATES, BODIES[TEMPLATES]))
-    assert not service.client.app[IN_FLIGHT]
+    assert not service.app[IN_FLIGHT]
 
 
 async def somebody_waits_for_a_lock(connection: Any) -> None:
@@ -299,7 +299,7 @@ async def test_a_run_is_requested_once_whatever_the_answer_was(service: Service,
 
 async def test_after_a_day_a_key_is_free_again(service: Service, api: Api) -> None:
     first = await send(api, TEMPLATES, BODIES[TEMPLATES])
-    clock = HeldClock(service.client.app[CLOCK].now())
+    clock = HeldClock(service.app[CLOCK].now())
     purge = ReceiptPurge(service.storage.receipts, clock)
     clock.advance(23 * HOUR.total_seconds())
     await purge.run_once()

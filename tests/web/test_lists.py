@@ -4,9 +4,11 @@ from contextlib import AsyncExitStack
 
 import pytest
 from aiohttp import ClientPayloadError
+from yarl import URL
 
 from storage.storage import Storage
-from tests.web.conftest import Api, Service
+from tests.web.conftest import Answer, Api, Service, StartService
+from web.paging import CHUNK_BYTES, FIRST_ROWS
 
 NOTIFICATIONS = "/api/defaults/notifications/"
 MORE_THAN_CONNECTIONS = 11
@@ -16,6 +18,12 @@ INSERT INTO notification (organization_id, agent_id, title, body, created_at)
 SELECT organization_id, id, 'n' || n, $2, now() + n * interval '1 ms'
 FROM agent, generate_series(1, $1) AS n
 """
+
+
+def next_path(page: Answer) -> str:
+    """Where the link of a page leads; blank on the last."""
+    link = page.headers.get("Link", "").removeprefix("<").removesuffix('>; rel="next"')
+    return str(URL(link).relative()) if link else ""
 
 
 async def fill(storage: Storage, count: int, body: str = "") -> None:
@@ -28,13 +36,65 @@ async def test_pages_follow_their_links_to_the_end(service: Service, api: Api) -
     whole = (await api.get(NOTIFICATIONS)).body
     page = await api.get(f"{NOTIFICATIONS}?limit=2&cleared=false&offset=1")
     seen = [whole[0], *page.body]
-    while "Link" in page.headers:
-        link = page.headers["Link"].removeprefix("<").removesuffix('>; rel="next"')
-        assert "cleared=false" in link
-        assert "offset" not in link
-        page = await api.get(link)
+    while path := next_path(page):
+        assert "cleared=false" in path
+        assert "offset" not in path
+        page = await api.get(path)
         seen += page.body
     assert seen == whole
+
+
+async def test_a_client_that_deletes_as_it_pages_sees_all_and_comes_to_the_end(api: Api) -> None:
+    agent = await api.create_agent()
+    created = [(await api.create_notification(agent))["id"] for _ in range(7)]
+    seen, path = [], f"{NOTIFICATIONS}?limit=2"
+    while path:
+        page = await api.get(path)
+        assert page.status == 200, page
+        for item in page.body:
+            seen.append(item["id"])
+            await api.delete(f"{NOTIFICATIONS}{item['id']}/")
+        path = next_path(page)
+    assert sorted(seen) == sorted(created)
+
+
+async def test_after_one_that_is_gone_nothing_is_skipped(service: Service, api: Api) -> None:
+    """Its id says the millisecond, so what is of the same one may come again."""
+    agent = await api.create_agent()
+    created = [await api.create_notification(agent) for _ in range(4)]
+    moment = "UPDATE notification SET created_at = (SELECT min(created_at) FROM notification)"
+    await service.storage.pool.execute(moment)
+    newest_first = [each["id"] for each in reversed(created)]
+    await api.delete(f"{NOTIFICATIONS}{newest_first[1]}/")
+
+    rest = await api.get(f"{NOTIFICATIONS}?after={newest_first[1]}")
+
+    assert [each["id"] for each in rest.body][-2:] == newest_first[2:]
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["a1cb1838-94eb-4b1b-a07a-bb9b3f5f2a51", "ffffffff-ffff-7fff-bfff-ffffffffffff"],
+    ids=["of another version", "of the year 10889"],
+)
+async def test_an_id_that_cannot_be_one_of_ours_leads_nowhere(api: Api, after: str) -> None:
+    answer = await api.get(f"{NOTIFICATIONS}?after={after}")
+    message = f'Invalid pk "{after}" - object does not exist.'
+    assert (answer.status, answer.body) == (400, {"after": [message]})
+
+
+async def test_a_link_leads_to_where_the_service_is_called(
+    start_service: StartService, service: Service, api: Api
+) -> None:
+    await api.create_agent()
+    await fill(service.storage, 2)
+    host = {"Host": "agents.example.org:8443"}
+    page = await api.get(f"{NOTIFICATIONS}?limit=1", headers=host)
+    assert page.headers["Link"].startswith(f"<http://agents.example.org:8443{NOTIFICATIONS}?limit=1&after=")
+
+    elsewhere = (await start_service(base_url="https://example.org/agents")).client
+    page = await Api(elsewhere, api.authorization).get(f"{NOTIFICATIONS}?limit=1", headers=host)
+    assert page.headers["Link"].startswith(f"<https://example.org/agents{NOTIFICATIONS}?limit=1&after=")
 
 
 async def test_a_full_last_page_has_no_link(service: Service, api: Api) -> None:
@@ -54,10 +114,18 @@ async def test_without_a_limit_the_whole_list_comes(service: Service, api: Api) 
     assert (await api.request("HEAD", NOTIFICATIONS)).status == 200
 
 
-async def test_a_list_of_exactly_one_chunk_is_whole(service: Service, api: Api) -> None:
+@pytest.mark.parametrize("count", [FIRST_ROWS - 1, FIRST_ROWS, FIRST_ROWS + 1])
+async def test_a_list_of_about_one_chunk_is_whole(service: Service, api: Api, count: int) -> None:
     await api.create_agent()
-    await fill(service.storage, 1000)
-    assert len((await api.get(NOTIFICATIONS)).body) == 1000
+    await fill(service.storage, count)
+    assert len((await api.get(NOTIFICATIONS)).body) == count
+
+
+async def test_a_list_of_rows_longer_than_a_chunk_is_whole(service: Service, api: Api) -> None:
+    await api.create_agent()
+    await fill(service.storage, FIRST_ROWS + 3, "x" * (CHUNK_BYTES + 1))
+    titles = [item["title"] for item in (await api.get(NOTIFICATIONS)).body]
+    assert titles == [f"n{n}" for n in range(FIRST_ROWS + 3, 0, -1)]
 
 
 async def test_slow_readers_hold_no_connection(service: Service, api: Api) -> None:

@@ -112,7 +112,7 @@ async def test_bad_arguments_are_named(api: Api) -> None:
         ("send_message", {"body": "Hi"}, "contact_id"),
         ("send_sms", {"contact_id": "x", "body": "Hi"}, "contact_id"),
         ("send_message", {"contact_id": ada["id"]}, "body"),
-        ("send_message", {"contact_id": ada["id"], "body": "Hi", "subject": 7}, "subject"),
+        ("send_message", {"contact_id": ada["id"], "body": "Hi", "subject": True}, "subject"),
         ("open_sms_attachment", {}, "message_id"),
     ):
         answer = await call(api, agent, tool, **arguments)

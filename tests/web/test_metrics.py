@@ -74,7 +74,8 @@ async def test_what_no_route_takes_makes_no_series_of_its_own(service: Service) 
     assert (await service.nobody.get("/api/cloud/agents")).status == 308
     seen = await scrape(service)
     assert seen.series(REQUESTS) == [
-        {"method": "*", "route": "*", "status": status} for status in ("404", "405", "308")
+        {"method": "*", "route": route, "status": status}
+        for route, status in (("*", "404"), ("/healthz", "405"), ("*", "308"))
     ]
     assert seen.value(REQUESTS, method="*", route="*", status="404") == 3
 
@@ -155,6 +156,7 @@ async def test_it_says_what_the_status_says(service: Service, api: Api) -> None:
     assert seen.value("hostsvc_database_waiting") == status["database"]["waiting"]
     assert seen.value("hostsvc_oldest_uncleared_high_seconds") == 0
     assert seen.series("hostsvc_timer_lateness_seconds") == [], "no alarm has rung"
+    assert seen.series("hostsvc_loop_lag_seconds") == [], "no duty measures it here"
     assert seen.value("process_resident_memory_bytes")
 
 

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -31,7 +32,7 @@ BAD_QUERIES = (
     "limit=1001",
     "offset=-1",
     "limit=x",
-    f"after={NOBODY}",
+    f"after={uuid4()}",
     f"after={NOBODY}&offset=1",
 )
 
@@ -145,6 +146,16 @@ async def test_a_deleted_notification_is_gone(api: Api) -> None:
     answer = await api.delete(path)
     assert (answer.status, answer.body) == (204, "")
     assert [(await api.request(method, path)).status for method in ("GET", "PATCH", "DELETE")] == [404] * 3
+
+
+async def test_who_meets_a_lock_that_lasts_is_told_so(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    async with service.storage.pool.transaction() as holder:
+        await holder.execute("SELECT FROM agent_state FOR UPDATE")
+        answer = await api.post(NOTIFICATIONS, {"agent": agent["id"], "title": "Hello", "priority": "high"})
+    detail = "Another change to the same resource takes too long."
+    assert (answer.status, answer.body) == (503, {"detail": detail})
+    assert int(answer.headers["Retry-After"]) > 0
 
 
 async def test_nobody_else_sees_or_changes_a_notification(api: Api, other: Api) -> None:

@@ -109,15 +109,20 @@ async def test_waiting_for_a_run_is_answered_when_the_time_is_up(api: Api) -> No
     assert (answer.status, answer.body["ended_at"]) == (200, None)
 
 
+def all_idle(service: Service) -> bool:
+    size = service.storage.pool.size()
+    return (size.waiting, size.idle) == (0, size.connections)
+
+
 async def test_waiting_holds_no_connection_to_the_database(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     run = (await api.post(path(agent, "run/"))).body["run"]
     waiting = [asyncio.create_task(api.get(path(agent, f"runs/{run}/?wait=60"))) for _ in range(30)]
     await asyncio.wait(waiting, timeout=0.1)
     async with asyncio.timeout(10):
-        while service.storage.pool.size().idle < service.storage.pool.size().connections:
-            assert (await api.get(path(agent, "runs/"))).status == 200
-    assert not any(each.done() for each in waiting)
+        while not all_idle(service):
+            await asyncio.wait(waiting, timeout=0.1)
+    assert (await api.get(path(agent, "runs/"))).status == 200
     await api.post(path(agent, "stop/"))
     assert {(await each).body["outcome"] for each in waiting} == {"stopped"}
 

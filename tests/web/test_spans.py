@@ -161,6 +161,33 @@ async def test_the_size_of_metadata_can_be_set(start_service: StartService) -> N
     assert (answer.status, answer.body) == (413, {"detail": detail})
 
 
+async def test_a_parent_is_another_span_of_the_trace_or_none_yet(api: Api, other: Api) -> None:
+    trace, second = await new_trace(api), await new_trace(api)
+    parent = await api.create(SPANS, trace=trace, name="parent")
+    elsewhere = await api.create(SPANS, trace=second, name="elsewhere")
+    theirs = await other.create(SPANS, trace=await new_trace(other), name="theirs")
+    step = {"trace": trace, "name": "step"}
+
+    for good in (parent["id"], NOBODY, None):
+        assert (await api.post(SPANS, {**step, "parent": good})).status == 201
+    answer = await api.post(SPANS, {**step, "parent": elsewhere["id"]})
+    assert (answer.status, answer.body) == (400, {"parent": ["This is not a span of the trace."]})
+    answer = await api.post(SPANS, {**step, "id": NOBODY, "parent": NOBODY})
+    assert (answer.status, answer.body) == (400, {"parent": ["A span may not be its own parent."]})
+    assert (await api.post(SPANS, {**step, "parent": theirs["id"]})).status == 403
+    assert (await api.get(f"{TRACES}{trace}/")).body["total_spans"] == 4
+
+
+async def test_parents_may_come_in_the_same_list_in_any_order(api: Api) -> None:
+    trace, second = await new_trace(api), await new_trace(api)
+    child = {"trace": trace, "name": "child", "parent": NOBODY}
+    parent = {"trace": trace, "name": "parent", "id": NOBODY}
+    answer = await api.post(SPANS, [child, {**parent, "trace": second}])
+    assert (answer.status, answer.body) == (400, {"0": {"parent": ["This is not a span of the trace."]}})
+    answer = await api.post(SPANS, [child, parent, child])
+    assert (answer.status, [span["parent"] for span in answer.body]) == (201, [NOBODY, None, NOBODY])
+
+
 async def test_nobody_else_writes_or_reads_a_span(api: Api, other: Api) -> None:
     trace = await new_trace(api)
     span = await api.create(SPANS, trace=trace, name="step")

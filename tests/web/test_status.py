@@ -9,7 +9,7 @@ STATUS = "/status/"
 async def test_the_status_tells_the_whole_service(service: Service, api: Api) -> None:
     await api.create_agent()
     body = (await service.operator.get(STATUS)).body
-    assert set(body) >= {"service", "supervisors", "agents", "runs", "timers", "database"}
+    assert set(body) >= {"service", "supervisors", "agents", "runs", "timers", "loop_lag_ms", "database"}
     assert body["service"]["state"] == "ready"
     assert body["service"]["uptime_seconds"] >= 0
     assert body["database"]["connections"] >= 1

@@ -30,7 +30,7 @@ async def make_trace(service: Service, agent: Any, hour: int, *, error: str = ""
 
 async def make_span(service: Service, trace_id: UUID, *, error: str = "") -> UUID:
     span = Span(new_id(), trace_id, None, "chat", "llm", START, START + timedelta(milliseconds=250), error)
-    await service.storage.traces.insert_spans([NewSpan(span, {"prompt": "long"})])
+    await service.storage.traces.insert_spans([NewSpan(span, '{"prompt": "long"}')])
     return span.id
 
 
@@ -86,6 +86,8 @@ async def test_the_list_is_an_array_that_holds_one_page(service: Service, api: A
         "metadata": {},
     }
     assert last["duration_ms"] is None
+    await make_trace(service, await api.create_agent(), 4)
+    assert (await api.get(f"{TRACES}?limit=1")).body["results"][0]["template_name"] == ""
     assert (await api.get(TRACES)).body["pagination"]["limit"] == 50
 
 

@@ -27,11 +27,12 @@ async def create_adapter(request: web.Request, caller: Caller) -> web.Response:
     organization_id = organization_for_create(request, caller)
     body = await read_body(request, BODY)
     await _check_schema(request, body)
+    now = request.app[CLOCK].now()
     adapter = Adapter(
         id=new_id(),
         organization_id=organization_id,
         visibility=Visibility.PRIVATE,
-        created_at=request.app[CLOCK].now(),
+        created_at=now,
         **body,
     )
     await request.app[STORAGE].adapters.insert(adapter)

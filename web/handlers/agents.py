@@ -19,6 +19,7 @@ from supervisors.messages import Look, OwnedFields
 from web.agent_references import References, refusal, resolve
 from web.auth import Caller, RunAccess, organization_for_create
 from web.errors import Conflict, Invalid, NotFound
+from web.fields import REQUIRED
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.keys import CLOCK, REGISTRY, STORAGE
@@ -72,7 +73,7 @@ def _take_owned(body: dict[str, Any]) -> dict[str, Any]:
 def _inherited_model(references: References) -> str:
     template = references.template
     if template is None or not template.default_model:
-        raise Invalid({"model": ["This field is required."]})
+        raise Invalid({"model": [REQUIRED]})
     return template.default_model
 
 

@@ -37,7 +37,7 @@ async def _insert(
     request: web.Request, organization_id: UUID, name: str, *, is_active: bool
 ) -> tuple[ApiKey, NewKey]:
     while True:
-        secret = make_key()
+        secret, now = make_key(), request.app[CLOCK].now()
         key = ApiKey(
             id=new_id(),
             organization_id=organization_id,
@@ -45,7 +45,7 @@ async def _insert(
             prefix=secret.prefix,
             is_active=is_active,
             last_used_at=None,
-            created_at=request.app[CLOCK].now(),
+            created_at=now,
         )
         try:
             await request.app[STORAGE].api_keys.insert(key, secret.hash)

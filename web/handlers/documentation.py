@@ -4,6 +4,7 @@ from importlib.resources import files
 from typing import Any
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from web.json import JSON_TYPE
 from web.keys import API_DOCUMENT
@@ -11,8 +12,8 @@ from web.routes import for_anyone
 
 PAGES = "/api/docs/"
 SWAGGER_UI = files("web").joinpath("static", "swagger_ui")
-PAGE_TYPES = {
-    "": "text/html",
+INDEX = SWAGGER_UI.joinpath("index.html").read_bytes()
+FILE_TYPES = {
     "start.js": "text/javascript",
     "swagger-ui-bundle.js": "text/javascript",
     "swagger-ui.css": "text/css",
@@ -31,22 +32,38 @@ async def get_schema(request: web.Request) -> web.Response:
     return web.Response(body=request.app[API_DOCUMENT], headers={"Content-Type": JSON_TYPE})
 
 
-def add_pages(app: web.Application) -> None:
-    """Swagger UI, each of its files read once."""
-    for name, content_type in PAGE_TYPES.items():
-        app.router.add_get(PAGES + name, _page(name or "index.html", content_type))
+async def get_docs(_: web.Request) -> web.Response:
+    return _file(INDEX, "text/html")
 
 
-def _page(name: str, content_type: str) -> Any:
+def add_files(app: web.Application) -> None:
+    """What the page is made of, each file read once."""
+    for name, content_type in FILE_TYPES.items():
+        app.router.add_get(PAGES + name, _file_handler(name, content_type))
+
+
+def _file_handler(name: str, content_type: str) -> Handler:
     body = SWAGGER_UI.joinpath(name).read_bytes()
+
+    async def answer(_: web.Request) -> web.Response:
+        return _file(body, content_type)
+
+    return answer
+
+
+def _file(body: bytes, content_type: str) -> web.Response:
     charset = None if content_type.startswith("image/") else "utf-8"
-
-    async def page(_: web.Request) -> web.Response:
-        return web.Response(body=body, content_type=content_type, charset=charset, headers=PAGE_HEADERS)
-
-    return page
+    return web.Response(body=body, content_type=content_type, charset=charset, headers=PAGE_HEADERS)
 
 
 ROUTES = (
     for_anyone("GET", "/api/schema/", get_schema, "This document, as OpenAPI 3.1", answer=dict[str, Any]),
+    for_anyone(
+        "GET",
+        PAGES,
+        get_docs,
+        "This document, as a page to read and try",
+        answer=str,
+        media_types=("text/html",),
+    ),
 )

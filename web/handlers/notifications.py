@@ -45,7 +45,8 @@ async def create_notification(request: web.Request, caller: Caller) -> web.Respo
     agent_id: UUID = body["agent_id"]
     if _is_local(body.get("scheduled_for")):
         place(body, MOMENTS, await _timezone_of_named(request, caller, agent_id))
-    new = NewNotification(id=new_id(), created_at=request.app[CLOCK].now(), **body)
+    now = request.app[CLOCK].now()
+    new = NewNotification(id=new_id(), created_at=now, **body)
     answer = json_response(show_notification(new), status=201)
     try:
         await request.app[STORAGE].notifications.insert(new, caller.roles, receipt_of(request, answer))

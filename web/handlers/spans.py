@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -11,10 +12,10 @@ from aiohttp import web
 from storage.errors import NotUnique
 from storage.ids import new_id
 from storage.model import NewSpan, Span
-from storage.traces import FullSpan, TraceOwner
+from storage.traces import FullSpan, SpanPlace, TraceOwner, Traces
 from web.auth import Caller, RunAccess
 from web.closings import check_order, closing_of
-from web.errors import Invalid, NotFound, TooLarge
+from web.errors import Invalid, NotFound, PermissionDenied, TooLarge
 from web.fields import unknown_id
 from web.json import json_response, to_json
 from web.keys import CLOCK, SETTINGS, STORAGE
@@ -36,6 +37,8 @@ NEW = NewSpanBody()
 END = SpanEnd()
 
 MOST_SPANS = 500
+OWN_PARENT = "A span may not be its own parent."
+OTHER_TRACE = "This is not a span of the trace."
 TAKEN = ["span with this id already exists."]
 
 Refused = dict[int, Mapping[str, Any]]
@@ -44,13 +47,13 @@ Refused = dict[int, Mapping[str, Any]]
 async def create_spans(request: web.Request, caller: Caller) -> web.Response:
     """One span, or a list of which all are stored or none."""
     traces = request.app[STORAGE].traces
-    bodies, is_list = await read_items(request, NEW, MOST_SPANS)
-    for body in bodies:
-        _check_size(request, body["metadata"])
+    most_bytes = request.app[SETTINGS].span_metadata_bytes
+    bodies, is_list = await read_items(request, NEW, MOST_SPANS, partial(_pack, most_bytes))
     owners = await traces.owners({body["trace_id"] for body in bodies})
     spans = _spans(bodies, owners, request.app[CLOCK].now(), is_list)
     for trace_id, owner in owners.items():
         caller.require_trace(trace_id, owner.organization_id)
+    await _check_parents(traces, spans, owners, is_list)
     try:
         await traces.insert_spans(spans)
     except NotUnique as error:
@@ -73,7 +76,7 @@ async def end_span(request: web.Request, caller: Caller) -> web.Response:
     span = full.span
     caller.require_trace(span.trace_id, full.organization_id)
     body = await read_body(request, END)
-    _check_size(request, body.get("metadata"))
+    _packed(request.app[SETTINGS].span_metadata_bytes, body.get("metadata"))
     owners = await request.app[STORAGE].traces.owners({span.trace_id})
     zone = ZoneInfo(owners[span.trace_id].timezone)
     closing = closing_of(body, span.started_at, zone, request.app[CLOCK].now())
@@ -112,6 +115,9 @@ def _new_span(body: dict[str, Any], owners: Mapping[UUID, TraceOwner], now: date
     trace_id: UUID = body["trace_id"]
     if trace_id not in owners:
         raise Invalid({"trace": [unknown_id(trace_id)]})
+    parent_id: UUID | None = body["parent_id"]
+    if parent_id is not None and parent_id == body.get("id"):
+        raise Invalid({"parent": [OWN_PARENT]})
     place(body, MOMENTS, ZoneInfo(owners[trace_id].timezone))
     ended_at: datetime | None = body["ended_at"]
     started_at: datetime = body["started_at"] or min(now, ended_at or now)
@@ -119,7 +125,7 @@ def _new_span(body: dict[str, Any], owners: Mapping[UUID, TraceOwner], now: date
     span = Span(
         id=body.get("id") or new_id(),
         trace_id=trace_id,
-        parent_id=body["parent_id"],
+        parent_id=parent_id,
         name=body["name"],
         span_type=body["span_type"],
         started_at=started_at,
@@ -129,10 +135,41 @@ def _new_span(body: dict[str, Any], owners: Mapping[UUID, TraceOwner], now: date
     return NewSpan(span, body["metadata"])
 
 
-def _check_size(request: web.Request, metadata: Any) -> None:
-    most = request.app[SETTINGS].span_metadata_bytes
-    if len(to_json(metadata)) > most:
-        raise TooLarge(f"The metadata of a span may not be larger than {most} bytes.")
+async def _check_parents(
+    traces: Traces, spans: Sequence[NewSpan], owners: Mapping[UUID, TraceOwner], is_list: bool
+) -> None:
+    """Invalid for parents in another trace, PermissionDenied for another organization's.
+
+    Those among the new spans count, too; what is no span yet may still become one.
+    """
+    places = {
+        new.span.id: SpanPlace(new.span.trace_id, owners[new.span.trace_id].organization_id) for new in spans
+    }
+    named = {new.span.parent_id for new in spans if new.span.parent_id is not None}
+    if named - places.keys():
+        places |= await traces.places(named - places.keys())
+    refused: Refused = {}
+    for at, new in enumerate(spans):
+        place = places.get(new.span.parent_id) if new.span.parent_id else None
+        if place is None or place.trace_id == new.span.trace_id:
+            continue
+        if place.organization_id != owners[new.span.trace_id].organization_id:
+            raise PermissionDenied
+        refused[at] = {"parent": [OTHER_TRACE]}
+    if refused:
+        raise _refusal(refused, is_list)
+
+
+def _pack(most_bytes: int, body: dict[str, Any]) -> None:
+    """Its metadata as it is stored."""
+    body["metadata"] = _packed(most_bytes, body["metadata"]).decode()
+
+
+def _packed(most_bytes: int, metadata: Any) -> bytes:
+    packed = to_json(metadata)
+    if len(packed) > most_bytes:
+        raise TooLarge(f"The metadata of a span may not be larger than {most_bytes} bytes.")
+    return packed
 
 
 def _refusal(refused: Refused, is_list: bool) -> Invalid:

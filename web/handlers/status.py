@@ -26,6 +26,7 @@ async def get_status(request: web.Request) -> web.Response:
         "runs": overview.runs,
         "timers": overview.timers,
         "oldest_uncleared_high_seconds": overview.oldest_uncleared_high_seconds,
+        "loop_lag_ms": overview.loop_lag_ms,
         "database": app[STORAGE].pool.size(),
     }
     return json_response(answer)

@@ -35,7 +35,8 @@ async def create_tool(request: web.Request, caller: Caller) -> web.Response:
     if adapter is None:
         raise Invalid({"adapter": [unknown_id(body["adapter_id"])]})
     caller.require(adapter.organization_id)
-    tool = Tool(id=new_id(), created_at=request.app[CLOCK].now(), **body)
+    now = request.app[CLOCK].now()
+    tool = Tool(id=new_id(), created_at=now, **body)
     try:
         await storage.tools.insert(tool)
     except ConstraintError as error:

@@ -11,8 +11,8 @@ def mark_read_only(path_items: Iterable[Json], components: Components) -> None:
     """Mark what no body sets, in each object that is the answer to a body which sets some of it."""
     writable: dict[str, set[str]] = {}
     for operation in (operation for item in path_items for operation in item.values()):
-        shown = _answer(operation)
-        if "requestBody" in operation and "$ref" in shown:
+        shown = _answer(operation) if "requestBody" in operation else {}
+        if "$ref" in shown:
             sent = components.one_sent(_schema_in(operation["requestBody"]))
             writable.setdefault(shown["$ref"], set()).update(sent.get("properties", {}))
     for reference, written in writable.items():

@@ -23,7 +23,7 @@ DESCRIPTIONS = {
     404: "There is no such thing.",
     409: "The state of things does not allow it.",
     413: "The body is too large, or holds too many values.",
-    415: "The body is neither JSON nor a form.",
+    415: "The body is neither JSON nor a form, or in an encoding other than gzip and deflate.",
     422: "The idempotency key was used before, with another body.",
     429: "Too many attempts.",
     500: "A defect of the service; the request id finds it in the log.",

@@ -51,11 +51,12 @@ MONEY: Json = {
     "type": "number",
     "minimum": 0,
     "exclusiveMaximum": math.ceil(MOST_MONEY),  # the bound itself is no float
-    "multipleOf": 10**-MONEY_DECIMALS,
+    # Not `multipleOf`: as floats even 0.1 is no multiple of a millionth.
+    "description": f"US dollars, at most {MONEY_DECIMALS} decimals.",
 }
 FORM_DESCRIPTION = (
-    "As a form: a list is a repeated field, a JSON value is written as JSON, "
-    "a blank is null for a nullable field that is not text."
+    "As a form: a list is a repeated field, a JSON value is written as JSON, a blank is null for a "
+    "nullable field that is not text; a single blank is a list without items."
 )
 
 

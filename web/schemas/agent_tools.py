@@ -3,11 +3,14 @@
 from typing import Any, TypedDict, cast
 from uuid import UUID
 
-from marshmallow import INCLUDE
+from marshmallow import INCLUDE, fields
 
 from supervisors.tools.toolkit import ToolDefinition
-from web.fields import JsonValue, Text
+from web.fields import Boolean, JsonValue, Text
 from web.parsing import Body
+
+AS_JSON = JsonValue(allow_none=True)
+FORMS: dict[Any, fields.Field[Any]] = {"string": Text(), "boolean": Boolean(allow_none=True)}
 
 
 class ToolCallBody(Body):
@@ -51,7 +54,6 @@ def show_agent_tool(definition: ToolDefinition) -> AgentToolShown:
 
 
 def parameters_schema(definition: ToolDefinition) -> Body:
-    """Says of a call's parameters which are text in a form; all others are JSON there."""
+    """Says of a call's parameters how they are written in a form. The tool itself checks them."""
     kinds = {name: rules.get("type") for name, rules in definition.parameters["properties"].items()}
-    read_as = {name: Text() if kind == "string" else JsonValue() for name, kind in kinds.items()}
-    return cast(Body, Body.from_dict(dict(read_as))())
+    return cast(Body, Body.from_dict({name: FORMS.get(kind, AS_JSON) for name, kind in kinds.items()})())

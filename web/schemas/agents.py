@@ -12,6 +12,7 @@ from storage.model import Agent, AgentStatus, Purpose, ReasoningEffort
 from web.fields import (
     LEAST_INT32,
     MOST_INT32,
+    REQUIRED,
     Boolean,
     Choice,
     Datetime,
@@ -54,6 +55,19 @@ class AgentBody(Body):
     run_started_at = Datetime(allow_none=True)
     last_wake_reason = Line(max_length=64)
     last_wake_interrupted_sleep_until = Datetime(allow_none=True)
+
+    def checked(self, values: Mapping[str, Any], *, partial: bool = False) -> dict[str, Any]:
+        """As for any body; a model that no template can give is missing like other fields, in one answer."""
+        lacks_model = not (partial or "model" in values or values.get("template"))
+        try:
+            checked = super().checked(values, partial=partial)
+        except ValidationError as error:
+            if lacks_model:
+                raise ValidationError({**error.messages_dict, "model": [REQUIRED]}) from error
+            raise
+        if lacks_model:
+            raise ValidationError({"model": [REQUIRED]})
+        return checked
 
     def check_together(self, checked: Mapping[str, Any]) -> None:
         if checked.get("status") is AgentStatus.ARCHIVED and checked.get("sleep_until") is not None:

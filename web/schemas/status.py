@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TypedDict
 
 from storage.pool import PoolSize
-from supervisors.snapshot import AgentsShown, RunsShown, SupervisorsShown, TimersShown
+from supervisors.snapshot import AgentsShown, RunsShown, Spread, SupervisorsShown, TimersShown
 from supervisors.states import Phase
 from web.fields import Choice, Integer, Uuid
 from web.parsing import Body
@@ -37,4 +37,5 @@ class StatusShown(TypedDict):
     runs: RunsShown
     timers: TimersShown
     oldest_uncleared_high_seconds: float | None
+    loop_lag_ms: Spread
     database: PoolSize

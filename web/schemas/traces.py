@@ -65,7 +65,7 @@ class TraceSummaryShown(TypedDict):
     id: UUID
     name: str
     agent_name: str
-    template_name: str | None
+    template_name: str
     started_at: datetime
     duration_ms: int | None
     span_count: int

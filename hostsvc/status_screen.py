@@ -1,0 +1,137 @@
+"""The status of a service as a person reads it in a terminal. Pure: the API's answers in, a picture out."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+Json = Mapping[str, Any]
+
+COLORS = {
+    **dict.fromkeys(("ready", "running"), "green"),
+    **dict.fromkeys(("holding", "queued", "draining", "stopping"), "yellow"),
+    **dict.fromkeys(("backing_off", "quarantined", "degraded"), "red"),
+    **dict.fromkeys(("archived", "paused"), "dim"),
+}
+
+
+def service_screen(status: Json, agents: Sequence[Json], most: int) -> RenderableType:
+    """The whole service, and some of its agents."""
+    parts: list[RenderableType] = [_facts(_of_service(status)), Text(""), _agents(agents)]
+    if len(agents) == most:
+        parts.append(Text(f"These are the first {most}; --phase shows those of one phase.", style="dim"))
+    return Group(*parts)
+
+
+def agent_screen(agent: Json) -> RenderableType:
+    """One agent, and what was said to its supervisor lately."""
+    parts: list[RenderableType] = [_facts(_of_agent(agent))]
+    if agent["recent"]:
+        parts += [Text(""), _recent(agent["recent"])]
+    return Group(*parts)
+
+
+def moment(written: str | None) -> str:
+    """An instant of the API as people write it, in UTC."""
+    return f"{datetime.fromisoformat(written):%Y-%m-%d %H:%M:%S}" if written else "none"
+
+
+def duration(seconds: float) -> str:
+    """Two units at most."""
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    units = ((days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s"))
+    largest = next((place for place, (amount, _) in enumerate(units) if amount), 3)
+    return " ".join(f"{amount} {unit}" for amount, unit in units[largest : largest + 2])
+
+
+def _of_service(status: Json) -> Iterable[tuple[str, str | Text]]:
+    service, supervisors, timers = status["service"], status["supervisors"], status["timers"]
+    agents, runs, database = status["agents"], status["runs"], status["database"]
+    phases = ", ".join(f"{count} {phase}" for phase, count in sorted(supervisors["by_phase"].items()))
+    yield "hostsvc", f"{service['version']}, up for {duration(service['uptime_seconds'])}"
+    yield "state", _state(service["state"])
+    for reason in service["reasons"]:
+        yield "because", _plain(reason)
+    yield "agents", ", ".join(f"{agents[each]} {each}" for each in ("running", "sleeping", "archived"))
+    yield "runs", f"{runs['running']} of {runs['limit']} at most, {runs['queued']} queued"
+    yield "supervisors", f"{supervisors['active']} live" + (f": {phases}" if phases else "")
+    yield "in trouble", f"{supervisors['quarantined']} quarantined, {supervisors['restarts']} restarted"
+    yield (
+        "mailboxes",
+        f"{supervisors['mailbox']['depth']} waiting, {supervisors['mailbox']['deepest']} deepest",
+    )
+    yield "timers", f"{timers['pending']} set, the next for {moment(timers['next_due_at'])}"
+    yield "lateness", f"{_spread(timers['lateness_ms'])}; event loop {_spread(status['loop_lag_ms'])}"
+    yield "database", ", ".join(f"{database[each]} {each}" for each in ("connections", "idle", "waiting"))
+    oldest = status["oldest_uncleared_high_seconds"]
+    if oldest is not None:
+        yield "oldest", f"high-priority notification uncleared for {duration(oldest)}"
+
+
+def _of_agent(agent: Json) -> Iterable[tuple[str, str | Text]]:
+    run, wake, failures = agent["run"], agent["next_wake"], agent["failures"]
+    yield "agent", f"{_plain(agent['name'])} ({agent['agent']})"
+    yield "organization", agent["organization"]
+    yield "phase", _state(agent["phase"], f" since {moment(agent['since'])} UTC")
+    yield "why", _plain(agent["why"])
+    yield "next wake", f"{moment(wake['at'])} UTC. {_plain(wake['because'])}" if wake else "none"
+    if run:
+        yield "run", f"{run['id']}, turn {run['turn']}, may sleep until {moment(run['max_sleep_until'])}"
+    if agent["blockers"]:
+        yield "uncleared", ", ".join(agent["blockers"])
+    if failures["consecutive"]:
+        yield "failures", f"{failures['consecutive']} in a row, the last: {_plain(failures['last_error'])}"
+    yield "mailbox", f"{agent['mailbox']['depth']} of {agent['mailbox']['limit']} at most"
+
+
+def _facts(facts: Iterable[tuple[str, str | Text]]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(name, value if isinstance(value, Text) else Text(value))
+    return table
+
+
+def _agents(agents: Sequence[Json]) -> RenderableType:
+    if not agents:
+        return Text("No agents.")
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for heading in ("agent", "phase", "next wake (UTC)"):
+        table.add_column(heading, no_wrap=heading != "agent", overflow="fold")
+    table.add_column("why", overflow="fold")
+    for agent in agents:
+        wake = agent["next_wake"]
+        name = Text.assemble(_plain(agent["name"]), "\n", (agent["agent"], "dim"))
+        table.add_row(name, _state(agent["phase"]), moment(wake and wake["at"]), Text(_plain(agent["why"])))
+    return table
+
+
+def _recent(messages: Sequence[Json]) -> Table:
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for heading in ("at (UTC)", "message", "outcome"):
+        table.add_column(heading, overflow="fold")
+    for each in messages:
+        table.add_row(moment(each["at"]), Text(_plain(each["message"])), Text(_plain(each["outcome"])))
+    return table
+
+
+def _state(state: str, more: str = "") -> Text:
+    return Text.assemble((state, COLORS.get(state, "")), more)
+
+
+def _spread(milliseconds: Json) -> str:
+    if milliseconds["max"] is None:
+        return "not measured yet"
+    return ", ".join(f"{name} {milliseconds[name]:g} ms" for name in ("p50", "p99", "max"))
+
+
+def _plain(text: str) -> str:
+    """Without what a terminal would take for a command: names and errors are written by anybody."""
+    return "".join(character if character.isprintable() else "·" for character in text)

@@ -1,0 +1,49 @@
+"""What crash tests share: services to hurt, on a database server that may be hurt as well."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import directory, services, session
+from tests.acceptance.services import Services
+from tests.crash.faults import OwnPostgres
+from tests.postgres import TestServer
+
+__all__ = ["directory", "services", "session"]
+
+
+@pytest.fixture(scope="session")
+def cycles() -> int:
+    """How often the service is killed; `make crash` sets more."""
+    return int(os.environ.get("HOSTSVC_CRASH_CYCLES", "30"))
+
+
+@pytest.fixture(scope="module")
+def own_postgres() -> Iterator[OwnPostgres]:
+    data_dir = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
+    postgres = OwnPostgres(data_dir)
+    try:
+        yield postgres
+    finally:
+        postgres.stop()
+        shutil.rmtree(data_dir)
+
+
+@pytest.fixture
+def own_database_url(own_postgres: OwnPostgres) -> Iterator[str]:
+    """A database without a schema on a server that the test may kill."""
+    server = TestServer(own_postgres.url)
+    with server.database() as url:
+        server.close()
+        yield url
+
+
+@pytest.fixture
+async def own_services(directory: Path, own_database_url: str) -> AsyncIterator[Services]:
+    services = Services(directory, {"url": own_database_url})
+    yield services
+    await services.close()

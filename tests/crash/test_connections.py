@@ -1,0 +1,91 @@
+"""Connections that break, block or run out, and processes that stand still."""
+
+import asyncio
+from contextlib import ExitStack
+
+import aiohttp
+import pytest
+
+from tests.acceptance.client import Client, eventually, sign_up
+from tests.acceptance.locks import held_by_somebody_else
+from tests.acceptance.services import Services
+from tests.crash.faults import (
+    END_LEADER_CONNECTION,
+    END_SERVICE_CONNECTIONS,
+    end_connections,
+    stopped,
+)
+from tests.crash.load import Load
+from tests.crash.recording import all_is_kept
+
+STORMS = 15
+STANDSTILL_SECONDS = 5.0
+
+
+async def test_a_storm_of_ended_connections_loses_nothing(
+    services: Services, session: aiohttp.ClientSession, database_url: str
+) -> None:
+    service = await services.start()
+    load = Load(await sign_up(session, service.url), seed=11)
+    async with load.going_on():
+        for _ in range(STORMS):
+            await load.acknowledged(15)
+            assert await end_connections(database_url, END_SERVICE_CONNECTIONS) > 0
+        await load.acknowledged(15)
+    await all_is_kept(load, services)
+
+
+async def test_the_leaders_connection_alone_may_break(
+    services: Services, session: aiohttp.ClientSession, database_url: str
+) -> None:
+    service = await services.start()
+    load = Load(await sign_up(session, service.url), seed=12)
+    async with load.going_on():
+        for _ in range(3):
+            await load.acknowledged(30)
+            assert await end_connections(database_url, END_LEADER_CONNECTION) == 1
+            await _without_lead(load.client)
+            await load.find_service()
+    await all_is_kept(load, services)
+
+
+async def test_writes_that_wait_for_every_connection_are_refused_and_nothing_is_lost(
+    services: Services, session: aiohttp.ClientSession, database_url: str
+) -> None:
+    service = await services.start(database={"pool_size": 3, "acquire_timeout_seconds": 0.3})
+    client = await sign_up(session, service.url)
+    load = Load(client, seed=13)
+    busy = [await client.create_agent(name=f"Busy {number}") for number in range(3)]
+    notes = [await client.notify(agent, "By the way", priority="low") for agent in busy]
+    async with load.going_on():
+        await load.acknowledged(30)
+        with ExitStack() as held:
+            for note in notes:
+                held.enter_context(held_by_somebody_else(database_url, note["id"]))
+            await asyncio.gather(*(client.post(f"/api/cloud/agents/{agent}/run/") for agent in busy))
+            await load.refused(10)
+        await load.acknowledged(30)
+    await all_is_kept(load, services)
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "with a standby"])
+async def test_a_service_that_stood_still_goes_on_or_is_replaced(
+    services: Services, session: aiohttp.ClientSession, others: int
+) -> None:
+    service = await services.start()
+    load = Load(await sign_up(session, service.url), seed=14 + others)
+    for _ in range(others):
+        load.urls.append(await (await services.spawn()).standing_by())
+    async with load.going_on():
+        await load.acknowledged(30)
+        with stopped(service.pid):
+            await asyncio.sleep(STANDSTILL_SECONDS)
+        await load.acknowledged(30)
+    await all_is_kept(load, services)
+
+
+async def _without_lead(client: Client) -> None:
+    async def look() -> bool | None:
+        return True if (await client.get("/readyz"))["state"] == "degraded" else None
+
+    await eventually(look, "/readyz to say that the lead is away")

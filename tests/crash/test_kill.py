@@ -1,0 +1,52 @@
+"""kill -9 of the service, again and again, while clients write: whatever was acknowledged is kept."""
+
+from random import Random
+
+import aiohttp
+import aiopg
+
+from tests.acceptance.client import sign_up
+from tests.acceptance.services import Services
+from tests.crash.ledger import Note, Owned
+from tests.crash.load import Load
+from tests.crash.recording import all_is_kept
+
+NARROW = {"max_concurrent": 4}  # so that some starts have to wait for a slot
+
+INSERT = """
+INSERT INTO notification (agent_id, title, priority, source, scheduled_for)
+VALUES (%s, %s, 'high', %s, now() + %s * interval '1 second') RETURNING id::text, created_at, scheduled_for
+"""
+
+
+async def test_kill_9_again_and_again_while_other_programs_write_too(
+    services: Services, session: aiohttp.ClientSession, cycles: int
+) -> None:
+    random = Random(cycles)  # noqa: S311
+    service = await services.start(runs=NARROW)
+    load = Load(await sign_up(session, service.url), seed=cycles)
+    async with load.going_on():
+        for _ in range(cycles):
+            await load.acknowledged(random.randint(10, 80))
+            await service.kill()
+            await _insert_by_another_program(services.database["url"], load, random)
+            service = await services.start(runs=NARROW)
+            load.urls = [service.url]
+    found = await all_is_kept(load, services)
+    interrupted = sum(run.outcome == "interrupted" for runs in found.runs.values() for run in runs)
+    assert interrupted >= cycles / 2, "hardly any run was hit: the test shows less than it should"
+
+
+async def _insert_by_another_program(database_url: str, load: Load, random: Random) -> None:
+    """While nobody serves: a message and a reminder, by plain SQL over a connection that is none of ours."""
+    agents: list[Owned] = [each for each in load.ledger.agents.values() if each.deleted_at is None]
+    async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
+        for agent, source, delay in (
+            (random.choice(agents), "sms", None),
+            (random.choice(agents), "api", 1.5),
+        ):
+            await cursor.execute(INSERT, (agent.id, "From psql", source, delay))
+            note_id, created_at, scheduled_for = await cursor.fetchone()
+            note = Note(note_id, agent.id, "From psql", source, "high", created_at)
+            note.schedules += [scheduled_for] if scheduled_for else []
+            agent.notes.append(note)

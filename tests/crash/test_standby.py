@@ -1,0 +1,106 @@
+"""Two instances on one database: one serves, and the other takes over when it cannot any more."""
+
+from statistics import median
+from time import perf_counter
+
+import aiohttp
+
+from tests.acceptance.client import Client, sign_up
+from tests.acceptance.locks import held_by_somebody_else
+from tests.acceptance.process import ServiceProcess
+from tests.acceptance.services import Services
+from tests.crash.faults import END_LEADER_CONNECTION, END_POOL_CONNECTIONS, end_connections, stopped
+from tests.crash.load import Load
+from tests.crash.recording import all_is_kept
+
+TAKEOVERS = 3
+DRAIN_SECONDS = 10.0  # what runs are granted at the end of a service that still leads
+WRITES_PER_ROUND = 40
+ROUNDS = 4
+SLOWER = 3.0  # times; a lock that had to be waited for would make it thousands
+
+
+async def test_a_standby_takes_over_from_a_killed_instance_again_and_again(
+    services: Services, session: aiohttp.ClientSession
+) -> None:
+    service = await services.start()
+    load = Load(await sign_up(session, service.url), seed=21)
+    async with load.going_on():
+        for _ in range(TAKEOVERS):
+            standby = await services.spawn()
+            load.urls = [service.url, await standby.standing_by()]
+            await load.acknowledged(30)
+            await service.kill()
+            await standby.ready()
+            service = standby
+    await all_is_kept(load, services)
+
+
+async def test_one_of_two_leads_on_when_the_leaders_connection_breaks(
+    services: Services, session: aiohttp.ClientSession, database_url: str
+) -> None:
+    leader, standby = await _two_instances(services)
+    load = Load(await sign_up(session, leader.url), seed=22)
+    load.urls.append(standby.url)
+    async with load.going_on():
+        await load.acknowledged(30)
+        assert await end_connections(database_url, END_LEADER_CONNECTION) == 1
+        await load.acknowledged(100)
+    await all_is_kept(load, services)
+
+
+async def test_an_instance_that_was_replaced_ends_at_once_and_its_runs_with_it(
+    services: Services, session: aiohttp.ClientSession, database_url: str
+) -> None:
+    former, standby = await _two_instances(services)
+    client = await sign_up(session, former.url)
+    agent = await client.create_agent()
+    note = await client.notify(agent, "By the way", priority="low")
+    with held_by_somebody_else(database_url, note["id"]):
+        await client.post(f"/api/cloud/agents/{agent}/run/")
+        with stopped(former.pid):
+            assert await end_connections(database_url, END_LEADER_CONNECTION) == 1
+            await standby.ready()
+        assert await former.exit_code(within=DRAIN_SECONDS / 2) == 2
+    runs = [await client.at(standby.url).ended_run(agent, number) for number in (1, 2)]
+    assert [run["outcome"] for run in runs] == ["interrupted", "slept"]
+
+
+async def test_a_waiting_standby_makes_no_write_slower_while_connections_come_and_go(
+    services: Services, session: aiohttp.ClientSession, database_url: str
+) -> None:
+    service = await services.start()
+    client = await sign_up(session, service.url)
+    agent = await client.create_agent()
+    alone = [await _seconds_of_writes(client, agent, database_url) for _ in range(ROUNDS)]
+    await (await services.spawn()).standing_by()
+    watched = [await _seconds_of_writes(client, agent, database_url) for _ in range(ROUNDS)]
+    ratio = median(watched) / median(alone)
+    assert ratio < SLOWER, f"with a standby writes took {ratio:.1f} times as long: {watched} against {alone}"
+
+
+async def _two_instances(services: Services) -> tuple[ServiceProcess, ServiceProcess]:
+    leader = await services.start()
+    standby = await services.spawn()
+    await standby.standing_by()
+    return leader, standby
+
+
+async def _seconds_of_writes(client: Client, agent: str, database_url: str) -> float:
+    """How long some writes take in a row, with the pool's connections broken off before every tenth."""
+    began = perf_counter()
+    for number in range(WRITES_PER_ROUND):
+        if number % 10 == 0:
+            await end_connections(database_url, END_POOL_CONNECTIONS)
+        while await _is_refused(client, agent):
+            pass
+    return perf_counter() - began
+
+
+async def _is_refused(client: Client, agent: str) -> bool:
+    """A write that met a broken connection is sent again, as a client would."""
+    body = {"agent": agent, "title": "Hello"}
+    headers = {"Authorization": client.authorization}
+    url = f"{client.url}/api/defaults/notifications/"
+    async with client.session.post(url, json=body, headers=headers) as response:
+        return response.status == 503

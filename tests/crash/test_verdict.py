@@ -1,0 +1,114 @@
+"""The judge of the crash tests can find everything that it is there to find."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.crash.ledger import Ledger, Note, Owned, RunAsked, Stop
+from tests.crash.verdict import Found, NoteRow, RunRow, StateRow, judge
+
+Tamper = Callable[[Owned, Found], Found]
+
+
+def at(second: float) -> datetime:
+    return datetime(2026, 11, 20, tzinfo=UTC) + timedelta(seconds=second)
+
+
+def history() -> tuple[Ledger, Found]:
+    """A text that was held for two seconds, a run request, and a reminder, each with its run; then a stop."""
+    text = Note("text", "clerk", "Hello", "sms", "high", at(0))
+    reminder = Note("reminder", "clerk", "Up!", "portal", "high", at(5), schedules=[at(20)])
+    agent = Owned("clerk", "Clerk", window_seconds=2, notes=[text, reminder])
+    agent.runs_asked.append(RunAsked(at(10), "started", "asked"))
+    agent.stops.append(Stop(at(22), at(23), "stopped"))
+    ledger = Ledger()
+    ledger.agents["clerk"] = agent
+    runs = [
+        RunRow("held", "clerk", "notification:sms", ("text",), at(2), at(3), "slept"),
+        RunRow("asked", "clerk", "run_requested", (), at(10), at(11), "slept"),
+        RunRow("due", "clerk", "reminder", ("reminder",), at(20), at(22.5), "stopped"),
+    ]
+    notes = [
+        NoteRow("text", "clerk", "Hello", "sms", "high", at(2.5), None),
+        NoteRow("reminder", "clerk", "Up!", "portal", "high", at(20.5), None),
+    ]
+    found = Found(
+        notes={note.id: note for note in notes},
+        states={"clerk": StateRow("clerk", "Clerk", None, at(22.5))},
+        runs={"clerk": runs},
+        late_spans=[],
+        open_traces=[],
+    )
+    return ledger, found
+
+
+def note(found: Found, which: str, **fields: object) -> Found:
+    return replace(found, notes={**found.notes, which: replace(found.notes[which], **fields)})  # type: ignore[arg-type]
+
+
+def run(found: Found, which: str, **fields: object) -> Found:
+    runs = [replace(each, **fields) if each.id == which else each for each in found.runs["clerk"]]  # type: ignore[arg-type]
+    return replace(found, runs={"clerk": runs})
+
+
+def renamed(agent: Owned, found: Found) -> Found:
+    agent.name = "Secretary"
+    return found
+
+
+def deleted(agent: Owned, found: Found) -> Found:
+    agent.notes[0].is_deleted = True
+    return found
+
+
+def retried(_: Owned, found: Found) -> Found:
+    retry = RunRow("retry", "clerk", "retry_after_failure", (), at(30), at(31), "slept")
+    return replace(found, runs={"clerk": [*found.runs["clerk"], retry]})
+
+
+def without_run(_: Owned, found: Found) -> Found:
+    return replace(found, runs={"clerk": [each for each in found.runs["clerk"] if each.id != "asked"]})
+
+
+TAMPERED: dict[str, tuple[str, Tamper]] = {
+    "a lost note": ("is lost", lambda _, found: replace(found, notes={"reminder": found.notes["reminder"]})),
+    "a lost agent": ("is lost", lambda _, found: replace(found, states={})),
+    "a lost change": ("is lost", lambda _, found: note(found, "text", title="Other")),
+    "a lost name": ("was renamed", renamed),
+    "a lost deletion": ("was deleted, and is there", deleted),
+    "a doubled note": (
+        "was never acknowledged",
+        lambda _, found: replace(
+            found, notes={**found.notes, "twin": replace(found.notes["text"], id="twin")}
+        ),
+    ),
+    "a missed run": (
+        "nothing will start",
+        lambda _, found: note(found, "text", cleared_at=None, activated_at=at(24)),
+    ),
+    "a note cleared outside of runs": ("by no run", lambda _, found: note(found, "text", cleared_at=at(5))),
+    "a run request that was forgotten": ("was asked to run", without_run),
+    "overlapping runs": ("overlap", lambda _, found: run(found, "held", ended_at=at(10.5))),
+    "a run without an end": ("has no end", lambda _, found: run(found, "due", ended_at=None)),
+    "an early reminder": ("before its time", lambda _, found: run(found, "due", started_at=at(19.9))),
+    "an early end of a hold": ("before its time", lambda _, found: run(found, "held", started_at=at(1.9))),
+    "a stopped run that goes on": ("went on", lambda _, found: run(found, "due", ended_at=at(24))),
+    "a retry after a stop": ("retries what was stopped", retried),
+    "a span of a run that was over": ("was over", lambda _, found: replace(found, late_spans=["span"])),
+}
+
+
+def test_a_history_as_it_should_be_is_without_a_breach() -> None:
+    assert judge(*history()) == []
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_the_judge_finds(what: str) -> None:
+    ledger, found = history()
+    sentence, tamper = TAMPERED[what]
+
+    breaches = judge(ledger, tamper(ledger.agents["clerk"], found))
+
+    assert any(sentence in breach for breach in breaches), breaches

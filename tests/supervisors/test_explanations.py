@@ -1,0 +1,345 @@
+"""What is said of an agent is true, in every phase: its next wake is derived a second time, in plain SQL."""
+
+import re
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+import pytest
+
+from storage.model import Agent, AgentStatus, Source
+from storage.pool import Pool
+from supervisors.explain import when
+from supervisors.messages import OwnedFields, RunRequest, StopRequest
+from supervisors.snapshot import Snapshot
+from supervisors.states import Phase
+from tests.supervisors.world import World, open_world
+
+# The decisions, read once more and told to PostgreSQL. Nothing here looks at next_due_at.
+NEXT_WAKE = """
+WITH one AS (
+    SELECT s.*, o.paused, coalesce(a.debounce_window_seconds, t.debounce_window_seconds, 0) AS window_seconds,
+           CASE WHEN s.failures >= 5 AND s.retry_at IS NOT NULL
+                THEN s.last_started_at + interval '60 seconds' ELSE '-infinity' END AS opens_at
+    FROM agent_state s JOIN agent a ON a.id = s.agent_id JOIN organization o ON o.id = a.organization_id
+    LEFT JOIN template t ON t.id = a.template_id
+    WHERE s.agent_id = $1
+), high AS (
+    SELECT n.*, coalesce(n.scheduled_for > n.created_at, false) AS is_reminder,
+           n.activated_at > coalesce(one.last_started_at, '-infinity') AS is_later_than_start
+    FROM notification n JOIN one USING (agent_id)
+    WHERE n.priority = 'high' AND NOT n.cleared
+      AND (n.scheduled_for > $2 OR n.activated_at > coalesce(one.stopped_at, '-infinity'))
+), held AS (
+    SELECT activated_at FROM high JOIN one USING (agent_id)
+    WHERE is_later_than_start AND NOT is_reminder AND window_seconds > 0
+      AND source IN ('email', 'sms', 'mms', 'sms_provider_a', 'sms_provider_b')
+), left_over AS (
+    SELECT 1 FROM high JOIN one USING (agent_id)
+    WHERE activated_at <= last_started_at
+       OR (source = 'agent' AND NOT is_reminder AND activated_at <= last_ended_at)
+), proposed (at) AS (
+    SELECT run_requested_at FROM one
+    UNION ALL
+    SELECT greatest(activated_at, opens_at) FROM high JOIN one USING (agent_id)
+    WHERE is_later_than_start AND activated_at NOT IN (SELECT activated_at FROM held)
+      AND (is_reminder OR source <> 'agent' OR activated_at > coalesce(last_ended_at, '-infinity'))
+    UNION ALL
+    SELECT greatest(opens_at, least(
+        max(activated_at) + make_interval(secs => window_seconds),
+        min(activated_at)
+            + make_interval(secs => greatest(2 * window_seconds, least(10 * window_seconds, 300)))
+    ))
+    FROM held, one GROUP BY opens_at, window_seconds
+    UNION ALL
+    SELECT retry_at FROM one
+    WHERE retry_reason <> 'uncleared_notifications' OR EXISTS (SELECT FROM left_over)
+    UNION ALL
+    SELECT greatest(sleep_until, last_started_at + interval '1 second') FROM one
+    WHERE sleep_until IS NOT NULL AND retry_at IS NULL
+)
+SELECT min(at) FROM proposed, one WHERE status = 'sleeping' AND NOT paused AND queued_at IS NULL
+"""
+
+FACTS = """
+SELECT s.last_started_at, s.last_ended_at, s.stopped_at, s.queued_at, s.retry_at, s.sleep_until,
+       min(n.activated_at) AS first_activated_at
+FROM agent_state s LEFT JOIN notification n ON n.agent_id = s.agent_id AND n.activated_at IS NOT NULL
+WHERE s.agent_id = $1 GROUP BY s.agent_id
+"""
+
+Situation = Callable[[World], Awaitable[Agent]]
+
+
+async def never_run(world: World) -> Agent:
+    return await world.agent()
+
+
+async def asleep(world: World) -> Agent:
+    agent = await world.agent()
+    await (await world.start(agent)).sleeps(until=world.at(5000).isoformat())
+    return agent
+
+
+async def asleep_to_its_cap(world: World) -> Agent:
+    agent = await world.agent(max_sleep_hours=2)
+    await (await world.start(agent)).sleeps()
+    return agent
+
+
+async def asleep_before_a_reminder(world: World) -> Agent:
+    agent = await asleep(world)
+    await world.remind(agent, 4000)
+    return agent
+
+
+async def asleep_after_a_stop(world: World) -> Agent:
+    agent = await world.agent()
+    await world.notify(agent)
+    await world.go_to(5)
+    await world.ask(agent, StopRequest())
+    await world.ask(agent, OwnedFields(sleep_until=world.at(700)))
+    return agent
+
+
+async def just_woken_by_a_sleep_of_no_length(world: World) -> Agent:
+    agent = await world.agent(max_sleep_hours=0)
+    await (await world.start(agent)).sleeps()
+    return agent
+
+
+async def holding(world: World) -> Agent:
+    agent = await world.agent(debounce_window_seconds=60)
+    await world.sms(agent)
+    await world.go_to(50)
+    await world.sms(agent)
+    return agent
+
+
+async def holding_by_its_template(world: World) -> Agent:
+    shared = await world.template(debounce_window_seconds=90)
+    agent = await world.agent(template_id=shared.id)
+    await world.notify(agent, Source.EMAIL)
+    return agent
+
+
+async def holding_at_the_cap(world: World) -> Agent:
+    agent = await world.agent(debounce_window_seconds=60)
+    for second in range(0, 300, 50):
+        await world.go_to(second)
+        await world.sms(agent)
+    return agent
+
+
+async def holding_before_a_reminder(world: World) -> Agent:
+    agent = await holding(world)
+    await world.remind(agent, 70)
+    return agent
+
+
+async def holding_what_came_during_a_run(world: World) -> Agent:
+    agent = await world.agent(debounce_window_seconds=60)
+    run = await world.start(agent)
+    await world.go_to(10)
+    await world.sms(agent)
+    await world.go_to(15)
+    await run.end()
+    return agent
+
+
+async def holding_after_the_clock_was_set_back(world: World) -> Agent:
+    agent = await holding(world)
+    world.clock.step(-3600)
+    return agent
+
+
+async def backing_off(world: World) -> Agent:
+    agent = await world.agent()
+    await world.notify(agent)
+    for second in (0, 1, 3):
+        await world.go_to(second)
+        await world.puppets[agent.id].end()
+    return agent
+
+
+async def backing_off_after_failures(world: World) -> Agent:
+    agent = await world.agent(max_sleep_hours=0)
+    await world.ask(agent, RunRequest())
+    for second in (0, 1, 3):
+        await world.go_to(second)
+        await world.puppets[agent.id].fail()
+    return agent
+
+
+async def backing_off_for_what_it_told_itself(world: World) -> Agent:
+    agent = await world.agent()
+    run = await world.start(agent)
+    await world.go_to(2)
+    await run.call("create_notification", title="Think", priority="high")
+    await world.go_to(3)
+    await run.end()
+    return agent
+
+
+async def backing_off_after_the_service_died(world: World) -> Agent:
+    agent = await world.agent()
+    await world.start(agent)
+    await world.restart()
+    return agent
+
+
+async def quarantined(world: World) -> Agent:
+    agent = await world.agent()
+    await world.ask(agent, RunRequest())
+    for second in (0, 1, 3, 7, 15):
+        await world.go_to(second)
+        await world.puppets[agent.id].fail()
+    return agent
+
+
+async def quarantined_with_a_message(world: World) -> Agent:
+    agent = await quarantined(world)
+    await world.go_to(20)
+    await world.notify(agent)
+    return agent
+
+
+async def quarantined_with_a_hold(world: World) -> Agent:
+    agent = await quarantined(world)
+    await world.change(agent, debounce_window_seconds=100)
+    await world.sms(agent)
+    return agent
+
+
+async def queued(world: World) -> Agent:
+    await world.start(await world.agent())
+    agent = await world.agent(debounce_window_seconds=5)
+    await world.sms(agent)
+    await world.go_to(10)
+    return agent
+
+
+async def running(world: World) -> Agent:
+    agent = await world.agent()
+    await world.start(agent)
+    await world.go_to(30)
+    await world.notify(agent)
+    await world.remind(agent, 100)
+    return agent
+
+
+async def stopping(world: World) -> Agent:
+    world.puppets_are_stubborn = True
+    agent = await running(world)
+    await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))
+    return agent
+
+
+async def paused(world: World) -> Agent:
+    agent = await asleep_before_a_reminder(world)
+    await world.pause(agent.organization_id, True)
+    return agent
+
+
+async def archived(world: World) -> Agent:
+    agent = await asleep_before_a_reminder(world)
+    await world.ask(agent, OwnedFields(status=AgentStatus.ARCHIVED))
+    return agent
+
+
+SITUATIONS: dict[Situation, Phase] = {
+    never_run: Phase.ASLEEP,
+    asleep: Phase.ASLEEP,
+    asleep_to_its_cap: Phase.ASLEEP,
+    asleep_before_a_reminder: Phase.ASLEEP,
+    asleep_after_a_stop: Phase.ASLEEP,
+    just_woken_by_a_sleep_of_no_length: Phase.ASLEEP,
+    holding: Phase.HOLDING,
+    holding_by_its_template: Phase.HOLDING,
+    holding_at_the_cap: Phase.HOLDING,
+    holding_before_a_reminder: Phase.HOLDING,
+    holding_what_came_during_a_run: Phase.HOLDING,
+    holding_after_the_clock_was_set_back: Phase.HOLDING,
+    backing_off: Phase.BACKING_OFF,
+    backing_off_after_failures: Phase.BACKING_OFF,
+    backing_off_for_what_it_told_itself: Phase.BACKING_OFF,
+    backing_off_after_the_service_died: Phase.BACKING_OFF,
+    quarantined: Phase.QUARANTINED,
+    quarantined_with_a_message: Phase.QUARANTINED,
+    quarantined_with_a_hold: Phase.QUARANTINED,
+    queued: Phase.QUEUED,
+    running: Phase.RUNNING,
+    stopping: Phase.STOPPING,
+    paused: Phase.PAUSED,
+    archived: Phase.ARCHIVED,
+}
+
+
+def test_there_is_a_situation_for_every_phase() -> None:
+    assert set(SITUATIONS.values()) == set(Phase)
+
+
+async def known_moments(world: World, agent: Agent, seen: Snapshot) -> set[str]:
+    """Every moment that may be named in a sentence about the agent."""
+    [facts] = await world.pool.fetch(FACTS, agent.id)
+    derived = (seen.next_wake.at if seen.next_wake else None, seen.debounce.due_at if seen.debounce else None)
+    return {when(moment) for moment in (*facts, *derived) if moment is not None}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.__name__)
+async def test_what_is_said_of_an_agent_is_true(pool: Pool, situation: Situation) -> None:
+    settings = {"max_concurrent": 1, "stop_grace_seconds": 3600}
+    async with open_world(pool, runs=settings) as world:
+        agent = await situation(world)
+        seen, now = await world.see(agent), world.clock.now()
+
+        assert seen.phase is SITUATIONS[situation]
+        assert seen.status == (await world.state(agent)).status
+        set_back = timedelta(hours=situation is holding_after_the_clock_was_set_back)
+        derived: datetime | None = await pool.fetchval(NEXT_WAKE, agent.id, now)
+        assert (seen.next_wake.at if seen.next_wake else None) == (derived and derived - set_back)
+        named = set(re.findall(r"\d{4}-\d\d-\d\d [\d:]+ UTC", seen.why))
+        assert named <= await known_moments(world, agent, seen)
+        assert seen.recent or situation in {never_run, backing_off_after_the_service_died}
+
+        known = await world.wakes(agent)
+        if seen.next_wake is None:
+            await world.advance(2000)
+            assert await world.wakes(agent) == known
+        else:
+            await world.advance((seen.next_wake.at - now).total_seconds() - 0.001)
+            assert await world.wakes(agent) == known
+            await world.advance(0.001)
+            assert len(await world.wakes(agent)) == len(known) + 1
+
+
+async def test_the_last_messages_are_told_with_what_came_of_them(world: World) -> None:
+    agent = await world.agent(debounce_window_seconds=60)
+    message = await world.sms(agent)
+    await world.go_to(60)
+    run = world.puppets[agent.id]
+    await run.clears(message)
+    await run.sleeps(until=world.at(4000).isoformat())
+    await world.ask(agent, OwnedFields(sleep_until=world.at(3000)))
+    await world.ask(agent, RunRequest(wakeup=False))
+
+    seconds = [(told.at - world.began_at).total_seconds() for told in (await world.see(agent)).recent]
+    assert seconds == sorted(seconds)
+    assert [(told.message, told.outcome) for told in (await world.see(agent)).recent] == [
+        ("notified", "holding"),
+        ("due", "started: notification:sms"),
+        ("notified", "running"),
+        ("sleep request", "granted until 2026-11-21 10:06:40"),
+        ("run over", "asleep"),
+        ("write of sleep_until", "done"),
+        ("run request without wakeup", "sleeping"),
+    ]
+
+
+async def test_what_is_due_and_may_not_start_is_said_to_be_due(world: World) -> None:
+    agent = await world.agent(sleep_until=world.at(10))
+    world.registry.allow_starts(False)
+    await world.go_to(20)
+
+    seen = await world.see(agent)
+
+    assert seen.why == ("About to start, due since 2026-11-21 09:00:10 UTC. The sleep it was given ends.")

@@ -1,0 +1,37 @@
+"""The machine's clock, on each of the event loops that the service runs on."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import uvloop
+
+from supervisors.clock import SystemClock
+
+
+@pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
+def test_monotonic_time_is_finer_than_a_millisecond(
+    run_loop: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    async def read_often() -> None:
+        clock = SystemClock()
+        moments = [clock.monotonic() for _ in range(1000)]
+        assert any(0 < later - earlier < 0.001 for earlier, later in pairwise(moments))
+
+    run_loop(read_often())
+
+
+@pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
+def test_a_call_comes_for_a_moment_that_has_passed_as_well(
+    run_loop: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    async def wait_for_calls() -> None:
+        clock, calls = SystemClock(), asyncio.Queue[str]()
+        clock.call_at(clock.monotonic() + 0.001, lambda: calls.put_nowait("ahead"))
+        clock.call_at(clock.monotonic() - 1, lambda: calls.put_nowait("passed"))
+        async with asyncio.timeout(5):
+            assert {await calls.get(), await calls.get()} == {"ahead", "passed"}
+
+    run_loop(wait_for_calls())
