@@ -4,9 +4,10 @@ BIN := .venv/bin
 READY := .venv/.installed
 FUZZ_SECONDS ?= 600
 CYCLES ?= 300
+SEEDS ?= 2000
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test lint fuzz crash bench lock
+.PHONY: help run demo test lint simulate fuzz crash bench lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +26,9 @@ lint: $(READY) ## ruff, mypy strict, import-linter
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+simulate: $(READY) ## the engine in SEEDS (2000) random worlds, in virtual time; SEED=n replays one
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
 
 fuzz: $(READY) ## schemathesis for FUZZ_SECONDS (600), everything in every way it can be written
 	@$(BIN)/python -m tests.contract.fuzz --max-time $(FUZZ_SECONDS)

@@ -52,20 +52,21 @@ LOCK = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR NO KEY UPDATE"
 
 # A batch of moves in one statement and one commit. Rows are locked in id order, so that no two batches
 # (nor a batch and an insert into the queue) can wait for each other. Each move counts only if its guard
-# still holds on the newest version of its row. Rows that somebody else holds are passed over, so that one
+# still holds on the newest version of its row, and nobody has moved that since: a move that was given up,
+# its answer lost, may still be made long after. Rows that somebody else holds are passed over, so that one
 # of them delays nobody else's move; those moves are made alone, and wait for a second at most.
 MOVE = """
 WITH move AS (
     SELECT * FROM unnest(
-        $1::uuid[], $2::text[], $3::uuid[], $4::bigint[],
-        $5::text[], $6::uuid[], $7::timestamptz[], $8::text[], $9::timestamptz[],
-        $10::timestamptz[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[],
-        $15::timestamptz[], $16::timestamptz[], $17::integer[], $18::integer[], $19::integer[],
-        $20::timestamptz[], $21::text[], $22::text[], $23::timestamptz[],
-        $24::uuid[], $25::text[], $26::timestamptz[], $27::timestamptz[], $28::timestamptz[], $29::text[],
-        $30::uuid[], $31::text[], $32::timestamptz[], $33::integer[], $34::text[]
+        $1::uuid[], $2::text[], $3::uuid[], $4::bigint[], $5::bigint[],
+        $6::text[], $7::uuid[], $8::timestamptz[], $9::text[], $10::timestamptz[],
+        $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[],
+        $16::timestamptz[], $17::timestamptz[], $18::integer[], $19::integer[], $20::integer[],
+        $21::timestamptz[], $22::text[], $23::text[], $24::timestamptz[],
+        $25::uuid[], $26::text[], $27::timestamptz[], $28::timestamptz[], $29::timestamptz[], $30::text[],
+        $31::uuid[], $32::text[], $33::timestamptz[], $34::integer[], $35::text[]
     ) AS m (
-        agent_id, seen_status, seen_run_id, seen_seq,
+        agent_id, seen_status, seen_run_id, seen_version, seen_seq,
         status, run_id, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
         sleep_until, max_sleep_until, last_started_at, last_ended_at, stopped_at,
         run_requested_at, queued_at, failures, retries, left_over,
@@ -78,7 +79,7 @@ WITH move AS (
     ORDER BY s.agent_id FOR NO KEY UPDATE OF s SKIP LOCKED
 ), moved AS (
     UPDATE agent_state s
-    SET status = m.status, run_id = m.run_id, run_started_at = m.run_started_at,
+    SET version = s.version + 1, status = m.status, run_id = m.run_id, run_started_at = m.run_started_at,
         last_wake_reason = m.last_wake_reason,
         last_wake_interrupted_sleep_until = m.last_wake_interrupted_sleep_until,
         sleep_until = m.sleep_until, max_sleep_until = m.max_sleep_until,
@@ -90,6 +91,7 @@ WITH move AS (
     WHERE s.agent_id = locked.agent_id
       AND s.status = m.seen_status
       AND s.run_id IS NOT DISTINCT FROM m.seen_run_id
+      AND s.version = m.seen_version
       AND (m.seen_seq IS NULL OR s.wake_seq = m.seen_seq)
     RETURNING s.agent_id
 ), started_run AS (
@@ -122,15 +124,15 @@ WITH move AS (
     SELECT r.credential, r.method, r.path, r.key, r.body_hash, r.status, r.answer, r.created_at,
            a.organization_id
     FROM unnest(
-        $35::uuid[],
-        $36::uuid[], $37::text[], $38::text[], $39::text[], $40::bytea[], $41::smallint[], $42::bytea[],
-        $43::timestamptz[]
+        $36::uuid[],
+        $37::uuid[], $38::text[], $39::text[], $40::text[], $41::bytea[], $42::smallint[], $43::bytea[],
+        $44::timestamptz[]
     ) AS r (agent_id, credential, method, path, key, body_hash, status, answer, created_at)
     JOIN moved USING (agent_id) JOIN agent a ON a.id = r.agent_id
 ), left_remark AS (
     INSERT INTO notification (id, organization_id, agent_id, source, title, body, created_at)
     SELECT r.id, a.organization_id, a.id, 'system', r.title, r.body, r.created_at
-    FROM unnest($44::uuid[], $45::uuid[], $46::text[], $47::text[], $48::timestamptz[])
+    FROM unnest($45::uuid[], $46::uuid[], $47::text[], $48::text[], $49::timestamptz[])
         AS r (agent_id, id, title, body, created_at)
     JOIN moved USING (agent_id) JOIN agent a ON a.id = r.agent_id
 )
@@ -228,7 +230,7 @@ FROM agent_state
 """
 
 STATE_FIELDS = tuple(field.name for field in fields(AgentState))
-WRITTEN_FIELDS = tuple(name for name in STATE_FIELDS if name not in {"agent_id", "wake_seq"})
+WRITTEN_FIELDS = tuple(name for name in STATE_FIELDS if name not in {"agent_id", "wake_seq", "version"})
 COLUMNS_OF_REMARK = 4
 FIRST_ID = UUID(int=0)
 FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
@@ -387,6 +389,7 @@ def _move_row(move: Move) -> tuple[Any, ...]:
         before.agent_id,
         before.status,
         before.run_id,
+        before.version,
         before.wake_seq if move.guarded else None,
         *(getattr(after, name) for name in WRITTEN_FIELDS),
         *(

@@ -199,6 +199,7 @@ class AgentState:
     last_error: str = ""
     wake_seq: int = 0
     next_due_at: datetime | None = None
+    version: int = field(default=0, compare=False)  # how often it was moved; says nothing about the agent
 
 
 class Era(StrEnum):
@@ -298,8 +299,8 @@ class Receipt:
 class Move:
     """One step of one agent: from the state that was seen to the next, with the run it starts or ends.
 
-    It counts only if status and run are still as in `before` and, when `guarded`, nothing became
-    active meanwhile.
+    It counts only if nobody has moved the agent since `before` and, when `guarded`, nothing became active
+    meanwhile.
     """
 
     before: AgentState

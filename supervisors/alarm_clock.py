@@ -1,7 +1,8 @@
 """Tells which agent is due, at its moment. One heap, one timer of the loop at its head.
 
 Deadlines are of the wall clock; waiting is done on the monotonic one. The two are compared at every ring,
-at least once a minute, and when the wall clock was set meanwhile, everything but holds is reckoned anew.
+at least once a minute, and when the wall clock was set meanwhile, everything but what keeps its length is
+reckoned anew.
 """
 
 import heapq
@@ -26,7 +27,7 @@ class Alarm:
 
     at: datetime
     monotonic_at: float
-    is_hold: bool
+    keeps_length: bool
 
 
 class AlarmClock:
@@ -51,16 +52,16 @@ class AlarmClock:
     def __contains__(self, agent_id: UUID) -> bool:
         return agent_id in self._alarms
 
-    def set(self, agent_id: UUID, at: datetime, hold_ends_at: float | None = None) -> None:
+    def set(self, agent_id: UUID, at: datetime, monotonic_at: float | None = None) -> None:
         """Ring for this agent at `at`, instead of whenever it was set for before.
 
-        A hold rings at `hold_ends_at` of the monotonic clock: its length does not change with the wall clock.
+        With `monotonic_at` it rings then, however the wall clock is set meanwhile: a hold keeps its length.
         Anything else beyond the horizon is left to the due scan, which sets it when its time is near.
         """
-        if hold_ends_at is not None:
-            self._push(agent_id, Alarm(at, hold_ends_at, is_hold=True))
+        if monotonic_at is not None:
+            self._push(agent_id, Alarm(at, monotonic_at, keeps_length=True))
         elif at - self._clock.now() <= HORIZON:
-            self._push(agent_id, Alarm(at, self._monotonic(at), is_hold=False))
+            self._push(agent_id, Alarm(at, self._monotonic(at), keeps_length=False))
         else:
             self.forget(agent_id)
         self._wind()
@@ -113,8 +114,8 @@ class AlarmClock:
         self._offset = offset
         alarms, self._alarms, self._heap = self._alarms, {}, []
         for agent_id, alarm in alarms.items():
-            monotonic_at = alarm.monotonic_at if alarm.is_hold else self._monotonic(alarm.at)
-            self._push(agent_id, Alarm(alarm.at, monotonic_at, alarm.is_hold))
+            monotonic_at = alarm.monotonic_at if alarm.keeps_length else self._monotonic(alarm.at)
+            self._push(agent_id, Alarm(alarm.at, monotonic_at, alarm.keeps_length))
 
     def _push(self, agent_id: UUID, alarm: Alarm) -> None:
         self._alarms[agent_id] = alarm

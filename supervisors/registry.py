@@ -198,6 +198,7 @@ class Registry:
             supervisor.agent_id
             for supervisor in self._supervisors.values()
             if not supervisor.busy
+            and not supervisor.in_doubt
             and supervisor.run is None
             and supervisor.phase in AT_REST
             and supervisor.touched_at <= deadline
@@ -318,7 +319,14 @@ class Registry:
         return "failed; the log says how"
 
     def _look_later(self, supervisor: Supervisor, at: datetime | None = None) -> None:
-        self._around.alarm_clock.set(supervisor.agent_id, at or self._around.clock.now() + RETRY_AFTER)
+        supervisor.in_doubt = True
+        alarm_clock, clock = self._around.alarm_clock, self._around.clock
+        if at is not None:
+            alarm_clock.set(supervisor.agent_id, at)
+            return
+        # Not by the wall clock: nobody else would come back to a run whose end could not be stored.
+        soon = clock.monotonic() + RETRY_AFTER.total_seconds()
+        alarm_clock.set(supervisor.agent_id, clock.now() + RETRY_AFTER, monotonic_at=soon)
 
     def _remember(self, supervisor: Supervisor, message: str, outcome: str) -> None:
         supervisor.recent = remember(supervisor.recent, self._around.clock.now(), message, outcome)

@@ -84,6 +84,7 @@ class Supervisor:
         "busy",
         "defects",
         "held_back_until",
+        "in_doubt",
         "is_gone",
         "mailbox",
         "phase",
@@ -96,6 +97,7 @@ class Supervisor:
         self.around = around
         self.mailbox = Mailbox()
         self.busy = False
+        self.in_doubt = False  # a move that was given up may yet be made, until another is made after it
         self.is_gone = False  # its agent was deleted
         self.defects = 0  # looks and questions in a row that met one
         self.held_back_until = 0.0  # after a defect: no look before this moment of the monotonic clock
@@ -135,6 +137,10 @@ class Supervisor:
                 outcome = await self._rest(circumstances, decision, now)
             elif self.around.may_start:
                 outcome = await self._start_or_queue(circumstances, wake)
+            elif circumstances.state.queued_at is None:
+                outcome = await self._rest(
+                    circumstances, decision, now
+                )  # due, as whoever scans then will find
             else:
                 return "waits until runs may start"
             if outcome is not None:
@@ -200,6 +206,7 @@ class Supervisor:
         if not is_claimed:
             around.slots.release()
             return None
+        self.in_doubt = False
         run = Run(self.agent_id, start, active_count(circumstances), around.clock)
         around.runs[self.agent_id] = run
         around.alarm_clock.forget(self.agent_id)
@@ -237,7 +244,10 @@ class Supervisor:
         move = self._plan(circumstances, transition, end, receipt)
         if move is None:
             return None
-        if not _says_anything(move) or await self.around.store.move(move):
+        if not (_says_anything(move) or self.in_doubt):
+            return move.after
+        if await self.around.store.move(move):
+            self.in_doubt = False
             return move.after
         async with self.around.store.locked(self.agent_id, self.around.clock.now()) as locked:
             if locked.circumstances is None:
@@ -246,7 +256,8 @@ class Supervisor:
             move = self._plan(locked.circumstances, transition, end, receipt)
             if move is None or not await locked.move(move):
                 return None
-            return move.after
+        self.in_doubt = False
+        return move.after
 
     def hold_back(self) -> datetime:
         """A message met a defect: look no more until the backoff is over; the moment of that."""
@@ -305,7 +316,7 @@ class Supervisor:
         around, state = self.around, circumstances.state
         around.slots.leave(self.agent_id)
         rested = transitions.armed(circumstances, transitions.rested(state), now, around.policy)
-        if rested != state:
+        if rested != state or self.in_doubt:
             stored = await self.change(circumstances, lambda seen: transitions.rested(seen.state))
             if stored != rested:
                 return None
@@ -313,7 +324,7 @@ class Supervisor:
         if decision.wake is None or decision.due_wake(now):
             around.alarm_clock.forget(self.agent_id)
         elif decision.hold and self._hold_ends and decision.wake.at == decision.hold.due_at:
-            around.alarm_clock.set(self.agent_id, decision.wake.at, hold_ends_at=self._hold_ends[1])
+            around.alarm_clock.set(self.agent_id, decision.wake.at, monotonic_at=self._hold_ends[1])
         else:
             around.alarm_clock.set(self.agent_id, decision.wake.at)
         return decision.phase

@@ -400,3 +400,21 @@ async def test_only_those_with_something_ahead_are_told(world: World) -> None:
 
     assert (await world.see(idle)).recent == before
     assert (await world.see(waiting)).recent[-1].message == "reload"
+
+
+async def test_what_fell_due_in_a_pause_that_ended_while_no_run_might_start_wakes_when_one_may(
+    world: World,
+) -> None:
+    agent = await world.agent()
+    await world.ask(agent, OwnedFields(sleep_until=world.at(60)))
+    await world.pause(agent.organization_id, True)
+    await world.go_to(90)
+    world.registry.allow_starts(False)
+    await world.pause(agent.organization_id, False)
+    assert await world.wakes(agent) == []
+
+    world.registry.allow_starts(True)
+    await world.scan.recover()
+    await world.quiet()
+
+    assert await world.wakes(agent) == [(90, "sleep_elapsed")]

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from storage.errors import DatabaseUnavailable, LeadershipLost, StorageError
-from storage.model import Source
+from storage.model import Move, Outcome, Source
 from storage.pool import Pool
 from supervisors.duties.counting import Counting
 from supervisors.duties.forgotten import Forgotten
@@ -201,6 +201,39 @@ async def test_a_database_out_of_reach_is_nobodys_failure(world: World, fault: S
 
     assert await world.wakes(agent) == [(3, "notification:api")]
     assert (await world.see(agent)).failures.consecutive == 0
+
+
+async def test_an_end_that_could_not_be_stored_is_stored_soon_even_if_the_clock_is_set_back(
+    world: World,
+) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    world.states.faults_of_looks.append(DatabaseUnavailable("away"))
+    await run.end()
+    assert await world.outcomes(agent) == [None]
+
+    world.clock.step(-3600)
+    await world.advance(1)
+
+    assert await world.outcomes(agent) == [Outcome.ENDED]
+
+
+async def test_a_start_that_was_given_up_is_not_made_later(world: World) -> None:
+    agent = await world.agent()
+    given_up: list[Move] = []
+
+    async def give_up(move: Move) -> None:
+        given_up.append(move)
+        raise DatabaseUnavailable("no answer in time")
+
+    world.states.before_next_move = give_up
+    with pytest.raises(DatabaseUnavailable):
+        await world.ask(agent, RunRequest())
+    await world.advance(1)
+
+    assert not await world.states.move(given_up[0]), "a server that was slow gets to it after all"
+    assert await world.phase(agent) is Phase.ASLEEP
+    assert (await world.ask(agent, RunRequest())).status is RunAnswer.STARTED
 
 
 async def test_a_supervisor_at_rest_is_dropped_and_its_agent_still_wakes(world: World) -> None:

@@ -34,7 +34,7 @@ class Bedside:
 
     def hold(self, agent_id: UUID, length: float) -> None:
         at = self.clock.now() + seconds(length)
-        self.alarms.set(agent_id, at, hold_ends_at=self.clock.monotonic() + length)
+        self.alarms.set(agent_id, at, monotonic_at=self.clock.monotonic() + length)
 
 
 def test_it_rings_at_the_moment_and_once() -> None:

@@ -1,0 +1,137 @@
+"""The people and programs around the service. Each action is done as the HTTP interface does it.
+
+What is acknowledged is looked for in the store at once (I3).
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import nullcontext
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from storage.arrivals import NewNotification
+from storage.errors import StorageError
+from storage.model import Agent, AgentStatus, Notification, Priority, Source
+from supervisors.duties.pauses import tell_agents_of
+from supervisors.errors import SupervisorError
+from supervisors.messages import Look, OwnedFields, Question, RunAnswer, RunRequest, StopReply, StopRequest
+from tests.simulation.history import History
+from tests.simulation.ids import Ids
+from tests.simulation.judge import Judge
+from tests.simulation.ledger import Ledger
+from tests.simulation.process import Process
+from tests.simulation.tables import Tables
+
+
+class Clients:
+    """Actions on one process. An error means that nothing was acknowledged."""
+
+    def __init__(
+        self, process: Process, tables: Tables, judge: Judge, history: History, ledger: Ledger, ids: Ids
+    ) -> None:
+        self._process = process
+        self._storage = process.storage
+        self._tables = tables
+        self._judge = judge
+        self._history = history
+        self._ledger = ledger
+        self._ids = ids
+        self._writes: Counter[UUID] = Counter()  # of owned fields, by agent
+
+    async def notify(
+        self, agent: Agent, source: Source, priority: Priority, scheduled_for: datetime | None = None
+    ) -> None:
+        new = NewNotification(
+            id=self._ids.new(),
+            agent_id=agent.id,
+            source=source,
+            source_id="",
+            title=self._ids.title(),
+            body="",
+            priority=priority,
+            created_at=self._process.clock.now(),
+            scheduled_for=scheduled_for,
+        )
+        await self._storage.notifications.insert(new, {agent.organization_id})
+        self._ledger.inserted(new)
+
+    async def change_notification(self, notification: Notification, changes: Mapping[str, Any]) -> None:
+        now = self._process.clock.now()
+        with self._ledger.changing(notification.id, changes) as acknowledge:
+            if await self._storage.notifications.update(notification.id, changes, now) is not None:
+                acknowledge()
+
+    async def delete_notification(self, notification: Notification) -> None:
+        self._ledger.tried_to_delete(notification.id)
+        if await self._storage.notifications.delete(notification.id):
+            self._ledger.deleted(notification.id)
+
+    async def request_run(self, agent: Agent, *, wakeup: bool) -> None:
+        before = self._judge.account(agent.id)
+        with self._judge.asks_to_run(agent.id):
+            reply = await self._ask(agent, RunRequest(wakeup=wakeup))
+        if reply.status in {RunAnswer.STARTED, RunAnswer.ALREADY_RUNNING}:
+            self._require(reply.run in self._tables.runs, agent, f"run {reply.run} is not in the ledger")
+        state = self._tables.states.get(agent.id)
+        if reply.status is RunAnswer.QUEUED and state is not None and state.run_requested_at is None:
+            is_met = self._judge.account(agent.id) != before  # started, or stopped, since
+            self._require(is_met, agent, "a run request was answered, and is not stored")
+
+    async def stop(self, agent: Agent, *, force: bool) -> None:
+        before = self._judge.account(agent.id)
+        reply = await self._ask(agent, StopRequest(force=force))
+        state = self._tables.states.get(agent.id)
+        if reply is not StopReply.NOT_RUNNING and state is not None and state.stopped_at is None:
+            is_over = self._judge.account(agent.id) != before
+            self._require(is_over, agent, "a stop was answered, and is not stored")
+
+    async def write_owned(self, agent: Agent, owned: OwnedFields) -> None:
+        before = self._judge.account(agent.id)
+        self._writes[agent.id] += 1
+        writes = self._writes[agent.id]
+        with self._judge.asks_to_run(agent.id) if owned.status is AgentStatus.RUNNING else nullcontext():
+            await self._ask(agent, owned)
+        state = self._tables.states.get(agent.id)
+        if state is None or self._writes[agent.id] != writes or self._judge.account(agent.id) != before:
+            return  # others have written, or it has been started, ended or stopped
+        if isinstance(owned.sleep_until, datetime):
+            is_kept = state.sleep_until is not None and state.sleep_until <= owned.sleep_until
+            self._require(is_kept, agent, "its sleep_until was written, and is not stored")
+        if owned.status is AgentStatus.ARCHIVED:
+            self._require(state.status is AgentStatus.ARCHIVED, agent, "was archived, and is not")
+
+    async def change_agent(self, agent: Agent, changes: Mapping[str, Any]) -> None:
+        if await self._storage.agents.update(agent.id, changes) is not None:
+            self._process.registry.tell(agent.id, Look.RELOAD)
+
+    async def delete_agent(self, agent: Agent) -> None:
+        if await self._storage.agents.delete(agent.id, self._process.clock.now()):
+            self._process.registry.tell(agent.id, Look.RELOAD)
+
+    async def create_agent(self, agent: Agent) -> None:
+        await self._storage.agents.insert(agent, None)
+
+    async def change_template(self, template_id: UUID, changes: Mapping[str, Any]) -> None:
+        await self._storage.templates.update(template_id, changes)
+        for agent_id in await self._storage.agents.holding_of_template(template_id):
+            self._process.registry.tell(agent_id, Look.RELOAD)
+
+    async def pause(self, organization_id: UUID, *, paused: bool) -> None:
+        await self._storage.organizations.update(organization_id, {"paused": paused})
+        await tell_agents_of(organization_id, self._storage.agent_states, self._process.registry)
+
+    async def _ask(self, agent: Agent, question: Question) -> Any:
+        name = self._history.name(agent.id)
+        self._history.note(f"{name} is asked: {question}")
+        try:
+            reply = await self._process.registry.ask(agent.id, question)
+        except (SupervisorError, StorageError) as error:
+            self._history.note(f"{name} refuses the {question}: {error}")
+            raise
+        self._history.note(f"{name} answers the {question}: {reply}")
+        return reply
+
+    def _require(self, holds: bool, agent: Agent, what: str) -> None:
+        if not holds:
+            self._judge.condemn("I3", agent.id, what)

@@ -1,0 +1,115 @@
+"""When an agent must start, reckoned plainly from what is stored. The judge's own account, not the rules'."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from storage.model import AgentState, Notification, Source
+from tests.simulation.tables import Tables
+
+CONVERSATIONAL = frozenset(
+    {Source.EMAIL, Source.SMS, Source.MMS, Source.SMS_PROVIDER_A, Source.SMS_PROVIDER_B}
+)
+QUARANTINED_AFTER = 5
+SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """By when an agent must have started, why, and which invariant says so."""
+
+    at: datetime
+    why: str
+    invariant: str
+
+
+def due_of(tables: Tables, state: AgentState, now: datetime, cap_seconds: int) -> Due | None:
+    """The earliest of all that is to start this sleeping agent; None if nothing is."""
+    return min(_all_due(tables, state, now, cap_seconds), key=lambda due: due.at, default=None)
+
+
+def _all_due(tables: Tables, state: AgentState, now: datetime, cap_seconds: int) -> Iterator[Due]:
+    if state.run_requested_at is not None:
+        yield Due(state.run_requested_at, "a run request", "I2")
+    active = [one for one in tables.queue(state.agent_id) if _counts(one, state, now)]
+    old = [one for one in active if _had_its_chance(one, state, now)]
+    fresh = [one for one in active if one not in old]
+    retry_at = _retry_at(tables, state, active, old, now)
+    for due in _by_activation(fresh, _window(tables, state), cap_seconds, state.queued_at):
+        yield _not_in_quarantine(due, state, retry_at)
+    if retry_at is not None:
+        yield Due(retry_at, "a retry", "I2")
+        return
+    if old:
+        yield Due(now, f"{old[0].title}, left over by the last run,", "I2")
+    if state.sleep_until is not None:
+        rested = state.last_started_at + SECOND if state.last_started_at else state.sleep_until
+        yield Due(max(state.sleep_until, rested), "the end of its sleep", "I2")
+
+
+def _by_activation(
+    fresh: list[Notification], window: int, cap_seconds: int, queued_at: datetime | None
+) -> Iterator[Due]:
+    held = []
+    for one in fresh:
+        assert one.activated_at is not None
+        if one.scheduled_for == one.activated_at:
+            yield Due(one.activated_at, f"the reminder {one.title}", "I6")
+        elif one.source in CONVERSATIONAL and window:
+            held.append(one.activated_at)
+        else:
+            yield Due(one.activated_at, one.title, "I2")
+    if held:
+        quiet_at = max(held) + window * SECOND
+        latest = min(held) + max(2 * window, min(10 * window, cap_seconds)) * SECOND
+        was_over = queued_at is not None and min(held) + window * SECOND <= queued_at
+        ends_at = min(quiet_at, latest, queued_at if queued_at and was_over else latest)
+        yield Due(ends_at, "the end of its hold", "I5")
+
+
+def _counts(one: Notification, state: AgentState, now: datetime) -> bool:
+    """High, uncleared, and not silenced by a stop. A reminder that lies ahead is silenced by nothing."""
+    if one.activated_at is None:
+        return False
+    is_ahead = one.scheduled_for == one.activated_at and one.activated_at > now
+    return is_ahead or state.stopped_at is None or one.activated_at > state.stopped_at
+
+
+def _had_its_chance(one: Notification, state: AgentState, now: datetime) -> bool:
+    """The last run had it in its queue from the start, or made it itself."""
+    assert one.activated_at is not None
+    is_reminder = one.scheduled_for == one.activated_at
+    if state.last_started_at is None or (is_reminder and one.activated_at > now):
+        return False
+    if one.activated_at <= state.last_started_at:
+        return True
+    is_own = one.source is Source.AGENT and not is_reminder
+    return is_own and state.last_ended_at is not None and one.activated_at <= state.last_ended_at
+
+
+def _retry_at(
+    tables: Tables, state: AgentState, active: list[Notification], old: list[Notification], now: datetime
+) -> datetime | None:
+    """When the agent is tried again, if what that is meant for is still there."""
+    match state.retry_reason:
+        case "retry_after_failure" | "restart_recovery":
+            return state.retry_at
+        case "uncleared_notifications":
+            return state.retry_at if old else None
+        case _:  # after an archived agent was restored
+            is_due = any(one.activated_at and one.activated_at <= now for one in active)
+            return state.retry_at if is_due else None
+
+
+def _not_in_quarantine(due: Due, state: AgentState, retry_at: datetime | None) -> Due:
+    """Of a quarantined agent's activations one may start it every minute."""
+    if state.failures < QUARANTINED_AFTER or retry_at is None or state.last_started_at is None:
+        return due
+    return Due(max(due.at, state.last_started_at + 60 * SECOND), due.why, due.invariant)
+
+
+def _window(tables: Tables, state: AgentState) -> int:
+    agent = tables.agents[state.agent_id]
+    if agent.debounce_window_seconds is not None:
+        return agent.debounce_window_seconds
+    return tables.templates[agent.template_id].debounce_window_seconds if agent.template_id else 0

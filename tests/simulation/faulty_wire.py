@@ -1,0 +1,115 @@
+"""The wire between a simulated process and its database, on which statements and answers get lost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from enum import StrEnum
+from random import Random
+from typing import Any, TypeVar
+from uuid import UUID
+
+from storage.errors import DatabaseUnavailable, StorageError
+from tests.simulation.history import History
+
+Result = TypeVar("Result")
+
+QUANTUM_SECONDS = 0.25  # of all delays, so that events meet
+MOST_DELAY = 4
+
+
+class Fault(StrEnum):
+    NOT_SENT = "is never sent"
+    ANSWER_LOST = "is done, its answer lost"
+    LATE = "is given up, and done later"
+    SLOW = "takes its time"
+    SLOW_ANSWER = "is answered late"
+
+
+DRAWN = (*Fault, Fault.LATE)  # twice: what comes late may meet what has happened since
+
+
+class FaultyWire:
+    """Healthy, but for episodes of trouble. A process that has died sends nothing any more.
+
+    `disturbed` is told whom a fault concerns (None: anybody), and for how long at least.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        random: Random,
+        history: History,
+        disturbed: Callable[[UUID | None, float], None],
+    ) -> None:
+        self._loop = loop
+        self._random = random
+        self._history = history
+        self._disturbed = disturbed
+        self._in_flight: list[asyncio.Task[Any]] = []
+        self._troubled_until = 0.0
+        self._share_of_faults = 0.0
+        self.is_cut = False
+
+    def trouble(self, seconds: float, share: float) -> None:
+        """From now on, for so long, that share of the statements meets a fault."""
+        self._troubled_until, self._share_of_faults = self._loop.time() + seconds, share
+
+    async def carry(
+        self, statement: Callable[[], Awaitable[Result]], agent_id: UUID | None, *, may_be_late: bool = True
+    ) -> Result:
+        if self.is_cut:
+            raise DatabaseUnavailable("this process is dead")
+        if self._loop.time() >= self._troubled_until or self._random.random() >= self._share_of_faults:
+            return await statement()
+        fault = self._random.choice(DRAWN)
+        if fault is Fault.LATE and not may_be_late:
+            fault = Fault.NOT_SENT
+        delay = QUANTUM_SECONDS * self._random.randint(1, MOST_DELAY)
+        self._disturbed(agent_id, delay)
+        self._history.note(f"a statement about {self._history.name(agent_id)} {fault} ({delay} s)")
+        return await self._suffer(fault, statement, delay)
+
+    async def to_the_end(self, write: Coroutine[Any, Any, Result]) -> Result:
+        if self.is_cut:
+            write.close()
+            raise DatabaseUnavailable("this process is dead")
+        task = asyncio.create_task(write, name="write")
+        self._in_flight = [*self.in_flight(), task]
+        return await asyncio.shield(task)
+
+    def in_flight(self) -> list[asyncio.Task[Any]]:
+        """The writes that are on their way."""
+        return [task for task in self._in_flight if not task.done()]
+
+    def cut(self) -> list[asyncio.Task[Any]]:
+        """The process is dead: what was on its way (and is returned) arrives or does not."""
+        self.is_cut = True
+        under_way = self.in_flight()
+        for task in under_way:
+            if self._random.random() < 0.5:
+                task.cancel()
+        return under_way
+
+    async def _suffer(self, fault: Fault, statement: Callable[[], Awaitable[Result]], delay: float) -> Result:
+        match fault:
+            case Fault.NOT_SENT:
+                raise DatabaseUnavailable("the statement was not sent")
+            case Fault.LATE:
+                self._in_flight.append(asyncio.create_task(_later(statement, delay), name="late statement"))
+                raise DatabaseUnavailable("the statement was given up")
+            case Fault.SLOW:
+                await asyncio.sleep(delay)
+                return await statement()
+            case Fault.SLOW_ANSWER:
+                result = await statement()
+                await asyncio.sleep(delay)
+                return result
+            case Fault.ANSWER_LOST:
+                await statement()
+                raise DatabaseUnavailable("the answer was lost")
+
+
+async def _later(statement: Callable[[], Awaitable[object]], delay: float) -> None:
+    await asyncio.sleep(delay)
+    with suppress(StorageError):  # nobody listens any more
+        await statement()

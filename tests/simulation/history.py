@@ -1,0 +1,30 @@
+"""What happened in a simulation, in order, for whoever reads about a seed that failed."""
+
+import asyncio
+from uuid import UUID
+
+from tests.storage.factories import NOW
+
+
+class History:
+    """Lines with their moment. Agents go by short names."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._lines: list[tuple[float, str]] = []
+        self._names: dict[UUID, str] = {}
+        self._began_at = loop.time()
+
+    def call(self, id_: UUID, name: str) -> None:
+        """Show this id by that name."""
+        self._names[id_] = name
+
+    def name(self, id_: UUID | None) -> str:
+        return "-" if id_ is None else self._names.get(id_, f"#{id_.int}")
+
+    def note(self, line: str) -> None:
+        self._lines.append((self._loop.time() - self._began_at, line))
+
+    def __str__(self) -> str:
+        began = f"(the clock stood at {NOW:%H:%M:%S} in the beginning)"
+        return "\n".join([began, *(f"{moment:9.3f}  {line}" for moment, line in self._lines)])

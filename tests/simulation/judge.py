@@ -1,0 +1,316 @@
+"""Holds what happens against what must never happen (I1 to I6), from the store's truth alone.
+
+It reckons by itself when each agent must start, without asking the rules. Where a fault, a crash or a step
+of the clock leaves the service no chance to be punctual, it allows the time that a repair takes, no more.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from storage.model import AgentState, AgentStatus, Move, Notification, Outcome, RunEnd, RunStart
+from supervisors.messages import SleepGranted
+from supervisors.runs import Run
+from tests.simulation.clock import Wall
+from tests.simulation.due import Due, due_of
+from tests.simulation.history import History
+from tests.simulation.process import RUNS, SUPERVISORS
+from tests.simulation.tables import Tables
+
+# A lost signal is repaired by the next scan, which may itself have to wait for the trouble to pass.
+REPAIR_SECONDS = SUPERVISORS.scan_interval_seconds + 2.0
+# After a step of the wall clock holds keep their length, and so end early or late by that clock.
+STEP_SECONDS = 2.0 * SUPERVISORS.debounce_cap_seconds
+# What nobody else writes: an arrival moves the two others.
+OWNED = tuple(name for name in AgentState.__slots__ if name not in {"wake_seq", "next_due_at", "version"})
+
+
+class Violation(Exception):
+    """What must never happen, has."""
+
+
+class Judge:
+    """A witness of every commit, every run and every quiet moment. The first violation is the verdict."""
+
+    def __init__(self, tables: Tables, wall: Wall, loop: asyncio.AbstractEventLoop, history: History) -> None:
+        self.tables = tables
+        self.wall = wall
+        self.loop = loop
+        self.history = history
+        self.verdict: Violation | None = None
+        self.is_up = False
+        self._led_until: float | None = None  # when the lead was lost
+        self._running: dict[UUID, UUID] = {}  # agent -> the run that a harness executes
+        self._lenient_until: dict[UUID | None, float] = {}
+        self._calm_at = 0.0  # when no agent meets with leniency any more
+        self._touched_at: dict[UUID, float] = {}
+        self._moved_at: dict[UUID, float] = {}
+        self._set_back_at = -1.0
+        self._stepped_until = 0.0
+        self._unchecked: set[UUID] = set()
+        self._due: dict[UUID, datetime] = {}
+        self._asked: Counter[UUID] = Counter()  # run requests that have no answer yet
+        self._accounts: Counter[UUID] = Counter()
+
+    def condemn(self, invariant: str, agent_id: UUID | None, what: str) -> None:
+        """Note a violation; the first one counts."""
+        line = f"{invariant} violated by {self.history.name(agent_id)}: {what}"
+        self.history.note(f"!! {line}")
+        if self.verdict is None:
+            self.verdict = Violation(line)
+
+    # What the world tells it
+
+    def disturbed(self, agent_id: UUID | None, seconds: float) -> None:
+        """A fault met a statement about this agent, or one that may concern any (None)."""
+        until = self.loop.time() + seconds + REPAIR_SECONDS
+        self._lenient_until[agent_id] = max(until, self._lenient_until.get(agent_id, 0.0))
+        self._calm_at = max(until, self._calm_at)
+
+    def stepped(self, seconds: float) -> None:
+        """The wall clock was set."""
+        if seconds < 0:
+            self._set_back_at = self.loop.time()
+        self._stepped_until = self.loop.time() + STEP_SECONDS
+        self._unchecked.update(self.tables.states)
+
+    def began(self) -> None:
+        """The service is up, and has recovered."""
+        self.is_up = True
+        self._unchecked.update(self.tables.states)
+
+    def lost_lead(self) -> None:
+        """Nothing may start until it is regained."""
+        self.is_up = False
+        self._led_until = self.loop.time()
+
+    def regained_lead(self) -> None:
+        self._led_until = None
+
+    def died(self) -> None:
+        self.is_up = False
+        self._led_until = None
+        self._running.clear()
+
+    @contextmanager
+    def asks_to_run(self, agent_id: UUID) -> Iterator[None]:
+        """While somebody asks for a run of this agent."""
+        self._asked[agent_id] += 1
+        try:
+            yield
+        finally:
+            self._asked[agent_id] -= 1
+
+    def account(self, agent_id: UUID) -> int:
+        """How often the agent has been started, ended or stopped."""
+        return self._accounts[agent_id]
+
+    def run_began(self, run: Run) -> None:
+        other = self._running.get(run.agent_id)
+        if other is not None:
+            self.condemn("I1", run.agent_id, f"{self.history.name(run.id)} runs while {other} does")
+        self._running[run.agent_id] = run.id
+
+    def run_over(self, run: Run) -> None:
+        self._running.pop(run.agent_id, None)
+        self._unchecked.add(run.agent_id)
+
+    def sleep_granted(self, run: Run, granted: SleepGranted) -> None:
+        cap, until = run.max_sleep_until, granted.sleep_until
+        if cap is not None and (until is None or until > cap):
+            self.condemn("I4", run.agent_id, f"is granted sleep until {_time(until)}, beyond its cap")
+        ended = self.tables.runs.get(run.id)
+        if ended is not None and ended.outcome is None:
+            self.condemn("I3", run.agent_id, "is granted sleep, and its run has not ended")
+
+    def changed(self, agent_id: UUID, what: str) -> None:
+        self._touched_at[agent_id] = self.loop.time()
+        self._unchecked.add(agent_id)
+        self.history.note(f"{self.history.name(agent_id)} {what}")
+
+    def moved(self, before: AgentState, after: AgentState, move: Move) -> None:
+        self._unchecked.add(after.agent_id)
+        self._moved_at[after.agent_id] = self.loop.time()
+        self.history.note(f"{self.history.name(after.agent_id)} {_shown(before, after, move)}")
+        if move.start or move.end or after.stopped_at != before.stopped_at:
+            self._accounts[after.agent_id] += 1
+        overwritten = [name for name in OWNED if getattr(before, name) != getattr(move.before, name)]
+        self._require(not overwritten, "I3", after, f"{', '.join(overwritten)} overwritten unseen")
+        if move.start is not None:
+            self._check_start(before, after, move.start)
+        if move.end is not None:
+            self._check_end(before, after, move.end)
+        if after.last_started_at and after.max_sleep_until and after.sleep_until:
+            self._require(
+                after.sleep_until <= after.max_sleep_until, "I4", after, "is to sleep longer than its cap"
+            )
+
+    # What it holds against that
+
+    def at_rest(self) -> None:
+        """Nothing more happens at this moment: whoever should have started by now, has."""
+        if self.verdict is not None:
+            raise self.verdict
+        if not self.is_up:
+            return
+        now = self.wall.now()
+        ripe = [agent_id for agent_id, at in self._due.items() if at <= now]
+        for agent_id in sorted({*ripe, *self._unchecked}):
+            state = self.tables.states.get(agent_id)
+            self._due.pop(agent_id, None)
+            if state is None:
+                self._unchecked.discard(agent_id)
+            elif self._is_lenient(agent_id):
+                self._unchecked.add(agent_id)
+            else:
+                self._unchecked.discard(agent_id)
+                self._check_rest(state, now)
+        if self.verdict is not None:
+            raise self.verdict
+
+    def _check_rest(self, state: AgentState, now: datetime) -> None:
+        agent = self.tables.agents[state.agent_id]
+        runs = state.agent_id in self._running
+        if state.run_id is not None and not runs:
+            self.condemn(
+                "I2", state.agent_id, f"{self.history.name(state.run_id)} is stored, and nothing runs"
+            )
+        is_held = self.tables.organizations[agent.organization_id].paused
+        if state.status is not AgentStatus.SLEEPING or runs or is_held:
+            return
+        if state.queued_at is not None:
+            is_calm = self.loop.time() >= max(self._calm_at, self._slack_of_steps())
+            if len(self._running) < RUNS.max_concurrent and is_calm:
+                self.condemn("I2", state.agent_id, "is queued though there is a free slot")
+            self._unchecked.add(state.agent_id)
+            return
+        due = due_of(self.tables, state, now, SUPERVISORS.debounce_cap_seconds)
+        if due is None:
+            return
+        # What lies ahead again since the clock was set back is found by a scan, when its time has come.
+        is_ahead_again = self._moved_at.get(state.agent_id, 0.0) <= self._set_back_at
+        slack = timedelta(seconds=REPAIR_SECONDS) if is_ahead_again else timedelta()
+        self._due[state.agent_id] = due.at + slack
+        if due.at + slack <= now:
+            self.condemn(due.invariant, state.agent_id, f"sleeps though {due.why} was due at {_time(due.at)}")
+        elif not is_ahead_again and (state.next_due_at is None or state.next_due_at > due.at):
+            moment = _time(state.next_due_at)
+            self.condemn(
+                due.invariant,
+                state.agent_id,
+                f"is looked at next at {moment}, though {due.why} is due at {_time(due.at)}",
+            )
+
+    def _check_start(self, before: AgentState, after: AgentState, start: RunStart) -> None:
+        agent_id = after.agent_id
+        self._require(
+            before.status is AgentStatus.SLEEPING and before.run_id is None,
+            "I1",
+            after,
+            f"starts while it is {before.status} with {self.history.name(before.run_id)}",
+        )
+        self._require(agent_id not in self._running, "I1", after, "starts while its last run goes on")
+        is_led = self._led_until is None or self._led_until == self.loop.time()
+        self._require(is_led or self._is_lenient(agent_id), "I1", after, "starts while another may lead")
+        hours = self.tables.agents[agent_id].max_sleep_hours
+        cap = None if hours is None else start.started_at + timedelta(hours=hours)
+        is_late = self._is_lenient(agent_id) or self._was_touched(agent_id)
+        if not is_late:
+            self._require(after.max_sleep_until == cap, "I4", after, "has another cap than it should")
+        if start.wake_reason == "run_requested":
+            is_asked = before.run_requested_at is not None or self._asked[agent_id] > 0
+            is_excused = is_late or not self.is_up  # who asked has died, and the start was on its way
+            self._require(is_asked or is_excused, "I2", after, "runs by request, and nobody has asked")
+            return
+        due = due_of(self.tables, before, start.started_at, SUPERVISORS.debounce_cap_seconds)
+        is_stepped = self.loop.time() < self._stepped_until or self._is_ahead_of_the_clock(after, start)
+        if not (is_late or is_stepped):
+            self._require_due(after, due, start)
+
+    def _is_ahead_of_the_clock(self, after: AgentState, start: RunStart) -> bool:
+        """Something that is no reminder was activated by a clock that has been set back since.
+
+        When that has to start the agent cannot be told from what is stored.
+        """
+        return any(
+            one.activated_at is not None
+            and one.activated_at > start.started_at
+            and one.activated_at != one.scheduled_for
+            for one in self.tables.queue(after.agent_id)
+        )
+
+    def _require_due(self, after: AgentState, due: Due | None, start: RunStart) -> None:
+        if due is None:
+            self.condemn("I6", after.agent_id, f"starts by {start.wake_reason}, and nothing is there")
+        elif due.at > start.started_at:
+            self.condemn(due.invariant, after.agent_id, f"starts before {due.why} is due, at {_time(due.at)}")
+
+    def _check_end(self, before: AgentState, after: AgentState, end: RunEnd) -> None:
+        self._require(
+            before.run_id == end.run_id,
+            "I1",
+            after,
+            f"the end of {self.history.name(end.run_id)} is written over {self.history.name(before.run_id)}",
+        )
+        if end.outcome is not Outcome.SLEPT:
+            return
+        for one in self._active(after.agent_id, end.ended_at):
+            self.condemn("I4", after.agent_id, f"is let sleep while {one.title} is active")
+        if after.max_sleep_until is not None:
+            self._require(
+                after.sleep_until is not None, "I4", after, "is to sleep for ever in spite of a cap"
+            )
+
+    def _active(self, agent_id: UUID, now: datetime) -> Iterator[Notification]:
+        """High, uncleared and due; what fell due while the question was on its way may be missed."""
+        is_exact = not (self._is_lenient(agent_id) or self.loop.time() < self._stepped_until)
+        for one in self.tables.queue(agent_id):
+            if one.activated_at is None:
+                continue
+            is_reminder = one.scheduled_for == one.activated_at
+            if not is_reminder or (is_exact and one.activated_at <= now):
+                yield one
+
+    def _require(self, holds: bool, invariant: str, of: AgentState, what: str) -> None:
+        if not holds:
+            self.condemn(invariant, of.agent_id, what)
+
+    def _is_lenient(self, agent_id: UUID) -> bool:
+        lenient_until = max(self._lenient_until.get(key, 0.0) for key in (agent_id, None))
+        return self.loop.time() < max(lenient_until, self._slack_of_steps())
+
+    def _slack_of_steps(self) -> float:
+        """A step of the clock is noticed by the next scan."""
+        return self._stepped_until - STEP_SECONDS + REPAIR_SECONDS
+
+    def _was_touched(self, agent_id: UUID) -> bool:
+        """At this very moment, by somebody whom the supervisor need not have seen."""
+        return self._touched_at.get(agent_id) == self.loop.time()
+
+
+def _time(moment: datetime | None) -> str:
+    return "no time" if moment is None else f"{moment:%H:%M:%S.%f}"
+
+
+def _shown(before: AgentState, after: AgentState, move: Move) -> str:
+    changes = [
+        f"{name} {_value(getattr(after, name))}"
+        for name in (*OWNED, "next_due_at")
+        if getattr(after, name) != getattr(before, name)
+    ]
+    begun = f"starts #{move.start.run_id.int} by {move.start.wake_reason}; " if move.start else ""
+    ended = f"ends #{move.end.run_id.int}: {move.end.outcome} {move.end.error}; " if move.end else ""
+    return f"{begun}{ended}{', '.join(changes)}"
+
+
+def _value(value: object) -> str:
+    match value:
+        case datetime():
+            return _time(value)
+        case UUID():
+            return f"#{value.int}"
+        case _:
+            return str(value)

@@ -1,0 +1,76 @@
+"""What the service has acknowledged, and therefore has to keep (I3)."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+from storage.arrivals import NewNotification
+from tests.simulation.tables import Tables
+
+
+class Ledger:
+    """Expects of each notification what was acknowledged last; nothing where writes overlapped or failed."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._expected: dict[UUID, dict[str, Any]] = {}
+        self._gone: set[UUID] = set()
+        self._doubtful: set[UUID] = set()
+        self._attempts: Counter[UUID] = Counter()
+        self._under_way: Counter[UUID] = Counter()
+
+    def inserted(self, notification: NewNotification) -> None:
+        fields = {"title": notification.title, "source": notification.source}
+        self._expected.setdefault(notification.id, fields)
+
+    @contextmanager
+    def changing(self, notification_id: UUID, changes: Mapping[str, Any]) -> Iterator[Callable[[], None]]:
+        """An attempt to change it, acknowledged by a call.
+
+        That counts if nobody else has tried meanwhile, and no attempt has come back with an error: it may be
+        done yet, after whatever follows.
+        """
+        self._attempts[notification_id] += 1
+        self._under_way[notification_id] += 1
+        attempts, is_alone = self._attempts[notification_id], self._under_way[notification_id] == 1
+        expected = self._expected.setdefault(notification_id, {})
+        for name in changes:
+            expected.pop(name, None)
+
+        def acknowledge() -> None:
+            is_last = is_alone and self._attempts[notification_id] == attempts
+            if is_last and notification_id not in self._doubtful:
+                expected.update(changes)
+
+        try:
+            yield acknowledge
+        except BaseException:
+            self._doubtful.add(notification_id)
+            raise
+        finally:
+            self._under_way[notification_id] -= 1
+
+    def tried_to_delete(self, notification_id: UUID) -> None:
+        """From now on it may be gone."""
+        self._attempts[notification_id] += 1
+        self._expected[notification_id] = {}
+
+    def deleted(self, notification_id: UUID) -> None:
+        self._expected[notification_id] = {}
+        self._gone.add(notification_id)
+
+    def lost(self) -> Iterator[tuple[UUID | None, str]]:
+        """Whatever was acknowledged and is not so, with its agent."""
+        for notification_id, fields in self._expected.items():
+            kept = self._tables.notifications.get(notification_id)
+            if kept is None:
+                if fields:
+                    yield None, f"notification #{notification_id.int} is lost"
+                continue
+            for name, value in fields.items():
+                if getattr(kept, name) != value:
+                    yield kept.agent_id, f"{kept.title} has {name} {getattr(kept, name)} and not {value}"
+        for notification_id in self._gone & self._tables.notifications.keys():
+            yield None, f"notification #{notification_id.int} was deleted and is there"

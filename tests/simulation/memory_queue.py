@@ -1,0 +1,215 @@
+"""The queue in memory: what `storage.notifications.Notifications` does, without a database."""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from storage.activation import activation
+from storage.arrivals import NewNotification
+from storage.errors import Forbidden, ReferenceMissing
+from storage.model import AgentState, AgentStatus, Notification, Priority
+from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
+
+
+class MemoryNotifications:
+    """The queue. `on_commit` is told which agents a commit concerns, right after it."""
+
+    def __init__(self, tables: Tables, wire: Wire, on_commit: Callable[[Sequence[UUID]], None]) -> None:
+        self._tables = tables
+        self._wire = wire
+        self._on_commit = on_commit
+
+    async def insert(self, notification: NewNotification, allowed: Collection[UUID]) -> None:
+        await self._wire.to_the_end(self._insert(notification, allowed))
+
+    async def get(self, notification_id: UUID) -> Notification | None:
+        found = self._tables.notifications.get(notification_id)
+        return found if found is not None and self._tables.agent(found.agent_id) else None
+
+    async def list_for_agent(
+        self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime
+    ) -> list[Notification]:
+        return await self._wire.carry(partial(self._list, agent_id, include_cleared, limit, now), agent_id)
+
+    async def update(
+        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
+    ) -> Notification | None:
+        return await self._wire.to_the_end(self._update(notification_id, changes, now))
+
+    async def clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool:
+        return await self._wire.to_the_end(self._clear(agent_id, notification_id, now))
+
+    async def delete(self, notification_id: UUID) -> bool:
+        return await self._wire.to_the_end(self._delete(notification_id))
+
+    async def _insert(self, new: NewNotification, allowed: Collection[UUID]) -> None:
+        await self._wire.carry(partial(self._insert_row, new, allowed), new.agent_id)
+        if new.priority is Priority.HIGH:
+            self._on_commit([new.agent_id])
+
+    async def _insert_row(self, new: NewNotification, allowed: Collection[UUID]) -> None:
+        while True:
+            agent = self._tables.agent(new.agent_id)
+            if agent is None:
+                raise ReferenceMissing("agent")
+            if agent.organization_id not in allowed:
+                raise Forbidden(f"agent {agent.id} belongs to another organization")
+            stored = _new_row(new, agent.organization_id)
+            async with Transaction(self._tables) as transaction:
+                if stored.activated_at is not None:
+                    await transaction.lock("agent_state", agent.id, LOCK_TIMEOUT_SECONDS)
+                    if agent.id not in self._tables.states:
+                        continue  # deleted meanwhile: the next statement sees it
+                due_at = stored.activated_at if stored.activated_at != stored.created_at else None
+                transaction.write(lambda: self._write(None, stored, due_at))  # noqa: B023 -- not again
+            await asyncio.sleep(0)
+            return
+
+    async def _list(
+        self, agent_id: UUID, include_cleared: bool, limit: int, now: datetime
+    ) -> list[Notification]:
+        await asyncio.sleep(0)
+        if self._tables.agent(agent_id) is None:
+            return []
+        shown = [
+            one
+            for one in self._tables.queue(agent_id)
+            if (include_cleared or not one.cleared)
+            and (one.scheduled_for is None or one.scheduled_for <= now)
+        ]
+        shown.sort(key=lambda one: (one.priority is not Priority.HIGH, one.created_at, one.id))
+        await asyncio.sleep(0)
+        return shown[:limit]
+
+    async def _update(
+        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
+    ) -> Notification | None:
+        agent_id = self._agent_of(notification_id)
+        both = await self._wire.carry(partial(self._update_row, notification_id, changes, now), agent_id)
+        if both is None:
+            return None
+        before, after = both
+        if after.activated_at != before.activated_at:
+            self._on_commit([after.agent_id])
+        return after
+
+    async def _update_row(
+        self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
+    ) -> tuple[Notification, Notification] | None:
+        async with Transaction(self._tables) as transaction:
+            before = await self._lock(transaction, notification_id)
+            if before is None:
+                return None
+            after = changed(before, changes, now)
+            if after.activated_at is not None and after.activated_at != before.activated_at:
+                await transaction.lock("agent_state", after.agent_id)
+            due_at = after.activated_at if after.activated_at and after.activated_at > now else None
+            transaction.write(lambda: self._write(before, after, due_at))
+        await asyncio.sleep(0)
+        return before, after
+
+    async def _clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool:
+        priority = await self._wire.carry(partial(self._clear_row, agent_id, notification_id, now), agent_id)
+        if priority is Priority.HIGH:
+            self._on_commit([agent_id])
+        return priority is not None
+
+    async def _clear_row(self, agent_id: UUID, notification_id: UUID, now: datetime) -> Priority | None:
+        async with Transaction(self._tables) as transaction:
+            before = await self._lock(transaction, notification_id)
+            if before is None or before.agent_id != agent_id:
+                return None
+            after = changed(before, {"cleared": True}, now)
+            transaction.write(lambda: self._write(before, after, None))
+        await asyncio.sleep(0)
+        return before.priority
+
+    async def _delete(self, notification_id: UUID) -> bool:
+        agent_id = self._agent_of(notification_id)
+        before = await self._wire.carry(partial(self._delete_row, notification_id), agent_id)
+        if before is not None and before.activated_at is not None:
+            self._on_commit([before.agent_id])
+        return before is not None
+
+    async def _delete_row(self, notification_id: UUID) -> Notification | None:
+        async with Transaction(self._tables) as transaction:
+            before = await self._lock(transaction, notification_id)
+            if before is not None:
+                transaction.write(lambda: self._erase(before))
+        await asyncio.sleep(0)
+        return before
+
+    async def _lock(self, transaction: Transaction, notification_id: UUID) -> Notification | None:
+        """The newest version of the row; None if it is gone, or its agent was deleted before."""
+        if await self.get(notification_id) is None:
+            return None
+        await transaction.lock("notification", notification_id)
+        return self._tables.notifications.get(notification_id)
+
+    def _write(self, before: Notification | None, after: Notification, due_at: datetime | None) -> None:
+        tables, at = self._tables, after.activated_at
+        tables.notifications[after.id] = after
+        state = tables.states.get(after.agent_id)
+        was_at = before.activated_at if before is not None else None
+        if state is not None and at is not None and at != was_at:
+            tables.states[state.agent_id] = _rung(state, due_at)
+        tables.witness.changed(after.agent_id, _told(before, after))
+
+    def _erase(self, gone: Notification) -> None:
+        del self._tables.notifications[gone.id]
+        self._tables.witness.changed(gone.agent_id, f"deleted {gone.title}")
+
+    def _agent_of(self, notification_id: UUID) -> UUID | None:
+        found = self._tables.notifications.get(notification_id)
+        return None if found is None else found.agent_id
+
+
+def changed(before: Notification, changes: Mapping[str, Any], now: datetime) -> Notification:
+    """The notification after a change, with the activation that `storage.activation` gives it."""
+    after = replace(before, **changes)
+    cleared_at = (before.cleared_at or now) if after.cleared else None
+    since = before.activated_at if after.scheduled_for == before.scheduled_for else None
+    activated_at = activation(after.priority, after.scheduled_for, now, cleared=after.cleared, since=since)
+    return replace(after, cleared_at=cleared_at, activated_at=activated_at)
+
+
+def _new_row(new: NewNotification, organization_id: UUID) -> Notification:
+    return Notification(
+        id=new.id,
+        organization_id=organization_id,
+        agent_id=new.agent_id,
+        source=new.source,
+        source_id=new.source_id,
+        title=new.title,
+        body=new.body,
+        priority=new.priority,
+        created_at=new.created_at,
+        scheduled_for=new.scheduled_for,
+        cleared=False,
+        cleared_at=None,
+        activated_at=activation(new.priority, new.scheduled_for, new.created_at),
+    )
+
+
+def _rung(state: AgentState, due_at: datetime | None) -> AgentState:
+    """What whoever makes a notification active does to its agent."""
+    moments = [moment for moment in (state.next_due_at, due_at) if moment is not None]
+    waits = state.status is AgentStatus.SLEEPING and state.queued_at is None
+    next_due_at = min(moments, default=None) if waits else state.next_due_at
+    return replace(state, wake_seq=state.wake_seq + 1, next_due_at=next_due_at)
+
+
+def _told(before: Notification | None, after: Notification) -> str:
+    if before is None:
+        active = f", active at {after.activated_at:%H:%M:%S.%f}" if after.activated_at else ""
+        return f"received {after.title} ({after.source}, {after.priority}{active})"
+    shown = {
+        name: getattr(after, name)
+        for name in ("priority", "scheduled_for", "cleared", "activated_at")
+        if getattr(after, name) != getattr(before, name)
+    }
+    return f"{after.title} now has {', '.join(f'{name} {value}' for name, value in shown.items())}"

@@ -1,0 +1,342 @@
+"""The states of agents in memory: what `storage.agent_state.AgentStates` does, without a database.
+
+The contract suite in `tests/storage/test_store_contract.py` holds the two to the same behaviour.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
+from uuid import UUID
+
+from storage.model import (
+    Agent,
+    AgentState,
+    AgentStatus,
+    Circumstances,
+    Counts,
+    Era,
+    Move,
+    Notification,
+    Priority,
+    Remark,
+    Run,
+    Source,
+    Waiting,
+)
+from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
+
+Result = TypeVar("Result")
+
+QUARANTINED_AFTER = 5
+
+
+class MemoryLock:
+    """One agent's row, locked by this transaction."""
+
+    def __init__(self, tables: Tables, transaction: Transaction, circumstances: Circumstances | None) -> None:
+        self._tables = tables
+        self._transaction = transaction
+        self.circumstances = circumstances
+
+    async def move(self, move: Move) -> bool:
+        return await move_row(self._tables, self._transaction, move)
+
+
+class MemoryStates:
+    """Fits `supervisors.ports.StateStore`."""
+
+    def __init__(self, tables: Tables, wire: Wire) -> None:
+        self._tables = tables
+        self._wire = wire
+
+    async def look(self, agent_id: UUID, now: datetime) -> Circumstances | None:
+        return await self._wire.carry(partial(self._look, agent_id, now), agent_id)
+
+    async def move(self, move: Move) -> bool:
+        agent_id = move.before.agent_id
+        return await self._wire.to_the_end(self._wire.carry(partial(self._move, move), agent_id))
+
+    @asynccontextmanager
+    async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator[MemoryLock]:
+        async with Transaction(self._tables) as transaction:
+            await self._wire.carry(partial(self._lock, transaction, agent_id), agent_id, may_be_late=False)
+            yield MemoryLock(self._tables, transaction, await self._look(agent_id, now))
+            await self._wire.carry(partial(asyncio.sleep, 0), agent_id)  # the commit
+        await self._wire.carry(partial(asyncio.sleep, 0), agent_id)  # and its answer
+
+    async def list_due(
+        self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
+    ) -> list[tuple[UUID, datetime]]:
+        def due(states: list[AgentState]) -> list[tuple[datetime, UUID]]:
+            moments = ((state.next_due_at, state.agent_id) for state in states)
+            return sorted((at, agent_id) for at, agent_id in moments if at is not None and at <= until)
+
+        found = await self._read(due)
+        return [(agent_id, at) for at, agent_id in found if after is None or (at, agent_id) > after][:limit]
+
+    async def list_attention(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
+        def calls(state: AgentState) -> bool:
+            return (
+                state.status is AgentStatus.SLEEPING
+                and state.queued_at is None
+                and not self._is_paused(state)
+                and any(
+                    at <= now and (state.stopped_at is None or at > state.stopped_at)
+                    for at in self._activations(state)
+                )
+            )
+
+        return await self._page(calls, after, limit)
+
+    async def list_concerned(self, organization_id: UUID, after: UUID | None, limit: int) -> list[UUID]:
+        def is_concerned(state: AgentState) -> bool:
+            return (
+                self._tables.agents[state.agent_id].organization_id == organization_id
+                and state.status is not AgentStatus.ARCHIVED
+                and (
+                    state.status is AgentStatus.RUNNING
+                    or state.queued_at is not None
+                    or state.next_due_at is not None
+                    or _has_plans(state)
+                    or bool(self._activations(state))
+                )
+            )
+
+        return await self._page(is_concerned, after, limit)
+
+    async def list_unarmed(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
+        def is_unarmed(state: AgentState) -> bool:
+            return (
+                state.status is AgentStatus.SLEEPING
+                and state.next_due_at is None
+                and state.queued_at is None
+                and not self._is_paused(state)
+                and (_has_plans(state) or any(at > now for at in self._activations(state)))
+            )
+
+        return await self._page(is_unarmed, after, limit)
+
+    async def list_running(self) -> list[UUID]:
+        def running(states: list[AgentState]) -> list[AgentState]:
+            return sorted((state for state in states if state.run_id is not None), key=_started)
+
+        return [state.agent_id for state in await self._read(running)]
+
+    async def list_queued(self) -> list[UUID]:
+        def queued(states: list[AgentState]) -> list[tuple[datetime, UUID]]:
+            return sorted((state.queued_at, state.agent_id) for state in states if state.queued_at)
+
+        return [agent_id for _, agent_id in await self._read(queued)]
+
+    async def list_ids(self, organization_id: UUID | None, after: UUID | None, limit: int) -> list[UUID]:
+        def belongs(state: AgentState) -> bool:
+            return organization_id in {None, self._tables.agents[state.agent_id].organization_id}
+
+        return await self._page(belongs, after, limit)
+
+    async def list_blockers(self, agent_id: UUID, now: datetime, limit: int) -> list[UUID]:
+        def blockers(_: object) -> list[UUID]:
+            return active_ids(self._tables, agent_id, now)
+
+        return (await self._wire.carry(partial(self._select, blockers), agent_id))[:limit]
+
+    async def count(self, now: datetime) -> Counts:
+        return await self._read(lambda states: self._count(states, now))
+
+    async def _look(self, agent_id: UUID, now: datetime) -> Circumstances | None:
+        await asyncio.sleep(0)
+        seen = circumstances(self._tables, agent_id, now)
+        await asyncio.sleep(0)
+        return seen
+
+    async def _move(self, move: Move) -> bool:
+        async with Transaction(self._tables) as transaction:
+            is_made = await move_row(self._tables, transaction, move)
+        await asyncio.sleep(0)
+        return is_made
+
+    async def _lock(self, transaction: Transaction, agent_id: UUID) -> None:
+        await transaction.lock("agent_state", agent_id, LOCK_TIMEOUT_SECONDS)
+
+    async def _read(self, select: Callable[[list[AgentState]], Result]) -> Result:
+        return await self._wire.carry(partial(self._select, select), None)
+
+    async def _select(self, select: Callable[[list[AgentState]], Result]) -> Result:
+        await asyncio.sleep(0)
+        return select(list(self._tables.states.values()))
+
+    async def _page(self, fits: Callable[[AgentState], bool], after: UUID | None, limit: int) -> list[UUID]:
+        found = await self._read(lambda states: sorted(state.agent_id for state in states if fits(state)))
+        return [agent_id for agent_id in found if after is None or agent_id > after][:limit]
+
+    def _count(self, states: list[AgentState], now: datetime) -> Counts:
+        status = [state.status for state in states]
+        moments = [state.next_due_at for state in states if state.next_due_at is not None]
+        active = [one.activated_at for one in self._tables.notifications.values() if one.activated_at]
+        return Counts(
+            running=status.count(AgentStatus.RUNNING),
+            sleeping=status.count(AgentStatus.SLEEPING),
+            archived=status.count(AgentStatus.ARCHIVED),
+            quarantined=sum(map(_is_quarantined, states)),
+            timers=len(moments),
+            next_due_at=min(moments, default=None),
+            oldest_active_at=min((at for at in active if at <= now), default=None),
+        )
+
+    def _activations(self, state: AgentState) -> list[datetime]:
+        return [one.activated_at for one in self._tables.queue(state.agent_id) if one.activated_at]
+
+    def _is_paused(self, state: AgentState) -> bool:
+        organization_id = self._tables.agents[state.agent_id].organization_id
+        return self._tables.organizations[organization_id].paused
+
+
+async def move_row(tables: Tables, transaction: Transaction, move: Move) -> bool:
+    """What the statement MOVE does: lock the row, check the guard on its newest version, write."""
+    agent_id = move.before.agent_id
+    active = active_ids(tables, agent_id, move.start.started_at) if move.start else []
+    await transaction.lock("agent_state", agent_id, LOCK_TIMEOUT_SECONDS)
+    newest, agent = tables.states.get(agent_id), tables.agents.get(agent_id)
+    if newest is None or agent is None or not guard_holds(move, newest):
+        return False
+    transaction.write(lambda: _write_move(tables, newest, agent, move, active))
+    return True
+
+
+def guard_holds(move: Move, newest: AgentState) -> bool:
+    """Whether the row is still as the move expects it."""
+    before = move.before
+    is_unmoved = (newest.status, newest.run_id, newest.version) == (
+        before.status,
+        before.run_id,
+        before.version,
+    )
+    return is_unmoved and (not move.guarded or newest.wake_seq == move.before.wake_seq)
+
+
+def active_ids(tables: Tables, agent_id: UUID, now: datetime) -> list[UUID]:
+    """What is active, oldest activation first. What is no reminder is so whatever the clock says."""
+    found = sorted(
+        (one.activated_at, one.id)
+        for one in tables.queue(agent_id)
+        if one.activated_at is not None and (one.activated_at <= now or one.scheduled_for != one.activated_at)
+    )
+    return [notification_id for _, notification_id in found]
+
+
+def circumstances(tables: Tables, agent_id: UUID, now: datetime) -> Circumstances | None:
+    """What the statement LOOK sees at this moment."""
+    agent, state = tables.agent(agent_id), tables.states.get(agent_id)
+    if agent is None or state is None:
+        return None
+    template = tables.templates.get(agent.template_id) if agent.template_id else None
+    run = tables.runs.get(state.run_id) if state.run_id else None
+    return Circumstances(
+        organization_id=agent.organization_id,
+        state=state,
+        created_at=agent.created_at,
+        name=agent.name,
+        paused=tables.organizations[agent.organization_id].paused,
+        max_sleep_hours=agent.max_sleep_hours,
+        agent_window_seconds=agent.debounce_window_seconds,
+        template_window_seconds=template.debounce_window_seconds if template else None,
+        waiting=tuple(_groups(tables.queue(agent_id), state, now)),
+        waiting_at_start=len(run.notifications) if run else 0,
+        interrupted_sleep_until=run.interrupted_sleep_until if run else None,
+    )
+
+
+def _groups(queue: Iterable[Notification], state: AgentState, now: datetime) -> Iterable[Waiting]:
+    groups: dict[tuple[object, ...], Waiting] = {}
+    for one in queue:
+        at = one.activated_at
+        if at is None:
+            continue
+        is_reminder, era = one.scheduled_for == at, _era(one, at, state, now)
+        key = (one.source, is_reminder, era)
+        group = groups.get(key)
+        if group is None:
+            groups[key] = Waiting(one.source, is_reminder, era, 1, at, at)
+        else:
+            first_at, last_at = min(group.first_at, at), max(group.last_at, at)
+            groups[key] = replace(group, count=group.count + 1, first_at=first_at, last_at=last_at)
+    return groups.values()
+
+
+def _era(one: Notification, at: datetime, state: AgentState, now: datetime) -> Era:
+    if one.scheduled_for == at and at > now:
+        return Era.AHEAD
+    if state.stopped_at is not None and at <= state.stopped_at:
+        return Era.STOPPED
+    if state.last_started_at is None:
+        return Era.SINCE
+    if at <= state.last_started_at:
+        return Era.BEFORE
+    if state.last_ended_at is not None and at > state.last_ended_at and state.run_id is None:
+        return Era.SINCE
+    return Era.DURING
+
+
+def _write_move(tables: Tables, before: AgentState, agent: Agent, move: Move, active: list[UUID]) -> None:
+    after = replace(move.after, wake_seq=before.wake_seq, version=before.version + 1)
+    tables.states[agent.id] = after
+    if move.start is not None:
+        tables.runs[move.start.run_id] = Run(
+            id=move.start.run_id,
+            agent_id=agent.id,
+            organization_id=agent.organization_id,
+            wake_reason=move.start.wake_reason,
+            notifications=tuple(active),
+            interrupted_sleep_until=move.start.interrupted_sleep_until,
+            max_sleep_until=move.start.max_sleep_until,
+            started_at=move.start.started_at,
+            ended_at=None,
+            turns=0,
+            outcome=None,
+            error="",
+        )
+    if move.end is not None:
+        run = tables.runs.get(move.end.run_id)
+        if run is not None and run.ended_at is None:
+            end = move.end
+            tables.runs[run.id] = replace(
+                run, ended_at=end.ended_at, outcome=end.outcome, turns=end.turns, error=end.error
+            )
+    if move.remark is not None:
+        tables.notifications[move.remark.id] = _left(move.remark, agent)
+    tables.witness.moved(before, after, move)
+
+
+def _left(remark: Remark, agent: Agent) -> Notification:
+    return Notification(
+        id=remark.id,
+        organization_id=agent.organization_id,
+        agent_id=agent.id,
+        source=Source.SYSTEM,
+        source_id="",
+        title=remark.title,
+        body=remark.body,
+        priority=Priority.LOW,
+        created_at=remark.created_at,
+        scheduled_for=None,
+        cleared=False,
+        cleared_at=None,
+        activated_at=None,
+    )
+
+
+def _is_quarantined(state: AgentState) -> bool:
+    return state.failures >= QUARANTINED_AFTER and state.retry_at is not None and state.run_id is None
+
+
+def _has_plans(state: AgentState) -> bool:
+    return any(moment is not None for moment in (state.sleep_until, state.retry_at, state.run_requested_at))
+
+
+def _started(state: AgentState) -> tuple[datetime, UUID]:
+    assert state.last_started_at is not None
+    return state.last_started_at, state.agent_id

@@ -1,0 +1,202 @@
+"""The whole store in memory: what agents, templates and organizations are, next to their states and queues.
+
+Each does what its namesake in `storage` does, as far as the simulation acts on it.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from storage.model import (
+    Agent,
+    AgentState,
+    AgentStatus,
+    Notification,
+    Organization,
+    Outcome,
+    Run,
+    Template,
+)
+from tests.simulation.memory_queue import MemoryNotifications
+from tests.simulation.memory_states import MemoryStates
+from tests.simulation.tables import ShortWire, Tables, Transaction, Wire
+
+SHOWN_STATE = (
+    "status",
+    "sleep_until",
+    "run_started_at",
+    "last_wake_reason",
+    "last_wake_interrupted_sleep_until",
+)
+
+
+class MemoryAgents:
+    """What agents are; of their state only birth and death."""
+
+    def __init__(self, tables: Tables, wire: Wire) -> None:
+        self._tables = tables
+        self._wire = wire
+
+    async def insert(self, agent: Agent, notice: Notification | None) -> None:
+        assert notice is None, "nobody has parents here"
+        await self._wire.carry(partial(self._insert, agent), agent.id)
+
+    async def get(self, agent_id: UUID) -> Agent | None:
+        agent, state = self._tables.agent(agent_id), self._tables.states.get(agent_id)
+        if agent is None or state is None:
+            return None
+        return replace(agent, **{name: getattr(state, name) for name in SHOWN_STATE})
+
+    async def update(self, agent_id: UUID, changes: Mapping[str, Any]) -> Agent | None:
+        return await self._wire.carry(partial(self._update, agent_id, changes), agent_id)
+
+    async def delete(self, agent_id: UUID, now: datetime) -> bool:
+        return await self._wire.carry(partial(self._bury, agent_id, now), agent_id)
+
+    async def holding_of_template(self, template_id: UUID) -> list[UUID]:
+        await self._wire.carry(partial(asyncio.sleep, 0), None)
+        return [
+            agent.id
+            for agent in self._tables.agents.values()
+            if agent.template_id == template_id
+            and (state := self._tables.states.get(agent.id)) is not None
+            and state.status is AgentStatus.SLEEPING
+            and state.next_due_at is not None
+        ]
+
+    async def _insert(self, agent: Agent) -> None:
+        await asyncio.sleep(0)
+        state = AgentState(agent.id, **{name: getattr(agent, name) for name in SHOWN_STATE})
+        is_asleep = agent.status is AgentStatus.SLEEPING
+        self._tables.agents[agent.id] = agent
+        self._tables.states[agent.id] = replace(state, next_due_at=agent.sleep_until if is_asleep else None)
+        self._tables.witness.changed(agent.id, "created")
+
+    async def _update(self, agent_id: UUID, changes: Mapping[str, Any]) -> Agent | None:
+        async with Transaction(self._tables) as transaction:
+            await transaction.lock("agent", agent_id)
+            agent = self._tables.agent(agent_id)
+            if agent is None:
+                return None
+
+            def write() -> None:
+                self._tables.agents[agent_id] = replace(agent, **changes)
+                self._tables.witness.changed(agent_id, f"now has {dict(changes)}")
+
+            transaction.write(write)
+        await asyncio.sleep(0)
+        return await self.get(agent_id)
+
+    async def _bury(self, agent_id: UUID, now: datetime) -> bool:
+        async with Transaction(self._tables) as transaction:
+            await transaction.lock("agent", agent_id)
+            if self._tables.agent(agent_id) is None:
+                return False
+            await transaction.lock("agent_state", agent_id)
+            transaction.write(lambda: self._write_burial(agent_id, now))
+        await asyncio.sleep(0)
+        return True
+
+    def _write_burial(self, agent_id: UUID, now: datetime) -> None:
+        tables = self._tables
+        tables.deleted.add(agent_id)
+        del tables.states[agent_id]
+        for run in list(tables.runs.values()):
+            if run.agent_id == agent_id and run.ended_at is None:
+                ended_at = max(run.started_at, now)
+                ended = replace(run, ended_at=ended_at, outcome=Outcome.STOPPED, error="deleted")
+                tables.runs[run.id] = ended
+        tables.witness.changed(agent_id, "deleted")
+
+
+class MemoryTemplates:
+    """What agents inherit."""
+
+    def __init__(self, tables: Tables, wire: Wire) -> None:
+        self._tables = tables
+        self._wire = wire
+
+    async def insert(self, template: Template) -> None:
+        await self._wire.carry(partial(asyncio.sleep, 0), None)
+        self._tables.templates[template.id] = template
+
+    async def update(self, template_id: UUID, changes: Mapping[str, Any]) -> Template | None:
+        return await self._wire.carry(partial(self._update, template_id, changes), None)
+
+    async def _update(self, template_id: UUID, changes: Mapping[str, Any]) -> Template | None:
+        await asyncio.sleep(0)
+        template = self._tables.templates.get(template_id)
+        if template is None:
+            return None
+        self._tables.templates[template_id] = replace(template, **changes)
+        for agent in self._tables.agents.values():
+            if agent.template_id == template_id:
+                self._tables.witness.changed(agent.id, f"its template now has {dict(changes)}")
+        return self._tables.templates[template_id]
+
+
+class MemoryOrganizations:
+    """Fits `supervisors.ports.OrganizationStore`."""
+
+    def __init__(self, tables: Tables, wire: Wire) -> None:
+        self._tables = tables
+        self._wire = wire
+
+    async def update(self, organization_id: UUID, changes: Mapping[str, Any]) -> Organization | None:
+        return await self._wire.carry(partial(self._update, organization_id, changes), None)
+
+    async def list_paused(self) -> list[UUID]:
+        await self._wire.carry(partial(asyncio.sleep, 0), None)
+        return [one.id for one in self._tables.organizations.values() if one.paused]
+
+    async def _update(self, organization_id: UUID, changes: Mapping[str, Any]) -> Organization | None:
+        await asyncio.sleep(0)
+        organization = self._tables.organizations.get(organization_id)
+        if organization is None:
+            return None
+        self._tables.organizations[organization_id] = replace(organization, **changes)
+        for agent in self._tables.agents.values():
+            if agent.organization_id == organization_id:
+                self._tables.witness.changed(agent.id, f"its organization now has {dict(changes)}")
+        return self._tables.organizations[organization_id]
+
+
+class MemoryRuns:
+    """The wake ledger."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def get(self, run_id: UUID) -> Run | None:
+        run = self._tables.runs.get(run_id)
+        return run if run is not None and self._tables.agent(run.agent_id) else None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStorage:
+    """What `storage.storage.Storage` is, for one process."""
+
+    agent_states: MemoryStates
+    notifications: MemoryNotifications
+    agents: MemoryAgents
+    templates: MemoryTemplates
+    organizations: MemoryOrganizations
+    runs: MemoryRuns
+
+
+def build_memory_storage(
+    tables: Tables, on_commit: Callable[[Sequence[UUID]], None], wire: Wire | None = None
+) -> MemoryStorage:
+    wire = wire or ShortWire()
+    return MemoryStorage(
+        agent_states=MemoryStates(tables, wire),
+        notifications=MemoryNotifications(tables, wire, on_commit),
+        agents=MemoryAgents(tables, wire),
+        templates=MemoryTemplates(tables, wire),
+        organizations=MemoryOrganizations(tables, wire),
+        runs=MemoryRuns(tables),
+    )

@@ -1,0 +1,93 @@
+"""One life of the service, composed as `hostsvc.service` composes it, on a store in memory."""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import aiojobs
+
+from supervisors.duties.due_scan import DueScan
+from supervisors.duties.loop import repeat
+from supervisors.duties.pauses import Pauses
+from supervisors.messages import Look
+from supervisors.registry import CANCEL_SECONDS, Registry
+from supervisors.runs import Harness
+from supervisors.settings import RunSettings, SupervisorSettings
+from tests.simulation.clock import ProcessClock, Wall
+from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire
+from tests.simulation.memory_store import build_memory_storage
+from tests.simulation.tables import Tables
+from tests.simulation.virtual_loop import VirtualLoop
+
+SUPERVISORS = SupervisorSettings(debounce_cap_seconds=10, scan_interval_seconds=5, idle_seconds=2)
+RUNS = RunSettings(max_concurrent=2, max_seconds=8, stop_grace_seconds=1, min_interval_seconds=1)
+IDLE_SWEEP_SECONDS = 3.0
+
+
+class QuantisedRandom(Random):
+    """Jitter that meets other events."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return QUANTUM_SECONDS * round(super().uniform(a, b) / QUANTUM_SECONDS)
+
+
+class Process:
+    """From its begin to its death. Whatever it has in memory dies with it."""
+
+    def __init__(self, loop: VirtualLoop, tables: Tables, wall: Wall, wire: FaultyWire, seed: str) -> None:
+        self.clock = ProcessClock(loop, wall)
+        self.wire = wire
+        self.storage = build_memory_storage(tables, self._tell, wire)
+        self._loop = loop
+        self._random = QuantisedRandom(seed)
+        self.registry: Registry
+        self._scan: DueScan
+
+    async def begin(self, harness: Harness) -> None:
+        """Recover what there is, and take up the standing duties."""
+        self.registry = Registry(
+            store=self.storage.agent_states,
+            harness=harness,
+            scheduler=aiojobs.Scheduler(limit=RUNS.max_concurrent, close_timeout=CANCEL_SECONDS),
+            clock=self.clock,
+            supervisor_settings=SUPERVISORS,
+            run_settings=RUNS,
+            random=self._random,
+        )
+        self._scan = DueScan(self.storage.agent_states, self.registry, self.clock, self._random)
+        pauses = Pauses(self.storage.agent_states, self.storage.organizations, self.registry, self.clock)
+        await self._scan.recover()
+        duties = aiojobs.Scheduler(limit=None)
+        for name, run_once, seconds in (
+            ("due scan", self._scan.run_once, SUPERVISORS.scan_interval_seconds),
+            ("pauses", pauses.run_once, SUPERVISORS.scan_interval_seconds),
+            ("idle supervisors", self._drop_idle, IDLE_SWEEP_SECONDS),
+        ):
+            await duties.spawn(repeat(name, run_once, seconds, self.clock), name=name)
+
+    def lose_lead(self) -> None:
+        self.registry.allow_starts(False)
+
+    async def regain_lead(self) -> None:
+        self.registry.allow_starts(True)
+        await self._scan.recover()
+
+    async def die(self) -> None:
+        """At once, with whatever is on its way: none of its tasks gets any further."""
+        self.clock.is_stopped = True
+        under_way = self.wire.cut()
+        spared = {asyncio.current_task(), *under_way}
+        while doomed := [task for task in self._loop.unfinished_tasks() if task not in spared]:
+            for task in doomed:
+                task.cancel()
+            await asyncio.sleep(0)
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+    def _tell(self, agent_ids: Sequence[UUID]) -> None:
+        if not self.wire.is_cut:
+            self.registry.tell_all(agent_ids, Look.NOTIFIED)
+
+    async def _drop_idle(self) -> Any:
+        self.registry.drop_idle()

@@ -1,0 +1,161 @@
+"""Agents as they are: diligent, careless, broken, hanging, deaf. Every run draws what kind it is."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from random import Random
+
+from storage.arrivals import NewNotification
+from storage.errors import StorageError
+from storage.model import Outcome, Priority, Source
+from supervisors.errors import SupervisorError
+from supervisors.messages import SleepGranted, SleepRefused, SleepRequest
+from supervisors.runs import Ask, Run, RunError, RunResult
+from tests.simulation.faulty_wire import QUANTUM_SECONDS
+from tests.simulation.history import History
+from tests.simulation.ids import Ids
+from tests.simulation.judge import Judge
+from tests.simulation.ledger import Ledger
+from tests.simulation.process import RUNS, Process
+
+MOST_REFUSALS = 4
+
+Script = Callable[[Run, Ask], Awaitable[RunResult]]
+
+
+class ScriptedHarness:
+    """Executes runs, and has the judge see each begin and end."""
+
+    def __init__(
+        self,
+        process: Process,
+        judge: Judge,
+        history: History,
+        ledger: Ledger,
+        random: Random,
+        ids: Ids,
+    ) -> None:
+        self._process = process
+        self._judge = judge
+        self._history = history
+        self._ledger = ledger
+        self._random = random
+        self._ids = ids
+        self._scripts: list[Script] = [
+            *[self._is_diligent] * 8,
+            *[self._takes_notes] * 2,
+            *[self._is_careless] * 2,
+            *[self._just_ends] * 2,
+            *[self._breaks] * 2,
+            *[self._is_at_its_limit] * 2,
+            self._hangs,
+            self._is_deaf,
+        ]
+
+    async def execute(self, run: Run, ask: Ask) -> RunResult:
+        script = self._random.choice(self._scripts)
+        self._judge.run_began(run)
+        self._note(run, f"begins and {script.__name__.strip('_').replace('_', ' ')}")
+        try:
+            return await script(run, ask)
+        except (StorageError, SupervisorError) as error:
+            raise RunError(str(error)) from error
+        finally:
+            self._note(run, "is gone")
+            self._judge.run_over(run)
+
+    async def _is_diligent(self, run: Run, ask: Ask) -> RunResult:
+        """Clears what it finds, and sleeps; refused, it looks again."""
+        for _ in range(MOST_REFUSALS):
+            await self._work(run)
+            await self._clear_all(run)
+            if await self._sleeps(run, ask):
+                return RunResult(Outcome.SLEPT)
+        return RunResult(Outcome.TURN_LIMIT)
+
+    async def _takes_notes(self, run: Run, ask: Ask) -> RunResult:
+        """Leaves itself something in its queue, then goes on as ever."""
+        now = self._process.clock.now()
+        ahead = self._random.choice((None, 1, 4, 20))
+        new = NewNotification(
+            id=self._ids.new(),
+            agent_id=run.agent_id,
+            source=Source.AGENT,
+            source_id="",
+            title=self._ids.title(),
+            body="",
+            priority=self._random.choice(list(Priority)),
+            created_at=now,
+            scheduled_for=None if ahead is None else now + timedelta(seconds=ahead),
+        )
+        agent = await self._process.storage.agents.get(run.agent_id)
+        if agent is None:
+            raise RunError("The agent was deleted.")
+        await self._process.storage.notifications.insert(new, {agent.organization_id})
+        if self._random.random() < 0.3:
+            return RunResult(Outcome.ENDED)
+        return await self._is_diligent(run, ask)
+
+    async def _is_careless(self, run: Run, ask: Ask) -> RunResult:
+        """Asks for sleep without looking into its queue."""
+        await self._work(run)
+        slept = await self._sleeps(run, ask)
+        return RunResult(Outcome.SLEPT if slept else Outcome.ENDED)
+
+    async def _just_ends(self, run: Run, ask: Ask) -> RunResult:
+        await self._work(run)
+        if self._random.random() < 0.5:
+            await self._clear_all(run)
+        return RunResult(Outcome.ENDED)
+
+    async def _breaks(self, run: Run, ask: Ask) -> RunResult:
+        await self._work(run)
+        raise RunError("The model is away.")
+
+    async def _hangs(self, run: Run, ask: Ask) -> RunResult:
+        """Until it is stopped, or out of time."""
+        return await run.interruptible(asyncio.get_running_loop().create_future())
+
+    async def _is_deaf(self, run: Run, ask: Ask) -> RunResult:
+        """Hears no stop, and goes on until it is cut off."""
+        await asyncio.sleep(QUANTUM_SECONDS * self._random.randint(4, 24))
+        await self._clear_all(run)
+        slept = await self._sleeps(run, ask)
+        return RunResult(Outcome.SLEPT if slept else Outcome.ENDED)
+
+    async def _is_at_its_limit(self, run: Run, ask: Ask) -> RunResult:
+        """Asks for sleep when its time is all but up."""
+        left = RUNS.max_seconds - self._random.choice((0, 0, QUANTUM_SECONDS))
+        await run.interruptible(asyncio.sleep(left))
+        slept = await self._sleeps(run, ask)
+        return RunResult(Outcome.SLEPT if slept else Outcome.ENDED)
+
+    async def _work(self, run: Run) -> None:
+        run.at_turn_boundary()
+        run.turns += 1
+        await run.interruptible(asyncio.sleep(QUANTUM_SECONDS * self._random.choice((0, 0, 1, 2, 4, 8))))
+
+    async def _clear_all(self, run: Run) -> None:
+        queue, clock = self._process.storage.notifications, self._process.clock
+        found = await queue.list_for_agent(run.agent_id, include_cleared=False, limit=100, now=clock.now())
+        for one in found:
+            with self._ledger.changing(one.id, {"cleared": True}) as acknowledge:
+                if await queue.clear(run.agent_id, one.id, clock.now()):
+                    acknowledge()
+
+    async def _sleeps(self, run: Run, ask: Ask) -> bool:
+        """Whether sleep was granted. Once it is, the run is over, whatever else it does."""
+        now = self._process.clock.now()
+        seconds = self._random.choice((None, None, 1, 4, 30, 7200))
+        until = None if seconds is None else now + timedelta(seconds=seconds)
+        reply = await ask(run.agent_id, SleepRequest(run.id, until))
+        self._note(run, f"asks for sleep: {reply}")
+        if isinstance(reply, SleepRefused):
+            return False
+        assert isinstance(reply, SleepGranted)
+        self._judge.sleep_granted(run, reply)
+        await asyncio.sleep(QUANTUM_SECONDS * self._random.choice((0, 0, 0, 1)))
+        return True
+
+    def _note(self, run: Run, line: str) -> None:
+        self._history.note(f"{self._history.name(run.agent_id)} #{run.id.int} {line}")

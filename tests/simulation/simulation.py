@@ -1,0 +1,235 @@
+"""One seed: a small world, its service, and everything that befalls them, all in virtual time."""
+
+import asyncio
+import sys
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import structlog
+
+from storage.errors import StorageError
+from storage.model import AgentState, Organization
+from supervisors import supervisor
+from supervisors.errors import SupervisorError
+from tests.simulation.clients import Clients
+from tests.simulation.clock import Wall
+from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire
+from tests.simulation.history import History
+from tests.simulation.ids import Ids
+from tests.simulation.judge import REPAIR_SECONDS, Judge, Violation
+from tests.simulation.ledger import Ledger
+from tests.simulation.process import Process
+from tests.simulation.scripted_harness import ScriptedHarness
+from tests.simulation.tables import Tables
+from tests.simulation.virtual_loop import EndlessMoment, NothingAhead, VirtualLoop
+from tests.simulation.workload import Action, Workload
+from tests.storage.factories import NOW
+from tests.storage.factories import template as plain_template
+
+HOUR_SECONDS = 3600.0
+UNEXPECTED = frozenset(
+    {
+        "a supervisor failed",
+        "the failure of a supervisor could not be stored",
+        "a run failed by a defect",
+        "a run's job failed",
+        "a duty failed",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a seed came to: the violation, None if there was none, and what happened."""
+
+    seed: int
+    violation: str | None
+    history: History
+
+
+class Simulation:
+    """A world of its own for one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.loop = VirtualLoop(self._random("loop"))
+        self.history = History(self.loop)
+        self.ids = Ids()
+        self._chance = self._random("world")
+        self._wall = Wall(self.loop)
+        self._tables = Tables()
+        self.judge = Judge(self._tables, self._wall, self.loop, self.history)
+        self._ledger = Ledger(self._tables)
+        self._tables.witness = self.judge
+        self._workload = Workload(self._chance, self._tables, self.ids, self._wall.now)
+        self._lives = 0
+        self._process: Process
+        self._clients: Clients
+        self.loop.before_time_passes = self.judge.at_rest
+
+    async def run(self) -> None:
+        """Begin, let things happen, calm down."""
+        self._people_the_world()
+        await self._begin()
+        for _ in range(self._chance.randint(10, 40)):
+            await asyncio.sleep(self._workload.pause_before_next())
+            await self._let_something_happen()
+        await asyncio.sleep(2 * REPAIR_SECONDS)
+        for agent_id, what in self._ledger.lost():
+            self.judge.condemn("I3", agent_id, what)
+        await self._process.die()
+
+    async def _let_something_happen(self) -> None:
+        draw = self._chance.random()
+        if draw < 0.04:
+            await self._crash()
+        elif draw < 0.07:
+            self._step_the_clock()
+        elif draw < 0.09:
+            self._do(Action("lead", self._lose_lead_for_a_while))
+        elif draw < 0.13 and self._is_troubled():
+            seconds = QUANTUM_SECONDS * self._chance.randint(1, 12)
+            self._process.wire.trouble(seconds, self._chance.choice((0.1, 0.4)))
+        elif draw < 0.18:
+            for step, action in self._workload.conversation():
+                await asyncio.sleep(step)
+                self._do(action)
+        else:
+            drawn = self._workload.next_action()
+            if drawn is not None:
+                self._do(drawn)
+
+    def _is_troubled(self) -> bool:
+        """Every other world has a database without fault: in it nothing is excused by one."""
+        return self.seed % 2 == 1
+
+    def _do(self, action: Action) -> None:
+        self.loop.create_task(self._attempt(action), name=action.name)
+
+    async def _attempt(self, action: Action) -> None:
+        try:
+            await action.act(self._clients)
+        except (StorageError, SupervisorError) as error:
+            self.history.note(f"{action.name} is refused: {error}")
+
+    async def _begin(self) -> None:
+        self._lives += 1
+        self.history.note(f"life {self._lives} of the service begins")
+        wire = FaultyWire(self.loop, self._random(f"wire {self._lives}"), self.history, self.judge.disturbed)
+        process = Process(self.loop, self._tables, self._wall, wire, f"{self.seed} process {self._lives}")
+        random = self._random(f"harness {self._lives}")
+        harness = ScriptedHarness(process, self.judge, self.history, self._ledger, random, self.ids)
+        self._process = process
+        self._clients = Clients(process, self._tables, self.judge, self.history, self._ledger, self.ids)
+        await process.begin(harness)
+        self.judge.began()
+
+    async def _crash(self) -> None:
+        self.history.note("the service dies")
+        self.judge.died()
+        await self._process.die()
+        for agent_id, what in self._ledger.lost():
+            self.judge.condemn("I3", agent_id, what)
+        await asyncio.sleep(QUANTUM_SECONDS * self._chance.choice((0, 0, 4, 12, 40)))
+        await self._begin()
+
+    async def _lose_lead_for_a_while(self, _: Clients) -> None:
+        process = self._process
+        if not process.registry.may_start:
+            return
+        self.history.note("the lead is lost")
+        self.judge.lost_lead()
+        process.lose_lead()
+        await asyncio.sleep(QUANTUM_SECONDS * self._chance.choice((1, 4, 12)))
+        self.history.note("the lead is regained")
+        self.judge.regained_lead()
+        await process.regain_lead()
+        if process.registry.may_start:
+            self.judge.began()
+
+    def _step_the_clock(self) -> None:
+        seconds = self._chance.choice((-HOUR_SECONDS, HOUR_SECONDS))
+        self._wall.step(seconds)
+        self.judge.stepped(seconds)
+        self.history.note(f"the clock is set by {seconds:+g} s, to {self._wall.now():%H:%M:%S}")
+
+    def _people_the_world(self) -> None:
+        for name in ("us", "them"):
+            organization = Organization(self.ids.new(), name, NOW)
+            self._tables.organizations[organization.id] = organization
+            self.history.call(organization.id, name)
+            template = plain_template(
+                organization.id, id=self.ids.new(), debounce_window_seconds=self._chance.choice((0, 2, 4))
+            )
+            self._tables.templates[template.id] = template
+        for organization_id in [*self._tables.organizations, *self._tables.organizations][:3]:
+            agent = self._workload.new_agent(organization_id)
+            self._tables.agents[agent.id] = agent
+            self._tables.states[agent.id] = AgentState(agent.id)
+            self.history.call(agent.id, f"agent {agent.id.int}")
+
+    def _random(self, of: str) -> Random:
+        return Random(f"{self.seed} {of}")  # noqa: S311 -- lots, not secrets
+
+
+def simulate(seed: int) -> Verdict:
+    """What becomes of this seed; the same whenever and wherever it is asked."""
+    simulation = Simulation(seed)
+    loop = simulation.loop
+    with _ids_of(simulation.ids), _heard(simulation.judge):
+        try:
+            loop.run_until_complete(simulation.run())
+        except Violation:
+            pass  # it is the judge's verdict
+        except (EndlessMoment, NothingAhead) as error:
+            simulation.judge.condemn("Progress", None, str(error) or "nothing lies ahead")
+        finally:
+            _bury(loop)
+    verdict = simulation.judge.verdict
+    return Verdict(seed, None if verdict is None else str(verdict), simulation.history)
+
+
+@contextmanager
+def _ids_of(ids: Ids) -> Iterator[None]:
+    """Runs get the simulation's ids."""
+    real = vars(supervisor)["new_id"]
+    vars(supervisor)["new_id"] = ids.new
+    try:
+        yield
+    finally:
+        vars(supervisor)["new_id"] = real
+
+
+@contextmanager
+def _heard(judge: Judge) -> Iterator[None]:
+    """Nothing is logged; a line that tells of a defect is a violation."""
+
+    def hear(_: Any, __: str, event: MutableMapping[str, Any]) -> Any:
+        if event["event"] in UNEXPECTED:
+            judge.condemn("no defect", None, f"{event['event']}: {sys.exc_info()[1]!r}")
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(processors=[hear], cache_logger_on_first_use=False)
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def _bury(loop: VirtualLoop) -> None:
+    """End what a failed seed has left behind."""
+    loop.before_time_passes = lambda: None
+    asyncio.set_event_loop(None)
+    while leftover := loop.unfinished_tasks():
+        for task in leftover:
+            task.cancel()
+        loop.run_until_complete(_settled(leftover))
+    loop.close()
+
+
+async def _settled(tasks: list[asyncio.Task[Any]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)

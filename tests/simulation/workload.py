@@ -1,0 +1,191 @@
+"""What happens in a simulated world, drawn by lot: people, programs, clocks, crashes and trouble."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from storage.model import Agent, AgentStatus, Notification, Priority, Source
+from supervisors.messages import OwnedFields
+from tests.simulation.clients import Clients
+from tests.simulation.faulty_wire import QUANTUM_SECONDS
+from tests.simulation.ids import Ids
+from tests.simulation.tables import Tables
+from tests.storage.factories import agent as plain_agent
+
+WINDOWS = (None, 0, 2, 4)
+SLEEP_HOURS = (None, None, 0, 1)
+SOURCES = (Source.SMS, Source.SMS, Source.EMAIL, Source.API, Source.API, Source.SYSTEM)
+CONVERSATION_STEPS = (4, 6, 7)  # quanta: closer than either window
+MOST_AGENTS = 4
+
+Act = Callable[[Clients], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that somebody does to the service."""
+
+    name: str
+    act: Act
+
+
+class Workload:
+    """Draws one action after the other, fitting to what there is."""
+
+    def __init__(self, random: Random, tables: Tables, ids: Ids, now: Callable[[], datetime]) -> None:
+        self._random = random
+        self._tables = tables
+        self._ids = ids
+        self._now = now
+        self._kinds: list[tuple[int, Callable[[Agent], Action | None]]] = [
+            (16, self._notify),
+            (6, self._remind),
+            (6, self._reschedule),
+            (6, self._change_notification),
+            (2, self._delete_notification),
+            (6, self._request_run),
+            (5, self._stop),
+            (4, self._write_status),
+            (4, self._write_sleep_until),
+            (5, self._change_agent),
+            (2, self._change_template),
+            (3, self._pause),
+            (1, self._delete_agent),
+            (1, self._create_agent),
+        ]
+
+    def pause_before_next(self) -> float:
+        """Seconds, in quanta, most often none or few."""
+        return QUANTUM_SECONDS * self._random.choice((0, 0, 0, 1, 1, 2, 4, 4, 8, 8, 16, 40))
+
+    def next_action(self) -> Action | None:
+        """None: what was drawn has nothing to act on."""
+        agents = [agent for agent in self._tables.agents.values() if agent.id not in self._tables.deleted]
+        if not agents:
+            return self._create_agent(None)
+        [(_, draw)] = self._random.choices(self._kinds, [weight for weight, _ in self._kinds])
+        return draw(self._random.choice(agents))
+
+    def conversation(self) -> list[tuple[float, Action]]:
+        """One agent is written to again and again, each time before its hold is over."""
+        agents = [agent for agent in self._tables.agents.values() if agent.id not in self._tables.deleted]
+        if not agents:
+            return []
+        agent = self._random.choice(agents)
+        step = QUANTUM_SECONDS * self._random.choice(CONVERSATION_STEPS)
+        return [(step, self._message(agent, Source.SMS)) for _ in range(self._random.randint(2, 9))]
+
+    def _notify(self, agent: Agent) -> Action:
+        if self._random.random() < 0.15:
+            source = self._random.choice(SOURCES)
+            return Action("low", lambda clients: clients.notify(agent, source, Priority.LOW))
+        return self._message(agent, self._random.choice(SOURCES))
+
+    def _message(self, agent: Agent, source: Source) -> Action:
+        return Action("high", lambda clients: clients.notify(agent, source, Priority.HIGH))
+
+    def _remind(self, agent: Agent) -> Action:
+        source, at = self._random.choice(SOURCES), self._some_time()
+        return Action("reminder", lambda clients: clients.notify(agent, source, Priority.HIGH, at))
+
+    def _reschedule(self, agent: Agent) -> Action | None:
+        ahead = [one for one in self._tables.queue(agent.id) if one.scheduled_for is not None]
+        return self._change(ahead, {"scheduled_for": self._some_time()})
+
+    def _change_notification(self, agent: Agent) -> Action | None:
+        changes: dict[str, Any] = self._random.choice(
+            (
+                {"cleared": True},
+                {"cleared": False},
+                {"cleared": False},
+                {"priority": Priority.HIGH},
+                {"priority": Priority.HIGH},
+                {"priority": Priority.LOW},
+                {"scheduled_for": None},
+                {"scheduled_for": self._some_time(), "priority": Priority.HIGH, "cleared": False},
+            )
+        )
+        return self._change(self._tables.queue(agent.id), changes)
+
+    def _change(self, of: list[Notification], changes: dict[str, Any]) -> Action | None:
+        if not of:
+            return None
+        notification = self._random.choice(of)
+        return Action("PATCH", lambda clients: clients.change_notification(notification, changes))
+
+    def _delete_notification(self, agent: Agent) -> Action | None:
+        queue = self._tables.queue(agent.id)
+        if not queue:
+            return None
+        notification = self._random.choice(queue)
+        return Action("DELETE", lambda clients: clients.delete_notification(notification))
+
+    def _request_run(self, agent: Agent) -> Action:
+        wakeup = self._random.random() < 0.7
+        return Action("run", lambda clients: clients.request_run(agent, wakeup=wakeup))
+
+    def _stop(self, agent: Agent) -> Action:
+        force = self._random.random() < 0.3
+        return Action("stop", lambda clients: clients.stop(agent, force=force))
+
+    def _write_status(self, agent: Agent) -> Action:
+        state = self._tables.states.get(agent.id)
+        is_archived = state is not None and state.status is AgentStatus.ARCHIVED
+        status = self._random.choice(list(AgentStatus))
+        if is_archived and self._random.random() < 0.7:
+            status = AgentStatus.SLEEPING
+        return Action("status", lambda clients: clients.write_owned(agent, OwnedFields(status=status)))
+
+    def _write_sleep_until(self, agent: Agent) -> Action:
+        until = None if self._random.random() < 0.2 else self._some_time()
+        return Action(
+            "sleep_until", lambda clients: clients.write_owned(agent, OwnedFields(sleep_until=until))
+        )
+
+    def _change_agent(self, agent: Agent) -> Action:
+        changes: dict[str, Any] = {"debounce_window_seconds": self._random.choice(WINDOWS)}
+        if self._random.random() < 0.3:
+            changes = {"max_sleep_hours": self._random.choice(SLEEP_HOURS)}
+        return Action("PATCH agent", lambda clients: clients.change_agent(agent, changes))
+
+    def _change_template(self, agent: Agent) -> Action | None:
+        template_id = agent.template_id
+        if template_id is None:
+            return None
+        changes = {"debounce_window_seconds": self._random.choice(WINDOWS) or 0}
+        return Action("PATCH template", lambda clients: clients.change_template(template_id, changes))
+
+    def _pause(self, agent: Agent) -> Action:
+        organization_id = agent.organization_id
+        paused = not self._tables.organizations[organization_id].paused
+        return Action("pause", lambda clients: clients.pause(organization_id, paused=paused))
+
+    def _delete_agent(self, agent: Agent) -> Action | None:
+        return Action("DELETE agent", lambda clients: clients.delete_agent(agent))
+
+    def _create_agent(self, _: Agent | None) -> Action | None:
+        if len(self._tables.states) >= MOST_AGENTS:
+            return None
+        agent = self.new_agent(self._random.choice(list(self._tables.organizations)))
+        return Action("POST agent", lambda clients: clients.create_agent(agent))
+
+    def new_agent(self, organization_id: UUID) -> Agent:
+        templates = [
+            one.id for one in self._tables.templates.values() if one.organization_id == organization_id
+        ]
+        return plain_agent(
+            organization_id,
+            id=self._ids.new(),
+            created_at=self._now(),
+            template_id=self._random.choice([None, *templates]),
+            max_sleep_hours=self._random.choice(SLEEP_HOURS),
+            debounce_window_seconds=self._random.choice(WINDOWS),
+        )
+
+    def _some_time(self) -> datetime:
+        """Mostly soon, on a quantum, so that it meets other events; now and then past or far."""
+        quanta = self._random.choice((-40, 0, 1, 2, 4, 8, 12, 16, 20, 40, 80, 3600 * 4, 3600 * 8))
+        return self._now() + timedelta(seconds=QUANTUM_SECONDS * quanta)

@@ -1,0 +1,672 @@
+"""What every store keeps: that on PostgreSQL, and the one in memory that the simulation runs on."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from storage.errors import Forbidden, ReferenceMissing, RowLocked
+from storage.ids import new_id
+from storage.model import (
+    Agent,
+    AgentState,
+    AgentStatus,
+    Circumstances,
+    Counts,
+    Era,
+    Move,
+    Notification,
+    Organization,
+    Outcome,
+    Priority,
+    Remark,
+    RunEnd,
+    RunStart,
+    Source,
+    Waiting,
+)
+from storage.pool import Pool
+from storage.storage import Storage, build_storage
+from tests.simulation.memory_store import MemoryStorage, build_memory_storage
+from tests.simulation.tables import Tables
+from tests.storage.factories import (
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    agent,
+    new_notification,
+    organization,
+    stored_organization,
+    template,
+)
+
+
+@dataclass(slots=True)
+class Store:
+    """A store of either kind, and whom its commits told."""
+
+    kept: Storage | MemoryStorage
+    new_organization: Callable[[], Any]
+    told: list[UUID] = field(default_factory=list)
+
+    def tell(self, agent_ids: Sequence[UUID]) -> None:
+        self.told.extend(agent_ids)
+
+    def taken(self) -> list[UUID]:
+        """Who was told since the last time."""
+        taken, self.told = self.told, []
+        return taken
+
+    async def agent(self, organization_id: UUID | None = None, **fields: Any) -> Agent:
+        owner = organization_id or (await self.new_organization()).id
+        stored = agent(owner, **fields)
+        await self.kept.agents.insert(stored, None)
+        return stored
+
+    async def arrives(self, at: Agent, **fields: Any) -> Notification:
+        """A high notification."""
+        new = new_notification(at.id, **fields)
+        await self.kept.notifications.insert(new, {at.organization_id})
+        stored = await self.kept.notifications.get(new.id)
+        assert stored is not None
+        return stored
+
+    async def change(self, notification: Notification, now: datetime, **changes: Any) -> Notification:
+        after = await self.kept.notifications.update(notification.id, changes, now)
+        assert after is not None
+        return after
+
+    async def look(self, of: Agent, now: datetime = NOW) -> Circumstances:
+        seen = await self.kept.agent_states.look(of.id, now)
+        assert seen is not None
+        return seen
+
+    async def state(self, of: Agent) -> AgentState:
+        return (await self.look(of)).state
+
+    async def put(self, of: Agent, **fields: Any) -> AgentState:
+        """The agent's state, moved there."""
+        before = await self.state(of)
+        assert await self.kept.agent_states.move(guarded(before, **fields))
+        return await self.state(of)
+
+    async def started(self, of: Agent, at: datetime = NOW) -> AgentState:
+        assert await self.kept.agent_states.move(start(await self.state(of), at))
+        return await self.state(of)
+
+
+@pytest.fixture
+def memory() -> Store:
+    tables = Tables()
+
+    async def new_organization() -> Organization:
+        made = organization()
+        tables.organizations[made.id] = made
+        return made
+
+    store: Store
+    store = Store(build_memory_storage(tables, lambda ids: store.tell(ids)), new_organization)
+    return store
+
+
+@pytest.fixture
+async def postgres(pool: Pool) -> AsyncIterator[Store]:
+    store: Store
+    kept = build_storage(pool, on_commit=lambda ids: store.tell(ids))
+    store = Store(kept, lambda: stored_organization(pool))
+    yield store
+    await kept.close()
+
+
+@pytest.fixture(params=["postgres", "memory"])
+def store(request: pytest.FixtureRequest) -> Store:
+    found: Store = request.getfixturevalue(request.param)
+    return found
+
+
+def guarded(before: AgentState, **fields: Any) -> Move:
+    return Move(before, replace(before, **fields), guarded=True)
+
+
+def start(before: AgentState, at: datetime = NOW) -> Move:
+    run_id = new_id()
+    after = replace(before, status=AgentStatus.RUNNING, run_id=run_id, last_started_at=at, stopped_at=None)
+    begun = RunStart(run_id, "run_requested", None, NOW + HOUR, at, "invoke_agent Scout")
+    return Move(before, after, guarded=False, start=begun)
+
+
+def end(before: AgentState, at: datetime = NOW + MINUTE) -> Move:
+    assert before.run_id is not None
+    after = replace(before, status=AgentStatus.SLEEPING, run_id=None, last_ended_at=at)
+    return Move(before, after, guarded=True, end=RunEnd(before.run_id, Outcome.SLEPT, at, 3, ""))
+
+
+@asynccontextmanager
+async def in_flight(store: Store, of: Agent) -> AsyncIterator[Any]:
+    """While the agent's row is locked."""
+    async with store.kept.agent_states.locked(of.id, NOW) as locked:
+        yield locked
+
+
+async def test_an_untouched_agent_is_seen_asleep(store: Store) -> None:
+    scout = await store.agent(max_sleep_hours=8, debounce_window_seconds=0)
+
+    assert await store.look(scout) == Circumstances(
+        organization_id=scout.organization_id,
+        state=AgentState(scout.id),
+        created_at=NOW,
+        name="Scout",
+        paused=False,
+        max_sleep_hours=8,
+        agent_window_seconds=0,
+        template_window_seconds=None,
+    )
+
+
+async def test_a_sleeper_is_born_with_its_next_moment(store: Store) -> None:
+    sleeper = await store.agent(sleep_until=NOW + HOUR)
+    archived = await store.agent(status=AgentStatus.ARCHIVED)
+
+    assert (await store.state(sleeper)).next_due_at == NOW + HOUR
+    assert (await store.state(archived)).next_due_at is None
+
+
+async def test_what_an_agent_inherits_and_what_holds_its_organization_is_seen(store: Store) -> None:
+    owner = await store.new_organization()
+    shared = template(owner.id, debounce_window_seconds=60)
+    await store.kept.templates.insert(shared)
+    scout = await store.agent(owner.id, template_id=shared.id)
+    await store.kept.templates.update(shared.id, {"debounce_window_seconds": 5})
+    await store.kept.agents.update(scout.id, {"debounce_window_seconds": 7, "max_sleep_hours": 2})
+    await store.kept.organizations.update(owner.id, {"paused": True})
+
+    seen = await store.look(scout)
+
+    assert (seen.agent_window_seconds, seen.template_window_seconds, seen.max_sleep_hours) == (7, 5, 2)
+    assert seen.paused
+    assert await store.kept.organizations.list_paused() == [owner.id]
+
+
+async def test_a_queue_is_seen_as_groups_of_a_kind(store: Store) -> None:
+    scout = await store.agent()
+    for later in (1, 5, 3):
+        await store.arrives(scout, source=Source.SMS, created_at=NOW + later * SECOND)
+    await store.arrives(scout)
+    await store.arrives(scout, priority=Priority.LOW)
+    cleared = await store.arrives(scout, source=Source.EMAIL)
+    assert await store.kept.notifications.clear(scout.id, cleared.id, NOW)
+
+    assert set((await store.look(scout, NOW + MINUTE)).waiting) == {
+        Waiting(Source.SMS, False, Era.SINCE, 3, NOW + SECOND, NOW + 5 * SECOND),
+        Waiting(Source.API, False, Era.SINCE, 1, NOW, NOW),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arrived_at", "era"),
+    [
+        (-30, Era.STOPPED),
+        (-20, Era.STOPPED),
+        (-5, Era.BEFORE),
+        (0, Era.BEFORE),
+        (30, Era.DURING),
+        (60, Era.DURING),
+        (61, Era.SINCE),
+    ],
+)
+async def test_a_notification_belongs_to_an_era(store: Store, arrived_at: int, era: Era) -> None:
+    """Of an agent that was stopped at -20 s, and ran from 0 to 60 s."""
+    scout = await store.agent()
+    assert await store.kept.agent_states.move(end(await store.started(scout)))
+    await store.put(scout, stopped_at=NOW - 20 * SECOND)
+    await store.arrives(scout, created_at=NOW + arrived_at * SECOND)
+
+    [group] = (await store.look(scout, NOW + HOUR)).waiting
+
+    assert group.era is era
+
+
+async def test_a_reminder_is_ahead_until_its_moment_and_nothing_else_ever_is(store: Store) -> None:
+    scout = await store.agent()
+    await store.arrives(scout, scheduled_for=NOW + MINUTE)
+    await store.arrives(scout, source=Source.EMAIL, scheduled_for=NOW - MINUTE)
+
+    async def eras(now: datetime) -> dict[bool, Era]:
+        return {group.reminder: group.era for group in (await store.look(scout, now)).waiting}
+
+    assert await eras(NOW - HOUR) == {True: Era.AHEAD, False: Era.SINCE}
+    assert await eras(NOW + MINUTE - SECOND) == {True: Era.AHEAD, False: Era.SINCE}
+    assert await eras(NOW + MINUTE) == {True: Era.SINCE, False: Era.SINCE}
+
+
+async def test_a_start_and_an_end_are_in_the_ledger(store: Store) -> None:
+    scout = await store.agent()
+    later = await store.arrives(scout, created_at=NOW - SECOND)
+    earlier = await store.arrives(scout, created_at=NOW - 2 * SECOND)
+    await store.arrives(scout, scheduled_for=NOW + HOUR)
+    running = await store.started(scout)
+    assert running.run_id is not None
+    begun = await store.kept.runs.get(running.run_id)
+    seen = await store.look(scout)
+
+    assert await store.kept.agent_states.move(end(running))
+
+    over = await store.kept.runs.get(running.run_id)
+    assert begun is not None
+    assert over is not None
+    assert begun.notifications == (earlier.id, later.id)
+    assert (seen.waiting_at_start, begun.outcome) == (2, None)
+    assert over == replace(begun, ended_at=NOW + MINUTE, outcome=Outcome.SLEPT, turns=3)
+
+
+async def test_a_move_may_leave_a_remark(store: Store) -> None:
+    scout = await store.agent()
+    remark = Remark(new_id(), "Quarantined", "Five runs have failed.", NOW)
+    seen = await store.state(scout)
+
+    assert await store.kept.agent_states.move(replace(guarded(seen, failures=5), remark=remark))
+    assert not await store.kept.agent_states.move(
+        replace(guarded(seen, failures=6), remark=replace(remark, id=new_id()))
+    )
+
+    [left] = await store.kept.notifications.list_for_agent(scout.id, include_cleared=True, limit=9, now=NOW)
+    assert (left.id, left.title, left.body) == (remark.id, remark.title, remark.body)
+    assert (left.source, left.priority, left.activated_at) == (Source.SYSTEM, Priority.LOW, None)
+
+
+async def test_starting_is_the_claim(store: Store) -> None:
+    scout = await store.agent()
+    seen = await store.state(scout)
+
+    won = await asyncio.gather(*(store.kept.agent_states.move(start(seen)) for _ in range(3)))
+
+    assert sorted(won) == [False, False, True]
+
+
+async def test_an_archived_agent_is_not_started(store: Store) -> None:
+    scout = await store.agent()
+    seen = await store.state(scout)
+    await store.put(scout, status=AgentStatus.ARCHIVED)
+
+    assert not await store.kept.agent_states.move(start(seen))
+    assert (await store.state(scout)).run_id is None
+
+
+async def test_the_end_of_a_run_that_is_over_counts_for_nothing(store: Store) -> None:
+    scout = await store.agent()
+    first = await store.started(scout)
+    assert await store.kept.agent_states.move(end(first))
+    second = await store.started(scout, NOW + 2 * MINUTE)
+
+    assert not await store.kept.agent_states.move(end(first, NOW + HOUR))
+
+    assert await store.state(scout) == second
+
+
+async def test_a_move_that_comes_late_overwrites_nothing(store: Store) -> None:
+    """Its answer was lost, and the agent has gone on: back to where the move could start from."""
+    scout = await store.agent()
+    seen = await store.state(scout)
+    assert await store.kept.agent_states.move(end(await store.started(scout)))
+    scheduled = await store.put(scout, sleep_until=NOW + HOUR)
+
+    for late in (start(seen), guarded(seen, next_due_at=None)):
+        assert not await store.kept.agent_states.move(late)
+        async with in_flight(store, scout) as locked:
+            assert not await locked.move(late)
+
+    assert await store.state(scout) == scheduled
+
+
+async def test_a_guarded_move_fails_once_something_became_active(store: Store) -> None:
+    scout = await store.agent()
+    running = await store.started(scout)
+    await store.arrives(scout)
+
+    assert not await store.kept.agent_states.move(end(running))
+
+    async with in_flight(store, scout) as locked:
+        assert await locked.move(end(locked.circumstances.state))
+    state = await store.state(scout)
+    assert (state.status, state.wake_seq) == (AgentStatus.SLEEPING, 1)
+
+
+@pytest.mark.parametrize("priority", Priority)
+async def test_sleep_and_an_arrival_never_cross(store: Store, priority: Priority) -> None:
+    """Whichever commits first: an active notification that sleep did not see is after it."""
+    scout = await store.agent()
+    running = await store.started(scout)
+
+    slept, _ = await asyncio.gather(
+        store.kept.agent_states.move(end(running)), store.arrives(scout, priority=priority)
+    )
+
+    bumped = (await store.state(scout)).wake_seq > running.wake_seq
+    assert bumped is (priority is Priority.HIGH)
+    if priority is Priority.LOW:
+        assert slept
+
+
+async def test_while_an_agent_is_locked_nothing_becomes_active_and_nobody_sees_it_move(store: Store) -> None:
+    scout = await store.agent()
+    reminder = await store.arrives(scout, scheduled_for=NOW + HOUR)
+    async with in_flight(store, scout) as locked:
+        before = locked.circumstances.state
+        assert await locked.move(guarded(before, sleep_until=NOW + HOUR))
+        arrival = asyncio.create_task(store.arrives(scout))
+        edit = asyncio.create_task(store.change(reminder, NOW, scheduled_for=NOW + MINUTE))
+        for _ in range(3):
+            assert await store.state(scout) == before
+        assert not arrival.done()
+        assert not edit.done()
+    await asyncio.gather(arrival, edit)
+
+    after = await store.state(scout)
+    assert (after.sleep_until, after.wake_seq) == (NOW + HOUR, before.wake_seq + 2)
+
+
+async def test_what_fails_under_lock_leaves_nothing_and_no_lock(store: Store) -> None:
+    scout = await store.agent()
+    before = await store.state(scout)
+
+    async def fail() -> None:
+        async with in_flight(store, scout) as locked:
+            assert await locked.move(guarded(before, sleep_until=NOW + HOUR))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+
+    assert await store.state(scout) == before
+    assert await store.put(scout, sleep_until=NOW + MINUTE)
+
+
+async def test_nobody_waits_for_a_locked_agent_for_ever(store: Store) -> None:
+    scout = await store.agent()
+    before = await store.state(scout)
+    async with in_flight(store, scout):
+        refused = await asyncio.gather(
+            store.kept.agent_states.move(guarded(before, sleep_until=NOW)),
+            store.arrives(scout),
+            return_exceptions=True,
+        )
+
+    assert [type(error) for error in refused] == [RowLocked, RowLocked]
+    assert await store.state(scout) == before
+    assert (await store.look(scout)).waiting == ()
+
+
+async def test_an_arrival_moves_its_agent_as_far_as_it_concerns_it(store: Store) -> None:
+    scout = await store.agent()
+    await store.arrives(scout, priority=Priority.LOW, scheduled_for=NOW + SECOND)
+    assert (await store.state(scout), store.taken()) == (AgentState(scout.id), [])
+
+    await store.arrives(scout, scheduled_for=NOW + HOUR)
+    await store.arrives(scout, scheduled_for=NOW + 2 * HOUR)
+    await store.arrives(scout)
+
+    state = await store.state(scout)
+    assert (state.wake_seq, state.next_due_at) == (3, NOW + HOUR)
+    assert store.taken() == [scout.id] * 3
+
+
+@pytest.mark.parametrize(
+    "state", [{"status": AgentStatus.ARCHIVED}, {"status": AgentStatus.RUNNING}, {"queued_at": NOW}]
+)
+async def test_an_agent_that_waits_for_nothing_gets_no_due_time(store: Store, state: dict[str, Any]) -> None:
+    scout = await store.agent()
+    await store.put(scout, **state)
+
+    reminder = await store.arrives(scout, scheduled_for=NOW + HOUR)
+    await store.change(reminder, NOW, scheduled_for=NOW + MINUTE)
+
+    after = await store.state(scout)
+    assert (after.wake_seq, after.next_due_at) == (2, None)
+
+
+async def test_a_notification_for_nobody_or_for_another_is_refused(store: Store) -> None:
+    scout, gone = await store.agent(), await store.agent()
+    assert await store.kept.agents.delete(gone.id, NOW)
+
+    for agent_id in (gone.id, new_id()):
+        with pytest.raises(ReferenceMissing):
+            await store.kept.notifications.insert(new_notification(agent_id), {gone.organization_id})
+    with pytest.raises(Forbidden):
+        await store.kept.notifications.insert(new_notification(scout.id), {gone.organization_id})
+
+    assert store.taken() == []
+    assert (await store.look(scout)).waiting == ()
+
+
+async def test_a_change_activates_anew_only_what_becomes_active(store: Store) -> None:
+    scout = await store.agent()
+    low = await store.arrives(scout, priority=Priority.LOW)
+    raised = await store.change(low, NOW + SECOND, priority=Priority.HIGH)
+    assert raised.activated_at == NOW + SECOND
+    titled = await store.change(raised, NOW + MINUTE, title="Look there")
+    assert titled.activated_at == NOW + SECOND
+    assert (await store.state(scout)).wake_seq == 1
+    assert store.taken() == [scout.id]
+
+    cleared = await store.change(low, NOW + MINUTE, cleared=True)
+    assert (cleared.activated_at, cleared.cleared_at) == (None, NOW + MINUTE)
+    assert (await store.state(scout)).wake_seq == 1
+    back = await store.change(low, NOW + HOUR, cleared=False)
+    assert (back.activated_at, back.cleared_at) == (NOW + HOUR, None)
+    assert (await store.state(scout)).wake_seq == 2
+    lowered = await store.change(low, NOW + HOUR, priority=Priority.LOW)
+    assert lowered.activated_at is None
+    assert store.taken() == [scout.id] * 3
+
+
+async def test_a_reminder_that_is_moved_falls_due_at_its_new_time(store: Store) -> None:
+    scout = await store.agent()
+    reminder = await store.arrives(scout, scheduled_for=NOW + HOUR)
+
+    moved = await store.change(reminder, NOW, scheduled_for=NOW + MINUTE)
+    assert moved.activated_at == NOW + MINUTE
+    assert (await store.state(scout)).next_due_at == NOW + MINUTE
+    now_then = await store.change(reminder, NOW + SECOND, scheduled_for=None)
+
+    assert now_then.activated_at == NOW + SECOND
+    assert (await store.state(scout)).wake_seq == 3
+    assert store.taken() == [scout.id] * 3
+
+
+async def test_changes_of_one_notification_at_once_are_all_kept(store: Store) -> None:
+    scout = await store.agent()
+    low = await store.arrives(scout, priority=Priority.LOW)
+
+    await asyncio.gather(
+        store.change(low, NOW, title="A"),
+        store.change(low, NOW, body="B"),
+        store.change(low, NOW, priority=Priority.HIGH),
+    )
+
+    after = await store.kept.notifications.get(low.id)
+    assert after is not None
+    assert (after.title, after.body, after.priority, after.activated_at) == ("A", "B", Priority.HIGH, NOW)
+
+
+async def test_clearing_and_deleting_tell_of_what_was_high(store: Store) -> None:
+    scout, other = await store.agent(), await store.agent()
+    high, low = await store.arrives(scout), await store.arrives(scout, priority=Priority.LOW)
+    more = await store.arrives(scout)
+    store.taken()
+
+    assert not await store.kept.notifications.clear(other.id, high.id, NOW)
+    assert await store.kept.notifications.clear(scout.id, low.id, NOW)
+    assert store.taken() == []
+    assert await store.kept.notifications.clear(scout.id, high.id, NOW)
+    assert await store.kept.notifications.clear(scout.id, high.id, NOW + HOUR)
+    assert await store.kept.notifications.delete(more.id)
+    assert not await store.kept.notifications.delete(more.id)
+
+    after = await store.kept.notifications.get(high.id)
+    assert after is not None
+    assert (after.cleared_at, after.activated_at) == (NOW, None)
+    assert store.taken() == [scout.id] * 3
+    assert (await store.look(scout)).waiting == ()
+
+
+async def test_the_agent_sees_high_before_low_then_oldest_first_and_nothing_of_later(store: Store) -> None:
+    scout = await store.agent()
+    low = await store.arrives(scout, priority=Priority.LOW, created_at=NOW - HOUR)
+    second = await store.arrives(scout, created_at=NOW - SECOND)
+    first = await store.arrives(scout, created_at=NOW - MINUTE)
+    await store.arrives(scout, scheduled_for=NOW + SECOND)
+    done = await store.arrives(scout, created_at=NOW - 2 * MINUTE)
+    await store.kept.notifications.clear(scout.id, done.id, NOW)
+
+    async def seen(*, include_cleared: bool, limit: int = 50) -> list[UUID]:
+        found = await store.kept.notifications.list_for_agent(
+            scout.id, include_cleared=include_cleared, limit=limit, now=NOW
+        )
+        return [one.id for one in found]
+
+    assert await seen(include_cleared=False) == [first.id, second.id, low.id]
+    assert await seen(include_cleared=True) == [done.id, first.id, second.id, low.id]
+    assert await seen(include_cleared=False, limit=1) == [first.id]
+
+
+async def test_a_deleted_agent_is_gone_with_all_that_is_its(store: Store) -> None:
+    scout = await store.agent()
+    waiting = await store.arrives(scout)
+    running = await store.started(scout)
+    assert running.run_id is not None
+    store.taken()
+
+    assert await store.kept.agents.delete(scout.id, NOW + MINUTE)
+    assert not await store.kept.agents.delete(scout.id, NOW + MINUTE)
+
+    assert await store.kept.runs.get(running.run_id) is None
+    assert await store.kept.agents.get(scout.id) is None
+    assert await store.kept.agent_states.look(scout.id, NOW) is None
+    assert not await store.kept.agent_states.move(end(running))
+    async with store.kept.agent_states.locked(scout.id, NOW) as locked:
+        assert locked.circumstances is None
+    assert await store.kept.notifications.get(waiting.id) is None
+    assert await store.kept.notifications.update(waiting.id, {"title": "A"}, NOW) is None
+    assert not await store.kept.notifications.clear(scout.id, waiting.id, NOW)
+    assert not await store.kept.notifications.delete(waiting.id)
+
+
+async def test_a_deletion_waits_for_a_start_that_is_on_its_way(store: Store) -> None:
+    scout = await store.agent()
+    async with in_flight(store, scout) as locked:
+        deletion = asyncio.create_task(store.kept.agents.delete(scout.id, NOW + MINUTE))
+        claim = start(locked.circumstances.state)
+        assert await locked.move(claim)
+        assert not deletion.done()
+    assert await deletion
+
+    assert await store.kept.agent_states.list_running() == []
+
+
+async def test_what_is_due_is_listed_by_its_moment_in_pages(store: Store) -> None:
+    owner = await store.new_organization()
+    agents = [await store.agent(owner.id, sleep_until=NOW + n // 2 * SECOND) for n in range(6)]
+    await store.agent(owner.id, sleep_until=NOW + HOUR)
+    await store.agent(owner.id)
+
+    found: list[tuple[UUID, datetime]] = []
+    while page := await store.kept.agent_states.list_due(
+        NOW + MINUTE, (found[-1][1], found[-1][0]) if found else None, 4
+    ):
+        found += page
+
+    expected = sorted((NOW + n // 2 * SECOND, one.id) for n, one in enumerate(agents))
+    assert found == [(agent_id, at) for at, agent_id in expected]
+
+
+async def test_sleepers_that_something_calls_are_listed(store: Store) -> None:
+    """By attention, by what a pause concerns, and by what nobody would come back to."""
+    owner, paused = await store.new_organization(), await store.new_organization()
+    await store.kept.organizations.update(paused.id, {"paused": True})
+    names = ("woken", "running", "queued", "stopped", "stopped, then told", "archived", "reminded", "idle")
+    agents = {name: await store.agent(owner.id) for name in names}
+    held = await store.agent(paused.id)
+    for name, one in [*agents.items(), ("held", held)]:
+        if name == "reminded":
+            await store.arrives(one, scheduled_for=NOW + HOUR)
+        elif name != "idle":
+            await store.arrives(one)
+    await store.started(agents["running"])
+    await store.put(agents["queued"], queued_at=NOW)
+    await store.put(agents["stopped"], stopped_at=NOW)
+    await store.put(agents["stopped, then told"], stopped_at=NOW - SECOND)
+    await store.put(agents["archived"], status=AgentStatus.ARCHIVED)
+    await store.put(agents["reminded"], next_due_at=None)
+    states = store.kept.agent_states
+
+    def ids(*names: str) -> list[UUID]:
+        return sorted(agents[name].id for name in names)
+
+    called = ids("woken", "stopped, then told")
+    assert await states.list_attention(NOW, None, 9) == called
+    assert await states.list_attention(NOW, called[0], 9) == called[1:]
+    assert await states.list_attention(NOW, None, 1) == called[:1]
+    concerned = ids("woken", "running", "queued", "stopped", "stopped, then told", "reminded")
+    assert await states.list_concerned(owner.id, None, 9) == concerned
+    assert await states.list_concerned(owner.id, concerned[0], 2) == concerned[1:3]
+    assert await states.list_concerned(paused.id, None, 9) == [held.id]
+    assert await states.list_unarmed(NOW, None, 9) == ids("reminded")
+    await store.put(agents["idle"], run_requested_at=NOW)
+    assert await states.list_unarmed(NOW, None, 9) == ids("reminded", "idle")
+
+
+async def test_running_and_queued_agents_are_listed_longest_first(store: Store) -> None:
+    owner = await store.new_organization()
+    agents = [await store.agent(owner.id) for _ in range(4)]
+    await store.started(agents[0], NOW + SECOND)
+    await store.started(agents[1], NOW)
+    await store.put(agents[2], queued_at=NOW + SECOND)
+    await store.put(agents[3], queued_at=NOW)
+
+    assert await store.kept.agent_states.list_running() == [agents[1].id, agents[0].id]
+    assert await store.kept.agent_states.list_queued() == [agents[3].id, agents[2].id]
+
+
+async def test_lists_of_ids_blockers_and_counts(store: Store) -> None:
+    owner = await store.new_organization()
+    one, two = await store.agent(owner.id), await store.agent(sleep_until=NOW + HOUR)
+    await store.started(two)
+    later = await store.arrives(one)
+    earlier = await store.arrives(one, created_at=NOW - MINUTE)
+    await store.arrives(one, scheduled_for=NOW + MINUTE)
+    await store.put(one, failures=5, retry_at=NOW + HOUR)
+    states = store.kept.agent_states
+
+    assert await states.list_ids(None, None, 9) == sorted([one.id, two.id])
+    assert await states.list_ids(owner.id, None, 9) == [one.id]
+    assert await states.list_ids(owner.id, one.id, 9) == []
+    assert await states.list_blockers(one.id, NOW, 9) == [earlier.id, later.id]
+    assert await states.list_blockers(one.id, NOW - timedelta(days=1), 1) == [earlier.id]
+    assert await states.count(NOW) == Counts(
+        running=1,
+        sleeping=1,
+        archived=0,
+        quarantined=1,
+        timers=2,
+        next_due_at=NOW + MINUTE,
+        oldest_active_at=NOW - MINUTE,
+    )
+
+
+async def test_agents_that_a_templates_window_may_concern_are_listed(store: Store) -> None:
+    owner = await store.new_organization()
+    shared = template(owner.id)
+    await store.kept.templates.insert(shared)
+    due, running, _ = [
+        await store.agent(owner.id, template_id=shared.id, sleep_until=until)
+        for until in (NOW + HOUR, NOW + HOUR, None)
+    ]
+    await store.started(running)
+
+    assert await store.kept.agents.holding_of_template(shared.id) == [due.id]
