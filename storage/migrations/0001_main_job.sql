@@ -100,12 +100,14 @@ CREATE TABLE agent (
     call_voice_id text NOT NULL DEFAULT '',
     purpose text NOT NULL DEFAULT 'production',
     created_at timestamptz NOT NULL,
-    deleted_at timestamptz                      -- the row outlives its deletion for the traces that name it
+    deleted_at timestamptz,                     -- the row outlives its deletion for the traces that name it
+    emptied_at timestamptz                      -- nothing else is left of it any more
 );
 CREATE INDEX agent_of_organization ON agent (organization_id, created_at DESC, id DESC) WHERE deleted_at IS NULL;
 CREATE INDEX agent_of_template ON agent (template_id) WHERE template_id IS NOT NULL;
 CREATE INDEX agent_of_parent ON agent (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX agent_deleted ON agent (deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE INDEX agent_to_empty ON agent (deleted_at) WHERE deleted_at IS NOT NULL AND emptied_at IS NULL;
 CREATE UNIQUE INDEX agent_email_alias_unique ON agent (lower(email_alias)) WHERE email_alias IS NOT NULL;
 
 CREATE TABLE agent_adapter (
@@ -135,11 +137,13 @@ CREATE TABLE agent_state (
     queued_at timestamptz,                      -- since when a start waits for a run slot
     failures integer NOT NULL DEFAULT 0,        -- runs failed in a row
     retries integer NOT NULL DEFAULT 0,         -- backoffs in a row without progress
+    left_over integer NOT NULL DEFAULT 0,       -- active ones that the last run left; fewer are progress
     retry_at timestamptz,
     retry_reason text NOT NULL DEFAULT '',
     last_error text NOT NULL DEFAULT '',
     wake_seq bigint NOT NULL DEFAULT 0,         -- bumped whenever a notification becomes, or is to become, active
-    next_due_at timestamptz
+    next_due_at timestamptz,
+    version bigint NOT NULL DEFAULT 0           -- bumped by each move: one that comes late must not count
 ) WITH (fillfactor = 60);
 CREATE INDEX agent_state_due ON agent_state (next_due_at, agent_id) WHERE next_due_at IS NOT NULL;
 CREATE INDEX agent_state_queued ON agent_state (queued_at, agent_id) WHERE queued_at IS NOT NULL;
@@ -173,6 +177,7 @@ CREATE INDEX notification_of_agent ON notification (agent_id, created_at DESC, i
 CREATE INDEX notification_of_organization ON notification (organization_id, created_at DESC, id DESC);
 CREATE INDEX notification_uncleared ON notification (agent_id, created_at, id) WHERE NOT cleared;
 CREATE INDEX notification_waiting ON notification (agent_id, activated_at) WHERE activated_at IS NOT NULL;
+CREATE INDEX notification_cleared ON notification (cleared_at) WHERE cleared;
 CREATE INDEX notification_activated ON notification (activated_at, agent_id) WHERE activated_at IS NOT NULL;
 
 CREATE TABLE run (
@@ -247,6 +252,8 @@ BEGIN
 END $$;
 
 -- Whose attention changed, and from when on: low notifications never get here.
+-- A ring names up to 200 agents, as a payload takes 8000 bytes. Beyond 5000 agents in one statement it names
+-- none, which tells the service to look at everything, a page at a time.
 CREATE FUNCTION agent_ring(agents uuid[], moments timestamptz[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM 1 FROM agent_state WHERE agent_id = ANY (agents) ORDER BY agent_id FOR NO KEY UPDATE;
@@ -257,7 +264,12 @@ BEGIN
                 ELSE s.next_due_at END
         FROM unnest(agents, moments) AS t (agent_id, due_at)
         WHERE s.agent_id = t.agent_id;
-    PERFORM pg_notify('hostsvc_doorbell', agent_id::text) FROM unnest(agents) AS t (agent_id);
+    IF cardinality(agents) > 5000 THEN
+        PERFORM pg_notify('hostsvc_doorbell', '');
+    ELSE
+        PERFORM pg_notify('hostsvc_doorbell', string_agg(agent_id::text, ' '))
+            FROM unnest(agents) WITH ORDINALITY AS t (agent_id, number) GROUP BY (number - 1) / 200;
+    END IF;
 END $$;
 
 CREATE FUNCTION notification_ring() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -268,10 +280,15 @@ BEGIN
     RETURN NULL;
 END $$;
 
+-- One that no longer waits, or waits for longer, may have been all that an agent was held for: the agent is
+-- due for a look, by whoever comes to it first.
 CREATE FUNCTION notification_ring_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM agent_ring(array_agg(agent_id), array_agg(due_at))
-        FROM (SELECT t.agent_id, min(t.activated_at) AS due_at FROM touched t JOIN before b USING (id)
+        FROM (SELECT t.agent_id,
+                     min(CASE WHEN t.activated_at <= b.activated_at OR b.activated_at IS NULL THEN t.activated_at
+                              ELSE clock_timestamp() END) AS due_at
+              FROM touched t JOIN before b USING (id)
               WHERE t.activated_at IS NOT NULL OR b.activated_at IS NOT NULL GROUP BY t.agent_id) t;
     RETURN NULL;
 END $$;
