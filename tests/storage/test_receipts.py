@@ -100,16 +100,21 @@ async def insert_usage(storage: Storage, scout: Agent, kept: Receipt) -> None:
 
 
 async def request_run(storage: Storage, scout: Agent, kept: Receipt) -> None:
-    assert await storage.agent_states.move(run_requested(scout, kept))
+    assert await storage.agent_states.move(run_requested(await look(storage, scout), kept))
 
 
 async def request_run_under_lock(storage: Storage, scout: Agent, kept: Receipt) -> None:
     async with storage.agent_states.locked(scout.id, NOW) as locked:
-        assert await locked.move(run_requested(scout, kept))
+        assert await locked.move(run_requested(await look(storage, scout), kept))
 
 
-def run_requested(scout: Agent, kept: Receipt) -> Move:
-    before = AgentState(scout.id)
+async def look(storage: Storage, scout: Agent) -> AgentState:
+    seen = await storage.agent_states.look(scout.id, NOW)
+    assert seen is not None
+    return seen.state
+
+
+def run_requested(before: AgentState, kept: Receipt) -> Move:
     return Move(before, replace(before, run_requested_at=NOW), guarded=False, receipt=kept)
 
 
@@ -193,7 +198,7 @@ async def test_an_effect_that_is_refused_leaves_no_receipt(
     for effect, error in refused:
         with pytest.raises(error):
             await effect
-    outdated = replace(run_requested(scout, receipt()), before=AgentState(scout.id, AgentStatus.RUNNING))
+    outdated = run_requested(AgentState(scout.id, AgentStatus.RUNNING), receipt())
     assert not await storage.agent_states.move(outdated)
     assert await pool.fetchval("SELECT count(*) FROM receipt") == 0
 

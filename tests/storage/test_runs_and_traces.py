@@ -276,7 +276,8 @@ async def test_the_trace_of_a_run_that_goes_on_is_ended_by_the_run(traces: Trace
 
     told = await traces.end(running.run_id, Closing(NOW + SECOND, error="no network"))
     end = RunEnd(running.run_id, Outcome.SLEPT, NOW + HOUR, 1, "")
-    assert await states.move(Move(running, asleep, guarded=False, end=end))
+    started = replace(running, version=1)
+    assert await states.move(Move(started, asleep, guarded=False, end=end))
 
     assert told is not None
     assert (told.ended_at, told.error) == (None, "no network")

@@ -80,7 +80,8 @@ async def test_an_agent_without_a_supervisor_is_no_object(world: World, pool: Po
     await world.quiet()
     gc.collect()
 
-    assert not [thing for thing in gc.get_objects() if isinstance(thing, Supervisor)]
+    left = [each for each in gc.get_objects() if isinstance(each, Supervisor) and each.agent_id in agent_ids]
+    assert left == []
     assert len(world.registry._around.alarm_clock) == 0
 
 
