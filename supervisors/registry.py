@@ -43,6 +43,7 @@ SNAPSHOT_PAGE = 200
 LOOP_LAG_SAMPLES = 1200  # a minute's
 CANCEL_SECONDS = 5.0
 OUT_OF_REACH = (DatabaseUnavailable, LeadershipLost)  # no fault of the agent that was to be looked at
+ONLY_NOTIFIED = frozenset({Look.NOTIFIED})
 AT_REST = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 
 
@@ -271,6 +272,10 @@ class Registry:
         if held_back:
             self._look_later(supervisor, self._around.clock.now() + timedelta(seconds=held_back))
             self._remember(supervisor, ", ".join(sorted(looks)), "waits: the last attempt met a defect")
+            return
+        if looks == ONLY_NOTIFIED and supervisor.run_goes_on:
+            # Whatever arrives or is cleared now is looked at when the run is over.
+            self._remember(supervisor, Look.NOTIFIED, str(supervisor.phase))
             return
         try:
             outcome = await supervisor.look_again()

@@ -114,6 +114,11 @@ class Supervisor:
         """The agent's run in this process, until its end is stored and it is gone."""
         return self.around.runs.get(self.agent_id)
 
+    @property
+    def run_goes_on(self) -> bool:
+        """Whether the run is not even over: a look will follow when it is."""
+        return self.run is not None and self.run.result is None
+
     async def look_again(self) -> str:
         """Look at the agent, do what the rules say, and tell in a few words what that was."""
         while True:
@@ -138,9 +143,8 @@ class Supervisor:
             elif self.around.may_start:
                 outcome = await self._start_or_queue(circumstances, wake)
             elif circumstances.state.queued_at is None:
-                outcome = await self._rest(
-                    circumstances, decision, now
-                )  # due, as whoever scans then will find
+                # Due, as whoever scans then will find.
+                outcome = await self._rest(circumstances, decision, now)
             else:
                 return "waits until runs may start"
             if outcome is not None:
