@@ -27,7 +27,7 @@ POSTS = 10_000
 REMINDERS = 2_000
 REMINDERS_WITHIN = timedelta(seconds=10)
 UNTIL_THE_FIRST = timedelta(seconds=20)
-PENDING = 20_000
+PENDING = 1_000_000
 PATIENCE_SECONDS = 120.0
 WAKING, REMINDING = "Wake up", "It is time"
 
