@@ -36,7 +36,7 @@ LEFT JOIN LATERAL (
            CASE
                WHEN n.scheduled_for = n.activated_at AND n.activated_at > i.now THEN 'ahead'
                WHEN n.activated_at <= s.stopped_at THEN 'stopped'
-               WHEN n.activated_at <= s.last_started_at THEN 'before'
+               WHEN n.activated_at <= greatest(s.last_started_at, s.seen_until) THEN 'before'
                WHEN s.last_started_at IS NULL THEN 'since'
                WHEN n.activated_at > s.last_ended_at AND s.run_id IS NULL THEN 'since'
                ELSE 'during'
@@ -62,15 +62,15 @@ WITH move AS (
         $6::text[], $7::uuid[], $8::timestamptz[], $9::text[], $10::timestamptz[],
         $11::timestamptz[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[],
         $16::timestamptz[], $17::timestamptz[], $18::integer[], $19::integer[], $20::integer[],
-        $21::timestamptz[], $22::text[], $23::text[], $24::timestamptz[],
-        $25::uuid[], $26::text[], $27::timestamptz[], $28::timestamptz[], $29::timestamptz[], $30::text[],
-        $31::uuid[], $32::text[], $33::timestamptz[], $34::integer[], $35::text[]
+        $21::timestamptz[], $22::text[], $23::text[], $24::timestamptz[], $25::timestamptz[],
+        $26::uuid[], $27::text[], $28::timestamptz[], $29::timestamptz[], $30::timestamptz[], $31::text[],
+        $32::uuid[], $33::text[], $34::timestamptz[], $35::integer[], $36::text[]
     ) AS m (
         agent_id, seen_status, seen_run_id, seen_version, seen_seq,
         status, run_id, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
         sleep_until, max_sleep_until, last_started_at, last_ended_at, stopped_at,
         run_requested_at, queued_at, failures, retries, left_over,
-        retry_at, retry_reason, last_error, next_due_at,
+        retry_at, retry_reason, last_error, next_due_at, seen_until,
         start_id, start_reason, start_interrupted, start_cap, start_at, start_name,
         end_id, end_outcome, end_at, end_turns, end_error
     )
@@ -86,7 +86,8 @@ WITH move AS (
         last_started_at = m.last_started_at, last_ended_at = m.last_ended_at, stopped_at = m.stopped_at,
         run_requested_at = m.run_requested_at, queued_at = m.queued_at,
         failures = m.failures, retries = m.retries, left_over = m.left_over, retry_at = m.retry_at,
-        retry_reason = m.retry_reason, last_error = m.last_error, next_due_at = m.next_due_at
+        retry_reason = m.retry_reason, last_error = m.last_error, next_due_at = m.next_due_at,
+        seen_until = m.seen_until
     FROM locked JOIN move m USING (agent_id)
     WHERE s.agent_id = locked.agent_id
       AND s.status = m.seen_status
@@ -124,15 +125,15 @@ WITH move AS (
     SELECT r.credential, r.method, r.path, r.key, r.body_hash, r.status, r.answer, r.created_at,
            a.organization_id
     FROM unnest(
-        $36::uuid[],
-        $37::uuid[], $38::text[], $39::text[], $40::text[], $41::bytea[], $42::smallint[], $43::bytea[],
-        $44::timestamptz[]
+        $37::uuid[],
+        $38::uuid[], $39::text[], $40::text[], $41::text[], $42::bytea[], $43::smallint[], $44::bytea[],
+        $45::timestamptz[]
     ) AS r (agent_id, credential, method, path, key, body_hash, status, answer, created_at)
     JOIN moved USING (agent_id) JOIN agent a ON a.id = r.agent_id
 ), left_remark AS (
     INSERT INTO notification (id, organization_id, agent_id, source, title, body, created_at)
     SELECT r.id, a.organization_id, a.id, 'system', r.title, r.body, r.created_at
-    FROM unnest($45::uuid[], $46::uuid[], $47::text[], $48::text[], $49::timestamptz[])
+    FROM unnest($46::uuid[], $47::uuid[], $48::text[], $49::text[], $50::timestamptz[])
         AS r (agent_id, id, title, body, created_at)
     JOIN moved USING (agent_id) JOIN agent a ON a.id = r.agent_id
 )

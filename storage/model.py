@@ -199,6 +199,7 @@ class AgentState:
     last_error: str = ""
     wake_seq: int = 0
     next_due_at: datetime | None = None
+    seen_until: datetime | None = None
     version: int = field(default=0, compare=False)  # how often it was moved; says nothing about the agent
 
 

@@ -166,7 +166,9 @@ class Supervisor:
             return decision
         due_at, clock = decision.hold.due_at, self.around.clock
         if self._hold_ends is None or self._hold_ends[0] != due_at:
-            left = due_at - clock.now()  # not `now`: the look that it was for took its time
+            # Not by `now`: the look that it was for took its time. And no more than was left when its last
+            # message came, which the wall clock, set back since, may say is yet to come.
+            left = min(due_at - clock.now(), due_at - decision.hold.last_at)
             # The monotonic clock second, so that the hold is rather a moment too long than too short.
             self._hold_ends = (due_at, clock.monotonic() + max(left, timedelta()).total_seconds())
         if clock.monotonic() < self._hold_ends[1]:

@@ -103,6 +103,7 @@ def started(circumstances: Circumstances, run_id: UUID, reason: str, now: dateti
         retry_at=None,
         retry_reason="",
         next_due_at=None,
+        seen_until=_latest_ahead_of_the_clock(circumstances, now),
     )
 
 
@@ -256,6 +257,12 @@ def _sleep_after(circumstances: Circumstances, now: datetime) -> datetime | None
         circumstances.state.max_sleep_until,
     )
     return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _latest_ahead_of_the_clock(circumstances: Circumstances, now: datetime) -> datetime | None:
+    """The last activation of what is active though the clock, set back, says that it is yet to come."""
+    active = (group.last_at for group in circumstances.waiting if group.era is not Era.AHEAD)
+    return max((moment for moment in active if moment > now), default=None)
 
 
 def _count_before_start(circumstances: Circumstances) -> int:

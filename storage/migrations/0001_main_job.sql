@@ -143,6 +143,7 @@ CREATE TABLE agent_state (
     last_error text NOT NULL DEFAULT '',
     wake_seq bigint NOT NULL DEFAULT 0,         -- bumped whenever a notification becomes, or is to become, active
     next_due_at timestamptz,
+    seen_until timestamptz,                     -- of what the last start saw, if the clock was set back before it
     version bigint NOT NULL DEFAULT 0           -- bumped by each move: one that comes late must not count
 ) WITH (fillfactor = 60);
 CREATE INDEX agent_state_due ON agent_state (next_due_at, agent_id) WHERE next_due_at IS NOT NULL;

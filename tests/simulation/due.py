@@ -81,7 +81,9 @@ def _had_its_chance(one: Notification, state: AgentState, now: datetime) -> bool
     is_reminder = one.scheduled_for == one.activated_at
     if state.last_started_at is None or (is_reminder and one.activated_at > now):
         return False
-    if one.activated_at <= state.last_started_at:
+    if one.activated_at <= state.last_started_at or (
+        state.seen_until and one.activated_at <= state.seen_until
+    ):
         return True
     is_own = one.source is Source.AGENT and not is_reminder
     return is_own and state.last_ended_at is not None and one.activated_at <= state.last_ended_at

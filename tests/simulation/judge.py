@@ -15,7 +15,7 @@ from storage.model import AgentState, AgentStatus, Move, Notification, Outcome, 
 from supervisors.messages import SleepGranted
 from supervisors.runs import Run
 from tests.simulation.clock import Wall
-from tests.simulation.due import Due, due_of
+from tests.simulation.due import CONVERSATIONAL, Due, due_of
 from tests.simulation.history import History
 from tests.simulation.process import RUNS, SUPERVISORS
 from tests.simulation.tables import Tables
@@ -226,20 +226,19 @@ class Judge:
             self._require(is_asked or is_excused, "I2", after, "runs by request, and nobody has asked")
             return
         due = due_of(self.tables, before, start.started_at, SUPERVISORS.debounce_cap_seconds)
-        is_stepped = self.loop.time() < self._stepped_until or self._is_ahead_of_the_clock(after, start)
+        is_stepped = self.loop.time() < self._stepped_until or self._holds_what_is_to_come(before, start)
         if not (is_late or is_stepped):
             self._require_due(after, due, start)
 
-    def _is_ahead_of_the_clock(self, after: AgentState, start: RunStart) -> bool:
-        """Something that is no reminder was activated by a clock that has been set back since.
-
-        When that has to start the agent cannot be told from what is stored.
-        """
+    def _holds_what_is_to_come(self, before: AgentState, start: RunStart) -> bool:
+        """A message came by a clock that has been set back since: when its hold ends is not stored."""
         return any(
             one.activated_at is not None
             and one.activated_at > start.started_at
             and one.activated_at != one.scheduled_for
-            for one in self.tables.queue(after.agent_id)
+            and one.source in CONVERSATIONAL
+            and not (before.seen_until and one.activated_at <= before.seen_until)
+            for one in self.tables.queue(before.agent_id)
         )
 
     def _require_due(self, after: AgentState, due: Due | None, start: RunStart) -> None:

@@ -274,7 +274,7 @@ def _era(one: Notification, at: datetime, state: AgentState, now: datetime) -> E
         return Era.STOPPED
     if state.last_started_at is None:
         return Era.SINCE
-    if at <= state.last_started_at:
+    if at <= state.last_started_at or (state.seen_until is not None and at <= state.seen_until):
         return Era.BEFORE
     if state.last_ended_at is not None and at > state.last_ended_at and state.run_id is None:
         return Era.SINCE

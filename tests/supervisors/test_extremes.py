@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 
@@ -61,6 +62,38 @@ async def test_a_clock_set_back_makes_no_reminder_early_and_no_hold_longer(world
     await world.go_to(200)
     assert await world.wakes(reminded) == [(100, "reminder")]
     assert await world.wakes(sleeper) == [(110, "sleep_elapsed")]
+
+
+async def test_what_arrived_before_a_clock_was_set_back_wakes_once_and_then_by_the_backoff(
+    world: World,
+) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    await world.go_to(10)
+    await world.notify(agent)
+    world.clock.step(-HOUR)
+    await run.end()
+    for _ in range(3):
+        await world.puppets[agent.id].end()
+        await world.advance(20)
+
+    starts = [second for second, _ in await world.wakes(agent) if second < 0]
+    assert len(starts) == 4
+    assert all(later - earlier >= 1 for earlier, later in pairwise(starts)), starts
+
+
+async def test_a_text_that_came_before_a_clock_was_set_back_is_held_for_its_window(world: World) -> None:
+    agent = await world.agent(debounce_window_seconds=60)
+    run = await world.start(agent)
+    await world.go_to(10)
+    await world.sms(agent)
+    world.clock.step(-HOUR)
+    await run.end()
+
+    await world.advance(59.9)
+    assert world.puppets == {}
+    await world.advance(0.1)
+    assert set(world.puppets) == {agent.id}
 
 
 async def test_what_arrives_before_or_after_a_clock_was_set_back_wakes_at_once(world: World) -> None:
