@@ -17,6 +17,7 @@ from web.fields import MOST_DEPTH, ListOf, ObjectOf, Text, layers, shown
 from web.keys import BODY_TURN
 
 MOST_VALUES = 50_000  # in a body; checking so many takes about as long as anybody else may have to wait
+MOST_VALUES_OF_ITEMS = 200_000  # in a list of bodies, which is read in a thread; to read so many takes 30 ms
 MOST_FIELDS = 1000  # of a form, or of the object that a JSON body is
 MOST_PART_HEAD_BYTES = 8192
 OFF_LOOP_BYTES = 32_768  # bodies beyond that are read in a thread, so that they hold nobody up
@@ -144,7 +145,7 @@ def parse_items(
     raw: bytes, content_type: str, schema: Body, most: int, prepare: Callable[[dict[str, Any]], None]
 ) -> tuple[list[dict[str, Any]], bool]:
     """As `read_items`; a form is one item."""
-    items, is_list = _items(_parse(raw, content_type, schema), schema, most)
+    items, is_list = _items(_parse(raw, content_type, schema, MOST_VALUES_OF_ITEMS), schema, most)
     for item in items:
         prepare(item)
     return items, is_list
@@ -178,12 +179,12 @@ def _as_object(value: Any) -> dict[str, Any]:
     return value
 
 
-def _parse(raw: bytes, content_type: str, schema: Body) -> Any:
+def _parse(raw: bytes, content_type: str, schema: Body, most_values: int = MOST_VALUES) -> Any:
     if not raw:
         return {}
     match content_type.partition(";")[0].strip().lower():
         case "application/json":
-            return parse_json(raw)
+            return parse_json(raw, most_values)
         case "application/x-www-form-urlencoded":
             return _gather(_urlencoded(raw), schema)
         case "multipart/form-data":
@@ -192,12 +193,12 @@ def _parse(raw: bytes, content_type: str, schema: Body) -> Any:
             raise UnsupportedMediaType(f'Unsupported media type "{shown(other)}" in request.')
 
 
-def parse_json(raw: bytes) -> Any:
+def parse_json(raw: bytes, most_values: int = MOST_VALUES) -> Any:
     """The JSON value, every integer exact and no key written twice in one object.
 
     orjson turns integers of more than 64 bits into floats; bodies that may hold one are read once more.
     """
-    _refuse_crowd(raw)
+    _refuse_crowd(raw, most_values)
     try:
         value = orjson.loads(raw)
         if raw.count(b"[") + (objects := raw.count(b"{")) > MOST_DEPTH:
@@ -210,18 +211,18 @@ def parse_json(raw: bytes) -> Any:
         raise BadRequest(f"JSON parse error - {error}") from error
 
 
-def _refuse_crowd(raw: bytes) -> None:
+def _refuse_crowd(raw: bytes, most: int = MOST_VALUES) -> None:
     """TooLarge for JSON of too many values, before anything looks at each of them.
 
     What is counted are the signs between values, so a list or object that is empty counts twice. Those in
     texts count only at first, as it is seldom worth while to leave them out.
     """
-    if len(raw) <= MOST_VALUES or _signs(raw) <= MOST_VALUES:
+    if len(raw) <= most or _signs(raw) <= most:
         return
     unescaped = _without_escapes(raw)
-    has_too_many_texts = unescaped.count(b'"') > 4 * MOST_VALUES  # each value may have a key
-    if has_too_many_texts or _signs(_between_texts(unescaped)) > MOST_VALUES:
-        raise TooLarge(f"The request body holds more than {MOST_VALUES} values.")
+    has_too_many_texts = unescaped.count(b'"') > 4 * most  # each value may have a key
+    if has_too_many_texts or _signs(_between_texts(unescaped)) > most:
+        raise TooLarge(f"The request body holds more than {most} values.")
 
 
 def _signs(raw: bytes) -> int:

@@ -74,7 +74,8 @@ async def test_a_span_has_defaults(api: Api) -> None:
 
 async def test_five_hundred_spans_are_stored_at_once_and_no_more(api: Api) -> None:
     trace = await new_trace(api)
-    spans = [{"trace": trace, "name": f"step {number}"} for number in range(500)]
+    metadata = {f"k{number}": number for number in range(110)}
+    spans = [{"trace": trace, "name": f"step {number}", "metadata": metadata} for number in range(500)]
     answer = await api.post(SPANS, spans)
     assert (answer.status, [span["name"] for span in answer.body]) == (201, [span["name"] for span in spans])
     assert (await api.get(f"{TRACES}{trace}/")).body["total_spans"] == 500

@@ -17,7 +17,7 @@ from web.openapi.components import Components, Json
 from web.openapi.read_only import mark_read_only
 from web.openapi.requests import body_content, query_parameters
 from web.paging import PageQuery
-from web.parsing import MOST_FIELDS, MOST_VALUES
+from web.parsing import MOST_FIELDS, MOST_VALUES, MOST_VALUES_OF_ITEMS
 from web.routes import Access, Route
 
 VERSION = "1.0.0"  # of the interface, not of the service
@@ -34,8 +34,9 @@ that user in all of the user's organizations. Operators have a token of their ow
 fields are ignored. What is described here is the usual way to write a value; besides, digits are taken for \
 an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a number for text. One-line text is \
 trimmed. NUL characters, lone surrogates and keys that an object has twice are refused. A datetime without \
-an offset is local time of the agent it is about, else UTC. A body holds at most {MOST_VALUES:,} values and \
-{MOST_FIELDS:,} fields, free JSON {MOST_DEPTH} levels and integers of 64 bits.
+an offset is local time of the agent it is about, else UTC. A body holds at most {MOST_VALUES:,} values \
+(spans {MOST_VALUES_OF_ITEMS:,}) and {MOST_FIELDS:,} fields, free JSON {MOST_DEPTH} levels and integers of \
+64 bits.
 
 **Lists** are newest first and come whole, or in pages of `limit` with a `Link` to the next one.
 
