@@ -51,7 +51,7 @@ class Run:
         "_clock",
         "_end",
         "_ends_at",
-        "_interrupted",
+        "_interruption",
         "_task",
         "agent_id",
         "draining",
@@ -78,7 +78,7 @@ class Run:
         self.draining = False
         self.result: RunResult | None = None  # set when the run is over
         self.settled = asyncio.Event()  # set when its end is stored, too
-        self._interrupted = asyncio.Event()
+        self._interruption: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
         self._end: Timer | None = None  # of the grace of a stop
@@ -91,7 +91,7 @@ class Run:
         """Ask the run to end at its next await; cancel it after the grace."""
         if not self.stopping:
             self.stopping = True
-            self._interrupted.set()
+            self._interruption.set_result(None)
         ends_at = self._clock.monotonic() + grace_seconds
         if self._end is None or ends_at < self._ends_at:
             if self._end is not None:
@@ -117,14 +117,12 @@ class Run:
     async def interruptible(self, awaitable: Awaitable[Answer]) -> Answer:
         """Await something that a stop may cut short: RunStopped is raised, and the awaitable cancelled."""
         work = asyncio.ensure_future(awaitable)
-        stop = asyncio.ensure_future(self._interrupted.wait())
         try:
-            await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, self._interruption), return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 raise RunStopped("stopped")
             return work.result()
         finally:
-            stop.cancel()
             work.cancel()
 
     async def carry_out(self, harness: "Harness", ask: "Ask", max_seconds: float) -> None:
