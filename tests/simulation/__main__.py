@@ -27,7 +27,7 @@ def main() -> int:
         if verdict.violation is not None:
             _say(verdict.history)
             return _judge(verdict)
-        if count % SEEDS_BETWEEN_SIGNS_OF_LIFE == 0:
+        if count % SEEDS_BETWEEN_SIGNS_OF_LIFE == 0 or count == asked.seeds:
             _say(f"{count} seeds, no violation")
     return 0
 
