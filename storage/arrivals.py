@@ -77,8 +77,6 @@ SELECT verdict FROM judged ORDER BY ordinal
 # It has waited for every state there is, so one that it did not get went with its agent meanwhile.
 INSERT_WAITING = INSERT.replace(" SKIP LOCKED", "").replace("'locked'", "'missing'")
 
-LIMIT_WAIT = "SET LOCAL lock_timeout = '1s'"
-
 
 @dataclass(frozen=True, slots=True)
 class NewNotification:

@@ -14,7 +14,6 @@ from storage.activation import activation
 from storage.arrivals import (
     INSERT,
     INSERT_WAITING,
-    LIMIT_WAIT,
     Arrival,
     NewNotification,
     by_agent,
@@ -26,7 +25,7 @@ from storage.clauses import Conditions
 from storage.errors import ConstraintError, RowLocked, StorageError
 from storage.model import Notification, Priority, Receipt, Source
 from storage.paging import Page
-from storage.pool import Connection, Pool
+from storage.pool import LIMIT_WAIT, Connection, Pool
 from storage.rows import from_row
 
 GET = """

@@ -31,6 +31,8 @@ SERVER_SETTINGS = {
     "jit": "off",
 }
 
+LIMIT_WAIT = "SET LOCAL lock_timeout = '1s'"  # of a transaction that locks rows others may hold for long
+
 CONNECT_TIMEOUT_SECONDS = 10.0
 CLOSE_TIMEOUT_SECONDS = 10.0
 _NO_LIMIT = 2**62  # queries until asyncpg replaces a connection; there is no reason to

@@ -1,15 +1,12 @@
 """POST of a notification: authenticated, validated and durable, against a bare handler with one insert."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 import aiohttp
 
 from tests.acceptance.client import sign_up
 from tests.acceptance.process import Sections, serving
-from tests.benchmarks.targets import Target, bare_target, service_target, shown_rates
+from tests.benchmarks.targets import Row, Target, bare_target, service_target
 
 NAME = "POST a notification"
 BAR = 1.3
@@ -17,33 +14,6 @@ AGENTS = 100
 WARM_UP = 4_000
 REQUESTS = 20_000
 ROUNDS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What was measured: requests a second of each round, and how busy the generator was at most."""
-
-    service: Sequence[float]
-    bare: Sequence[float]
-    busiest: float
-
-    @property
-    def ratio(self) -> float:
-        return median(self.service) / median(self.bare)
-
-    @property
-    def met(self) -> bool:
-        return self.ratio >= BAR
-
-    def __str__(self) -> str:
-        verdict = "met" if self.met else "not met"
-        return (
-            f"{NAME}\n"
-            f"  service  {shown_rates(self.service)}\n"
-            f"  bare     {shown_rates(self.bare)}\n"
-            f"  ratio {self.ratio:.2f} (bar {BAR}): {verdict}\n"
-            f"  load generator busy at most {self.busiest:.0%} of a core"
-        )
 
 
 async def measure(directory: Path, database_url: str) -> Row:
@@ -61,8 +31,12 @@ async def _alternate(service: Target, bare: Target) -> Row:
     for target in (service, bare):
         await target.load(WARM_UP)
     pairs = [(await service.load(REQUESTS), await bare.load(REQUESTS)) for _ in range(ROUNDS)]
+    busiest = max(measured.busy for pair in pairs for measured in pair)
     return Row(
+        NAME,
+        BAR,
+        "service",
         service=[REQUESTS / ours.seconds for ours, _ in pairs],
         bare=[REQUESTS / theirs.seconds for _, theirs in pairs],
-        busiest=max(measured.busy for pair in pairs for measured in pair),
+        remark=f"load generator busy at most {busiest:.0%} of a core",
     )

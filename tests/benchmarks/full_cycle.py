@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import aiohttp
@@ -17,7 +16,7 @@ import asyncpg
 
 from tests.acceptance.client import Client, sign_up
 from tests.acceptance.process import Sections, serving
-from tests.benchmarks.targets import Target, bare_target, shown_rates
+from tests.benchmarks.targets import Row, Target, bare_target
 
 NAME = "Wake, work, clear, sleep"
 BAR = 0.1
@@ -33,31 +32,6 @@ ASLEEP_SINCE = """
 SELECT agent_id, last_ended_at FROM agent_state WHERE status = 'sleeping' AND last_ended_at > $1
 ORDER BY last_ended_at
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What was measured: cycles of the service and requests of the bare handler, a second, of each round."""
-
-    cycles: Sequence[float]
-    bare: Sequence[float]
-
-    @property
-    def ratio(self) -> float:
-        return median(self.cycles) / median(self.bare)
-
-    @property
-    def met(self) -> bool:
-        return self.ratio >= BAR
-
-    def __str__(self) -> str:
-        verdict = "met" if self.met else "not met"
-        return (
-            f"{NAME}\n"
-            f"  cycles   {shown_rates(self.cycles)}\n"
-            f"  bare     {shown_rates(self.bare)}\n"
-            f"  ratio {self.ratio:.2f} (bar {BAR}): {verdict}"
-        )
 
 
 @dataclass(slots=True)
@@ -114,4 +88,10 @@ async def _alternate(cycles: Cycles, bare: Target) -> Row:
     await cycles.go_on(WARM_UP_SECONDS)
     await bare.load(REQUESTS // 5)
     pairs = [(await cycles.go_on(SECONDS), (await bare.load(REQUESTS)).seconds) for _ in range(ROUNDS)]
-    return Row(cycles=[rate for rate, _ in pairs], bare=[REQUESTS / seconds for _, seconds in pairs])
+    return Row(
+        NAME,
+        BAR,
+        "cycles",
+        service=[rate for rate, _ in pairs],
+        bare=[REQUESTS / seconds for _, seconds in pairs],
+    )

@@ -18,6 +18,36 @@ SERVICE_PATH = "/api/defaults/notifications/"
 
 
 @dataclass(frozen=True, slots=True)
+class Row:
+    """What was measured, a second, of each round: of the service, and of the bare handler."""
+
+    name: str
+    bar: float
+    unit: str
+    service: Sequence[float]
+    bare: Sequence[float]
+    remark: str = ""
+
+    @property
+    def ratio(self) -> float:
+        return median(self.service) / median(self.bare)
+
+    @property
+    def met(self) -> bool:
+        return self.ratio >= self.bar
+
+    def __str__(self) -> str:
+        verdict = "met" if self.met else "not met"
+        lines = [
+            self.name,
+            f"  {self.unit:<9}{_shown(self.service)}",
+            f"  {'bare':<9}{_shown(self.bare)}",
+            f"  ratio {self.ratio:.2f} (bar {self.bar}): {verdict}",
+        ]
+        return "\n".join([*lines, f"  {self.remark}"] if self.remark else lines)
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """A server and the requests that are sent to it in turn."""
 
@@ -86,6 +116,6 @@ def _request(path: str, agent: str, authorization: str) -> str:
     return "\r\n".join([*head, "", body])
 
 
-def shown_rates(rates: Sequence[float]) -> str:
+def _shown(rates: Sequence[float]) -> str:
     rounds = ", ".join(f"{rate:,.0f}" for rate in rates)
     return f"{median(rates):>7,.0f}/s   (rounds: {rounds})"
