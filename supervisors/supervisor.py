@@ -241,13 +241,16 @@ class Supervisor:
         transition: Transition,
         end: RunEnd | None = None,
         receipt: Receipt | None = None,
+        now: datetime | None = None,
     ) -> AgentState | None:
         """Store what `transition` makes of the agent, which may end its run; None if it makes nothing.
 
         If something became active since the look, the transition is asked again under lock: the lock keeps
-        constant traffic from outrunning the agent for ever. Raises AgentGone.
+        constant traffic from outrunning the agent for ever. `now` is the moment that what comes next is
+        reckoned from, the present unless something else was decided by it. Raises AgentGone.
         """
-        move = self._plan(circumstances, transition, end, receipt)
+        now = now or self.around.clock.now()
+        move = self._plan(circumstances, transition, end, receipt, now)
         if move is None:
             return None
         if not (_says_anything(move) or self.in_doubt):
@@ -255,11 +258,11 @@ class Supervisor:
         if await self.around.store.move(move):
             self.in_doubt = False
             return move.after
-        async with self.around.store.locked(self.agent_id, self.around.clock.now()) as locked:
+        async with self.around.store.locked(self.agent_id, now) as locked:
             if locked.circumstances is None:
                 self.is_gone = True
                 raise AgentGone("There is no such agent.")
-            move = self._plan(locked.circumstances, transition, end, receipt)
+            move = self._plan(locked.circumstances, transition, end, receipt, now)
             if move is None or not await locked.move(move):
                 return None
         self.in_doubt = False
@@ -297,12 +300,16 @@ class Supervisor:
         return after.retry_at
 
     def _plan(
-        self, seen: Circumstances, transition: Transition, end: RunEnd | None, receipt: Receipt | None
+        self,
+        seen: Circumstances,
+        transition: Transition,
+        end: RunEnd | None,
+        receipt: Receipt | None,
+        now: datetime,
     ) -> Move | None:
         after = transition(seen)
         if after is None:
             return None
-        now = self.around.clock.now()
         armed = transitions.armed(seen, after, now, self.around.policy)
         remark = _remark(seen.state, armed, now)
         return Move(seen.state, armed, guarded=True, end=end, receipt=receipt, remark=remark)
@@ -323,7 +330,8 @@ class Supervisor:
         around.slots.leave(self.agent_id)
         rested = transitions.armed(circumstances, transitions.rested(state), now, around.policy)
         if rested != state or self.in_doubt:
-            stored = await self.change(circumstances, lambda seen: transitions.rested(seen.state))
+            # By the same `now`: what is due but may not start is due by it; a later one would always differ.
+            stored = await self.change(circumstances, lambda seen: transitions.rested(seen.state), now=now)
             if stored != rested:
                 return None
         self.phase = decision.phase

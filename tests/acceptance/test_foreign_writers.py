@@ -17,7 +17,7 @@ from tests.acceptance.foreign_program import NEXT_DUE, ForeignProgram, foreign_p
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import OPERATOR_TOKEN, Services
 
-NO_SCAN = {"scan_interval_seconds": 3600}
+NO_SCAN = {"scan_interval_seconds": 60}
 INSERTS_TIMED = 100
 LOOSE_LIMIT_SECONDS = 0.2  # 0.02 s on a machine that does nothing else
 

@@ -1,8 +1,8 @@
 """What nobody should do, and what happens then: docs/architecture.md lists it under "Extremes"."""
 
 import asyncio
-from datetime import UTC, datetime
-from itertools import pairwise
+from datetime import UTC, datetime, timedelta
+from itertools import count, pairwise
 
 import pytest
 
@@ -80,6 +80,27 @@ async def test_what_arrived_before_a_clock_was_set_back_wakes_once_and_then_by_t
     starts = [second for second, _ in await world.wakes(agent) if second < 0]
     assert len(starts) == 4
     assert all(later - earlier >= 1 for earlier, later in pairwise(starts)), starts
+
+
+async def test_what_is_due_but_may_not_start_keeps_nobody_busy(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, microseconds = await world.agent(), count()
+    run = await world.start(agent)
+    await world.go_to(10)
+    await world.notify(agent)
+    world.clock.step(-HOUR)
+    held_now = world.clock.now
+    monkeypatch.setattr(world.clock, "now", lambda: held_now() + timedelta(microseconds=next(microseconds)))
+    world.registry.allow_starts(False)
+
+    await run.end()  # which waits until all is quiet
+
+    assert await world.phase(agent) is Phase.ASLEEP
+    world.registry.allow_starts(True)
+    await world.scan.run_once()
+    await world.quiet()
+    assert set(world.puppets) == {agent.id}
 
 
 async def test_a_text_that_came_before_a_clock_was_set_back_is_held_for_its_window(world: World) -> None:
