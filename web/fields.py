@@ -45,7 +45,6 @@ EMAIL_TEXT = re.compile(
     r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
     r"@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z][A-Za-z0-9-]{0,61}[A-Za-z0-9]"
 )
-MOST_LOCAL_PART = 64
 LOCAL_PART_TEXT = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -170,7 +169,7 @@ class Email(_Pattern):
     default_error_messages = wording(pattern="Enter a valid email address.")
 
     def matches(self, text: str) -> bool:
-        return EMAIL_TEXT.fullmatch(text) is not None and text.index("@") <= MOST_LOCAL_PART
+        return EMAIL_TEXT.fullmatch(text) is not None
 
 
 class LocalPart(_Pattern):
