@@ -14,13 +14,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import cycle, islice
-from typing import cast
 
 import uvloop
 
-CREATED = b"HTTP/1.1 201 "
-LENGTH = b"content-length:"
-END_OF_HEAD = b"\r\n\r\n"
+from tests.benchmarks.connection import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,52 +28,33 @@ class Measured:
     busy: float
 
 
-class Sender(asyncio.Protocol):
-    """One connection: sends a request, waits for the whole answer, sends the next, until none is left."""
+class Sender(Connection):
+    """Sends one request after the other until none is left."""
 
     def __init__(self, requests: Iterator[bytes], over: "asyncio.Future[None]") -> None:
+        super().__init__()
         self._requests = requests
         self.over = over
-        self._received = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.WriteTransport, transport)
 
     def send_next(self) -> None:
         request = next(self._requests, None)
         if request is None:
-            self._transport.close()
+            self.transport.close()
             if not self.over.done():
                 self.over.set_result(None)
         else:
-            self._transport.write(request)
+            self.transport.write(request)
 
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        head, separator, body = self._received.partition(END_OF_HEAD)
-        if not separator or len(body) < _content_length(head):
-            return
-        if not head.startswith(CREATED):
-            self._fail(f"an answer that is no success: {self._received!r}")
-            return
-        self._received = b""
+    def answered(self, body: bytes) -> None:
         self.send_next()
 
-    def connection_lost(self, _: Exception | None) -> None:
-        self._fail("the server closed a connection")
-
-    def _fail(self, message: str) -> None:
+    def failed(self, message: str) -> None:
         if not self.over.done():
             self.over.set_exception(ConnectionError(message))
 
 
 def _itself(sender: Sender) -> Sender:
     return sender
-
-
-def _content_length(head: bytes) -> int:
-    after = head.lower().partition(LENGTH)[2]
-    return int(after.partition(b"\r\n")[0])
 
 
 async def measure(host: str, port: int, connections: int, requests: Iterator[bytes]) -> Measured:

@@ -4,7 +4,6 @@ These are times, not ratios, so they are shown and not judged: a busy machine ma
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import asyncpg
 from storage.pool import SERVER_SETTINGS
 from tests.acceptance.client import Client, eventually, sign_up
 from tests.acceptance.process import Sections, serving
+from tests.benchmarks.targets import service_target
 
 AGENTS = 10_000
 CONNECTIONS = 64
@@ -29,7 +29,6 @@ REMINDERS_WITHIN = timedelta(seconds=10)
 UNTIL_THE_FIRST = timedelta(seconds=20)
 PENDING = 1_000_000
 PATIENCE_SECONDS = 120.0
-WAKING, REMINDING = "Wake up", "It is time"
 
 UNCLEARED = "SELECT count(*) FROM notification WHERE activated_at <= $1"
 
@@ -37,14 +36,14 @@ UNCLEARED = "SELECT count(*) FROM notification WHERE activated_at <= $1"
 STARTED = """
 SELECT n.id, min(r.started_at) AS started_at, n.scheduled_for
 FROM run r JOIN notification n ON n.id = ANY (r.notifications)
-WHERE n.title = $1 GROUP BY n.id
+GROUP BY n.id
 """
 
 # As the service would store them; the moments of all agents are brought up to date at the end.
 ADD_REMINDERS = """
 INSERT INTO notification (
     id, organization_id, agent_id, title, priority, created_at, scheduled_for, activated_at)
-SELECT gen_random_uuid(), a.organization_id, a.id, $6, 'high', $2, due.at, due.at
+SELECT gen_random_uuid(), a.organization_id, a.id, 'Reminder', 'high', $2, due.at, due.at
 FROM generate_series(0, $4::integer - 1) AS n
 JOIN agent a ON a.id = ($1::uuid[])[1 + n % cardinality($1::uuid[])]
 CROSS JOIN LATERAL (SELECT $3::timestamptz + n * $5::interval AS at) AS due
@@ -85,14 +84,16 @@ class Row:
 async def measure_wakes(directory: Path, database_url: str) -> Row:
     """An open loop: so many high notifications a second, however fast they are answered."""
     async with _service(directory, database_url) as (client, agents, database):
-        for warm_up in (True, False):
-            answered = await _send_all(client, agents[:WARM_UP] if warm_up else agents)
+        for some in (agents[:WARM_UP], agents):
+            target = service_target(client.url, client, some, "high")
+            answered = await target.each_at_its_time(POSTS_A_SECOND)
             await _all_cleared(database)
-        started = {row["id"]: row["started_at"] for row in await database.fetch(STARTED, WAKING)}
-    waits = [_milliseconds(started[sent] - at) for sent, at, _ in answered if sent in started]
+        started = {row["id"]: row["started_at"].timestamp() for row in await database.fetch(STARTED)}
+    posts = [took * 1000 for *_, took in answered]
+    waits = [(started[UUID(sent)] - at) * 1000 for sent, at, _ in answered if UUID(sent) in started]
     return Row(
         f"{POSTS_A_SECOND:,} high notifications a second to sleeping agents ({len(waits):,} started a run)",
-        [Times("POST to 201", [took for *_, took in answered]), Times("201 to the start of a run", waits)],
+        [Times("POST to 201", posts), Times("201 to the start of a run", waits)],
     )
 
 
@@ -101,17 +102,15 @@ async def measure_reminders(directory: Path, database_url: str) -> Row:
     async with _service(directory, database_url) as (_, agents, database):
         ids, now = [UUID(agent) for agent in agents], datetime.now(UTC)
         tomorrow, second = now + timedelta(days=1), timedelta(seconds=1)
-        await database.execute(ADD_REMINDERS, ids, now, tomorrow, PENDING, second, "Later", timeout=300)
+        await database.execute(ADD_REMINDERS, ids, now, tomorrow, PENDING, second, timeout=300)
         await database.execute("ANALYZE")
         first = datetime.now(UTC) + UNTIL_THE_FIRST
-        await database.execute(
-            ADD_REMINDERS, ids, now, first, REMINDERS, REMINDERS_WITHIN / REMINDERS, REMINDING
-        )
+        await database.execute(ADD_REMINDERS, ids, now, first, REMINDERS, REMINDERS_WITHIN / REMINDERS)
         await database.execute(BRING_UP_TO_DATE, timeout=300)
         await asyncio.sleep((first + REMINDERS_WITHIN - datetime.now(UTC)).total_seconds())
         await _all_cleared(database)
-        rows = await database.fetch(STARTED, REMINDING)
-    late = [_milliseconds(row["started_at"] - row["scheduled_for"]) for row in rows]
+        rows = await database.fetch(STARTED)
+    late = [(row["started_at"] - row["scheduled_for"]).total_seconds() * 1000 for row in rows]
     return Row(
         f"{len(late):,} reminders within {REMINDERS_WITHIN.seconds} s, {PENDING:,} more ahead",
         [Times("reminder to the start of a run", late)],
@@ -138,28 +137,8 @@ async def _service(
             await database.close()
 
 
-async def _send_all(client: Client, agents: Sequence[str]) -> list[tuple[UUID, datetime, float]]:
-    """Each at its time, whatever has become of those before it."""
-    began, sent = time.perf_counter(), []
-    for number, agent in enumerate(agents):
-        at = began + number / POSTS_A_SECOND
-        await asyncio.sleep(max(0.0, at - time.perf_counter()))
-        sent.append(asyncio.create_task(_send(client, agent, at)))
-    return await asyncio.gather(*sent)
-
-
-async def _send(client: Client, agent: str, at: float) -> tuple[UUID, datetime, float]:
-    """The notification, when it was answered, and how many milliseconds after its time that was."""
-    sent = await client.notify(agent, WAKING)
-    return UUID(sent["id"]), datetime.now(UTC), (time.perf_counter() - at) * 1000
-
-
 async def _all_cleared(database: "asyncpg.Connection[Any]") -> None:
     async def look() -> bool | None:
         return await database.fetchval(UNCLEARED, datetime.now(UTC)) == 0 or None
 
     await eventually(look, "all that is due to be cleared", within=PATIENCE_SECONDS)
-
-
-def _milliseconds(duration: timedelta) -> float:
-    return duration.total_seconds() * 1000

@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 from urllib.parse import urlsplit
 
 from tests.acceptance.client import Client
 from tests.benchmarks.bare_server import PATH as BARE_PATH
 from tests.benchmarks.load import Measured
+from tests.benchmarks.open_loop import Answered
 
 CONNECTIONS = 64
 SERVICE_PATH = "/api/defaults/notifications/"
@@ -55,19 +57,26 @@ class Target:
     requests: Sequence[str]
 
     async def load(self, count: int) -> Measured:
-        """Send `count` of them, from another process."""
+        """Send `count` of them, from another process, as fast as they are answered."""
+        return Measured(**await self._by_another_process("tests.benchmarks.load", CONNECTIONS, count))
+
+    async def each_at_its_time(self, a_second: int) -> list[Answered]:
+        """Send each once, from another process, so many a second."""
+        answered = await self._by_another_process("tests.benchmarks.open_loop", a_second)
+        return [(text, at, took) for text, at, took in answered]
+
+    async def _by_another_process(self, module: str, *arguments: int) -> Any:
         address = urlsplit(self.url)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "tests.benchmarks.load"),
-            *(str(address.hostname), str(address.port), str(CONNECTIONS), str(count)),
+            *("-m", module, str(address.hostname), str(address.port), *map(str, arguments)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
         output, _ = await process.communicate(json.dumps(self.requests).encode())
         if process.returncode:
             raise RuntimeError(f"the load generator failed against {self.url}")
-        return Measured(**json.loads(output))
+        return json.loads(output)
 
 
 @asynccontextmanager
@@ -87,23 +96,25 @@ async def bare_target(database_url: str, agents: Sequence[str], organization: st
         await process.wait()
 
 
-def service_target(url: str, client: Client, agents: Sequence[str]) -> Target:
-    """The service, which is sent notifications for these agents."""
-    return Target(url, _requests(SERVICE_PATH, agents, client))
+def service_target(url: str, client: Client, agents: Sequence[str], priority: str = "low") -> Target:
+    """The service, which is sent notifications for these agents; low ones wake nobody."""
+    return Target(url, _requests(SERVICE_PATH, agents, client, priority))
 
 
-def _requests(path: str, agents: Sequence[str], client: Client | None = None) -> list[str]:
-    """Whole requests as they go over the wire, one for each agent: low-priority, so that nobody is woken."""
-    return [_request(path, agent, client.authorization if client else "") for agent in agents]
+def _requests(
+    path: str, agents: Sequence[str], client: Client | None = None, priority: str = "low"
+) -> list[str]:
+    """Whole requests as they go over the wire, one for each agent."""
+    return [_request(path, agent, client.authorization if client else "", priority) for agent in agents]
 
 
-def _request(path: str, agent: str, authorization: str) -> str:
+def _request(path: str, agent: str, authorization: str, priority: str) -> str:
     body = json.dumps(
         {
             "agent": agent,
             "title": "Delivery report",
             "body": "The parcel with the spare parts has arrived at the front desk.",
-            "priority": "low",
+            "priority": priority,
         }
     )
     head = [
