@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from storage.model import AgentState, Circumstances
-from supervisors.rules import Because, Decision, Wake, WakeReason, active_count
+from supervisors.rules import Because, Decision, Wake, WakeReason, left_over_count
 from supervisors.states import Phase
 
 QUARANTINED = "Quarantined after too many failures in a row"
@@ -119,11 +119,11 @@ def _why_waiting(circumstances: Circumstances, decision: Decision) -> str:
         case Phase.HOLDING:
             return _why_holding(decision)
         case Phase.BACKING_OFF:
-            return _why_backing_off(circumstances)
+            return _why_backing_off(circumstances) + _but_earlier(decision)
         case Phase.QUARANTINED:
-            return why_quarantined(circumstances.state)
+            return why_quarantined(circumstances.state) + _but_earlier(decision)
         case _:
-            return _why_asleep(circumstances.state)
+            return _why_asleep(circumstances.state, decision.wake)
 
 
 def _why_stopping(circumstances: Circumstances) -> str:
@@ -135,15 +135,27 @@ def _why_stopping(circumstances: Circumstances) -> str:
     return "Its run was asked to stop and has not ended yet; what is due then starts the next one."
 
 
-def _why_asleep(state: AgentState) -> str:
+def _but_earlier(decision: Decision) -> str:
+    """What there is to add to a retry, if something else starts the agent before it."""
+    wake = decision.wake
+    if wake is None or wake.because is Because.RETRY:
+        return ""
+    return f" Something else wakes it before that, at {when(wake.at)}."
+
+
+def _why_asleep(state: AgentState, wake: Wake | None) -> str:
     stop = (
         f"Stopped at {when(state.stopped_at)}: what waited then starts nothing. " if state.stopped_at else ""
     )
     if state.sleep_until is None:
         return f"{stop}Asleep until a high-priority notification, a reminder or a run request wakes it."
-    if state.sleep_until == state.max_sleep_until:
-        return f"{stop}Asleep until {when(state.sleep_until)}, the longest it may sleep; {WOKEN_EARLIER}."
-    return f"{stop}Asleep until {when(state.sleep_until)}, as was asked; {WOKEN_EARLIER}."
+    if wake is not None and wake.at > state.sleep_until:
+        return f"{stop}About to start at {when(wake.at)}: its sleep ends sooner than it may start again."
+    so_long = "the longest it may sleep" if state.sleep_until == state.max_sleep_until else "as was asked"
+    earlier = WOKEN_EARLIER
+    if wake is not None and wake.at < state.sleep_until:
+        earlier = f"something else wakes it before that, at {when(wake.at)}"
+    return f"{stop}Asleep until {when(state.sleep_until)}, {so_long}; {earlier}."
 
 
 def _why_holding(decision: Decision) -> str:
@@ -164,9 +176,10 @@ def _why_holding(decision: Decision) -> str:
 def _why_backing_off(circumstances: Circumstances) -> str:
     state = circumstances.state
     if state.retry_reason == WakeReason.UNCLEARED_NOTIFICATIONS:
+        count = left_over_count(circumstances)
         return (
             f"Backing off until {when(state.retry_at)}: its last run left high-priority notifications "
-            f"uncleared ({active_count(circumstances)} are)."
+            f"uncleared ({count} {'is' if count == 1 else 'are'})."
         )
     if state.failures:
         times = "a failure" if state.failures == 1 else f"{state.failures} failures in a row, the last one"

@@ -180,6 +180,12 @@ async def backing_off_for_what_it_told_itself(world: World) -> Agent:
     return agent
 
 
+async def backing_off_with_an_earlier_reminder(world: World) -> Agent:
+    agent = await backing_off(world)
+    await world.remind(agent, 4)
+    return agent
+
+
 async def backing_off_after_the_service_died(world: World) -> Agent:
     agent = await world.agent()
     await world.start(agent)
@@ -200,6 +206,12 @@ async def quarantined_with_a_message(world: World) -> Agent:
     agent = await quarantined(world)
     await world.go_to(20)
     await world.notify(agent)
+    return agent
+
+
+async def quarantined_with_an_earlier_reminder(world: World) -> Agent:
+    agent = await quarantined(world)
+    await world.remind(agent, 100)
     return agent
 
 
@@ -261,10 +273,12 @@ SITUATIONS: dict[Situation, Phase] = {
     holding_after_the_clock_was_set_back: Phase.HOLDING,
     backing_off: Phase.BACKING_OFF,
     backing_off_after_failures: Phase.BACKING_OFF,
+    backing_off_with_an_earlier_reminder: Phase.BACKING_OFF,
     backing_off_for_what_it_told_itself: Phase.BACKING_OFF,
     backing_off_after_the_service_died: Phase.BACKING_OFF,
     quarantined: Phase.QUARANTINED,
     quarantined_with_a_message: Phase.QUARANTINED,
+    quarantined_with_an_earlier_reminder: Phase.QUARANTINED,
     quarantined_with_a_hold: Phase.QUARANTINED,
     queued: Phase.QUEUED,
     running: Phase.RUNNING,
@@ -299,6 +313,7 @@ async def test_what_is_said_of_an_agent_is_true(pool: Pool, situation: Situation
         assert (seen.next_wake.at if seen.next_wake else None) == (derived and derived - set_back)
         named = set(re.findall(r"\d{4}-\d\d-\d\d [\d:]+ UTC", seen.why))
         assert named <= await known_moments(world, agent, seen)
+        assert seen.next_wake is None or when(seen.next_wake.at) in named
         assert seen.recent or situation in {never_run, backing_off_after_the_service_died}
 
         known = await world.wakes(agent)

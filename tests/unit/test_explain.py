@@ -51,6 +51,21 @@ STORIES = [
         "The sleep it was given ends.",
     ),
     (
+        circumstances(state(sleep_until=NOW + HOUR), reminder(NOW + MINUTE)),
+        Phase.ASLEEP,
+        (
+            "Asleep until 2026-11-21 10:00 UTC, as was asked; "
+            "something else wakes it before that, at 2026-11-21 09:01 UTC."
+        ),
+        "A reminder falls due.",
+    ),
+    (
+        circumstances(state(sleep_until=NOW, last_started_at=NOW)),
+        Phase.ASLEEP,
+        "About to start at 2026-11-21 09:00:01 UTC: its sleep ends sooner than it may start again.",
+        "The sleep it was given ends.",
+    ),
+    (
         circumstances(state(stopped_at=NOW - MINUTE), waiting(era=Era.STOPPED), reminder(NOW + HOUR)),
         Phase.ASLEEP,
         (
@@ -82,6 +97,20 @@ STORIES = [
             "(2 are)."
         ),
         "Something its last run left uncleared is tried again.",
+    ),
+    (
+        circumstances(
+            backing_off(WakeReason.UNCLEARED_NOTIFICATIONS, stopped_at=NOW - HOUR),
+            waiting(era=Era.BEFORE),
+            waiting(era=Era.STOPPED, count=3),
+            reminder(NOW + seconds(30)),
+        ),
+        Phase.BACKING_OFF,
+        (
+            "Backing off until 2026-11-21 09:01 UTC: its last run left high-priority notifications uncleared "
+            "(1 is). Something else wakes it before that, at 2026-11-21 09:00:30 UTC."
+        ),
+        "A reminder falls due.",
     ),
     (
         circumstances(
