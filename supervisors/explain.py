@@ -7,6 +7,7 @@ from supervisors.rules import Because, Decision, Wake, WakeReason, left_over_cou
 from supervisors.states import Phase
 
 QUARANTINED = "Quarantined after too many failures in a row"
+NO_STARTS = "no run may start: the service is regaining its lead, or is shutting down"
 WOKEN_EARLIER = "any high-priority notification wakes it earlier"
 
 REASONS: dict[str, str] = {
@@ -52,8 +53,19 @@ def since(circumstances: Circumstances, decision: Decision, phase: Phase) -> dat
     return moment or circumstances.created_at
 
 
-def why(circumstances: Circumstances, decision: Decision, phase: Phase, now: datetime, slots: int) -> str:
-    """One sentence, or two, on why the agent is in this phase; `slots` is how many runs there may be."""
+def why(
+    circumstances: Circumstances,
+    decision: Decision,
+    phase: Phase,
+    now: datetime,
+    *,
+    slots: int,
+    may_start: bool,
+) -> str:
+    """One sentence, or two, on why the agent is in this phase.
+
+    `slots`: how many runs there may be. `may_start`: whether runs may begin at all.
+    """
     state = circumstances.state
     match phase:
         case Phase.RUNNING:
@@ -64,10 +76,14 @@ def why(circumstances: Circumstances, decision: Decision, phase: Phase, now: dat
             return f"Archived since {when(state.stopped_at)}; nothing wakes it until it is restored."
         case Phase.PAUSED:
             return "Its organization is paused; nothing starts until that ends."
+        case Phase.QUEUED if not may_start:
+            return f"Waiting for a run slot since {when(state.queued_at)}; at present {NO_STARTS}."
         case Phase.QUEUED:
             return f"Waiting for a run slot since {when(state.queued_at)}; all {slots} were taken."
         case Phase.HOLDING | Phase.BACKING_OFF | Phase.QUARANTINED | Phase.ASLEEP:
             due = decision.due_wake(now)
+            if due is not None and not may_start:
+                return f"Due since {when(due.at)}, but {NO_STARTS}. {because(due)}"
             if due is not None:
                 return f"About to start, due since {when(due.at)}. {because(due)}"
             return _why_waiting(circumstances, decision)

@@ -357,4 +357,21 @@ async def test_what_is_due_and_may_not_start_is_said_to_be_due(world: World) -> 
 
     seen = await world.see(agent)
 
-    assert seen.why == ("About to start, due since 2026-11-21 09:00:10 UTC. The sleep it was given ends.")
+    assert seen.why == (
+        "Due since 2026-11-21 09:00:10 UTC, but no run may start: the service is regaining its lead, or is "
+        "shutting down. The sleep it was given ends."
+    )
+
+
+async def test_what_waits_in_line_while_no_run_may_start_is_not_said_to_lack_a_slot(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        first, second = await world.agent(), await world.agent()
+        run = await world.start(first)
+        await world.ask(second, RunRequest())
+        world.registry.allow_starts(False)
+        await run.end()
+
+        assert (await world.see(second)).why == (
+            "Waiting for a run slot since 2026-11-21 09:00 UTC; at present no run may start: "
+            "the service is regaining its lead, or is shutting down."
+        )
