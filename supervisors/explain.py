@@ -69,7 +69,8 @@ def why(
     state = circumstances.state
     match phase:
         case Phase.RUNNING:
-            return f"Running since {when(state.last_started_at)}, woken by {_reason(state.last_wake_reason)}."
+            woken_by = _reason(circumstances.wake_reason)
+            return f"Running since {when(state.last_started_at)}, woken by {woken_by}."
         case Phase.STOPPING:
             return _why_stopping(circumstances)
         case Phase.ARCHIVED:

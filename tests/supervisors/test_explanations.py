@@ -350,6 +350,14 @@ async def test_the_last_messages_are_told_with_what_came_of_them(world: World) -
     ]
 
 
+async def test_a_wake_reason_that_a_client_writes_is_not_what_woke_the_agent(world: World) -> None:
+    agent = await world.agent()
+    await world.start(agent)
+    await world.ask(agent, OwnedFields(last_wake_reason="a full moon"))
+
+    assert (await world.see(agent)).why == "Running since 2026-11-21 09:00 UTC, woken by a run request."
+
+
 async def test_what_is_due_and_may_not_start_is_said_to_be_due(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10))
     world.registry.allow_starts(False)
