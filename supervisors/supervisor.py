@@ -383,4 +383,4 @@ def _says_anything(move: Move) -> bool:
 def _unknown_end(circumstances: Circumstances) -> RunResult:
     if circumstances.state.stopped_at is not None or circumstances.paused:
         return RunResult(Outcome.STOPPED, "stopped")
-    return RunResult(Outcome.INTERRUPTED, "interrupted: the service died during the run")
+    return RunResult(Outcome.INTERRUPTED, "interrupted: the service ended, or never learned of the run")

@@ -86,6 +86,12 @@ async def asleep_to_its_cap(world: World) -> Agent:
     return agent
 
 
+async def asleep_to_its_cap_before_any_run(world: World) -> Agent:
+    agent = await world.agent(max_sleep_hours=1)
+    await world.ask(agent, OwnedFields(sleep_until=world.at(5 * 3600)))
+    return agent
+
+
 async def asleep_before_a_reminder(world: World) -> Agent:
     agent = await asleep(world)
     await world.remind(agent, 4000)
@@ -262,6 +268,7 @@ SITUATIONS: dict[Situation, Phase] = {
     never_run: Phase.ASLEEP,
     asleep: Phase.ASLEEP,
     asleep_to_its_cap: Phase.ASLEEP,
+    asleep_to_its_cap_before_any_run: Phase.ASLEEP,
     asleep_before_a_reminder: Phase.ASLEEP,
     asleep_after_a_stop: Phase.ASLEEP,
     just_woken_by_a_sleep_of_no_length: Phase.ASLEEP,
@@ -348,6 +355,18 @@ async def test_the_last_messages_are_told_with_what_came_of_them(world: World) -
         ("write of sleep_until", "done"),
         ("run request without wakeup", "sleeping"),
     ]
+
+
+async def test_a_schedule_that_was_cut_is_not_said_to_be_as_was_asked(world: World) -> None:
+    agent = await asleep_to_its_cap_before_any_run(world)
+    assert (await world.see(agent)).why == (
+        "Asleep until 2026-11-21 10:00 UTC, the longest it may sleep; "
+        "any high-priority notification wakes it earlier."
+    )
+
+    await world.ask(agent, OwnedFields(sleep_until=world.at(1800)))
+
+    assert (await world.see(agent)).why.startswith("Asleep until 2026-11-21 09:30 UTC, as was asked;")
 
 
 async def test_a_wake_reason_that_a_client_writes_is_not_what_woke_the_agent(world: World) -> None:

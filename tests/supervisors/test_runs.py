@@ -279,6 +279,8 @@ async def test_a_start_whose_answer_was_lost_is_recovered(pool: Pool) -> None:
 
         assert await world.outcomes(agent) == [Outcome.INTERRUPTED, None]
         assert (await world.wakes(agent))[1][1] == "restart_recovery"
+        error = (await world.ledger(agent))[0].error
+        assert error == "interrupted: the service ended, or never learned of the run"
         assert (await world.registry.overview()).runs.running == 1
 
 
