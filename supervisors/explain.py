@@ -34,8 +34,14 @@ def phase_of(
     return decision.phase
 
 
-def since(circumstances: Circumstances, decision: Decision, phase: Phase) -> datetime:
-    """Since when the agent has been in this phase."""
+def since(
+    circumstances: Circumstances, decision: Decision, phase: Phase, seen_since: datetime | None = None
+) -> datetime | None:
+    """Since when the agent has been in this phase; None if nobody knows.
+
+    `seen_since`: when its supervisor saw the phase begin. What is stored does not tell when a pause began,
+    nor of an archive, a pause or a retry that is over: an agent that rests may have done so for less long.
+    """
     state = circumstances.state
     match phase:
         case Phase.RUNNING:
@@ -48,8 +54,11 @@ def since(circumstances: Circumstances, decision: Decision, phase: Phase) -> dat
             moment = state.queued_at
         case Phase.HOLDING:
             moment = decision.hold.first_at if decision.hold else None
-        case _:
-            moment = max(filter(None, (state.last_ended_at, state.stopped_at)), default=None)
+        case Phase.PAUSED:
+            return seen_since
+        case Phase.ASLEEP | Phase.BACKING_OFF | Phase.QUARANTINED:
+            moments = (state.last_ended_at, state.stopped_at, seen_since)
+            moment = max(filter(None, moments), default=None)
     return moment or circumstances.created_at
 
 

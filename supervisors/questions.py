@@ -161,6 +161,7 @@ async def _change_status(supervisor: Supervisor, status: AgentStatus) -> None:
             if supervisor.run is not None:
                 supervisor.run.stop(around.stop_grace_seconds)
         case AgentStatus.SLEEPING if is_archived:
+            supervisor.phase = Phase.ARCHIVED  # which it leaves, though it may not have looked yet
             await supervisor.change(circumstances, lambda seen: transitions.restored(seen, now))
         case AgentStatus.SLEEPING if state.run_id is not None:
             await stop(supervisor, StopRequest())

@@ -334,6 +334,52 @@ async def test_what_is_said_of_an_agent_is_true(pool: Pool, situation: Situation
             assert len(await world.wakes(agent)) == len(known) + 1
 
 
+async def test_a_pause_has_lasted_since_it_was_seen_to_begin(world: World) -> None:
+    agent = await asleep_before_a_reminder(world)
+    await world.go_to(100)
+    await world.pause(agent.organization_id, True)
+    await world.go_to(200)
+    assert (await world.see(agent)).since == world.at(100)
+
+    await world.pause(agent.organization_id, False)
+
+    seen = await world.see(agent)
+    assert (seen.phase, seen.since) == (Phase.ASLEEP, world.at(200))
+
+
+async def test_a_pause_that_began_unseen_has_lasted_since_nobody_knows_when(world: World) -> None:
+    agent = await asleep_before_a_reminder(world)
+    await world.pause(agent.organization_id, True)
+    await world.restart()
+    await world.notify(agent)
+
+    seen = await world.see(agent)
+    assert (seen.phase, seen.since) == (Phase.PAUSED, None)
+
+
+async def test_a_restored_agent_has_slept_since_its_restore(world: World) -> None:
+    agent = await world.agent()
+    await world.ask(agent, OwnedFields(status=AgentStatus.ARCHIVED))
+    await world.restart()
+    await world.go_to(100)
+    await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))
+    await world.go_to(200)
+
+    seen = await world.see(agent)
+    assert (seen.phase, seen.since) == (Phase.ASLEEP, world.at(100))
+
+
+async def test_an_agent_sleeps_since_what_its_last_run_left_was_cleared(world: World) -> None:
+    agent = await world.agent()
+    message = await world.notify(agent)
+    await world.puppets[agent.id].end()
+    await world.go_to(0.5)
+    await world.clear(message)
+
+    seen = await world.see(agent)
+    assert (seen.phase, seen.since) == (Phase.ASLEEP, world.at(0.5))
+
+
 async def test_the_last_messages_are_told_with_what_came_of_them(world: World) -> None:
     agent = await world.agent(debounce_window_seconds=60)
     message = await world.sms(agent)

@@ -188,9 +188,10 @@ def test_every_wake_reason_is_told_in_words(reason: str) -> None:
         (circumstances(running()), NOW - MINUTE),
         (circumstances(running(stopped_at=NOW)), NOW),
         (circumstances(state(queued_at=NOW, run_requested_at=NOW - MINUTE)), NOW),
+        (circumstances(state(last_ended_at=NOW - MINUTE), paused=True), None),  # nobody saw it begin
     ],
 )
-def test_a_phase_has_lasted_since(seen: Circumstances, expected: datetime) -> None:
+def test_a_phase_has_lasted_since(seen: Circumstances, expected: datetime | None) -> None:
     decision = decide(seen, NOW, POLICY)
 
     assert explain.since(seen, decision, explain.phase_of(seen, decision, NOW)) == expected
