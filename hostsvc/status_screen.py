@@ -78,7 +78,8 @@ def _of_agent(agent: Json) -> Iterable[tuple[str, str | Text]]:
     run, wake, failures = agent["run"], agent["next_wake"], agent["failures"]
     yield "agent", f"{_plain(agent['name'])} ({agent['agent']})"
     yield "organization", agent["organization"]
-    yield "phase", _state(agent["phase"], f" since {moment(agent['since'])} UTC")
+    since = f" since {moment(agent['since'])} UTC" if agent["since"] else ""
+    yield "phase", _state(agent["phase"], since)
     yield "why", _plain(agent["why"])
     yield "next wake", f"{moment(wake['at'])} UTC. {_plain(wake['because'])}" if wake else "none"
     if run:

@@ -22,7 +22,7 @@ SELECT s.*, a.organization_id, a.created_at, a.name, a.max_sleep_hours,
        t.debounce_window_seconds AS template_window_seconds,
        o.paused,
        coalesce(cardinality(r.notifications), 0) AS waiting_at_start,
-       r.interrupted_sleep_until,
+       r.interrupted_sleep_until, coalesce(r.wake_reason, '') AS wake_reason,
        w.source, w.reminder, w.era, w.count, w.first_at, w.last_at
 FROM unnest($1::uuid[], $2::timestamptz[]) AS i (agent_id, now)
 JOIN agent_state s ON s.agent_id = i.agent_id
@@ -285,6 +285,7 @@ def _circumstances(rows: Sequence[asyncpg.Record]) -> Circumstances:
         waiting=tuple(_waiting(row) for row in rows if row["source"] is not None),
         waiting_at_start=row["waiting_at_start"],
         interrupted_sleep_until=row["interrupted_sleep_until"],
+        wake_reason=row["wake_reason"],
     )
 
 

@@ -240,6 +240,7 @@ class Circumstances:
     waiting: tuple[Waiting, ...] = ()
     waiting_at_start: int = 0  # active notifications when the active run started
     interrupted_sleep_until: datetime | None = None  # the sleep that the active run cut short
+    wake_reason: str = ""  # why the active run started; clients may write the one in `state`
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ SupervisorError
 ├── RunIsOver           the run that asks has ended, or is being stopped
 └── TryAgainLater       nothing was done; the same question may succeed soon
     ├── MailboxFull     too many unanswered questions to this agent
-    └── Draining        the service is shutting down
+    └── NoStarts        the service is shutting down, or another instance may lead
 """
 
 
@@ -36,7 +36,7 @@ class MailboxFull(TryAgainLater):
     """Too many questions to this agent wait for an answer."""
 
 
-class Draining(TryAgainLater):
-    """The service is shutting down."""
+class NoStarts(TryAgainLater):
+    """No run may start: the service is shutting down, or another instance may lead."""
 
     retry_after_seconds = 5

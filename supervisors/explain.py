@@ -3,10 +3,11 @@
 from datetime import UTC, datetime
 
 from storage.model import AgentState, Circumstances
-from supervisors.rules import Because, Decision, Wake, WakeReason, active_count
+from supervisors.rules import Because, Decision, Wake, WakeReason, left_over_count
 from supervisors.states import Phase
 
 QUARANTINED = "Quarantined after too many failures in a row"
+NO_STARTS = "no run may start: the service is regaining its lead, or is shutting down"
 WOKEN_EARLIER = "any high-priority notification wakes it earlier"
 
 REASONS: dict[str, str] = {
@@ -33,8 +34,14 @@ def phase_of(
     return decision.phase
 
 
-def since(circumstances: Circumstances, decision: Decision, phase: Phase) -> datetime:
-    """Since when the agent has been in this phase."""
+def since(
+    circumstances: Circumstances, decision: Decision, phase: Phase, seen_since: datetime | None = None
+) -> datetime | None:
+    """Since when the agent has been in this phase; None if nobody knows.
+
+    `seen_since`: when its supervisor saw the phase begin. What is stored does not tell when a pause began,
+    nor of an archive, a pause or a retry that is over: an agent that rests may have done so for less long.
+    """
     state = circumstances.state
     match phase:
         case Phase.RUNNING:
@@ -47,27 +54,46 @@ def since(circumstances: Circumstances, decision: Decision, phase: Phase) -> dat
             moment = state.queued_at
         case Phase.HOLDING:
             moment = decision.hold.first_at if decision.hold else None
-        case _:
-            moment = max(filter(None, (state.last_ended_at, state.stopped_at)), default=None)
+        case Phase.PAUSED:
+            return seen_since
+        case Phase.ASLEEP | Phase.BACKING_OFF | Phase.QUARANTINED:
+            moments = (state.last_ended_at, state.stopped_at, seen_since)
+            moment = max(filter(None, moments), default=None)
     return moment or circumstances.created_at
 
 
-def why(circumstances: Circumstances, decision: Decision, phase: Phase, now: datetime, slots: int) -> str:
-    """One sentence, or two, on why the agent is in this phase; `slots` is how many runs there may be."""
+def why(
+    circumstances: Circumstances,
+    decision: Decision,
+    phase: Phase,
+    now: datetime,
+    *,
+    slots: int,
+    may_start: bool,
+) -> str:
+    """One sentence, or two, on why the agent is in this phase.
+
+    `slots`: how many runs there may be. `may_start`: whether runs may begin at all.
+    """
     state = circumstances.state
     match phase:
         case Phase.RUNNING:
-            return f"Running since {when(state.last_started_at)}, woken by {_reason(state.last_wake_reason)}."
+            woken_by = _reason(circumstances.wake_reason)
+            return f"Running since {when(state.last_started_at)}, woken by {woken_by}."
         case Phase.STOPPING:
             return _why_stopping(circumstances)
         case Phase.ARCHIVED:
             return f"Archived since {when(state.stopped_at)}; nothing wakes it until it is restored."
         case Phase.PAUSED:
             return "Its organization is paused; nothing starts until that ends."
+        case Phase.QUEUED if not may_start:
+            return f"Waiting for a run slot since {when(state.queued_at)}; at present {NO_STARTS}."
         case Phase.QUEUED:
             return f"Waiting for a run slot since {when(state.queued_at)}; all {slots} were taken."
         case Phase.HOLDING | Phase.BACKING_OFF | Phase.QUARANTINED | Phase.ASLEEP:
             due = decision.due_wake(now)
+            if due is not None and not may_start:
+                return f"Due since {when(due.at)}, but {NO_STARTS}. {because(due)}"
             if due is not None:
                 return f"About to start, due since {when(due.at)}. {because(due)}"
             return _why_waiting(circumstances, decision)
@@ -119,11 +145,11 @@ def _why_waiting(circumstances: Circumstances, decision: Decision) -> str:
         case Phase.HOLDING:
             return _why_holding(decision)
         case Phase.BACKING_OFF:
-            return _why_backing_off(circumstances)
+            return _why_backing_off(circumstances) + _but_earlier(decision)
         case Phase.QUARANTINED:
-            return why_quarantined(circumstances.state)
+            return why_quarantined(circumstances.state) + _but_earlier(decision)
         case _:
-            return _why_asleep(circumstances.state)
+            return _why_asleep(circumstances.state, decision.wake)
 
 
 def _why_stopping(circumstances: Circumstances) -> str:
@@ -135,15 +161,27 @@ def _why_stopping(circumstances: Circumstances) -> str:
     return "Its run was asked to stop and has not ended yet; what is due then starts the next one."
 
 
-def _why_asleep(state: AgentState) -> str:
+def _but_earlier(decision: Decision) -> str:
+    """What there is to add to a retry, if something else starts the agent before it."""
+    wake = decision.wake
+    if wake is None or wake.because is Because.RETRY:
+        return ""
+    return f" Something else wakes it before that, at {when(wake.at)}."
+
+
+def _why_asleep(state: AgentState, wake: Wake | None) -> str:
     stop = (
         f"Stopped at {when(state.stopped_at)}: what waited then starts nothing. " if state.stopped_at else ""
     )
     if state.sleep_until is None:
         return f"{stop}Asleep until a high-priority notification, a reminder or a run request wakes it."
-    if state.sleep_until == state.max_sleep_until:
-        return f"{stop}Asleep until {when(state.sleep_until)}, the longest it may sleep; {WOKEN_EARLIER}."
-    return f"{stop}Asleep until {when(state.sleep_until)}, as was asked; {WOKEN_EARLIER}."
+    if wake is not None and wake.at > state.sleep_until:
+        return f"{stop}About to start at {when(wake.at)}: its sleep ends sooner than it may start again."
+    so_long = "the longest it may sleep" if state.sleep_until == state.max_sleep_until else "as was asked"
+    earlier = WOKEN_EARLIER
+    if wake is not None and wake.at < state.sleep_until:
+        earlier = f"something else wakes it before that, at {when(wake.at)}"
+    return f"{stop}Asleep until {when(state.sleep_until)}, {so_long}; {earlier}."
 
 
 def _why_holding(decision: Decision) -> str:
@@ -164,9 +202,10 @@ def _why_holding(decision: Decision) -> str:
 def _why_backing_off(circumstances: Circumstances) -> str:
     state = circumstances.state
     if state.retry_reason == WakeReason.UNCLEARED_NOTIFICATIONS:
+        count = left_over_count(circumstances)
         return (
             f"Backing off until {when(state.retry_at)}: its last run left high-priority notifications "
-            f"uncleared ({active_count(circumstances)} are)."
+            f"uncleared ({count} {'is' if count == 1 else 'are'})."
         )
     if state.failures:
         times = "a failure" if state.failures == 1 else f"{state.failures} failures in a row, the last one"

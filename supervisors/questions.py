@@ -5,7 +5,7 @@ from typing import Any
 
 from storage.model import AgentState, AgentStatus, Circumstances, Outcome, RunEnd
 from supervisors import transitions
-from supervisors.errors import AgentArchived, Draining, RunIsOver
+from supervisors.errors import AgentArchived, NoStarts, RunIsOver
 from supervisors.messages import (
     OwnedFields,
     Question,
@@ -67,7 +67,7 @@ async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
         if not request.wakeup and state.sleep_until is not None and state.sleep_until > now:
             return RunReply(RunAnswer.SLEEPING)
         if not around.may_start:
-            raise Draining("No run may start now.")
+            raise NoStarts("No run may start now.")
         queued = RunReply(RunAnswer.QUEUED)
         if supervisor.run is not None or state.run_id is not None:
             await supervisor.change(
@@ -152,7 +152,7 @@ async def _change_status(supervisor: Supervisor, status: AgentStatus) -> None:
         case AgentStatus.RUNNING:
             try:
                 await request_run(supervisor, RunRequest())
-            except Draining:  # the rest of the write is stored already: this is for the next start, then
+            except NoStarts:  # the rest of the write is stored already: this is for when runs may start, then
                 await supervisor.change(
                     circumstances, lambda seen: transitions.run_requested(seen.state, now)
                 )
@@ -161,6 +161,7 @@ async def _change_status(supervisor: Supervisor, status: AgentStatus) -> None:
             if supervisor.run is not None:
                 supervisor.run.stop(around.stop_grace_seconds)
         case AgentStatus.SLEEPING if is_archived:
+            supervisor.phase = Phase.ARCHIVED  # which it leaves, though it may not have looked yet
             await supervisor.change(circumstances, lambda seen: transitions.restored(seen, now))
         case AgentStatus.SLEEPING if state.run_id is not None:
             await stop(supervisor, StopRequest())

@@ -60,7 +60,7 @@ class Snapshot:
     organization: UUID
     status: AgentStatus
     phase: Phase
-    since: datetime
+    since: datetime | None  # the earliest that is known; None where nothing is
     why: str
     next_wake: NextWake | None
     run: CurrentRun | None

@@ -79,6 +79,7 @@ class Supervisor:
 
     __slots__ = (
         "_hold_ends",
+        "_phase",
         "agent_id",
         "around",
         "busy",
@@ -87,7 +88,7 @@ class Supervisor:
         "in_doubt",
         "is_gone",
         "mailbox",
-        "phase",
+        "phase_since",
         "recent",
         "touched_at",
     )
@@ -101,13 +102,25 @@ class Supervisor:
         self.is_gone = False  # its agent was deleted
         self.defects = 0  # looks and questions in a row that met one
         self.held_back_until = 0.0  # after a defect: no look before this moment of the monotonic clock
-        self.phase = Phase.ASLEEP
+        self._phase: Phase | None = None  # until it has looked
+        self.phase_since: datetime | None = None  # when it saw the phase begin, if it did
         self.touched_at = 0.0
         self.recent = b""  # as `recent` packs it
         self._hold_ends: tuple[datetime, float] | None = None  # a hold's deadline, by both clocks
 
     def __repr__(self) -> str:
         return f"<Supervisor of {self.agent_id}: {self.phase}{', busy' if self.busy else ''}>"
+
+    @property
+    def phase(self) -> Phase:
+        """The phase that it saw last."""
+        return self._phase or Phase.ASLEEP
+
+    @phase.setter
+    def phase(self, phase: Phase) -> None:
+        if self._phase is not None and phase is not self._phase:
+            self.phase_since = self.around.clock.now()
+        self._phase = phase
 
     @property
     def run(self) -> Run | None:
@@ -391,4 +404,4 @@ def _says_anything(move: Move) -> bool:
 def _unknown_end(circumstances: Circumstances) -> RunResult:
     if circumstances.state.stopped_at is not None or circumstances.paused:
         return RunResult(Outcome.STOPPED, "stopped")
-    return RunResult(Outcome.INTERRUPTED, "interrupted: the service died during the run")
+    return RunResult(Outcome.INTERRUPTED, "interrupted: the service ended, or never learned of the run")

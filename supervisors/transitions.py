@@ -230,10 +230,11 @@ def restored(circumstances: Circumstances, now: datetime) -> AgentState:
 
 
 def rescheduled(circumstances: Circumstances, until: datetime | None, now: datetime) -> AgentState:
-    """`sleep_until` written by a client: clamped to the last run's cap, before any run to one from now."""
+    """`sleep_until` written by a client: clamped to the last run's cap, before any to one from now, kept."""
     state = circumstances.state
     if state.last_started_at is None:
-        return replace(state, sleep_until=clamp(until, cap_after(now, circumstances.max_sleep_hours)))
+        cap = cap_after(now, circumstances.max_sleep_hours)
+        return replace(state, sleep_until=clamp(until, cap), max_sleep_until=cap)
     return replace(state, sleep_until=clamp(until, state.max_sleep_until))
 
 

@@ -32,7 +32,7 @@ from storage.errors import (
     RowLocked,
     StorageError,
 )
-from supervisors.errors import AgentArchived, AgentGone, Draining, TryAgainLater
+from supervisors.errors import AgentArchived, AgentGone, NoStarts, TryAgainLater
 from web.json import json_response
 from web.request_id import request_id
 
@@ -166,8 +166,9 @@ def _refusal(error: Exception) -> ApiError | None:
             return NotFound()
         case AgentArchived():
             return Conflict("The agent is archived; restore it first.")
-        case Draining():
-            return Unavailable("The service is shutting down.", error.retry_after_seconds)
+        case NoStarts():
+            detail = "No run may start: the service is regaining its lead, or is shutting down."
+            return Unavailable(detail, error.retry_after_seconds)
         case TryAgainLater():
             detail = "Too many requests to this agent wait for an answer."
             return Unavailable(detail, error.retry_after_seconds)

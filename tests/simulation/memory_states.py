@@ -247,6 +247,7 @@ def circumstances(tables: Tables, agent_id: UUID, now: datetime) -> Circumstance
         waiting=tuple(_groups(tables.queue(agent_id), state, now)),
         waiting_at_start=len(run.notifications) if run else 0,
         interrupted_sleep_until=run.interrupted_sleep_until if run else None,
+        wake_reason=run.wake_reason if run else "",
     )
 
 

@@ -261,7 +261,7 @@ async def test_a_start_and_an_end_are_in_the_ledger(store: Store) -> None:
     assert begun is not None
     assert over is not None
     assert begun.notifications == (earlier.id, later.id)
-    assert (seen.waiting_at_start, begun.outcome) == (2, None)
+    assert (seen.waiting_at_start, seen.wake_reason, begun.outcome) == (2, "run_requested", None)
     assert over == replace(begun, ended_at=NOW + MINUTE, outcome=Outcome.SLEPT, turns=3)
 
 

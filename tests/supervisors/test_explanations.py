@@ -86,6 +86,12 @@ async def asleep_to_its_cap(world: World) -> Agent:
     return agent
 
 
+async def asleep_to_its_cap_before_any_run(world: World) -> Agent:
+    agent = await world.agent(max_sleep_hours=1)
+    await world.ask(agent, OwnedFields(sleep_until=world.at(5 * 3600)))
+    return agent
+
+
 async def asleep_before_a_reminder(world: World) -> Agent:
     agent = await asleep(world)
     await world.remind(agent, 4000)
@@ -180,6 +186,12 @@ async def backing_off_for_what_it_told_itself(world: World) -> Agent:
     return agent
 
 
+async def backing_off_with_an_earlier_reminder(world: World) -> Agent:
+    agent = await backing_off(world)
+    await world.remind(agent, 4)
+    return agent
+
+
 async def backing_off_after_the_service_died(world: World) -> Agent:
     agent = await world.agent()
     await world.start(agent)
@@ -200,6 +212,12 @@ async def quarantined_with_a_message(world: World) -> Agent:
     agent = await quarantined(world)
     await world.go_to(20)
     await world.notify(agent)
+    return agent
+
+
+async def quarantined_with_an_earlier_reminder(world: World) -> Agent:
+    agent = await quarantined(world)
+    await world.remind(agent, 100)
     return agent
 
 
@@ -250,6 +268,7 @@ SITUATIONS: dict[Situation, Phase] = {
     never_run: Phase.ASLEEP,
     asleep: Phase.ASLEEP,
     asleep_to_its_cap: Phase.ASLEEP,
+    asleep_to_its_cap_before_any_run: Phase.ASLEEP,
     asleep_before_a_reminder: Phase.ASLEEP,
     asleep_after_a_stop: Phase.ASLEEP,
     just_woken_by_a_sleep_of_no_length: Phase.ASLEEP,
@@ -261,10 +280,12 @@ SITUATIONS: dict[Situation, Phase] = {
     holding_after_the_clock_was_set_back: Phase.HOLDING,
     backing_off: Phase.BACKING_OFF,
     backing_off_after_failures: Phase.BACKING_OFF,
+    backing_off_with_an_earlier_reminder: Phase.BACKING_OFF,
     backing_off_for_what_it_told_itself: Phase.BACKING_OFF,
     backing_off_after_the_service_died: Phase.BACKING_OFF,
     quarantined: Phase.QUARANTINED,
     quarantined_with_a_message: Phase.QUARANTINED,
+    quarantined_with_an_earlier_reminder: Phase.QUARANTINED,
     quarantined_with_a_hold: Phase.QUARANTINED,
     queued: Phase.QUEUED,
     running: Phase.RUNNING,
@@ -299,6 +320,7 @@ async def test_what_is_said_of_an_agent_is_true(pool: Pool, situation: Situation
         assert (seen.next_wake.at if seen.next_wake else None) == (derived and derived - set_back)
         named = set(re.findall(r"\d{4}-\d\d-\d\d [\d:]+ UTC", seen.why))
         assert named <= await known_moments(world, agent, seen)
+        assert seen.next_wake is None or when(seen.next_wake.at) in named
         assert seen.recent or situation in {never_run, backing_off_after_the_service_died}
 
         known = await world.wakes(agent)
@@ -310,6 +332,52 @@ async def test_what_is_said_of_an_agent_is_true(pool: Pool, situation: Situation
             assert await world.wakes(agent) == known
             await world.advance(0.001)
             assert len(await world.wakes(agent)) == len(known) + 1
+
+
+async def test_a_pause_has_lasted_since_it_was_seen_to_begin(world: World) -> None:
+    agent = await asleep_before_a_reminder(world)
+    await world.go_to(100)
+    await world.pause(agent.organization_id, True)
+    await world.go_to(200)
+    assert (await world.see(agent)).since == world.at(100)
+
+    await world.pause(agent.organization_id, False)
+
+    seen = await world.see(agent)
+    assert (seen.phase, seen.since) == (Phase.ASLEEP, world.at(200))
+
+
+async def test_a_pause_that_began_unseen_has_lasted_since_nobody_knows_when(world: World) -> None:
+    agent = await asleep_before_a_reminder(world)
+    await world.pause(agent.organization_id, True)
+    await world.restart()
+    await world.notify(agent)
+
+    seen = await world.see(agent)
+    assert (seen.phase, seen.since) == (Phase.PAUSED, None)
+
+
+async def test_a_restored_agent_has_slept_since_its_restore(world: World) -> None:
+    agent = await world.agent()
+    await world.ask(agent, OwnedFields(status=AgentStatus.ARCHIVED))
+    await world.restart()
+    await world.go_to(100)
+    await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))
+    await world.go_to(200)
+
+    seen = await world.see(agent)
+    assert (seen.phase, seen.since) == (Phase.ASLEEP, world.at(100))
+
+
+async def test_an_agent_sleeps_since_what_its_last_run_left_was_cleared(world: World) -> None:
+    agent = await world.agent()
+    message = await world.notify(agent)
+    await world.puppets[agent.id].end()
+    await world.go_to(0.5)
+    await world.clear(message)
+
+    seen = await world.see(agent)
+    assert (seen.phase, seen.since) == (Phase.ASLEEP, world.at(0.5))
 
 
 async def test_the_last_messages_are_told_with_what_came_of_them(world: World) -> None:
@@ -335,6 +403,26 @@ async def test_the_last_messages_are_told_with_what_came_of_them(world: World) -
     ]
 
 
+async def test_a_schedule_that_was_cut_is_not_said_to_be_as_was_asked(world: World) -> None:
+    agent = await asleep_to_its_cap_before_any_run(world)
+    assert (await world.see(agent)).why == (
+        "Asleep until 2026-11-21 10:00 UTC, the longest it may sleep; "
+        "any high-priority notification wakes it earlier."
+    )
+
+    await world.ask(agent, OwnedFields(sleep_until=world.at(1800)))
+
+    assert (await world.see(agent)).why.startswith("Asleep until 2026-11-21 09:30 UTC, as was asked;")
+
+
+async def test_a_wake_reason_that_a_client_writes_is_not_what_woke_the_agent(world: World) -> None:
+    agent = await world.agent()
+    await world.start(agent)
+    await world.ask(agent, OwnedFields(last_wake_reason="a full moon"))
+
+    assert (await world.see(agent)).why == "Running since 2026-11-21 09:00 UTC, woken by a run request."
+
+
 async def test_what_is_due_and_may_not_start_is_said_to_be_due(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10))
     world.registry.allow_starts(False)
@@ -342,4 +430,21 @@ async def test_what_is_due_and_may_not_start_is_said_to_be_due(world: World) -> 
 
     seen = await world.see(agent)
 
-    assert seen.why == ("About to start, due since 2026-11-21 09:00:10 UTC. The sleep it was given ends.")
+    assert seen.why == (
+        "Due since 2026-11-21 09:00:10 UTC, but no run may start: the service is regaining its lead, or is "
+        "shutting down. The sleep it was given ends."
+    )
+
+
+async def test_what_waits_in_line_while_no_run_may_start_is_not_said_to_lack_a_slot(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        first, second = await world.agent(), await world.agent()
+        run = await world.start(first)
+        await world.ask(second, RunRequest())
+        world.registry.allow_starts(False)
+        await run.end()
+
+        assert (await world.see(second)).why == (
+            "Waiting for a run slot since 2026-11-21 09:00 UTC; at present no run may start: "
+            "the service is regaining its lead, or is shutting down."
+        )

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from storage.errors import DatabaseUnavailable
 from storage.model import Agent, AgentStatus, Move, Outcome
 from storage.pool import Pool
-from supervisors.errors import Draining
+from supervisors.errors import NoStarts
 from supervisors.messages import RunAnswer, RunRequest
 from supervisors.states import Phase
 from tests.supervisors.world import World, open_world
@@ -279,6 +279,8 @@ async def test_a_start_whose_answer_was_lost_is_recovered(pool: Pool) -> None:
 
         assert await world.outcomes(agent) == [Outcome.INTERRUPTED, None]
         assert (await world.wakes(agent))[1][1] == "restart_recovery"
+        error = (await world.ledger(agent))[0].error
+        assert error == "interrupted: the service ended, or never learned of the run"
         assert (await world.registry.overview()).runs.running == 1
 
 
@@ -321,7 +323,7 @@ async def test_a_drain_lets_runs_reach_a_turn_boundary(world: World) -> None:
     drain = asyncio.create_task(world.registry.drain(10))
     await asyncio.sleep(0)
     assert run.run.draining
-    with pytest.raises(Draining):
+    with pytest.raises(NoStarts):
         await world.registry.ask((await world.agent()).id, RunRequest())
     await run.reach_a_turn_boundary()
     await drain
@@ -363,7 +365,7 @@ async def test_nothing_starts_while_another_instance_may_lead(world: World) -> N
     world.registry.allow_starts(False)
     await world.notify(told)
     await world.go_to(100)
-    with pytest.raises(Draining):
+    with pytest.raises(NoStarts):
         await world.ask(told, RunRequest())
     assert world.puppets == {}
 

@@ -19,7 +19,7 @@ def told(seen: Circumstances) -> tuple[Phase, str, str | None]:
     decision = decide(seen, NOW, POLICY)
     phase = explain.phase_of(seen, decision, NOW)
     because = explain.because(decision.wake) if decision.wake else None
-    return phase, explain.why(seen, decision, phase, NOW, slots=100), because
+    return phase, explain.why(seen, decision, phase, NOW, slots=100, may_start=True), because
 
 
 def backing_off(reason: WakeReason, **fields: Any) -> AgentState:
@@ -48,6 +48,21 @@ STORIES = [
             "Asleep until 2026-11-21 10:00 UTC, the longest it may sleep; "
             "any high-priority notification wakes it earlier."
         ),
+        "The sleep it was given ends.",
+    ),
+    (
+        circumstances(state(sleep_until=NOW + HOUR), reminder(NOW + MINUTE)),
+        Phase.ASLEEP,
+        (
+            "Asleep until 2026-11-21 10:00 UTC, as was asked; "
+            "something else wakes it before that, at 2026-11-21 09:01 UTC."
+        ),
+        "A reminder falls due.",
+    ),
+    (
+        circumstances(state(sleep_until=NOW, last_started_at=NOW)),
+        Phase.ASLEEP,
+        "About to start at 2026-11-21 09:00:01 UTC: its sleep ends sooner than it may start again.",
         "The sleep it was given ends.",
     ),
     (
@@ -85,6 +100,20 @@ STORIES = [
     ),
     (
         circumstances(
+            backing_off(WakeReason.UNCLEARED_NOTIFICATIONS, stopped_at=NOW - HOUR),
+            waiting(era=Era.BEFORE),
+            waiting(era=Era.STOPPED, count=3),
+            reminder(NOW + seconds(30)),
+        ),
+        Phase.BACKING_OFF,
+        (
+            "Backing off until 2026-11-21 09:01 UTC: its last run left high-priority notifications uncleared "
+            "(1 is). Something else wakes it before that, at 2026-11-21 09:00:30 UTC."
+        ),
+        "A reminder falls due.",
+    ),
+    (
+        circumstances(
             backing_off(WakeReason.RETRY_AFTER_FAILURE, failures=1, last_error="The model is away.")
         ),
         Phase.BACKING_OFF,
@@ -104,7 +133,7 @@ STORIES = [
         "It is tried again after a failure.",
     ),
     (
-        circumstances(running(last_wake_reason="notification:sms")),
+        circumstances(running(last_wake_reason="written by a client"), wake_reason="notification:sms"),
         Phase.RUNNING,
         "Running since 2026-11-21 08:59 UTC, woken by a high-priority notification from sms.",
         None,
@@ -141,9 +170,9 @@ def test_every_phase_is_told() -> None:
     assert {phase for _, phase, _, _ in STORIES} == set(Phase)
 
 
-@pytest.mark.parametrize("reason", [*WakeReason, "notification:sms", "written by a client"])
+@pytest.mark.parametrize("reason", [*WakeReason, "notification:sms"])
 def test_every_wake_reason_is_told_in_words(reason: str) -> None:
-    _, why, _ = told(circumstances(running(last_wake_reason=str(reason))))
+    _, why, _ = told(circumstances(running(), wake_reason=str(reason)))
 
     assert why.startswith("Running since 2026-11-21 08:59 UTC, woken by ")
     assert "_" not in why
@@ -159,9 +188,10 @@ def test_every_wake_reason_is_told_in_words(reason: str) -> None:
         (circumstances(running()), NOW - MINUTE),
         (circumstances(running(stopped_at=NOW)), NOW),
         (circumstances(state(queued_at=NOW, run_requested_at=NOW - MINUTE)), NOW),
+        (circumstances(state(last_ended_at=NOW - MINUTE), paused=True), None),  # nobody saw it begin
     ],
 )
-def test_a_phase_has_lasted_since(seen: Circumstances, expected: datetime) -> None:
+def test_a_phase_has_lasted_since(seen: Circumstances, expected: datetime | None) -> None:
     decision = decide(seen, NOW, POLICY)
 
     assert explain.since(seen, decision, explain.phase_of(seen, decision, NOW)) == expected

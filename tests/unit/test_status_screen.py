@@ -44,6 +44,12 @@ def test_a_duration_has_two_units_at_most(seconds: float, expected: str) -> None
     assert duration(seconds) == expected
 
 
+def test_a_phase_that_nobody_saw_begin_is_shown_without_a_moment() -> None:
+    shown = printed(agent_screen(snapshot(phase="paused", since=None)))
+
+    assert "phase paused why" in shown
+
+
 def test_a_moment_is_written_to_the_second() -> None:
     assert moment("2026-11-20T10:28:36.013826Z") == "2026-11-20 10:28:36"
     assert moment(None) == "none"

@@ -358,6 +358,20 @@ async def test_a_draining_service_keeps_the_runs_that_are_asked_for_by_status(
     assert waiting == 2
 
 
+async def test_a_run_request_while_no_run_may_start_is_not_told_that_the_service_ends(
+    service: Service, api: Api
+) -> None:
+    agent = await api.create_agent()
+    service.registry.allow_starts(False)  # as while the lead is away
+
+    refused = await api.post(f"{path(agent)}run/")
+
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "5")
+    assert refused.body["detail"] == (
+        "No run may start: the service is regaining its lead, or is shutting down."
+    )
+
+
 async def test_tags_are_added_once_and_taken_away_in_their_order(api: Api, other: Api) -> None:
     agent = await api.create_agent(tags=["b", "a"])
     tag, untag = f"{path(agent)}tag/", f"{path(agent)}untag/"
