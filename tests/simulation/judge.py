@@ -14,7 +14,7 @@ from uuid import UUID
 from storage.model import AgentState, AgentStatus, Move, Notification, Outcome, RunEnd, RunStart
 from supervisors.messages import SleepGranted
 from supervisors.runs import Run
-from tests.simulation.clock import Wall
+from tests.simulation.clock import Wall, beginning_of_moment
 from tests.simulation.due import CONVERSATIONAL, Due, due_of
 from tests.simulation.history import History
 from tests.simulation.process import RUNS, SUPERVISORS
@@ -270,7 +270,7 @@ class Judge:
             if one.activated_at is None:
                 continue
             is_reminder = one.scheduled_for == one.activated_at
-            if not is_reminder or (is_exact and one.activated_at <= now):
+            if not is_reminder or (is_exact and one.activated_at <= beginning_of_moment(now)):
                 yield one
 
     def _require(self, holds: bool, invariant: str, of: AgentState, what: str) -> None:
