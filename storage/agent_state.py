@@ -127,7 +127,12 @@ COUNT = """
 SELECT count(*) FILTER (WHERE status = 'running') AS running,
        count(*) FILTER (WHERE status = 'sleeping') AS sleeping,
        count(*) FILTER (WHERE status = 'archived') AS archived,
-       count(*) FILTER (WHERE failures >= 5 AND retry_at IS NOT NULL AND run_id IS NULL) AS quarantined,
+       coalesce(array_agg(agent_id) FILTER (
+           WHERE failures >= 5 AND retry_at IS NOT NULL AND run_id IS NULL AND NOT EXISTS (
+               SELECT FROM agent a JOIN organization o ON o.id = a.organization_id
+               WHERE a.id = agent_id AND o.paused
+           )
+       ), '{}') AS quarantined,
        count(next_due_at) AS timers,
        min(next_due_at) AS next_due_at,
        (SELECT min(n.activated_at) FROM notification n WHERE n.activated_at <= $1) AS oldest_active_at
@@ -224,7 +229,7 @@ class AgentStates:
     async def count(self, now: datetime) -> Counts:
         """Counts over all agents. A scan of the table: for a duty, not for a request."""
         [row] = await self._pool.fetch(COUNT, now)
-        return Counts(**dict(row))
+        return Counts(**{**row, "quarantined": frozenset(row["quarantined"])})
 
     async def _look_at_many(self, items: list[tuple[UUID, datetime]]) -> list[Circumstances | None]:
         moments: dict[UUID, datetime] = {}

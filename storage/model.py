@@ -321,7 +321,7 @@ class Counts:
     running: int
     sleeping: int
     archived: int
-    quarantined: int
+    quarantined: frozenset[UUID]  # who: of those with a supervisor, that one knows better
     timers: int
     next_due_at: datetime | None
     oldest_active_at: datetime | None

@@ -1,7 +1,7 @@
 """Builds what an operator is shown from what the database says and what the supervisors remember."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import starmap
 from uuid import UUID
@@ -71,7 +71,7 @@ def snapshot(
 
 
 def overview(
-    supervisors: Collection[Supervisor],
+    supervisors: Mapping[UUID, Supervisor],
     around: Surroundings,
     counts: Counts,
     restarts: int,
@@ -79,8 +79,8 @@ def overview(
     run_totals: RunTotals,
 ) -> Overview:
     """All agents in numbers: `counts` of the database, corrected by what has happened in memory since."""
-    phases = Counter(str(supervisor.phase) for supervisor in supervisors)
-    depths = [len(supervisor.mailbox) for supervisor in supervisors]
+    phases = Counter(str(supervisor.phase) for supervisor in supervisors.values())
+    depths = [len(supervisor.mailbox) for supervisor in supervisors.values()]
     oldest, running = counts.oldest_active_at, around.slots.taken
     return Overview(
         supervisors=SupervisorsShown(
@@ -88,7 +88,7 @@ def overview(
             by_phase=dict(phases),
             mailbox=MailboxesShown(sum(depths), max(depths, default=0)),
             restarts=restarts,
-            quarantined=max(phases[Phase.QUARANTINED], counts.quarantined),
+            quarantined=phases[Phase.QUARANTINED] + len(counts.quarantined - supervisors.keys()),
         ),
         agents=AgentsShown(running, max(0, counts.running + counts.sleeping - running), counts.archived),
         runs=RunsShown(running, around.slots.waiting, around.slots.limit),

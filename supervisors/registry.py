@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from contextvars import Context
+from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -29,7 +30,7 @@ from supervisors.questions import BLOCKERS_SHOWN, StopPending, answer
 from supervisors.recent import remember
 from supervisors.rules import active_count, policy_of
 from supervisors.run_slots import RunSlots
-from supervisors.runs import Harness, Run
+from supervisors.runs import Harness, Run, all_settled
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.snapshot import Overview, RunTotals, Snapshot
 from supervisors.states import Phase
@@ -70,7 +71,7 @@ class Registry:
         self._restarts = 0
         self._started_runs = 0
         self._ended_runs: Counter[Outcome] = Counter()
-        self._counts = Counts(0, 0, 0, 0, 0, None, None)
+        self._counts = Counts(0, 0, 0, frozenset(), 0, None, None)
         self._loop_lag_seconds: deque[float] = deque(maxlen=LOOP_LAG_SAMPLES)
         self._around = Surroundings(
             store=store,
@@ -107,6 +108,12 @@ class Registry:
         """Tell several agents the same."""
         for agent_id in agent_ids:
             self.tell(agent_id, look)
+
+    def tell_live(self, organization_id: UUID, look: Look) -> None:
+        """Tell the organization's live supervisors, and those that do not know yet whose they are."""
+        for supervisor in list(self._supervisors.values()):
+            if supervisor.organization_id in {None, organization_id}:
+                self.tell(supervisor.agent_id, look)
 
     def require_room(self, agent_id: UUID) -> None:
         """Raise MailboxFull if a question would be refused now; one asked later is then `admitted`."""
@@ -167,7 +174,7 @@ class Registry:
         """All agents in numbers."""
         run_totals = RunTotals(self._started_runs, dict(self._ended_runs))
         return inspection.overview(
-            self._supervisors.values(),
+            self._supervisors,
             self._around,
             self._counts,
             self._restarts,
@@ -214,10 +221,10 @@ class Registry:
         runs = list(self._around.runs.values())
         for run in runs:
             run.drain()
-        await _all_settled(runs, seconds)
+        await all_settled(runs, seconds)
         for run in runs:
             run.cancel()
-        await _all_settled(runs, CANCEL_SECONDS)
+        await all_settled(runs, CANCEL_SECONDS)
         self._around.alarm_clock.close()
         await self.quiet()
 
@@ -266,6 +273,8 @@ class Registry:
         supervisor.touched_at = self._around.clock.monotonic()
         if supervisor.is_gone and supervisor.run is None:
             self._supervisors.pop(supervisor.agent_id, None)
+            still = self._counts.quarantined - {supervisor.agent_id}
+            self._counts = replace(self._counts, quarantined=still)
 
     async def _handle_looks(self, supervisor: Supervisor, looks: frozenset[Look]) -> None:
         held_back = supervisor.held_back_seconds()
@@ -389,12 +398,3 @@ def _log_job_failure(_: aiojobs.Scheduler, context: dict[str, Any]) -> None:
 def _refuse(reply: "asyncio.Future[Any]", error: Exception) -> None:
     if not reply.done():
         reply.set_exception(error)
-
-
-async def _all_settled(runs: list[Run], seconds: float) -> None:
-    if not runs:
-        return
-    waiting = [asyncio.ensure_future(run.settled.wait()) for run in runs]
-    _, late = await asyncio.wait(waiting, timeout=seconds)
-    for waiter in late:
-        waiter.cancel()

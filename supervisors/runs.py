@@ -6,7 +6,7 @@ RunError                what the harness could not do; its message stands in the
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
@@ -175,3 +175,13 @@ class Harness(Protocol):
     async def execute(self, run: Run, ask: Ask) -> RunResult:
         """Work until the agent sleeps or has nothing more to do; raises RunError when that cannot be."""
         ...
+
+
+async def all_settled(runs: Collection[Run], seconds: float) -> None:
+    """Return when the ends of all are stored, or after so long."""
+    if not runs:
+        return
+    waiting = [asyncio.ensure_future(run.settled.wait()) for run in runs]
+    _, late = await asyncio.wait(waiting, timeout=seconds)
+    for waiter in late:
+        waiter.cancel()

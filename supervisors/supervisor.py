@@ -88,6 +88,7 @@ class Supervisor:
         "in_doubt",
         "is_gone",
         "mailbox",
+        "organization_id",
         "phase_since",
         "recent",
         "touched_at",
@@ -100,6 +101,7 @@ class Supervisor:
         self.busy = False
         self.in_doubt = False  # a move that was given up may yet be made, until another is made after it
         self.is_gone = False  # its agent was deleted
+        self.organization_id: UUID | None = None  # its agent's, once it has looked
         self.defects = 0  # looks and questions in a row that met one
         self.held_back_until = 0.0  # after a defect: no look before this moment of the monotonic clock
         self._phase: Phase | None = None  # until it has looked
@@ -139,6 +141,7 @@ class Supervisor:
             circumstances = await self.around.store.look(self.agent_id, now)
             if circumstances is None:
                 return self._part_with_the_agent()
+            self.organization_id = circumstances.organization_id
             run = self.run
             is_over = run is None or run.result is not None
             if circumstances.state.run_id is not None and is_over:
@@ -169,6 +172,7 @@ class Supervisor:
         if circumstances is None:
             self.is_gone = True
             raise AgentGone("There is no such agent.")
+        self.organization_id = circumstances.organization_id
         return circumstances
 
     def decide(self, circumstances: Circumstances, now: datetime) -> Decision:

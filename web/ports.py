@@ -18,6 +18,10 @@ class Registry(Protocol):
         """Have a supervisor look again; never fails."""
         ...
 
+    def tell_live(self, organization_id: UUID, look: Look) -> None:
+        """Have an organization's live supervisors look again; never fails."""
+        ...
+
     def require_room(self, agent_id: UUID) -> None:
         """Raise MailboxFull if a question would be refused now."""
         ...

@@ -22,6 +22,8 @@ class Teller(Protocol):
 
     def tell(self, agent_id: UUID, look: Look) -> None: ...
 
+    def tell_live(self, organization_id: UUID, look: Look) -> None: ...
+
 
 class Pauses:
     """Compares which organizations are paused with what it saw last, and tells the agents of the others."""
@@ -48,8 +50,12 @@ class Pauses:
 
 
 async def tell_agents_of(organization_id: UUID, store: StateStore, registry: Teller) -> None:
-    """Have each of the organization's agents that a pause or its end concerns look again."""
+    """Have each of the organization's agents that a pause or its end concerns look again.
+
+    Those with a live supervisor, too, to which nothing happens: it shows the agent's phase.
+    """
     await _tell_pages(partial(store.list_concerned, organization_id), registry)
+    registry.tell_live(organization_id, Look.RELOAD)
 
 
 async def _tell_pages(fetch: Callable[[UUID | None, int], Awaitable[list[UUID]]], registry: Teller) -> None:

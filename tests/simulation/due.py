@@ -103,6 +103,16 @@ def _retry_at(
             return state.retry_at if is_due else None
 
 
+def backoff(retries: int) -> timedelta:
+    """How long after the failed attempt, the `retries`-th in a row without progress, the next one is."""
+    return timedelta(seconds=min(2.0 ** (retries - 1), 300))
+
+
+def quarantine(failures: int) -> timedelta:
+    """The same after so many failures in a row, when they are too many."""
+    return timedelta(seconds=min(900 * 2.0 ** (failures - QUARANTINED_AFTER), 6 * 3600))
+
+
 def _not_in_quarantine(due: Due, state: AgentState, retry_at: datetime | None) -> Due:
     """Of a quarantined agent's activations one may start it every minute."""
     if state.failures < QUARANTINED_AFTER or retry_at is None or state.last_started_at is None:

@@ -14,8 +14,8 @@ from uuid import UUID
 from storage.model import AgentState, AgentStatus, Move, Notification, Outcome, RunEnd, RunStart
 from supervisors.messages import SleepGranted
 from supervisors.runs import Run
-from tests.simulation.clock import Wall
-from tests.simulation.due import CONVERSATIONAL, Due, due_of
+from tests.simulation.clock import Wall, beginning_of_moment
+from tests.simulation.due import CONVERSATIONAL, QUARANTINED_AFTER, SECOND, Due, backoff, due_of, quarantine
 from tests.simulation.history import History
 from tests.simulation.process import RUNS, SUPERVISORS
 from tests.simulation.tables import Tables
@@ -24,6 +24,8 @@ from tests.simulation.tables import Tables
 REPAIR_SECONDS = SUPERVISORS.scan_interval_seconds + 2.0
 # After a step of the wall clock holds keep their length, and so end early or late by that clock.
 STEP_SECONDS = 2.0 * SUPERVISORS.debounce_cap_seconds
+FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.INTERRUPTED})
+RETRIES = frozenset({"retry_after_failure", "restart_recovery", "uncleared_notifications"})
 # What nobody else writes: an arrival moves the two others.
 OWNED = tuple(name for name in AgentState.__slots__ if name not in {"wake_seq", "next_due_at", "version"})
 
@@ -52,6 +54,7 @@ class Judge:
         self._stepped_until = 0.0
         self._unchecked: set[UUID] = set()
         self._due: dict[UUID, datetime] = {}
+        self._cut_short: dict[UUID, datetime] = {}  # run -> the sleep that its start ended
         self._asked: Counter[UUID] = Counter()  # run requests that have no answer yet
         self._accounts: Counter[UUID] = Counter()
 
@@ -206,6 +209,10 @@ class Judge:
 
     def _check_start(self, before: AgentState, after: AgentState, start: RunStart) -> None:
         agent_id = after.agent_id
+        if before.sleep_until is not None and before.sleep_until > start.started_at:
+            self._cut_short[start.run_id] = before.sleep_until
+        has_kept = after.failures == before.failures and after.retries in {before.retries, 0}
+        self._require(has_kept, "I2", after, "forgets its failures with the start")
         self._require(
             before.status is AgentStatus.SLEEPING and before.run_id is None,
             "I1",
@@ -255,6 +262,8 @@ class Judge:
             f"the end of {self.history.name(end.run_id)} is written over {self.history.name(before.run_id)}",
         )
         if end.outcome is not Outcome.SLEPT:
+            if before.stopped_at is None and before.status is not AgentStatus.ARCHIVED:
+                self._check_what_follows(before, after, end)
             return
         for one in self._active(after.agent_id, end.ended_at):
             self.condemn("I4", after.agent_id, f"is let sleep while {one.title} is active")
@@ -263,6 +272,47 @@ class Judge:
                 after.sleep_until is not None, "I4", after, "is to sleep for ever in spite of a cap"
             )
 
+    def _check_what_follows(self, before: AgentState, after: AgentState, end: RunEnd) -> None:
+        """A run ended by itself, and not in sleep: what it cut short counts on, and so do failures."""
+        moments = (self._interrupted_sleep(end), before.sleep_until, before.max_sleep_until)
+        until = min((moment for moment in moments if moment is not None), default=None)
+        self._require(
+            after.sleep_until == until,
+            "I4",
+            after,
+            f"sleeps until {_time(after.sleep_until)}, not {_time(until)}",
+        )
+        failures = before.failures + 1 if end.outcome in FAILURES else 0
+        self._require(
+            after.failures == failures, "I2", after, f"has {after.failures} failures, not {failures}"
+        )
+        if after.retry_reason not in RETRIES or after.retry_at is None:
+            return
+        is_first = after.retries == 1 and (before.retries == 0 or self._made_progress(end))
+        is_next = after.retries == before.retries + 1
+        self._require(is_first or is_next, "I2", after, f"is at retry {after.retries} after {before.retries}")
+        is_too_often = failures >= QUARANTINED_AFTER
+        retry_at = end.ended_at + (quarantine(failures) if is_too_often else backoff(after.retries))
+        latest = retry_at + (SECOND if end.outcome is Outcome.INTERRUPTED else timedelta())
+        self._require(
+            retry_at <= after.retry_at <= latest,
+            "I2",
+            after,
+            f"is tried again at {_time(after.retry_at)}, not at {_time(retry_at)}",
+        )
+
+    def _interrupted_sleep(self, end: RunEnd) -> datetime | None:
+        """What the start of this run cut short, if that is still ahead."""
+        until = self._cut_short.get(end.run_id)
+        return until if until is not None and until > end.ended_at else None
+
+    def _made_progress(self, end: RunEnd) -> bool:
+        """Something that was there when the run began has been cleared, or lies ahead."""
+        run = self.tables.runs[end.run_id]
+        latest = min(run.started_at, end.ended_at)
+        there = (self.tables.notifications.get(one) for one in run.notifications)
+        return any(one is None or one.activated_at is None or one.activated_at > latest for one in there)
+
     def _active(self, agent_id: UUID, now: datetime) -> Iterator[Notification]:
         """High, uncleared and due; what fell due while the question was on its way may be missed."""
         is_exact = not (self._is_lenient(agent_id) or self.loop.time() < self._stepped_until)
@@ -270,7 +320,7 @@ class Judge:
             if one.activated_at is None:
                 continue
             is_reminder = one.scheduled_for == one.activated_at
-            if not is_reminder or (is_exact and one.activated_at <= now):
+            if not is_reminder or (is_exact and one.activated_at <= beginning_of_moment(now)):
                 yield one
 
     def _require(self, holds: bool, invariant: str, of: AgentState, what: str) -> None:

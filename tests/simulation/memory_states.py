@@ -181,7 +181,9 @@ class MemoryStates:
             running=status.count(AgentStatus.RUNNING),
             sleeping=status.count(AgentStatus.SLEEPING),
             archived=status.count(AgentStatus.ARCHIVED),
-            quarantined=sum(map(_is_quarantined, states)),
+            quarantined=frozenset(
+                state.agent_id for state in states if _is_quarantined(state) and not self._is_paused(state)
+            ),
             timers=len(moments),
             next_due_at=min(moments, default=None),
             oldest_active_at=min((at for at in active if at <= now), default=None),

@@ -1,4 +1,4 @@
-"""Eight bugs that the simulation must find, each planted by changing one line of a function.
+"""Bugs that the simulation must find, each planted by changing one line of a function.
 
 The function is compiled anew with that line changed, and put back afterwards. When the line is no longer
 there, planting fails: the bug then has to be planted where its line has gone.
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from supervisors import debounce, questions
+from supervisors import debounce, questions, transitions
 from supervisors.registry import Registry
 from supervisors.supervisor import Supervisor
 from tests.simulation import memory_states
@@ -99,5 +99,29 @@ PLANTED = (
         MemoryNotifications._update,
         "if after.activated_at != before.activated_at:",
         "if before.activated_at is None or after.activated_at is None:",
+    ),
+    PlantedBug(
+        "a state that is reckoned anew, by a later clock, whenever it is stored",
+        Supervisor._rest,
+        "transitions.rested(seen.state), now=now)",
+        "transitions.rested(seen.state))",
+    ),
+    PlantedBug(
+        "a backoff that never doubles",
+        transitions.backoff,
+        "2 ** min(retries - 1, 16)",
+        "1",
+    ),
+    PlantedBug(
+        "no quarantine",
+        transitions.failed,
+        "quarantine(failures) if failures >= QUARANTINE_AFTER_FAILURES else backoff(retries)",
+        "backoff(retries)",
+    ),
+    PlantedBug(
+        "an interrupted sleep that is forgotten",
+        transitions._sleep_after,
+        "interrupted if interrupted and interrupted > now else None",
+        "None",
     ),
 )

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -30,6 +30,8 @@ from tests.storage.factories import NOW
 from tests.storage.factories import template as plain_template
 
 HOUR_SECONDS = 3600.0
+TURNS_TO_END = 100
+LOOKS_PER_TICK = (None, 1, 1, 4)
 UNEXPECTED = frozenset(
     {
         "a supervisor failed",
@@ -59,7 +61,7 @@ class Simulation:
         self.history = History(self.loop)
         self.ids = Ids()
         self._chance = self._random("world")
-        self._wall = Wall(self.loop)
+        self._wall = Wall(self.loop, self._random("clock").choice(LOOKS_PER_TICK))
         self._tables = Tables()
         self.judge = Judge(self._tables, self._wall, self.loop, self.history)
         self._ledger = Ledger(self._tables)
@@ -221,15 +223,23 @@ def _heard(judge: Judge) -> Iterator[None]:
 
 
 def _bury(loop: VirtualLoop) -> None:
-    """End what a failed seed has left behind."""
+    """End what a failed seed has left behind. What refuses to end is not waited for."""
     loop.before_time_passes = lambda: None
     asyncio.set_event_loop(None)
-    while leftover := loop.unfinished_tasks():
+    with suppress(EndlessMoment):
+        loop.run_until_complete(_end_all(loop))
+    loop.close()
+    for task in loop.unfinished_tasks():
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        with suppress(RuntimeError):  # it does not even heed that
+            task.get_coro().close()
+
+
+async def _end_all(loop: VirtualLoop) -> None:
+    for _ in range(TURNS_TO_END):
+        leftover = [task for task in loop.unfinished_tasks() if task is not asyncio.current_task()]
+        if not leftover:
+            return
         for task in leftover:
             task.cancel()
-        loop.run_until_complete(_settled(leftover))
-    loop.close()
-
-
-async def _settled(tasks: list[asyncio.Task[Any]]) -> None:
-    await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)

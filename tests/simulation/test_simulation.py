@@ -1,12 +1,14 @@
 """The engine in 2,000 random worlds: what must never happen does not, and if it did it would be seen."""
 
+import gc
 import os
 import subprocess
 import sys
 
 import pytest
 
-from tests.simulation.__main__ import SEEDS
+from supervisors.registry import Registry
+from tests.simulation.__main__ import SEEDS, main
 from tests.simulation.planted import PLANTED, PlantedBug
 from tests.simulation.simulation import simulate
 
@@ -50,4 +52,37 @@ def test_a_failing_seed_tells_its_history() -> None:
         verdict = next(found for found in map(simulate, range(SEEDS)) if found.violation)
 
     assert f"!! {verdict.violation}" in str(verdict.history)
+    assert "life 1 of the service begins" in str(verdict.history)
+
+
+HOT_LOOP = PlantedBug(
+    "a look that leads to the next one at once",
+    Registry._handle_looks,
+    "outcome = await supervisor.look_again()",
+    "outcome = await supervisor.look_again(); self.tell(supervisor.agent_id, Look.DUE)",
+)
+STUBBORN_LOOP = PlantedBug(
+    "a hot loop that nothing ends",
+    Registry._handle_looks,
+    "outcome = await supervisor.look_again()",
+    "while True:\n"
+    "            try:\n"
+    "                await asyncio.sleep(0)\n"
+    "            except asyncio.CancelledError:\n"
+    "                pass",
+)
+
+
+@pytest.mark.parametrize("bug", [HOT_LOOP, STUBBORN_LOOP], ids=str)
+def test_a_seed_that_goes_round_without_end_tells_its_history_and_replays(
+    bug: PlantedBug, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["simulate", "--seed", "1"])
+    with bug.planted():
+        verdict = simulate(1)
+        assert main() == 1
+    gc.collect()  # nothing is heard of what would not end
+
+    assert "Progress violated" in str(verdict.violation)
+    assert capsys.readouterr() == (f"{verdict.history}\nseed 1: {verdict.violation}\n", "")
     assert "life 1 of the service begins" in str(verdict.history)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 STEPS_AT_ONE_MOMENT = 20_000
+NO_TIME_SECONDS = 0.1  # what passes in less is as good as one moment
 TASKS_BETWEEN_SWEEPS = 200
 
 
@@ -38,6 +39,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._random = random
         self._moment = 1000.0
         self._steps = 0
+        self._counted_from = self._moment
         self._tasks: list[asyncio.Task[Any]] = []
 
     def time(self) -> float:
@@ -67,6 +69,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._let_time_pass()
         self._steps += 1
         if self._steps > STEPS_AT_ONE_MOMENT:
+            self._steps = 0  # whoever runs it on, to end what goes round, has as many again
             raise EndlessMoment(f"{STEPS_AT_ONE_MOMENT} steps without time passing")
         handle = self._draw()
         if not handle._cancelled:
@@ -81,7 +84,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if scheduled[0].when() > self._moment:
             self.before_time_passes()
             self._moment = scheduled[0].when()
-            self._steps = 0
+            if self._moment - self._counted_from >= NO_TIME_SECONDS:
+                self._counted_from, self._steps = self._moment, 0
         while scheduled and scheduled[0].when() <= self._moment:
             handle = heapq.heappop(scheduled)
             handle._scheduled = False  # type: ignore[attr-defined]

@@ -538,7 +538,10 @@ async def test_as_many_are_counted_in_quarantine_as_the_rules_say(states: AgentS
             *(agent.id, failures, NOW + HOUR),
         )
 
-    assert (await states.count(NOW)).quarantined == 2
+    assert (await states.count(NOW)).quarantined == {agent.id for agent in agents[5:]}
+
+    await pool.execute("UPDATE organization SET paused = true WHERE id = $1", agents[6].organization_id)
+    assert (await states.count(NOW)).quarantined == {agents[5].id}
 
 
 async def test_a_remark_goes_into_the_queue_with_its_move_or_not_at_all(
@@ -570,7 +573,7 @@ async def test_counts_are_over_all_agents(states: AgentStates, pool: Pool) -> No
         running=1,
         sleeping=2,
         archived=1,
-        quarantined=0,
+        quarantined=frozenset(),
         timers=2,
         next_due_at=NOW + MINUTE,
         oldest_active_at=NOW - MINUTE,

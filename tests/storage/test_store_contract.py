@@ -652,7 +652,7 @@ async def test_lists_of_ids_blockers_and_counts(store: Store) -> None:
         running=1,
         sleeping=1,
         archived=0,
-        quarantined=1,
+        quarantined=frozenset({one.id}),
         timers=2,
         next_due_at=NOW + MINUTE,
         oldest_active_at=NOW - MINUTE,

@@ -402,6 +402,49 @@ async def test_only_those_with_something_ahead_are_told(world: World) -> None:
     assert (await world.see(waiting)).recent[-1].message == "reload"
 
 
+async def phases(world: World) -> dict[str, int]:
+    """How many supervisors an operator is told there are in each phase."""
+    return (await world.registry.overview()).supervisors.by_phase
+
+
+@pytest.mark.parametrize("is_told_by_the_duty", [True, False])
+async def test_a_pause_and_its_end_show_at_once_in_the_phases_of_all_live_supervisors(
+    world: World, is_told_by_the_duty: bool
+) -> None:
+    idle, archived, unconcerned = await world.agent(), await world.agent(), await world.agent()
+    organization = await organization_of(idle, world)
+    stranger = await world.agent(await world.organization())
+    for agent in (idle, unconcerned, stranger):
+        await world.ask(agent, StopRequest())
+    await world.ask(archived, OwnedFields(status=archived.status.ARCHIVED))
+
+    async def turn(*, paused: bool) -> dict[str, int]:
+        await organization.write(paused=paused)
+        if is_told_by_the_duty:
+            await organization.notice()
+        else:
+            await tell_agents_of(organization.id, world.states, world.registry)
+            await world.quiet()
+        return await phases(world)
+
+    assert await turn(paused=True) == {"paused": 2, "archived": 1, "asleep": 1}
+    assert await turn(paused=False) == {"asleep": 3, "archived": 1}
+
+
+async def test_a_supervisor_that_was_looking_when_the_pause_began_looks_again(world: World) -> None:
+    agent = await world.agent()
+    organization = await organization_of(agent, world)
+
+    async def pause() -> None:
+        await organization.write(paused=True)
+        await tell_agents_of(organization.id, world.states, world.registry)
+
+    world.states.after_next_look = pause
+    await world.ask(agent, StopRequest())
+
+    assert await phases(world) == {"paused": 1}
+
+
 async def test_what_fell_due_in_a_pause_that_ended_while_no_run_might_start_wakes_when_one_may(
     world: World,
 ) -> None:

@@ -12,11 +12,15 @@ from supervisors.duties.counting import Counting
 from supervisors.duties.forgotten import Forgotten
 from supervisors.duties.loop_lag import LoopLag
 from supervisors.errors import MailboxFull
-from supervisors.messages import Look, OwnedFields, RunAnswer, RunRequest
+from supervisors.messages import Look, OwnedFields, RunAnswer, RunRequest, StopRequest
 from supervisors.snapshot import Spread
 from supervisors.states import Phase
 from tests.storage.factories import new_notification
 from tests.supervisors.world import World, open_world
+
+QUARANTINE = """
+UPDATE agent_state SET failures = 5, retry_at = $2, retry_reason = 'retry_after_failure' WHERE agent_id = $1
+"""
 
 
 async def test_a_thousand_messages_during_a_hold_are_one_run(world: World) -> None:
@@ -414,6 +418,27 @@ async def test_counts_go_on_with_what_happens_until_they_are_taken_again(world: 
     agents = (await world.registry.overview()).agents
 
     assert (agents.running, agents.sleeping) == (1, 1)
+
+
+async def test_an_agent_is_counted_as_quarantined_for_as_long_as_it_is(world: World) -> None:
+    stopped, deleted = await world.agent(), await world.agent()
+    counting = Counting(world.states, world.registry, world.clock)
+
+    async def quarantined() -> int:
+        return (await world.registry.overview()).supervisors.quarantined
+
+    for agent in (stopped, deleted):
+        await world.pool.execute(QUARANTINE, agent.id, world.at(900))
+    await counting.run_once()
+    assert await quarantined() == 2, "without a supervisor, by the last count"
+
+    await world.ask(stopped, StopRequest())
+    assert await quarantined() == 1, "without waiting for the next count"
+    world.registry.tell(deleted.id, Look.RELOAD)
+    await world.quiet()
+    assert await quarantined() == 1, "not twice, with a supervisor"
+    await world.delete(deleted)
+    assert await quarantined() == 0
 
 
 async def test_the_overview_counts_everything(pool: Pool) -> None:

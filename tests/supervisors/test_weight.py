@@ -94,4 +94,4 @@ async def test_supervisors_that_come_and_go_leave_no_growth(world: World, pool: 
         assert await drop_all(world) == 4000
         weights.append(weight())
 
-    assert weights[-1] - weights[0] < 100_000  # less than seven bytes for each of 16,000 that came and went
+    assert weights[-1] - weights[0] < 250_000  # noise; anything left of each of 16,000 would weigh more

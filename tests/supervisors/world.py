@@ -55,6 +55,7 @@ class RiggedStates(AgentStates):
         self.is_cut_off = False
         self.faults_of_looks: list[Exception] = []
         self.during_next_look: Callable[[], object] | None = None
+        self.after_next_look: Callable[[], Awaitable[object]] | None = None
         self.before_next_move: Callable[[Move], Awaitable[object]] | None = None
         self.next_answer_to_a_move: Exception | None = None  # the move is made, and its answer lost
         self.locks = 0  # how often a move had to be made under lock
@@ -66,7 +67,11 @@ class RiggedStates(AgentStates):
         meanwhile, self.during_next_look = self.during_next_look, None
         if meanwhile is not None:
             meanwhile()
-        return await super().look(agent_id, now)
+        seen = await super().look(agent_id, now)
+        next_, self.after_next_look = self.after_next_look, None
+        if next_ is not None:
+            await next_()
+        return seen
 
     async def move(self, move: Move) -> bool:
         self._require_life()
