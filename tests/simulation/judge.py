@@ -17,7 +17,7 @@ from supervisors.runs import Run
 from tests.simulation.clock import Wall, beginning_of_moment
 from tests.simulation.due import CONVERSATIONAL, QUARANTINED_AFTER, SECOND, Due, backoff, due_of, quarantine
 from tests.simulation.history import History
-from tests.simulation.process import RUNS, SUPERVISORS
+from tests.simulation.process import SUPERVISORS
 from tests.simulation.tables import Tables
 
 # A lost signal is repaired by the next scan, which may itself have to wait for the trouble to pass.
@@ -37,11 +37,14 @@ class Violation(Exception):
 class Judge:
     """A witness of every commit, every run and every quiet moment. The first violation is the verdict."""
 
-    def __init__(self, tables: Tables, wall: Wall, loop: asyncio.AbstractEventLoop, history: History) -> None:
+    def __init__(
+        self, tables: Tables, wall: Wall, loop: asyncio.AbstractEventLoop, history: History, slots: int
+    ) -> None:
         self.tables = tables
         self.wall = wall
         self.loop = loop
         self.history = history
+        self.slots = slots
         self.verdict: Violation | None = None
         self.is_up = False
         self._led_until: float | None = None  # when the lead was lost
@@ -186,7 +189,7 @@ class Judge:
             return
         if state.queued_at is not None:
             is_calm = self.loop.time() >= max(self._calm_at, self._slack_of_steps())
-            if len(self._running) < RUNS.max_concurrent and is_calm:
+            if len(self._running) < self.slots and is_calm:
                 self.condemn("I2", state.agent_id, "is queued though there is a free slot")
             self._unchecked.add(state.agent_id)
             return

@@ -13,6 +13,7 @@ from typing import Any
 
 from supervisors import debounce, questions, transitions
 from supervisors.registry import Registry
+from supervisors.run_slots import RunSlots
 from supervisors.supervisor import Supervisor
 from tests.simulation import memory_states
 from tests.simulation.memory_queue import MemoryNotifications
@@ -105,6 +106,12 @@ PLANTED = (
         Supervisor._rest,
         "transitions.rested(seen.state), now=now)",
         "transitions.rested(seen.state))",
+    ),
+    PlantedBug(
+        "a kept slot that is not handed on",
+        RunSlots.leave,
+        "self._kept.remove(agent_id)\n        self._offer()",
+        "self._kept.remove(agent_id)",
     ),
     PlantedBug(
         "a backoff that never doubles",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -22,7 +23,7 @@ from tests.simulation.tables import Tables
 from tests.simulation.virtual_loop import VirtualLoop
 
 SUPERVISORS = SupervisorSettings(debounce_cap_seconds=10, scan_interval_seconds=5, idle_seconds=2)
-RUNS = RunSettings(max_concurrent=2, max_seconds=8, stop_grace_seconds=1, min_interval_seconds=1)
+RUNS = RunSettings(max_seconds=8, stop_grace_seconds=1, min_interval_seconds=1)
 IDLE_SWEEP_SECONDS = 3.0
 
 
@@ -36,9 +37,12 @@ class QuantisedRandom(Random):
 class Process:
     """From its begin to its death. Whatever it has in memory dies with it."""
 
-    def __init__(self, loop: VirtualLoop, tables: Tables, wall: Wall, wire: FaultyWire, seed: str) -> None:
+    def __init__(
+        self, loop: VirtualLoop, tables: Tables, wall: Wall, wire: FaultyWire, slots: int, seed: str
+    ) -> None:
         self.clock = ProcessClock(loop, wall)
         self.wire = wire
+        self._runs = replace(RUNS, max_concurrent=slots)
         self.storage = build_memory_storage(tables, self._tell, wire)
         self._loop = loop
         self._random = QuantisedRandom(seed)
@@ -50,10 +54,10 @@ class Process:
         self.registry = Registry(
             store=self.storage.agent_states,
             harness=harness,
-            scheduler=aiojobs.Scheduler(limit=RUNS.max_concurrent, close_timeout=CANCEL_SECONDS),
+            scheduler=aiojobs.Scheduler(limit=self._runs.max_concurrent, close_timeout=CANCEL_SECONDS),
             clock=self.clock,
             supervisor_settings=SUPERVISORS,
-            run_settings=RUNS,
+            run_settings=self._runs,
             random=self._random,
         )
         self._scan = DueScan(self.storage.agent_states, self.registry, self.clock, self._random)

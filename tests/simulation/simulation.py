@@ -32,6 +32,7 @@ from tests.storage.factories import template as plain_template
 HOUR_SECONDS = 3600.0
 TURNS_TO_END = 100
 LOOKS_PER_TICK = (None, 1, 1, 4)
+SLOTS = (1, 2, 2)
 UNEXPECTED = frozenset(
     {
         "a supervisor failed",
@@ -63,7 +64,8 @@ class Simulation:
         self._chance = self._random("world")
         self._wall = Wall(self.loop, self._random("clock").choice(LOOKS_PER_TICK))
         self._tables = Tables()
-        self.judge = Judge(self._tables, self._wall, self.loop, self.history)
+        self._slots = self._random("slots").choice(SLOTS)
+        self.judge = Judge(self._tables, self._wall, self.loop, self.history, self._slots)
         self._ledger = Ledger(self._tables)
         self._tables.witness = self.judge
         self._workload = Workload(self._chance, self._tables, self.ids, self._wall.now)
@@ -121,7 +123,8 @@ class Simulation:
         self._lives += 1
         self.history.note(f"life {self._lives} of the service begins")
         wire = FaultyWire(self.loop, self._random(f"wire {self._lives}"), self.history, self.judge.disturbed)
-        process = Process(self.loop, self._tables, self._wall, wire, f"{self.seed} process {self._lives}")
+        seed = f"{self.seed} process {self._lives}"
+        process = Process(self.loop, self._tables, self._wall, wire, self._slots, seed)
         random = self._random(f"harness {self._lives}")
         harness = ScriptedHarness(process, self.judge, self.history, self._ledger, random, self.ids)
         self._process = process
