@@ -134,9 +134,11 @@ CLASSIFY_ADAPTERS = """
 SELECT id, organization_id = $1 OR visibility = 'public' AS visible FROM adapter WHERE id = ANY($2::uuid[])
 """
 
+# By what may be held, not by what is due: a supervisor that looks at this moment stores that only after.
 LIST_HOLDING_OF_TEMPLATE = """
 SELECT a.id FROM agent a JOIN agent_state s ON s.agent_id = a.id
-WHERE a.template_id = $1 AND a.deleted_at IS NULL AND s.status = 'sleeping' AND s.next_due_at IS NOT NULL
+WHERE a.template_id = $1 AND a.deleted_at IS NULL AND s.status = 'sleeping'
+  AND EXISTS (SELECT FROM notification n WHERE n.agent_id = a.id AND n.activated_at IS NOT NULL)
 """
 
 CHANGEABLE = frozenset(
@@ -300,7 +302,7 @@ class Agents:
         return {row["id"]: row["visible"] for row in rows}
 
     async def holding_of_template(self, template_id: UUID) -> list[UUID]:
-        """Sleeping agents that something is ahead of: those a changed debounce window may concern."""
+        """Sleeping agents with something that may be held: those a changed debounce window may concern."""
         return [row["id"] for row in await self._pool.fetch(LIST_HOLDING_OF_TEMPLATE, template_id)]
 
     async def _get_many(self, agent_ids: list[UUID]) -> list[Agent | None]:

@@ -77,7 +77,8 @@ async def measure(directory: Path, database_url: str) -> Row:
         database = await asyncpg.connect(database_url)
         cycles = Cycles(client, database, agents)
         await cycles.begin()
-        async with bare_target(database_url, agents, organization) as bare:
+        others = [await client.create_agent(name=f"Other {number}") for number in range(AGENTS)]
+        async with bare_target(database_url, others, organization) as bare:
             row = await _alternate(cycles, bare)
         await database.close()
         return row

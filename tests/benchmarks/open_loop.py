@@ -1,19 +1,19 @@
 """An open loop, a process of its own: each request is sent at its time, whatever became of those before it.
 
-    python -m tests.benchmarks.open_loop HOST PORT REQUESTS_A_SECOND < requests
+    python -m tests.benchmarks.open_loop HOST PORT REQUESTS_A_SECOND OUTPUT < requests
 
-stdin holds whole requests as a JSON list of texts. Prints a JSON list of what came of each, in order: the
+stdin holds whole requests as a JSON list of texts. Writes a JSON list of what came of each, in order: the
 id in the answer, the second of the epoch at which it was there, and how many seconds after the request's time
 that was.
 """
 
 import asyncio
 import json
-import os
 import sys
 import time
 from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
 
 import uvloop
 
@@ -65,11 +65,11 @@ async def send_all(host: str, port: int, a_second: float, requests: Sequence[byt
 
 
 def main() -> None:
-    host, port, a_second = sys.argv[1:]
+    host, port, a_second, output = sys.argv[1:]
     requests = [text.encode() for text in json.load(sys.stdin)]
     answered = uvloop.run(send_all(host, int(port), float(a_second), requests))
-    os.set_blocking(sys.stdout.fileno(), True)  # what is printed is longer than what a pipe takes at once
-    print(json.dumps(answered))  # noqa: T201
+    with Path(output).open("w") as file:
+        json.dump(answered, file)
 
 
 if __name__ == "__main__":

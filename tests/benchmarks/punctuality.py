@@ -122,7 +122,11 @@ async def _service(
     directory: Path, database_url: str
 ) -> AsyncIterator[tuple[Client, list[str], "asyncpg.Connection[Any]"]]:
     """A service with agents, and a connection to its database that counts as the service's own."""
-    sections: Sections = {"server": {"port": 0}, "database": {"url": database_url}}
+    sections: Sections = {
+        "server": {"port": 0},
+        "database": {"url": database_url},
+        "runs": {"max_concurrent": 500},
+    }
     connector = aiohttp.TCPConnector(limit=CONNECTIONS)
     async with (
         serving(directory, "punctual", sections) as process,

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -335,18 +334,21 @@ async def test_adapters_are_visible_to_their_owner_and_if_public_to_all(
     assert visible == {own: True, public: True, hidden: False}
 
 
-async def test_a_changed_window_concerns_sleeping_agents_with_something_ahead(
+async def test_a_changed_window_concerns_sleeping_agents_with_something_to_hold(
     agents: Agents, pool: Pool, owner: UUID
 ) -> None:
     concierge = template(owner)
     await Templates(pool).insert(concierge)
-    ahead = await stored_agent(pool, owner, template_id=concierge.id, sleep_until=NOW + timedelta(days=1))
-    await stored_agent(pool, owner, template_id=concierge.id)
-    await stored_agent(pool, owner, sleep_until=NOW + HOUR)
-    deleted = await stored_agent(pool, owner, template_id=concierge.id, sleep_until=NOW + HOUR)
+    spoken_to = await stored_agent(pool, owner, template_id=concierge.id)
+    with_another = await stored_agent(pool, owner)
+    deleted = await stored_agent(pool, owner, template_id=concierge.id)
+    await stored_agent(pool, owner, template_id=concierge.id, sleep_until=NOW + HOUR)
+    queue = Notifications(pool, lambda _: None)
+    for one in (spoken_to, with_another, deleted):
+        await queue.insert(new_notification(one.id), {owner})
     await agents.delete(deleted.id, NOW)
 
-    assert await agents.holding_of_template(concierge.id) == [ahead.id]
+    assert await agents.holding_of_template(concierge.id) == [spoken_to.id]
 
 
 async def test_tags_changed_at_once_are_all_changed(agents: Agents, pool: Pool) -> None:
