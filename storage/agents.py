@@ -13,6 +13,7 @@ from storage.batching import Batch
 from storage.clauses import Conditions, assign
 from storage.errors import Circle
 from storage.model import Agent, AgentStatus, Notification, Purpose, Receipt
+from storage.outbox import enqueue_created
 from storage.paging import Page
 from storage.pool import Connection, Pool
 from storage.receipts import insert_receipt
@@ -197,7 +198,7 @@ class Agents:
         await self._reads.close()
 
     async def insert(self, agent: Agent, notice: Notification | None, receipt: Receipt | None = None) -> None:
-        """An agent, asleep or archived, and the low notification that tells its parent.
+        """An agent, asleep or archived, the low notification to its parent, and its template's webhook.
 
         NotUnique for a taken `email_alias`, ReferenceMissing for `template`, `parent` or `adapters`.
         """
@@ -207,6 +208,8 @@ class Agents:
             await connection.execute(INSERT_STATE, *_state_columns(agent))
             if agent.adapters:
                 await connection.execute(INSERT_ADAPTERS, agent.id, agent.adapters)
+            if agent.template_id is not None:
+                await enqueue_created(connection, agent.id)
             if notice is not None:
                 await connection.execute(
                     INSERT_NOTICE,

@@ -19,6 +19,7 @@ from storage.memberships import Memberships
 from storage.messages import Messages
 from storage.notifications import Notifications
 from storage.organizations import Organizations
+from storage.outbox import Outbox
 from storage.pool import Pool
 from storage.projects import Projects
 from storage.receipts import Receipts
@@ -49,6 +50,7 @@ class Storage:
     messages: Messages
     documents: Documents
     projects: Projects
+    outbox: Outbox
     receipts: Receipts
     runs: Runs
     traces: Traces
@@ -88,6 +90,7 @@ def build_storage(pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> St
         messages=Messages(pool, notifications),
         documents=Documents(pool),
         projects=Projects(pool),
+        outbox=Outbox(pool),
         receipts=Receipts(pool),
         runs=Runs(pool),
         traces=Traces(pool),

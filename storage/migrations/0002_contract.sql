@@ -127,6 +127,21 @@ CREATE TABLE usage_record (
 CREATE INDEX usage_of_agent ON usage_record (agent_id, occurred_at);
 CREATE INDEX usage_of_organization ON usage_record (organization_id, occurred_at);
 
+-- What is to be told to the templates' webhooks, stored in the transaction of what it tells of.
+CREATE TABLE webhook_delivery (
+    id uuid PRIMARY KEY,
+    organization_id uuid NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
+    agent_id uuid NOT NULL,
+    template_id uuid NOT NULL,
+    url text NOT NULL,                          -- as it was when it was stored
+    payload json NOT NULL,
+    created_at timestamptz NOT NULL,
+    delivered_at timestamptz,
+    failed_at timestamptz                       -- given up
+);
+CREATE INDEX webhook_delivery_open ON webhook_delivery (created_at, id) WHERE delivered_at IS NULL;
+CREATE INDEX webhook_delivery_of_organization ON webhook_delivery (organization_id, created_at DESC, id DESC);
+
 -- The answers to requests with an Idempotency-Key, stored in the transaction of their effect, for 24 hours.
 CREATE TABLE receipt (
     credential uuid NOT NULL,                   -- whose key it is: API key, user or run, by id

@@ -13,6 +13,7 @@ from storage.expired import Expired
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Outcome, Purpose
 from storage.notifications import Notifications
+from storage.outbox import Outbox, OutboxSize
 from storage.paging import Page
 from storage.pool import Pool
 from storage.runs import Runs
@@ -349,6 +350,37 @@ async def test_a_changed_window_concerns_sleeping_agents_with_something_to_hold(
     await agents.delete(deleted.id, NOW)
 
     assert await agents.holding_of_template(concierge.id) == [spoken_to.id]
+
+
+async def test_a_new_agents_webhook_is_stored_with_it_if_its_template_names_one(
+    agents: Agents, pool: Pool, owner: UUID
+) -> None:
+    url = "https://example.org/created"
+    telling, silent = template(owner, agent_created_webhook_url=url), template(owner)
+    for each in (telling, silent):
+        await Templates(pool).insert(each)
+        told = await stored_agent(pool, owner, template_id=each.id, tags=("a", "b"))
+        if each is telling:
+            expected = told
+    await stored_agent(pool, owner)
+
+    [row] = await pool.fetch("SELECT * FROM webhook_delivery")
+    assert (row["agent_id"], row["template_id"], row["url"]) == (expected.id, telling.id, url)
+    created_at = NOW.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    assert row["payload"] == {
+        "type": "agent.created",
+        "timestamp": created_at,
+        "data": {
+            "agent": str(expected.id),
+            "template": str(telling.id),
+            "organization": str(owner),
+            "name": expected.name,
+            "tags": ["a", "b"],
+            "purpose": "production",
+            "created_at": created_at,
+        },
+    }
+    assert await Outbox(pool).size() == OutboxSize(pending=1, failed=0)
 
 
 async def test_tags_changed_at_once_are_all_changed(agents: Agents, pool: Pool) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypedDict
 
+from storage.outbox import OutboxSize
 from storage.pool import PoolSize
 from supervisors.snapshot import AgentsShown, RunsShown, Spread, SupervisorsShown, TimersShown
 from supervisors.states import Phase
@@ -39,3 +40,4 @@ class StatusShown(TypedDict):
     oldest_uncleared_high_seconds: float | None
     loop_lag_ms: Spread
     database: PoolSize
+    outbox: OutboxSize
