@@ -244,6 +244,7 @@ async def _duties(
         ("due scan", scan.run_once, interval),
         ("pauses", pauses.run_once, interval),
         ("counting", counting.run_once, interval),
+        ("outbox", storage.outbox.measure, interval),
         ("forgotten agents", service.forgotten.run_once, FORGOTTEN_SECONDS),
         ("loop lag", LoopLag(registry, clock).run_once, 0),
         ("idle supervisors", drop_idle, IDLE_SWEEP_SECONDS),

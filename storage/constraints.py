@@ -56,6 +56,7 @@ _REFERENCES = {
     "document_project_id_fkey": "project",
     "project_organization_id_fkey": "organization",
     "project_agent_id_fkey": "agent",
+    "webhook_delivery_organization_id_fkey": "organization",
 }
 
 

@@ -40,10 +40,12 @@ class Outbox:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        self.last_size = OutboxSize(0, 0)
 
-    async def size(self) -> OutboxSize:
+    async def measure(self) -> None:
+        """See how much is in it: for a duty, as what is shown must not wait for the database."""
         [row] = await self._pool.fetch(COUNT)
-        return OutboxSize(**dict(row))
+        self.last_size = OutboxSize(**dict(row))
 
 
 async def enqueue_created(connection: Connection, agent_id: UUID) -> None:

@@ -65,7 +65,7 @@ class MemoryAgents:
             if agent.template_id == template_id
             and (state := self._tables.states.get(agent.id)) is not None
             and state.status is AgentStatus.SLEEPING
-            and state.next_due_at is not None
+            and any(one.activated_at is not None for one in self._tables.queue(agent.id))
         ]
 
     async def _insert(self, agent: Agent) -> None:

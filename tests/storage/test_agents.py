@@ -380,7 +380,9 @@ async def test_a_new_agents_webhook_is_stored_with_it_if_its_template_names_one(
             "created_at": created_at,
         },
     }
-    assert await Outbox(pool).size() == OutboxSize(pending=1, failed=0)
+    outbox = Outbox(pool)
+    await outbox.measure()
+    assert outbox.last_size == OutboxSize(pending=1, failed=0)
 
 
 async def test_tags_changed_at_once_are_all_changed(agents: Agents, pool: Pool) -> None:

@@ -663,10 +663,9 @@ async def test_agents_that_a_templates_window_may_concern_are_listed(store: Stor
     owner = await store.new_organization()
     shared = template(owner.id)
     await store.kept.templates.insert(shared)
-    due, running, _ = [
-        await store.agent(owner.id, template_id=shared.id, sleep_until=until)
-        for until in (NOW + HOUR, NOW + HOUR, None)
-    ]
+    held, running, _ = [await store.agent(owner.id, template_id=shared.id) for _ in range(3)]
+    for one in (held, running):
+        await store.arrives(one)
     await store.started(running)
 
-    assert await store.kept.agents.holding_of_template(shared.id) == [due.id]
+    assert await store.kept.agents.holding_of_template(shared.id) == [held.id]

@@ -10,6 +10,7 @@ async def test_the_status_tells_the_whole_service(service: Service, api: Api) ->
     told = await api.create_template(agent_created_webhook_url="https://example.org/created")
     await api.create_agent(template=told["id"])
     await api.create_agent()
+    await service.storage.outbox.measure()
     body = (await service.operator.get(STATUS)).body
     assert set(body) >= {"service", "supervisors", "agents", "runs", "timers", "loop_lag_ms", "database"}
     assert body["outbox"] == {"pending": 1, "failed": 0}

@@ -28,7 +28,7 @@ async def get_status(request: web.Request) -> web.Response:
         "oldest_uncleared_high_seconds": overview.oldest_uncleared_high_seconds,
         "loop_lag_ms": overview.loop_lag_ms,
         "database": app[STORAGE].pool.size(),
-        "outbox": await app[STORAGE].outbox.size(),
+        "outbox": app[STORAGE].outbox.last_size,
     }
     return json_response(answer)
 
