@@ -19,6 +19,7 @@ from supervisors.runs import Ask, Run, RunError, RunResult
 from supervisors.settings import RunSettings
 from supervisors.tools.errors import ToolError
 from supervisors.tools.toolbox import Toolbox
+from supervisors.tools.toolkit import ToolDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Conversation:
     provider: Model
     model: str
     qualified_model: str
+    tools: list[ToolDefinition]
     max_turns: int | None
     recorder: Recorder
     meter: Meter
@@ -95,6 +97,7 @@ class BuiltinHarness:
             provider=self._providers[prefix],
             model=model,
             qualified_model=f"{prefix}/{model}",
+            tools=await self._toolbox.definitions(agent),
             max_turns=effective_max_turns(agent, template, self._settings.max_turns),
             recorder=recorder,
             meter=meter,
@@ -152,7 +155,7 @@ class BuiltinHarness:
     async def _complete(self, conversation: Conversation) -> ModelAnswer:
         """The model's answer, noted in the same step: a stop comes either before the answer or after both."""
         answer = await conversation.provider.complete(
-            conversation.model, conversation.messages, self._toolbox.definitions()
+            conversation.model, conversation.messages, conversation.tools
         )
         conversation.meter.note(conversation.qualified_model, answer)
         return answer
@@ -173,7 +176,12 @@ class BuiltinHarness:
             try:
                 arguments = _parsed(request.arguments)
                 result = await self._toolbox.call(
-                    conversation.agent, conversation.run.id, conversation.ask, request.name, arguments
+                    conversation.agent,
+                    conversation.run.id,
+                    conversation.ask,
+                    request.name,
+                    arguments,
+                    span_id=span.id,
                 )
             except ToolError as error:
                 span.error = error.message

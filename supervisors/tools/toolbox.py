@@ -53,7 +53,7 @@ class Toolbox:
             )
         }
 
-    def definitions(self) -> list[ToolDefinition]:
+    async def definitions(self, agent: Agent) -> list[ToolDefinition]:
         """What the agent can call now."""
         return [definition for definition, _ in self._tools.values()]
 
@@ -63,11 +63,22 @@ class Toolbox:
         return definition
 
     async def call(
-        self, agent: Agent, run_id: UUID | None, ask: Ask, name: str, arguments: Mapping[str, Any]
+        self,
+        agent: Agent,
+        run_id: UUID | None,
+        ask: Ask,
+        name: str,
+        arguments: Mapping[str, Any],
+        span_id: UUID | None = None,
     ) -> Any:
-        """The tool's result, ready for JSON; raises ToolError. `run_id`: the run that calls, if one does."""
+        """The tool's result, ready for JSON; raises ToolError.
+
+        `run_id`: the run that calls, if one does; `span_id`: the step of it that this call is.
+        """
         _, tool = self._find(name)
-        return await tool(ToolCall(agent, run_id, Arguments(arguments), self._stores, ask, self._clock.now()))
+        return await tool(
+            ToolCall(agent, run_id, span_id, Arguments(arguments), self._stores, ask, self._clock.now())
+        )
 
     def _find(self, name: str) -> tuple[ToolDefinition, Tool]:
         if name not in self._tools:

@@ -24,11 +24,13 @@ class ToolDefinition:
 class ToolCall:
     """One call: who calls, with what, and what the tool may use.
 
-    `run_id` is the run that calls; None when somebody else calls on behalf of the agent.
+    `run_id` is the run that calls; None when somebody else calls on behalf of the agent. `span_id` is the
+    step of the run's trace that the call is, if it is one.
     """
 
     agent: Agent
     run_id: UUID | None
+    span_id: UUID | None
     arguments: Arguments
     stores: ToolStores
     ask: Ask

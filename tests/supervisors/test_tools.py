@@ -69,7 +69,7 @@ UNFIT: list[tuple[str, dict[str, Any], str]] = [
 
 
 async def test_an_agent_has_these_tools(world: World) -> None:
-    definitions = world.toolbox.definitions()
+    definitions = await world.toolbox.definitions(await world.agent())
 
     assert [definition.name for definition in definitions] == [
         "list_notifications",

@@ -28,8 +28,9 @@ BODY = ToolCallBody()
 
 
 async def list_agent_tools(request: web.Request, caller: Caller) -> web.Response:
-    await _agent(request, caller)
-    return json_response([show_agent_tool(each) for each in request.app[TOOLBOX].definitions()])
+    agent = await _agent(request, caller)
+    definitions = await request.app[TOOLBOX].definitions(agent)
+    return json_response([show_agent_tool(each) for each in definitions])
 
 
 async def call_agent_tool(request: web.Request, caller: Caller) -> web.Response:
