@@ -4,7 +4,7 @@ import asyncio
 import gc
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
@@ -14,6 +14,7 @@ from uuid import UUID
 import aiojobs
 import structlog
 
+from hostsvc.clients.models import open_models
 from hostsvc.clients.prices import PriceList
 from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
@@ -35,6 +36,7 @@ from supervisors.duties.receipts import ReceiptPurge
 from supervisors.duties.retention import Retention
 from supervisors.explain import when
 from supervisors.messages import Look
+from supervisors.models import Model
 from supervisors.prices import Prices
 from supervisors.registry import Registry, open_registry
 from supervisors.tools.toolbox import Toolbox
@@ -112,6 +114,7 @@ async def open_service(
 
     On leaving, runs are let to end at a turn boundary for `server.drain_seconds`, and everything is stored.
     """
+    config.require_models()
     clock, prices = SystemClock(), PriceList()
     random = Random()  # noqa: S311 -- spreads load, keeps no secret
     async with AsyncExitStack() as stack:
@@ -133,11 +136,15 @@ async def open_service(
         def tell_supervisors(agent_ids: Sequence[UUID]) -> None:
             registry.tell_all(agent_ids, Look.NOTIFIED)
 
-        storage = build_storage(pool, on_commit=tell_supervisors)
+        def tell_of_clearings(agent_ids: Sequence[UUID]) -> None:
+            registry.tell_all(agent_ids, Look.CLEARED)
+
+        storage = build_storage(pool, on_commit=tell_supervisors, on_clear=tell_of_clearings)
         stack.push_async_callback(storage.close)
         toolbox = Toolbox(storage, clock)
+        models = await stack.enter_async_context(open_models(config.models, config.model_keys))
         registry = await stack.enter_async_context(
-            _open_registry(config, storage, toolbox, prices, clock, random)
+            _open_registry(config, storage, toolbox, models, prices, clock, random)
         )
         scan = DueScan(storage.agent_states, registry, clock, random)
         # It listens before the scan looks, so that no row of another program falls between the two.
@@ -191,16 +198,23 @@ async def _stand_by(
 
 @asynccontextmanager
 async def _open_registry(
-    config: Config, storage: Storage, toolbox: Toolbox, prices: Prices, clock: Clock, random: Random
+    config: Config,
+    storage: Storage,
+    toolbox: Toolbox,
+    models: Mapping[str, Model],
+    prices: Prices,
+    clock: Clock,
+    random: Random,
 ) -> AsyncIterator[Registry]:
     harness = BuiltinHarness(
         agents=storage.agents,
         templates=storage.templates,
+        notifications=storage.notifications,
         spans=storage.traces,
         usage=storage.usage,
         prices=prices,
         toolbox=toolbox,
-        providers={PROVIDER: BuiltinModel()},
+        providers={PROVIDER: BuiltinModel(), **models},
         clock=clock,
         settings=config.runs,
     )

@@ -68,9 +68,15 @@ class Storage:
         await self.api_keys.close()
 
 
-def build_storage(pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> Storage:
-    """`on_commit` is told which agents a committed change of the queue concerns."""
-    notifications = Notifications(pool, on_commit)
+def build_storage(
+    pool: Pool,
+    on_commit: Callable[[Sequence[UUID]], None],
+    on_clear: Callable[[Sequence[UUID]], None] | None = None,
+) -> Storage:
+    """`on_commit` is told which agents a committed change of the queue concerns; `on_clear`, if given,
+    instead of it when something was only cleared.
+    """
+    notifications = Notifications(pool, on_commit, on_clear)
     return Storage(
         pool=pool,
         instance=Instance(pool),

@@ -10,9 +10,8 @@ from storage.model import Agent, AgentStatus, Outcome, Priority, Run, Span
 from storage.pool import Pool
 from supervisors.builtin_model import BuiltinModel
 from supervisors.messages import OwnedFields, RunRequest, StopReply, StopRequest
-from supervisors.models import Message, ModelAnswer, Speaker, ToolRequest
+from supervisors.models import Message, ModelAnswer, ModelRequest, Speaker, ToolRequest
 from supervisors.states import Phase
-from supervisors.tools.toolkit import ToolDefinition
 from tests.supervisors.world import World, open_world
 
 
@@ -152,8 +151,8 @@ class Script:
         self.is_thinking = asyncio.Event()
         self.meanwhile: Callable[[], Awaitable[object]] | None = None
 
-    async def complete(self, model: str, messages: list[Message], tools: list[ToolDefinition]) -> ModelAnswer:
-        self.heard = list(messages)
+    async def complete(self, request: ModelRequest) -> ModelAnswer:
+        self.heard = list(request.messages)
         if self.meanwhile is not None:
             await self.meanwhile()
         if not self.turns:

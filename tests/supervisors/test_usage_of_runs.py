@@ -9,23 +9,19 @@ from uuid import UUID
 import pytest
 
 from hostsvc.clients.prices import PriceList
-from storage.agents import Agents
 from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
 from storage.model import Agent, Outcome, RunStart
 from storage.pool import Pool
 from storage.storage import build_storage
-from storage.templates import Templates
-from storage.traces import Traces
 from storage.usage import ModelUsage, Usage, UsageRecord
 from supervisors.builtin_model import BuiltinModel
 from supervisors.messages import Question
-from supervisors.models import Message, Model, ModelAnswer, ToolRequest
+from supervisors.models import Model, ModelAnswer, ModelRequest, ToolRequest
 from supervisors.ports import UsageStore
 from supervisors.runs import Run
 from supervisors.settings import RunSettings
 from supervisors.tools.toolbox import Toolbox
-from supervisors.tools.toolkit import ToolDefinition
 from supervisors.turns import BuiltinHarness
 from tests.storage.factories import HOUR, NOW, stored_agent
 from tests.supervisors.held_clock import HeldClock
@@ -40,7 +36,7 @@ class Parrot:
         self._tools = tools
         self.meanwhile = meanwhile
 
-    async def complete(self, model: str, messages: list[Message], tools: list[ToolDefinition]) -> ModelAnswer:
+    async def complete(self, request: ModelRequest) -> ModelAnswer:
         self.meanwhile()
         return ModelAnswer("", self._tools, input_tokens=1000, output_tokens=10, cached_tokens=400)
 
@@ -69,20 +65,23 @@ def new_run(agent: Agent) -> Run:
 
 
 async def carry_out(pool: Pool, run: Run, model: Model, usage: UsageStore) -> None:
-    clock = HeldClock()
+    clock, storage = HeldClock(), build_storage(pool, lambda _: None)
     harness = BuiltinHarness(
-        agents=Agents(pool),
-        templates=Templates(pool),
-        spans=Traces(pool),
+        agents=storage.agents,
+        templates=storage.templates,
+        notifications=storage.notifications,
+        spans=storage.traces,
         usage=usage,
         prices=PriceList(),
-        toolbox=Toolbox(build_storage(pool, lambda _: None), clock),
+        toolbox=Toolbox(storage, clock),
         providers={"openai": model, "builtin": BuiltinModel()},
         clock=clock,
         settings=RunSettings(default_provider="openai"),
     )
     task = asyncio.create_task(run.carry_out(harness, nobody_answers, 60))
-    await asyncio.wait({task})
+    while not task.done():
+        await asyncio.wait({task}, timeout=0.01)
+        clock.advance(0.2)  # whoever waits to try again need not
 
 
 async def recorded(usage: Usage, agent: Agent) -> list[ModelUsage]:

@@ -175,7 +175,7 @@ class World:
         self.pool = pool
         self.clock = HeldClock()
         self.began_at = self.clock.now()
-        self.storage = build_storage(pool, on_commit=self._tell)
+        self.storage = build_storage(pool, on_commit=self._tell, on_clear=self._tell_of_clearings)
         self.toolbox = Toolbox(self.storage, self.clock)
         self.puppets: dict[UUID, Puppet] = {}  # by agent; those whose run goes on
         self._latest: dict[UUID, Puppet] = {}
@@ -390,6 +390,9 @@ class World:
     def _tell(self, agent_ids: Sequence[UUID]) -> None:
         self.registry.tell_all(agent_ids, Look.NOTIFIED)
 
+    def _tell_of_clearings(self, agent_ids: Sequence[UUID]) -> None:
+        self.registry.tell_all(agent_ids, Look.CLEARED)
+
     async def _home(self) -> UUID:
         if self._organization_id is None:
             self._organization_id = await self.organization()
@@ -399,6 +402,7 @@ class World:
         return BuiltinHarness(
             agents=self.storage.agents,
             templates=self.storage.templates,
+            notifications=self.storage.notifications,
             spans=self.storage.traces,
             usage=self.storage.usage,
             prices=PriceList(),
