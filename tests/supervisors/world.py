@@ -37,10 +37,10 @@ from supervisors.runs import Ask, Run, RunDrained, RunError, RunResult
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.snapshot import Snapshot
 from supervisors.states import Phase
-from supervisors.tools.toolbox import Toolbox
 from supervisors.turns import BuiltinHarness
 from tests.storage.factories import new_notification, stored_agent, stored_organization, template
 from tests.supervisors.held_clock import HeldClock
+from tests.supervisors.scripted_model import RiggedToolbox
 
 # Often enough for the alarm clock's horizon, and at no moment that a test is about.
 SCAN_SECONDS = 97.0
@@ -176,7 +176,7 @@ class World:
         self.clock = HeldClock()
         self.began_at = self.clock.now()
         self.storage = build_storage(pool, on_commit=self._tell, on_clear=self._tell_of_clearings)
-        self.toolbox = Toolbox(self.storage, self.clock)
+        self.toolbox = RiggedToolbox(self.storage, self.clock)
         self.puppets: dict[UUID, Puppet] = {}  # by agent; those whose run goes on
         self._latest: dict[UUID, Puppet] = {}
         self.puppets_are_stubborn = False
