@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from hostsvc.clients.prices import PriceList
 from storage.errors import DatabaseUnavailable
@@ -52,6 +53,19 @@ class ForgetfulStore:
         if self._failures:
             self._failures -= 1
             raise DatabaseUnavailable("away")
+        await self._inner.insert(record)
+
+
+class SlowStore:
+    """Usage storage in whose face the run is cancelled: each time that it is asked to store something."""
+
+    def __init__(self, inner: Usage, cancel: Callable[[], None]) -> None:
+        self._inner = inner
+        self._cancel = cancel
+
+    async def insert(self, record: UsageRecord) -> None:
+        self._cancel()
+        await asyncio.sleep(0)
         await self._inner.insert(record)
 
 
@@ -142,3 +156,36 @@ async def test_what_could_not_be_stored_is_stored_later_and_once(pool: Pool) -> 
 
     (found,) = await recorded(usage, scout)
     assert found.calls == 3
+
+
+async def test_an_answer_that_cannot_be_billed_is_not_acted_on_and_stands_in_the_log(pool: Pool) -> None:
+    scout, usage = await stored_agent(pool, model="gpt-4o"), Usage(pool)
+    run = new_run(scout)
+    note = ToolRequest("call_1", "create_notification", '{"title": "Acted on"}')
+
+    with capture_logs() as logged:
+        await carry_out(pool, run, Parrot((note,)), ForgetfulStore(usage, failures=1000))
+
+    assert run.result is not None
+    assert run.result.outcome is Outcome.FAILED
+    assert run.result.error.startswith("What the model's answer used could not be stored")
+    assert await pool.fetchval("SELECT count(*) FROM notification") == 0
+    assert [line["event"] for line in logged] == [
+        *["usage could not be stored yet"] * 3,
+        "usage is lost to the bill",
+    ]
+    assert "input_tokens=1000" in logged[-1]["call"]
+
+
+async def test_a_run_that_is_cancelled_while_it_stores_its_end_stores_it_all_the_same(pool: Pool) -> None:
+    scout, usage = await stored_agent(pool, model="openai/gpt-4o"), Usage(pool)
+    run, parrot = new_run(scout), Parrot(LIST)
+    store = SlowStore(usage, run.cancel)
+
+    parrot.meanwhile = lambda: run.stop(60)
+    await carry_out(pool, run, parrot, store)
+
+    assert run.result is not None
+    assert run.result.outcome is Outcome.STOPPED
+    (found,) = await recorded(usage, scout)
+    assert found.calls == 1
