@@ -93,10 +93,10 @@ class ChatModels:
     async def _whole(self, request: ModelRequest) -> ModelAnswer:
         import httpx2  # with the SDK, see open_models
 
-        body = body_of(request, self._settings.thinking_field, stream=False)
+        body = orjson.dumps(body_of(request, self._settings.thinking_field, stream=False))
         # Not by the SDK's own types: building them takes longer than all else, and they are strict for some.
         response = await self._client.post(
-            PATH, body=body, cast_to=httpx2.Response, options={"headers": self._headers}
+            PATH, content=body, cast_to=httpx2.Response, options={"headers": self._headers}
         )
         try:
             payload = orjson.loads(response.content)
@@ -107,11 +107,11 @@ class ChatModels:
     async def _streamed(self, request: ModelRequest) -> ModelAnswer:
         from openai import AsyncStream  # as above
 
-        body = body_of(request, self._settings.thinking_field, stream=True)
+        body = orjson.dumps(body_of(request, self._settings.thinking_field, stream=True))
         answer = StreamedAnswer()
         async with await self._client.post(
             PATH,
-            body=body,
+            content=body,
             cast_to=object,
             options={"headers": self._headers},
             stream=True,

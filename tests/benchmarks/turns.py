@@ -40,8 +40,8 @@ async def measure(directory: Path, database_url: str) -> Row:
             client = await sign_up(session, process.url)
             for _ in range(RUNS):
                 agent = await client.create_agent(model="openai/gpt-4o", max_turns=TURNS)
-                await client.post(f"/api/cloud/agents/{agent}/run/")
-                await client.ended_run(agent)
+                started = await client.post(f"/api/cloud/agents/{agent}/run/")
+                await client.get(f"/api/cloud/agents/{agent}/runs/{started['run']}/", wait="60")
             async with session.get(f"{url}/gaps") as answer:
                 gaps = await answer.json()
     # Between two runs somebody else is waited for, and the first run loads what is loaded once.
