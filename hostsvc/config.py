@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_type_hints
 from urllib.parse import urlsplit
 
-from hostsvc.clients.models import ProviderSettings
+from hostsvc.clients.providers import ProviderSettings
 from hostsvc.config_values import is_base_url, reader_of
 from hostsvc.logs import LogSettings
 from storage.pool import DatabaseSettings

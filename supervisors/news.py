@@ -44,7 +44,7 @@ class News:
 
 
 def _active_since(notification: Notification) -> datetime:
-    return notification.scheduled_for or notification.created_at
+    return notification.activated_at or notification.scheduled_for or notification.created_at
 
 
 def _told(found: list[Notification]) -> str:

@@ -5,24 +5,17 @@ Only what is needed is read, and that leniently: the many servers that speak it 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
+from hostsvc.clients.providers import ThinkingField
 from storage.ids import new_id
 from supervisors.models import Message, ModelAnswer, ModelRequest, Speaker, ToolRequest
 from supervisors.shortening import excerpt, storable
 from supervisors.tools.toolkit import ToolDefinition
 
 Json = dict[str, Any]
-
-# How a server takes a limit of the tokens spent on thinking; the protocol itself knows none.
-ThinkingField = Literal[
-    "none",  # not at all
-    "reasoning",  # {"reasoning": {"max_tokens": n}}: OpenRouter
-    "thinking",  # {"thinking": {"type": "enabled", "budget_tokens": n}}: LiteLLM, Anthropic
-    "thinking_token_budget",  # {"thinking_token_budget": n}: vLLM
-]
 
 TOKENS_MOST = 2**53
 EXCERPT_CHARACTERS = 300
@@ -119,13 +112,15 @@ class _StreamedCall:
         return ToolRequest(self.id or f"call_{new_id().hex}", self.name, "".join(self.arguments))
 
 
-def error_text(body: object) -> str:
-    """What a server says of a failure, on one line: its error's message, else the beginning of the body."""
-    if isinstance(body, dict):
-        error = body.get("error", body)
-        message = error.get("message", error) if isinstance(error, dict) else error
-        return excerpt(message, EXCERPT_CHARACTERS) if isinstance(message, str) else _excerpt_of(message)
-    return excerpt(body, EXCERPT_CHARACTERS) if isinstance(body, str) else _excerpt_of(body)
+def error_text(text: str) -> str:
+    """What a server says of a failure, on one line: its error's message, else the beginning of its body."""
+    try:
+        body = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        body = None
+    error = body.get("error", body) if isinstance(body, dict) else body
+    message = error.get("message") if isinstance(error, dict) else error
+    return excerpt(message if isinstance(message, str) else text, EXCERPT_CHARACTERS)
 
 
 def _message(message: Message) -> Json:

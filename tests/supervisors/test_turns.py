@@ -242,6 +242,21 @@ async def test_what_another_program_wrote_is_shown_too_when_its_ring_is_heard(po
         assert "By psql" in script.heard[-1].text
 
 
+async def test_what_is_raised_to_high_during_a_run_is_shown_too(pool: Pool) -> None:
+    async with running(pool, [("wait", "")], []) as (world, agent, script):
+        low = await world.notify(agent, priority=Priority.LOW, title="Smoke")
+        world.clock.advance(60)
+
+        async def wait() -> None:
+            raised = {"priority": Priority.HIGH}
+            await world.storage.notifications.update(low.id, raised, world.clock.now())
+
+        world.toolbox.rigged = {"wait": wait}
+        await start(world, agent)
+
+        assert "Smoke" in script.heard[-1].text
+
+
 async def test_many_arrivals_are_named_in_part(pool: Pool) -> None:
     async with running(pool, [("wait", "")], []) as (world, agent, script):
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hostsvc.clients.models import ProviderSettings
+from hostsvc.clients.providers import ProviderSettings
 from hostsvc.config import SECTIONS, Config, ConfigError, load_config
 from storage.model import Source
 from supervisors.settings import RunSettings, SupervisorSettings

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from hostsvc.clients.models import ChatModels, ProviderSettings, open_models
-from supervisors.models import Message, ModelRequest, Speaker, ToolRequest
+from hostsvc.clients.models import open_models
+from hostsvc.clients.providers import ProviderSettings
+from supervisors.models import Message, Model, ModelRequest, Speaker, ToolRequest
 from supervisors.runs import RunError
 from supervisors.tools.toolkit import ToolDefinition, schema
 from tests.openai_endpoint import BreaksOff, Endpoint, Hangs, Refuses, Says, open_endpoint
@@ -22,7 +23,7 @@ STREAMS = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream
 
 
 @asynccontextmanager
-async def calling(endpoint: Endpoint, *, key: str = KEY, **settings: Any) -> AsyncIterator[ChatModels]:
+async def calling(endpoint: Endpoint, *, key: str = KEY, **settings: Any) -> AsyncIterator[Model]:
     """A client that does not try again, unless it is told to."""
     provider = ProviderSettings(
         endpoint.url, **{"api_key_env": "THE_KEY", "max_retries": 0, "timeout_seconds": 10.0, **settings}
@@ -31,7 +32,7 @@ async def calling(endpoint: Endpoint, *, key: str = KEY, **settings: Any) -> Asy
         yield models["acme"]
 
 
-async def failure(models: ChatModels, request: ModelRequest = HELLO) -> str:
+async def failure(models: Model, request: ModelRequest = HELLO) -> str:
     with pytest.raises(RunError) as caught:
         await models.complete(request)
     return str(caught.value)
@@ -192,6 +193,7 @@ async def test_a_cancelled_call_closes_its_connection(stream: bool, in_the_middl
             Refuses(401, f'{{"error": {{"message": "Incorrect key {KEY}."}}}}'),
             'with 401 Unauthorized: "Incorrect key (hidden).". Check the key in THE_KEY.',
         ),
+        (Refuses(403, f'{{"error": "{"x" * 290} {KEY}"}}'), 'x (hidden)". Check the key in THE_KEY.'),
         (Refuses(404, '{"detail": "Not Found"}'), "Check that it has a model some-model, and its base_url."),
         (
             Refuses(
@@ -218,7 +220,7 @@ async def test_a_failure_says_what_went_wrong_and_what_to_do(
 
     assert message.startswith("The model provider acme ")
     assert says in message
-    assert KEY not in message
+    assert KEY[:8] not in message
 
 
 @STREAMS
