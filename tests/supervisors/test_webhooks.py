@@ -253,6 +253,7 @@ async def test_what_is_under_way_is_not_started_twice(post: Post, receiver: Rece
     for _ in range(3):
         await office.start_due()
     await receiver.wait_for(1)
+    await office.close()
     assert len(receiver.got) == 1
 
 
