@@ -88,7 +88,9 @@ class Webhooks:
         """Start sending what is due, as far as there is room."""
         if len(self._under_way) >= AT_ONCE:
             return
-        # What is under way is still due: of each receiver it is at most half of what is listed.
+        # They are still due, of each receiver at most half of what is listed; one that ends while the list is
+        # read must not begin again.
+        begun = {delivery.id for delivery in self._under_way.values()}
         due = await self._outbox.list_due(
             self._clock.now(), self._listed_until, most_of_each=2 * TO_ONE_RECEIVER, most=MOST_LISTED
         )
@@ -96,7 +98,7 @@ class Webhooks:
         self._listed_until = FIRST_RECEIVER if is_all else max(each.receiver for each in due)
         if not is_all:
             self._outbox.stored.set()  # go on with the others
-        for delivery in choose(due, self._under_way.values()):
+        for delivery in choose([each for each in due if each.id not in begun], self._under_way.values()):
             task = asyncio.create_task(self._deliver(delivery), name=f"webhook {delivery.id}")
             self._under_way[task] = delivery
             task.add_done_callback(self._end)
@@ -190,8 +192,7 @@ def choose(due: Iterable[DueDelivery], under_way: Collection[DueDelivery]) -> li
 
     So a receiver that hangs, or an organization with thousands of them, keeps no one else waiting.
     """
-    known = {delivery.id for delivery in under_way}
-    waiting = sorted((each for each in due if each.id not in known), key=lambda each: each.next_attempt_at)
+    waiting = sorted(due, key=lambda each: each.next_attempt_at)
     turns = _in_turns(waiting, under_way, lambda each: each.receiver, TO_ONE_RECEIVER)
     turns = _in_turns(turns, under_way, lambda each: each.organization_id, OF_ONE_ORGANIZATION)
     return turns[: AT_ONCE - len(under_way)]

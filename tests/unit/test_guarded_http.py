@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import gzip
+import shutil
 import socket
 import ssl
 import subprocess
@@ -255,6 +256,7 @@ async def test_nobody_listening_is_not_connected() -> None:
             await post(f"http://127.0.0.1:{taken.getsockname()[1]}/")
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="the certificate is made by openssl")
 async def test_a_certificate_that_nobody_vouches_for_is_refused(
     receiver: Receiver, tmp_path: Path, aiohttp_server: Server
 ) -> None:
