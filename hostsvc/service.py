@@ -118,7 +118,7 @@ async def open_service(
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
         base_url = config.server.base_url or _url_of(listener)
         database = config.database.url or await stack.enter_async_context(
-            embedded_postgres(config.database.data_dir)
+            embedded_postgres(config.database.data_dir, clock)
         )
         await refuse_unsafe(database)
         await migrate(database)
