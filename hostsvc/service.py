@@ -14,6 +14,7 @@ from uuid import UUID
 import aiojobs
 import structlog
 
+from hostsvc.clients.guarded_http import open_guarded_http
 from hostsvc.clients.prices import PriceList
 from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
@@ -34,6 +35,7 @@ from supervisors.duties.pauses import Pauses
 from supervisors.duties.receipts import ReceiptPurge
 from supervisors.duties.retention import Retention
 from supervisors.explain import when
+from supervisors.json_schema import open_schema_checker
 from supervisors.messages import Look
 from supervisors.prices import Prices
 from supervisors.registry import Registry, open_registry
@@ -135,7 +137,9 @@ async def open_service(
 
         storage = build_storage(pool, on_commit=tell_supervisors)
         stack.push_async_callback(storage.close)
-        toolbox = Toolbox(storage, clock)
+        checker = await stack.enter_async_context(open_schema_checker())
+        outbound = await stack.enter_async_context(open_guarded_http(config.outbound, clock))
+        toolbox = Toolbox(storage, clock, outbound, checker)
         registry = await stack.enter_async_context(
             _open_registry(config, storage, toolbox, prices, clock, random)
         )
@@ -155,6 +159,7 @@ async def open_service(
             toolbox=toolbox,
             clock=clock,
             prices=prices,
+            schema_checker=checker,
             settings=settings,
             readiness=service.readiness,
         )

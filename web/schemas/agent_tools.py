@@ -10,7 +10,7 @@ from web.fields import Boolean, JsonValue, Text
 from web.parsing import Body
 
 AS_JSON = JsonValue(allow_none=True)
-FORMS: dict[Any, fields.Field[Any]] = {"string": Text(), "boolean": Boolean(allow_none=True)}
+FORMS: dict[str, fields.Field[Any]] = {"string": Text(), "boolean": Boolean(allow_none=True)}
 
 
 class ToolCallBody(Body):
@@ -49,11 +49,17 @@ def show_agent_tool(definition: ToolDefinition) -> AgentToolShown:
         "name": definition.name,
         "description": definition.description,
         "parameters": definition.parameters,
-        "adapter": None,
+        "adapter": definition.adapter_id,
     }
 
 
 def parameters_schema(definition: ToolDefinition) -> Body:
     """Says of a call's parameters how they are written in a form. The tool itself checks them."""
-    kinds = {name: rules.get("type") for name, rules in definition.parameters["properties"].items()}
-    return cast(Body, Body.from_dict({name: FORMS.get(kind, AS_JSON) for name, kind in kinds.items()})())
+    properties = definition.parameters["properties"]
+    return cast(Body, Body.from_dict({name: _form_of(rules) for name, rules in properties.items()})())
+
+
+def _form_of(rules: Any) -> fields.Field[Any]:
+    """Of a property, by its schema, which may be `true` and name several types."""
+    kind = rules.get("type") if isinstance(rules, dict) else None
+    return FORMS.get(kind, AS_JSON) if isinstance(kind, str) else AS_JSON
