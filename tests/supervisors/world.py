@@ -421,11 +421,16 @@ async def open_world(
     *,
     runs: Mapping[str, Any] | None = None,
     supervisors: Mapping[str, Any] | None = None,
+    outbound: Mapping[str, Any] | None = None,
     model: Model | None = None,
 ) -> AsyncIterator[World]:
-    """A world with these settings of runs and supervisors; with a model its runs go by themselves."""
+    """A world with these settings of runs, supervisors and outbound calls, which may go to this machine.
+
+    With a model its runs go by themselves.
+    """
+    outbound_settings = OutboundSettings(**{"allow_private": True, **(outbound or {})})
     async with (
-        open_guarded_http(OutboundSettings(allow_private=True), SystemClock()) as outbound,
+        open_guarded_http(outbound_settings, SystemClock()) as client,
         open_schema_checker() as checker,
     ):
         world = World(
@@ -433,7 +438,7 @@ async def open_world(
             RunSettings(**(runs or {})),
             SupervisorSettings(**(supervisors or {})),
             model,
-            outbound,
+            client,
             checker,
         )
         await world.begin()
