@@ -72,7 +72,7 @@ class Storage:
 
 def build_storage(pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> Storage:
     """`on_commit` is told which agents a committed change of the queue concerns."""
-    notifications = Notifications(pool, on_commit)
+    notifications, outbox = Notifications(pool, on_commit), Outbox(pool)
     return Storage(
         pool=pool,
         instance=Instance(pool),
@@ -86,14 +86,14 @@ def build_storage(pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> St
         tools=Tools(pool),
         adapter_configs=AdapterConfigs(pool),
         agent_tools=AgentTools(pool),
-        agents=Agents(pool),
+        agents=Agents(pool, on_told=outbox.stored.set),
         agent_states=AgentStates(pool),
         notifications=notifications,
         contacts=Contacts(pool),
         messages=Messages(pool, notifications),
         documents=Documents(pool),
         projects=Projects(pool),
-        outbox=Outbox(pool),
+        outbox=outbox,
         receipts=Receipts(pool),
         runs=Runs(pool),
         traces=Traces(pool),

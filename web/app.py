@@ -41,6 +41,7 @@ from web.handlers import (
     tools,
     traces,
     usage,
+    webhook_deliveries,
 )
 from web.json import to_json
 from web.keys import (
@@ -79,6 +80,7 @@ ROUTES = (
     *memberships.ROUTES,
     *invites.ROUTES,
     *api_keys.ROUTES,
+    *webhook_deliveries.ROUTES,
     *templates.ROUTES,
     *adapters.ROUTES,
     *tools.ROUTES,
