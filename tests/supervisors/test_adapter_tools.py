@@ -4,12 +4,15 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 from aiohttp import web
 
 from storage.adapter_configs import AdapterConfig
+from storage.contacts import Contact
 from storage.ids import new_id
+from storage.messages import MessageStatus
 from storage.model import Agent, Outcome, Span
 from storage.pool import Pool
 from supervisors.messages import RunRequest
@@ -219,6 +222,35 @@ async def test_a_tool_that_was_detached_during_the_run_is_called_no_more(
         await world.toolbox.call(agent, run.run.id, world.registry.ask, "look_up", {})
     assert refused.value.code == "unknown_tool"
     assert len(server.received) == 1
+
+
+async def test_a_message_stays_queued_if_its_run_ends_before_the_tool_answers(
+    world: World, server: ToolServer
+) -> None:
+    called = asyncio.Event()
+
+    async def keep_waiting(_: web.Request) -> web.Response:
+        called.set()
+        await asyncio.Event().wait()
+        return web.Response()
+
+    server.answer = keep_waiting
+    agent = await agent_with(world)
+    [weather] = agent.adapters
+    await world.storage.tools.insert(tool(weather, handler="channel:sms", url=server.url()))
+    ada = Contact(new_id(), agent.organization_id, None, "Ada", "", "1", {}, world.clock.now())
+    await world.storage.contacts.insert(ada)
+    run = await world.start(agent)
+
+    sending = asyncio.create_task(run.call("send_sms", contact_id=str(ada.id), body="Hi"))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await called.wait()
+    sending.cancel()
+    await asyncio.wait({sending})
+
+    kept = await world.storage.messages.get(UUID(server.received[0].data["arguments"]["message_id"]))
+    assert kept is not None
+    assert kept.status is MessageStatus.QUEUED
 
 
 async def test_private_addresses_are_called_only_where_that_is_allowed(
