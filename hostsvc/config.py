@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 from urllib.parse import urlsplit
 
+from hostsvc.clients.guarded_http import OutboundSettings
 from hostsvc.config_values import reader_of
 from hostsvc.logs import LogSettings
 from storage.pool import DatabaseSettings
@@ -117,6 +118,7 @@ class Config:
     operator: OperatorSettings = field(default_factory=OperatorSettings)
     supervisors: SupervisorSettings = field(default_factory=SupervisorSettings)
     runs: RunSettings = field(default_factory=RunSettings)
+    outbound: OutboundSettings = field(default_factory=OutboundSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     log: LogSettings = field(default_factory=LogSettings)

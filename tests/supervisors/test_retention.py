@@ -81,7 +81,9 @@ class House:
 
     async def retention(self, now: datetime = NOW, **days: int) -> dict[str, int]:
         """One pass, with everything kept for good but what is given; what went."""
-        settings = RetentionSettings(**{"traces": 0, "notifications": 0, "deleted_agents": 0, **days})
+        settings = RetentionSettings(
+            **{"traces": 0, "notifications": 0, "webhooks": 0, "deleted_agents": 0, **days}
+        )
         return dict(await Retention(Expired(self.pool), settings, ClockAt(now)).run_once())
 
     async def left(self, *tables: str) -> list[int]:
