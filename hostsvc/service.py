@@ -36,6 +36,7 @@ from supervisors.duties.receipts import ReceiptPurge
 from supervisors.duties.retention import Retention
 from supervisors.duties.webhooks import Webhooks, open_webhooks
 from supervisors.explain import when
+from supervisors.json_schema import open_schema_checker
 from supervisors.messages import Look
 from supervisors.prices import Prices
 from supervisors.registry import Registry, open_registry
@@ -120,7 +121,7 @@ async def open_service(
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
         base_url = config.server.base_url or _url_of(listener)
         database = config.database.url or await stack.enter_async_context(
-            embedded_postgres(config.database.data_dir)
+            embedded_postgres(config.database.data_dir, clock)
         )
         await refuse_unsafe(database)
         await migrate(database)
@@ -139,7 +140,8 @@ async def open_service(
         stack.push_async_callback(storage.close)
         outbound = await stack.enter_async_context(open_guarded_http(config.outbound, clock))
         webhooks = await stack.enter_async_context(open_webhooks(storage.outbox, outbound, clock, random))
-        toolbox = Toolbox(storage, clock)
+        checker = await stack.enter_async_context(open_schema_checker())
+        toolbox = Toolbox(storage, clock, outbound, checker)
         registry = await stack.enter_async_context(
             _open_registry(config, storage, toolbox, prices, clock, random)
         )
@@ -159,6 +161,7 @@ async def open_service(
             toolbox=toolbox,
             clock=clock,
             prices=prices,
+            schema_checker=checker,
             settings=settings,
             readiness=service.readiness,
         )

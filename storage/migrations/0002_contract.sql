@@ -32,6 +32,7 @@ CREATE TABLE tool (
     name text NOT NULL,
     description text NOT NULL DEFAULT '',
     parameters json,                           -- null where none were given
+    is_enforced boolean NOT NULL,              -- they are a JSON Schema, which the arguments of a call must fit
     url text NOT NULL DEFAULT '',
     handler text NOT NULL DEFAULT '',
     detail_url text NOT NULL DEFAULT '',
