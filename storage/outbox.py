@@ -33,7 +33,8 @@ RETURNING id
 # From one receiver to the next along the index, however many rows each has; then the first due of each.
 LIST_DUE = """
 WITH RECURSIVE receiver AS (
-    (SELECT organization_id, url FROM webhook_delivery WHERE next_attempt_at IS NOT NULL
+    (SELECT organization_id, url FROM webhook_delivery
+     WHERE next_attempt_at IS NOT NULL AND (organization_id, url) > ($2, $3)
      ORDER BY organization_id, url LIMIT 1)
     UNION ALL
     SELECT n.organization_id, n.url FROM receiver r
@@ -43,14 +44,15 @@ WITH RECURSIVE receiver AS (
         ORDER BY d.organization_id, d.url LIMIT 1
     ) n
 )
-SELECT d.id, d.organization_id, d.url, d.body, d.attempts, d.next_attempt_at, t.tool_call_secret AS secret
+SELECT d.id, d.organization_id, d.url, d.payload::text AS body, d.attempts, d.next_attempt_at,
+       (SELECT tool_call_secret FROM template WHERE id = d.template_id) AS secret
 FROM receiver r
 CROSS JOIN LATERAL (
-    SELECT d.*, d.payload::text AS body FROM webhook_delivery d
+    SELECT d.* FROM webhook_delivery d
     WHERE d.organization_id = r.organization_id AND d.url = r.url AND d.next_attempt_at <= $1
-    ORDER BY d.next_attempt_at, d.id LIMIT $2
+    ORDER BY d.next_attempt_at, d.id LIMIT $4
 ) d
-LEFT JOIN template t ON t.id = d.template_id
+LIMIT $5
 """
 
 # Once: what somebody else has noted or asked for since the delivery was read stands.
@@ -83,6 +85,12 @@ COUNT = """
 SELECT count(*) FILTER (WHERE failed_at IS NULL) AS pending, count(failed_at) AS failed
 FROM webhook_delivery WHERE delivered_at IS NULL
 """
+
+
+Receiver = tuple[UUID, str]
+"""An address that an organization's webhooks go to."""
+
+FIRST_RECEIVER: Receiver = (UUID(int=0), "")
 
 
 class DeliveryStatus(StrEnum):
@@ -131,6 +139,10 @@ class DueDelivery:
     next_attempt_at: datetime
     secret: str | None = field(repr=False)
 
+    @property
+    def receiver(self) -> Receiver:
+        return self.organization_id, self.url
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -174,9 +186,11 @@ class Outbox:
         [row] = await self._pool.fetch(COUNT)
         self.last_size = OutboxSize(**dict(row))
 
-    async def list_due(self, now: datetime, most_of_each: int) -> list[DueDelivery]:
-        """What is to be sent, of each receiver (an address of an organization) so many, longest due first."""
-        rows = await self._pool.fetch(LIST_DUE, now, most_of_each)
+    async def list_due(
+        self, now: datetime, after: Receiver = FIRST_RECEIVER, *, most_of_each: int, most: int
+    ) -> list[DueDelivery]:
+        """What is to be sent, receiver by receiver: of each so many, longest due first."""
+        rows = await self._pool.fetch(LIST_DUE, now, *after, most_of_each, most)
         return [from_row(DueDelivery, row, body=row["body"].encode()) for row in rows]
 
     async def record(self, delivery: DueDelivery, attempt: Attempt) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from standardwebhooks.webhooks import Webhook
+from standardwebhooks import Webhook
 
 Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -25,7 +25,7 @@ class Received:
     def id(self) -> str:
         return self.headers["webhook-id"]
 
-    def verified_by(self, secret: str) -> Any:
+    def verified_by(self, secret: str | bytes) -> Any:
         """What it says, if it is signed with the secret."""
         return Webhook(secret).verify(self.body, dict(self.headers))
 
@@ -34,10 +34,18 @@ class Received:
 class Receiver:
     """Answers 204 unless `answer` is something else."""
 
-    url: str = ""
+    port: int = 0
     answer: Answering | None = None
     got: list[Received] = field(default_factory=list)
     _news: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    @property
+    def url(self) -> str:
+        return self.url_by("127.0.0.1")
+
+    def url_by(self, host: str) -> str:
+        """Its address under another name."""
+        return f"http://{host}:{self.port}"
 
     async def wait_for(self, number: int, within: float = 10.0) -> list[Received]:
         """What came, once it is so many."""
@@ -79,5 +87,5 @@ async def receiving() -> AsyncIterator[Receiver]:
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", receiver.handle)
     async with TestServer(app) as server:
-        receiver.url = f"http://127.0.0.1:{server.port}"
+        receiver.port = server.port or 0
         yield receiver

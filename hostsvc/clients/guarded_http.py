@@ -31,7 +31,7 @@ from supervisors.settings import require_between
 MOST_BYTES = 1 << 20  # of an answer
 CONNECTIONS = 400
 CONNECTIONS_TO_ONE_HOST = 50
-LOOKUPS = 16  # at once
+LOOKUPS = 64  # at once
 ONLY_PUBLIC = "outbound calls go to public addresses only"
 
 

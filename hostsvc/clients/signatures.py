@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from standardwebhooks.webhooks import EmptyWebhookSecretError, Webhook
+from standardwebhooks import Webhook
+from standardwebhooks.webhooks import EmptyWebhookSecretError
 
 
 def signed_headers(secret: str, message_id: str, body: bytes, now: datetime) -> Mapping[str, str]:

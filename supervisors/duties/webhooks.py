@@ -15,7 +15,7 @@ from typing import Protocol
 import structlog
 
 from storage.errors import StorageError
-from storage.outbox import Attempt, DueDelivery
+from storage.outbox import FIRST_RECEIVER, Attempt, DueDelivery, Receiver
 from supervisors.clock import Clock, comes_within
 from supervisors.outbound import AddressRefused, Outbound, OutboundAnswer, OutboundCall, OutboundError
 
@@ -39,6 +39,7 @@ GONE = 410
 AT_ONCE = 128
 OF_ONE_ORGANIZATION = 16
 TO_ONE_RECEIVER = 8
+MOST_LISTED = 1000  # by one scan
 
 SCAN_SECONDS = 1.0
 REST_SECONDS = 0.02  # between two scans
@@ -56,7 +57,9 @@ class DueStore(Protocol):
     @property
     def stored(self) -> asyncio.Event: ...
 
-    async def list_due(self, now: datetime, most_of_each: int) -> list[DueDelivery]: ...
+    async def list_due(
+        self, now: datetime, after: Receiver, *, most_of_each: int, most: int
+    ) -> list[DueDelivery]: ...
 
     async def record(self, delivery: DueDelivery, attempt: Attempt) -> None: ...
 
@@ -70,6 +73,7 @@ class Webhooks:
         self._clock = clock
         self._random = random
         self._under_way: dict[asyncio.Task[None], DueDelivery] = {}
+        self._listed_until = FIRST_RECEIVER
 
     async def run_once(self) -> None:
         """Wait until there may be something to send, which it is at least once a second, and start it."""
@@ -82,9 +86,19 @@ class Webhooks:
 
     async def start_due(self) -> None:
         """Start sending what is due, as far as there is room."""
-        # Those under way are still due: of each receiver at most half of what is listed.
-        due = await self._outbox.list_due(self._clock.now(), 2 * TO_ONE_RECEIVER)
-        for delivery in choose(due, self._under_way.values()):
+        if len(self._under_way) >= AT_ONCE:
+            return
+        # They are still due, of each receiver at most half of what is listed; one that ends while the list is
+        # read must not begin again.
+        begun = {delivery.id for delivery in self._under_way.values()}
+        due = await self._outbox.list_due(
+            self._clock.now(), self._listed_until, most_of_each=2 * TO_ONE_RECEIVER, most=MOST_LISTED
+        )
+        is_all = len(due) < MOST_LISTED
+        self._listed_until = FIRST_RECEIVER if is_all else max(each.receiver for each in due)
+        if not is_all:
+            self._outbox.stored.set()  # go on with the others
+        for delivery in choose([each for each in due if each.id not in begun], self._under_way.values()):
             task = asyncio.create_task(self._deliver(delivery), name=f"webhook {delivery.id}")
             self._under_way[task] = delivery
             task.add_done_callback(self._end)
@@ -178,9 +192,8 @@ def choose(due: Iterable[DueDelivery], under_way: Collection[DueDelivery]) -> li
 
     So a receiver that hangs, or an organization with thousands of them, keeps no one else waiting.
     """
-    known = {delivery.id for delivery in under_way}
-    waiting = sorted((each for each in due if each.id not in known), key=lambda each: each.next_attempt_at)
-    turns = _in_turns(waiting, under_way, _receiver, TO_ONE_RECEIVER)
+    waiting = sorted(due, key=lambda each: each.next_attempt_at)
+    turns = _in_turns(waiting, under_way, lambda each: each.receiver, TO_ONE_RECEIVER)
     turns = _in_turns(turns, under_way, lambda each: each.organization_id, OF_ONE_ORGANIZATION)
     return turns[: AT_ONCE - len(under_way)]
 
@@ -199,7 +212,3 @@ def _in_turns(
         taken[whose(each)] += 1
     placed.sort(key=lambda turn: turn[0])
     return [each for place, each in placed if place < most]
-
-
-def _receiver(delivery: DueDelivery) -> Hashable:
-    return delivery.organization_id, delivery.url

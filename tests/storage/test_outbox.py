@@ -1,13 +1,22 @@
 """Webhooks on their way, as they are stored."""
 
 from dataclasses import replace
+from datetime import datetime
 from uuid import UUID
 
 import pytest
 
 from storage.agents import Agents
 from storage.model import Agent, Template
-from storage.outbox import Attempt, DeliveryFilters, DeliveryStatus, DueDelivery, Outbox, OutboxSize
+from storage.outbox import (
+    FIRST_RECEIVER,
+    Attempt,
+    DeliveryFilters,
+    DeliveryStatus,
+    DueDelivery,
+    Outbox,
+    OutboxSize,
+)
 from storage.paging import Page
 from storage.pool import Pool
 from storage.storage import build_storage
@@ -35,8 +44,12 @@ async def told_of(pool: Pool, of: Template, **fields: object) -> Agent:
     return await stored_agent(pool, of.organization_id, template_id=of.id, **fields)
 
 
+async def due_at(outbox: Outbox, now: datetime) -> list[DueDelivery]:
+    return await outbox.list_due(now, most_of_each=10, most=10)
+
+
 async def only_due(outbox: Outbox) -> DueDelivery:
-    [due] = await outbox.list_due(NOW, 10)
+    [due] = await due_at(outbox, NOW)
     return due
 
 
@@ -68,7 +81,7 @@ async def test_a_receiver_with_many_waiting_does_not_hide_the_others(pool: Pool,
     agents = [await told_of(pool, busy, created_at=NOW - number * SECOND) for number in range(5)]
     for each in (quiet, elsewhere):
         await told_of(pool, each)
-    due = await outbox.list_due(NOW, 2)
+    due = await outbox.list_due(NOW, most_of_each=2, most=10)
     receivers = [(each.organization_id, each.url) for each in due]
     assert sorted(receivers) == sorted(
         [(busy.organization_id, URL)] * 2
@@ -82,14 +95,27 @@ async def test_a_receiver_with_many_waiting_does_not_hide_the_others(pool: Pool,
     assert first == [agents[4].created_at, agents[3].created_at]
 
 
+async def test_what_is_due_can_be_listed_a_few_receivers_at_a_time(pool: Pool, outbox: Outbox) -> None:
+    receivers = []
+    for _ in range(3):
+        desk = await stored_template(pool)
+        await told_of(pool, desk)
+        receivers.append((desk.organization_id, URL))
+    found, last = [], FIRST_RECEIVER
+    while due := await outbox.list_due(NOW, last, most_of_each=10, most=1):
+        last = due[-1].receiver
+        found.append(last)
+    assert found == sorted(receivers)
+
+
 async def test_what_is_to_be_tried_later_is_not_due_yet(pool: Pool, outbox: Outbox) -> None:
     await told_of(pool, await stored_template(pool))
     due = await only_due(outbox)
     await outbox.record(
         due, Attempt(next_attempt_at=NOW + HOUR, status=500, error="The receiver answered 500.")
     )
-    assert await outbox.list_due(NOW + HOUR - SECOND, 10) == []
-    [again] = await outbox.list_due(NOW + HOUR, 10)
+    assert await due_at(outbox, NOW + HOUR - SECOND) == []
+    [again] = await due_at(outbox, NOW + HOUR)
     assert again == replace(due, attempts=1, next_attempt_at=NOW + HOUR)
 
 
@@ -154,7 +180,7 @@ async def test_deliveries_are_listed_newest_first_and_by_what_they_are(pool: Poo
     )
     deliveries = await outbox.page(DeliveryFilters((desk.organization_id,)), Page())
     assert [each.agent_id for each in deliveries] == [each.id for each in agents[:3]]
-    due = {each.id: each for each in await outbox.list_due(NOW, 10)}
+    due = {each.id: each for each in await due_at(outbox, NOW)}
     for delivery, end in zip(deliveries, ends, strict=True):
         await outbox.record(due[delivery.id], end)
 

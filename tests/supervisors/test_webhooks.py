@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from random import Random
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,7 +12,7 @@ from aiohttp import web
 
 from hostsvc.clients.guarded_http import OutboundSettings, open_guarded_http
 from storage.model import Template
-from storage.outbox import DeliveryFilters, DeliveryStatus, WebhookDelivery
+from storage.outbox import DeliveryFilters, DeliveryStatus, DueDelivery, Outbox, WebhookDelivery
 from storage.paging import Page
 from storage.pool import Pool
 from storage.storage import Storage, build_storage
@@ -41,11 +42,11 @@ class Post:
         self.clock = HeldClock(SystemClock().now())  # as signatures are verified by the real one
         self._stack = stack
 
-    async def office(self, *, allow_private: bool = True) -> Webhooks:
+    async def office(self, *, allow_private: bool = True, outbox: Outbox | None = None) -> Webhooks:
         """The duty, as a process has it that has just started."""
         settings = OutboundSettings(allow_private=allow_private, timeout_seconds=5)
         outbound = await self._stack.enter_async_context(open_guarded_http(settings, self.clock))
-        webhooks = Webhooks(self.storage.outbox, outbound, self.clock, Random(1))  # noqa: S311
+        webhooks = Webhooks(outbox or self.storage.outbox, outbound, self.clock, Random(1))  # noqa: S311
         self._stack.push_async_callback(webhooks.close)
         return webhooks
 
@@ -253,6 +254,49 @@ async def test_what_is_under_way_is_not_started_twice(post: Post, receiver: Rece
     for _ in range(3):
         await office.start_due()
     await receiver.wait_for(1)
+    await office.close()
+    assert len(receiver.got) == 1
+
+
+class SlowOutbox(Outbox):
+    """Hands out a list only when it is let go on, by when it may be out of date."""
+
+    def __init__(self, pool: Pool) -> None:
+        super().__init__(pool)
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
+        self.has_read = asyncio.Event()
+
+    async def list_due(self, *args: Any, **kwargs: Any) -> list[DueDelivery]:
+        due = await super().list_due(*args, **kwargs)
+        self.has_read.set()
+        await self.may_go_on.wait()
+        return due
+
+
+async def test_what_ends_while_the_list_is_read_is_not_started_again(post: Post, receiver: Receiver) -> None:
+    answers = asyncio.Event()
+
+    async def answer_then(_: web.Request) -> web.Response:
+        await answers.wait()
+        return web.Response()
+
+    receiver.answer = answer_then
+    outbox = SlowOutbox(post.storage.pool)
+    office = await post.office(outbox=outbox)
+    await post.tell(await post.template(receiver.url))
+    await office.start_due()
+    await receiver.wait_for(1)
+
+    outbox.may_go_on.clear()
+    outbox.has_read.clear()
+    scan = asyncio.create_task(office.start_due())
+    await outbox.has_read.wait()
+    answers.set()
+    await office.settle(PATIENCE_SECONDS)
+    outbox.may_go_on.set()
+    await scan
+    await office.settle(PATIENCE_SECONDS)
     assert len(receiver.got) == 1
 
 

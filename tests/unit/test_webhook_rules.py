@@ -94,14 +94,14 @@ def test_an_organization_with_hundreds_of_receivers_leaves_room_for_the_others()
     waiting = [due(crowd, f"https://{number}.example", number) for number in range(1000)]
     under_way = waiting[: OF_ONE_ORGANIZATION - 1]
     waiting.append(due(lonely, seconds=2000))
-    assert choose(waiting, under_way) == [waiting[-1], waiting[OF_ONE_ORGANIZATION - 1]]
+    assert choose(waiting[len(under_way) :], under_way) == [waiting[-1], waiting[len(under_way)]]
 
 
 def test_no_more_are_sent_at_once_than_there_is_room_for() -> None:
     waiting = [due(new_id(), seconds=number) for number in range(2 * AT_ONCE)]
     assert choose(waiting, []) == waiting[:AT_ONCE]
-    assert choose(waiting, waiting[: AT_ONCE - 1]) == [waiting[AT_ONCE - 1]]
-    assert choose(waiting, waiting[:AT_ONCE]) == []
+    assert choose(waiting[AT_ONCE:], waiting[: AT_ONCE - 1]) == [waiting[AT_ONCE]]
+    assert choose(waiting[AT_ONCE:], waiting[:AT_ONCE]) == []
 
 
 def test_there_are_ten_attempts() -> None:

@@ -21,7 +21,7 @@ async def told(api: Api) -> Any:
 
 async def end(service: Service, attempt: Attempt) -> None:
     """Have the one delivery that is due come to this."""
-    [due] = await service.storage.outbox.list_due(SystemClock().now(), 10)
+    [due] = await service.storage.outbox.list_due(SystemClock().now(), most_of_each=10, most=10)
     await service.storage.outbox.record(due, attempt)
 
 
