@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_type_hints
 from urllib.parse import urlsplit
 
+from hostsvc.clients.guarded_http import OutboundSettings
 from hostsvc.clients.providers import ProviderSettings
 from hostsvc.config_values import is_base_url, reader_of
 from hostsvc.logs import LogSettings
@@ -126,6 +127,7 @@ class Config:
     operator: OperatorSettings = field(default_factory=OperatorSettings)
     supervisors: SupervisorSettings = field(default_factory=SupervisorSettings)
     runs: RunSettings = field(default_factory=RunSettings)
+    outbound: OutboundSettings = field(default_factory=OutboundSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     log: LogSettings = field(default_factory=LogSettings)

@@ -14,6 +14,7 @@ from uuid import UUID
 import aiojobs
 import structlog
 
+from hostsvc.clients.guarded_http import open_guarded_http
 from hostsvc.clients.models import open_models
 from hostsvc.clients.prices import PriceList
 from hostsvc.config import Config
@@ -34,7 +35,9 @@ from supervisors.duties.loop_lag import LoopLag
 from supervisors.duties.pauses import Pauses
 from supervisors.duties.receipts import ReceiptPurge
 from supervisors.duties.retention import Retention
+from supervisors.duties.webhooks import Webhooks, open_webhooks
 from supervisors.explain import when
+from supervisors.json_schema import open_schema_checker
 from supervisors.messages import Look
 from supervisors.models import Model
 from supervisors.prices import Prices
@@ -121,7 +124,7 @@ async def open_service(
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
         base_url = config.server.base_url or _url_of(listener)
         database = config.database.url or await stack.enter_async_context(
-            embedded_postgres(config.database.data_dir)
+            embedded_postgres(config.database.data_dir, clock)
         )
         await refuse_unsafe(database)
         await migrate(database)
@@ -141,7 +144,10 @@ async def open_service(
 
         storage = build_storage(pool, on_commit=tell_supervisors, on_clear=tell_of_clearings)
         stack.push_async_callback(storage.close)
-        toolbox = Toolbox(storage, clock)
+        outbound = await stack.enter_async_context(open_guarded_http(config.outbound, clock))
+        webhooks = await stack.enter_async_context(open_webhooks(storage.outbox, outbound, clock, random))
+        checker = await stack.enter_async_context(open_schema_checker())
+        toolbox = Toolbox(storage, clock, outbound, checker)
         models = await stack.enter_async_context(open_models(config.models, config.model_keys))
         registry = await stack.enter_async_context(
             _open_registry(config, storage, toolbox, models, prices, clock, random)
@@ -155,13 +161,14 @@ async def open_service(
         forgotten = Forgotten(storage.agent_states, clock)
         service = Service(base_url, settings.operator_token, leadership, doorbell, registry, forgotten)
         await scan.recover()
-        await stack.enter_async_context(_duties(config, storage, service, scan, clock))
+        await stack.enter_async_context(_duties(config, storage, service, scan, webhooks, clock))
         app = build_app(
             storage=storage,
             registry=registry,
             toolbox=toolbox,
             clock=clock,
             prices=prices,
+            schema_checker=checker,
             settings=settings,
             readiness=service.readiness,
         )
@@ -231,7 +238,7 @@ async def _open_registry(
 
 @asynccontextmanager
 async def _duties(
-    config: Config, storage: Storage, service: Service, scan: DueScan, clock: Clock
+    config: Config, storage: Storage, service: Service, scan: DueScan, webhooks: Webhooks, clock: Clock
 ) -> AsyncIterator[None]:
     """The standing duties, for as long as the service is up."""
     registry, interval = service.registry, config.supervisors.scan_interval_seconds
@@ -259,6 +266,7 @@ async def _duties(
         ("pauses", pauses.run_once, interval),
         ("counting", counting.run_once, interval),
         ("outbox", storage.outbox.measure, interval),
+        ("webhooks", webhooks.run_once, 0),
         ("forgotten agents", service.forgotten.run_once, FORGOTTEN_SECONDS),
         ("loop lag", LoopLag(registry, clock).run_once, 0),
         ("idle supervisors", drop_idle, IDLE_SWEEP_SECONDS),

@@ -8,6 +8,7 @@ from storage.accounts import Accounts
 from storage.adapter_configs import AdapterConfigs
 from storage.adapters import Adapters
 from storage.agent_state import AgentStates
+from storage.agent_tools import AgentTools
 from storage.agents import Agents
 from storage.api_keys import ApiKeys
 from storage.contacts import Contacts
@@ -43,6 +44,7 @@ class Storage:
     adapters: Adapters
     tools: Tools
     adapter_configs: AdapterConfigs
+    agent_tools: AgentTools
     agents: Agents
     agent_states: AgentStates
     notifications: Notifications
@@ -76,7 +78,7 @@ def build_storage(
     """`on_commit` is told which agents a committed change of the queue concerns; `on_clear`, if given,
     instead of it when something was only cleared.
     """
-    notifications = Notifications(pool, on_commit, on_clear)
+    notifications, outbox = Notifications(pool, on_commit, on_clear), Outbox(pool)
     return Storage(
         pool=pool,
         instance=Instance(pool),
@@ -89,14 +91,15 @@ def build_storage(
         adapters=Adapters(pool),
         tools=Tools(pool),
         adapter_configs=AdapterConfigs(pool),
-        agents=Agents(pool),
+        agent_tools=AgentTools(pool),
+        agents=Agents(pool, on_told=outbox.stored.set),
         agent_states=AgentStates(pool),
         notifications=notifications,
         contacts=Contacts(pool),
         messages=Messages(pool, notifications),
         documents=Documents(pool),
         projects=Projects(pool),
-        outbox=Outbox(pool),
+        outbox=outbox,
         receipts=Receipts(pool),
         runs=Runs(pool),
         traces=Traces(pool),

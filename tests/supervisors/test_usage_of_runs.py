@@ -17,8 +17,10 @@ from storage.pool import Pool
 from storage.storage import build_storage
 from storage.usage import ModelUsage, Usage, UsageRecord
 from supervisors.builtin_model import BuiltinModel
+from supervisors.json_schema import SchemaChecker
 from supervisors.messages import Question
 from supervisors.models import Model, ModelAnswer, ModelRequest, ToolRequest
+from supervisors.outbound import OutboundAnswer, OutboundCall
 from supervisors.ports import UsageStore
 from supervisors.runs import Run
 from supervisors.settings import RunSettings
@@ -69,6 +71,13 @@ class SlowStore:
         await self._inner.insert(record)
 
 
+class Nowhere:
+    """For runs that call nobody."""
+
+    async def post(self, call: OutboundCall) -> OutboundAnswer:
+        raise AssertionError(f"{call} was sent")
+
+
 async def nobody_answers(agent_id: UUID, question: Question) -> Any:
     raise AssertionError(f"{question} was asked of {agent_id}")
 
@@ -87,7 +96,7 @@ async def carry_out(pool: Pool, run: Run, model: Model, usage: UsageStore) -> No
         spans=storage.traces,
         usage=usage,
         prices=PriceList(),
-        toolbox=Toolbox(storage, clock),
+        toolbox=Toolbox(storage, clock, Nowhere(), SchemaChecker()),
         providers={"openai": model, "builtin": BuiltinModel()},
         clock=clock,
         settings=RunSettings(default_provider="openai"),
