@@ -37,6 +37,7 @@ from supervisors.explain import when
 from supervisors.messages import Look
 from supervisors.prices import Prices
 from supervisors.registry import Registry, open_registry
+from supervisors.spend_cap import SpendCap
 from supervisors.tools.toolbox import Toolbox
 from supervisors.turns import BuiltinHarness
 from web.app import build_app
@@ -198,6 +199,7 @@ async def _open_registry(
         templates=storage.templates,
         spans=storage.traces,
         usage=storage.usage,
+        spend_cap=SpendCap(storage.spending, clock),
         prices=prices,
         toolbox=toolbox,
         providers={PROVIDER: BuiltinModel()},

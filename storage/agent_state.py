@@ -12,15 +12,27 @@ from storage.batching import Batch
 from storage.model import AgentState, AgentStatus, Circumstances, Counts, Era, Move, Source, Waiting
 from storage.moves import MOVE, MOVE_WAITING, move_parameters
 from storage.pool import LIMIT_WAIT, Connection, Pool
+from storage.spending import budgets_of
 
 # One row for each kind of waiting notification, so a queue of any length is a handful of rows; and one
 # statement, so wake_seq and the queue are of one snapshot. A notification that is no reminder is never
-# ahead: it became active when it was written, whatever a clock says since.
+# ahead: it became active when it was written, whatever a clock says since. What was spent is looked up only
+# where something caps it.
 LOOK = """
 SELECT s.*, a.organization_id, a.created_at, a.name, a.max_sleep_hours,
        a.debounce_window_seconds AS agent_window_seconds,
        t.debounce_window_seconds AS template_window_seconds,
        o.paused,
+       coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS agent_cap,
+       o.max_cost_usd_per_day AS organization_cap,
+       CASE WHEN coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) IS NOT NULL THEN (
+           SELECT p.cost_usd FROM spending p
+           WHERE p.owner_id = a.id AND p.day = (i.now AT TIME ZONE 'UTC')::date
+       ) END AS agent_spent,
+       CASE WHEN o.max_cost_usd_per_day IS NOT NULL THEN (
+           SELECT p.cost_usd FROM spending p
+           WHERE p.owner_id = o.id AND p.day = (i.now AT TIME ZONE 'UTC')::date
+       ) END AS organization_spent,
        coalesce(cardinality(r.notifications), 0) AS waiting_at_start,
        r.interrupted_sleep_until, coalesce(r.wake_reason, '') AS wake_reason,
        w.source, w.reminder, w.era, w.count, w.first_at, w.last_at
@@ -67,19 +79,24 @@ WHERE n.activated_at <= $1 AND n.agent_id > $2
 ORDER BY s.agent_id LIMIT $3
 """
 
-# Of those, the ones whom nothing will start: no moment lies ahead, as in a backoff or a quarantine.
+# Of those, the ones whom nothing will start: no moment lies ahead, as in a backoff, a quarantine or until a
+# budget is renewed. One of nothing never is.
 LIST_FORGOTTEN = """
 SELECT DISTINCT s.agent_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id
+JOIN agent a ON a.id = s.agent_id
+JOIN organization o ON o.id = a.organization_id AND NOT o.paused
+LEFT JOIN template t ON t.id = a.template_id
 WHERE n.activated_at <= $1
   AND s.status = 'sleeping' AND s.queued_at IS NULL
   AND (s.stopped_at IS NULL OR n.activated_at > s.stopped_at)
   AND (s.next_due_at IS NULL OR s.next_due_at <= $1)
-  AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
+  AND coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day, 1) > 0
+  AND coalesce(o.max_cost_usd_per_day, 1) > 0
 ORDER BY s.agent_id LIMIT $2
 """
 
-# Those that a pause concerns, or its end: something goes on, lies ahead, or waits.
+# Those that a pause concerns, or its end, or another cap: something goes on, lies ahead, or waits.
 LIST_CONCERNED = """
 SELECT s.agent_id FROM agent a JOIN agent_state s ON s.agent_id = a.id
 WHERE a.organization_id = $1 AND a.deleted_at IS NULL AND s.agent_id > $2 AND s.status <> 'archived'
@@ -89,14 +106,18 @@ WHERE a.organization_id = $1 AND a.deleted_at IS NULL AND s.agent_id > $2 AND s.
 ORDER BY s.agent_id LIMIT $3
 """
 
-# Sleeping agents with something ahead and no moment to look at it.
+LIST_CONCERNED_OF_TEMPLATE = LIST_CONCERNED.replace("a.organization_id = $1", "a.template_id = $1")
+
+# Sleeping agents with something ahead and no moment to look at it, or one that comes too late.
 LIST_UNARMED = """
 SELECT s.agent_id FROM agent_state s
 JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
 JOIN organization o ON o.id = a.organization_id AND NOT o.paused
-WHERE s.agent_id > $2 AND s.status = 'sleeping' AND s.next_due_at IS NULL AND s.queued_at IS NULL
-  AND (coalesce(s.sleep_until, s.retry_at, s.run_requested_at) IS NOT NULL
-       OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at > $1))
+WHERE s.agent_id > $2 AND s.status = 'sleeping' AND s.queued_at IS NULL
+  AND (least(s.sleep_until, s.retry_at, s.run_requested_at) < coalesce(s.next_due_at, 'infinity')
+       OR EXISTS (SELECT FROM notification n
+                  WHERE n.agent_id = s.agent_id
+                    AND n.activated_at > $1 AND n.activated_at < coalesce(s.next_due_at, 'infinity')))
 ORDER BY s.agent_id LIMIT $3
 """
 
@@ -128,7 +149,7 @@ SELECT count(*) FILTER (WHERE status = 'running') AS running,
        count(*) FILTER (WHERE status = 'sleeping') AS sleeping,
        count(*) FILTER (WHERE status = 'archived') AS archived,
        coalesce(array_agg(agent_id) FILTER (
-           WHERE failures >= 5 AND retry_at IS NOT NULL AND run_id IS NULL AND NOT EXISTS (
+           WHERE failures >= 5 AND retry_at > $1 AND run_id IS NULL AND NOT EXISTS (
                SELECT FROM agent a JOIN organization o ON o.id = a.organization_id
                WHERE a.id = agent_id AND o.paused
            )
@@ -200,8 +221,15 @@ class AgentStates:
         rows = await self._pool.fetch(LIST_CONCERNED, organization_id, after or FIRST_ID, limit)
         return [row["agent_id"] for row in rows]
 
+    async def list_concerned_of_template(
+        self, template_id: UUID, after: UUID | None, limit: int
+    ) -> list[UUID]:
+        """The same, of the agents that use the template."""
+        rows = await self._pool.fetch(LIST_CONCERNED_OF_TEMPLATE, template_id, after or FIRST_ID, limit)
+        return [row["agent_id"] for row in rows]
+
     async def list_unarmed(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
-        """Sleeping agents with something ahead that nobody would come back to, by id. Scans the table."""
+        """Sleeping agents with something ahead that nobody would come to in time, by id. Scans the table."""
         rows = await self._pool.fetch(LIST_UNARMED, now, after or FIRST_ID, limit)
         return [row["agent_id"] for row in rows]
 
@@ -287,6 +315,7 @@ def _circumstances(rows: Sequence[asyncpg.Record]) -> Circumstances:
         max_sleep_hours=row["max_sleep_hours"],
         agent_window_seconds=row["agent_window_seconds"],
         template_window_seconds=row["template_window_seconds"],
+        budgets=budgets_of(row),
         waiting=tuple(_waiting(row) for row in rows if row["source"] is not None),
         waiting_at_start=row["waiting_at_start"],
         interrupted_sleep_until=row["interrupted_sleep_until"],

@@ -9,7 +9,7 @@ from uuid import UUID
 from storage.arrivals import NewNotification
 from storage.contacts import Contact
 from storage.messages import Channel, Message
-from storage.model import Agent, Circumstances, Counts, Move, NewSpan, Notification, Template
+from storage.model import Agent, Budget, Circumstances, Counts, Move, NewSpan, Notification, Template
 from storage.usage import UsageRecord
 
 
@@ -38,6 +38,10 @@ class StateStore(Protocol):
     async def list_attention(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]: ...
 
     async def list_concerned(self, organization_id: UUID, after: UUID | None, limit: int) -> list[UUID]: ...
+
+    async def list_concerned_of_template(
+        self, template_id: UUID, after: UUID | None, limit: int
+    ) -> list[UUID]: ...
 
     async def list_unarmed(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]: ...
 
@@ -124,3 +128,9 @@ class UsageStore(Protocol):
     """Where the usage of models goes; the same record may be given again."""
 
     async def insert(self, record: UsageRecord) -> None: ...
+
+
+class SpendingStore(Protocol):
+    """What may be spent in a day, and what was."""
+
+    async def budgets(self, agent_id: UUID, now: datetime) -> tuple[Budget, ...]: ...

@@ -10,7 +10,7 @@ from random import Random
 from typing import Protocol
 from uuid import UUID
 
-from storage.ids import new_id
+from storage.ids import id_of, new_id
 from storage.model import (
     AgentState,
     AgentStatus,
@@ -24,6 +24,7 @@ from storage.model import (
 )
 from supervisors import explain, transitions
 from supervisors.alarm_clock import CLOCK_DRIFT_SECONDS, AlarmClock
+from supervisors.budget import reached
 from supervisors.clock import Clock
 from supervisors.errors import AgentGone
 from supervisors.mailbox import Mailbox
@@ -141,7 +142,7 @@ class Supervisor:
             circumstances = await self.around.store.look(self.agent_id, now)
             if circumstances is None:
                 return self._part_with_the_agent()
-            self.organization_id = circumstances.organization_id
+            self._take_note(circumstances)
             run = self.run
             is_over = run is None or run.result is not None
             if circumstances.state.run_id is not None and is_over:
@@ -172,7 +173,7 @@ class Supervisor:
         if circumstances is None:
             self.is_gone = True
             raise AgentGone("There is no such agent.")
-        self.organization_id = circumstances.organization_id
+        self._take_note(circumstances)
         return circumstances
 
     def decide(self, circumstances: Circumstances, now: datetime) -> Decision:
@@ -231,6 +232,7 @@ class Supervisor:
             return None
         self.in_doubt = False
         run = Run(self.agent_id, start, active_count(circumstances), around.clock)
+        run.is_capped = bool(circumstances.budgets)
         around.runs[self.agent_id] = run
         around.alarm_clock.forget(self.agent_id)
         self.phase = Phase.RUNNING
@@ -310,11 +312,17 @@ class Supervisor:
         ahead = seen.state.next_due_at
         comes_first = failed.retry_at is not None and ahead is not None and now < ahead < failed.retry_at
         after = replace(failed, next_due_at=ahead if comes_first else failed.retry_at)
-        move = Move(seen.state, after, guarded=False, remark=_remark(seen.state, after, now))
+        move = Move(seen.state, after, guarded=False, remark=_remark_of_quarantine(seen.state, after, now))
         if not await self.around.store.move(move):
             return None
         self.phase = Phase.QUARANTINED if is_quarantined(replace(seen, state=after)) else Phase.BACKING_OFF
         return after.retry_at
+
+    def _take_note(self, circumstances: Circumstances) -> None:
+        """Keep what is asked for between two looks."""
+        self.organization_id = circumstances.organization_id
+        if self.run is not None:
+            self.run.is_capped = bool(circumstances.budgets)
 
     def _plan(
         self,
@@ -328,7 +336,9 @@ class Supervisor:
         if after is None:
             return None
         armed = transitions.armed(seen, after, now, self.around.policy)
-        remark = _remark(seen.state, armed, now)
+        remark = _remark_of_quarantine(seen.state, armed, now) or _remark_of_budget(
+            replace(seen, state=armed), end, now, self.around.policy
+        )
         return Move(seen.state, armed, guarded=True, end=end, receipt=receipt, remark=remark)
 
     async def _start_or_queue(self, circumstances: Circumstances, wake: Wake) -> str | None:
@@ -394,11 +404,26 @@ class Supervisor:
         run.settled.set()
 
 
-def _remark(before: AgentState, after: AgentState, now: datetime) -> Remark | None:
+def _remark_of_quarantine(before: AgentState, after: AgentState, now: datetime) -> Remark | None:
     """What is left in the agent's queue: one line when it is quarantined, not at each failure after that."""
     if not transitions.is_newly_quarantined(before, after):
         return None
     return Remark(new_id(), explain.QUARANTINED, explain.why_quarantined(after), now)
+
+
+def _remark_of_budget(
+    ahead: Circumstances, end: RunEnd | None, now: datetime, policy: Policy
+) -> Remark | None:
+    """What is left there when a budget ends a run or puts one off: one line a day, as its id says."""
+    budget = reached(ahead.budgets)
+    if budget is None:
+        return None
+    wake = decide(ahead, now, policy).wake
+    has_ended_one = end is not None and end.outcome is Outcome.BUDGET
+    if not has_ended_one and (wake is None or not wake.is_put_off):
+        return None
+    remark_id = id_of(ahead.state.agent_id, f"over budget on {now.date()}")
+    return Remark(remark_id, explain.OVER_BUDGET, explain.why_over_budget(budget, now), now)
 
 
 def _says_anything(move: Move) -> bool:

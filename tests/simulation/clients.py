@@ -13,9 +13,9 @@ from uuid import UUID
 from storage.arrivals import NewNotification
 from storage.errors import StorageError
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
-from supervisors.duties.pauses import tell_agents_of
 from supervisors.errors import SupervisorError
 from supervisors.messages import Look, OwnedFields, Question, RunAnswer, RunRequest, StopReply, StopRequest
+from supervisors.telling import tell_agents_of
 from tests.simulation.history import History
 from tests.simulation.ids import Ids
 from tests.simulation.judge import Judge

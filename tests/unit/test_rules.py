@@ -1,13 +1,16 @@
 """What an agent does next."""
 
 from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.model import AgentStatus, Circumstances, Era, Source, Waiting
+from storage.model import AgentStatus, Budget, Circumstances, Era, Source, Waiting
+from supervisors.budget import dollars, renewed_at
 from supervisors.rules import (
     Because,
     Decision,
@@ -31,6 +34,8 @@ from tests.supervisors.circumstances import (
     waiting,
 )
 
+MIDNIGHT = NOW + 15 * HOUR
+
 
 def decided(seen: Circumstances) -> Decision:
     return decide(seen, NOW, POLICY)
@@ -40,6 +45,11 @@ def due(seen: Circumstances) -> str | None:
     """The reason of the start that is due, if one is."""
     wake = decided(seen).due_wake(NOW)
     return wake.reason if wake else None
+
+
+def may_spend_nothing(seen: Circumstances) -> bool:
+    """Whether no day brings a budget."""
+    return any(budget.cap_usd == 0 for budget in seen.budgets)
 
 
 def quarantined(**fields: Any) -> Circumstances:
@@ -77,6 +87,37 @@ def test_nothing_starts_in_a_paused_organization(seen: Circumstances) -> None:
 
 
 @given(some_circumstances())
+def test_over_its_budget_nothing_starts_before_midnight(seen: Circumstances) -> None:
+    spent = decided(replace(seen, budgets=(*seen.budgets, Budget(False, Decimal(5), Decimal(5)))))
+
+    assert spent.wake is None or spent.wake.at >= MIDNIGHT
+    assert spent.phase in {Phase.ASLEEP, Phase.QUARANTINED}
+
+
+@given(some_circumstances())
+def test_a_budget_that_is_not_reached_changes_nothing(seen: Circumstances) -> None:
+    within = (Budget(False, Decimal(5), Decimal("4.99")), Budget(True, Decimal(9), Decimal(0)))
+
+    assert decided(replace(seen, budgets=within)) == decided(replace(seen, budgets=()))
+
+
+@pytest.mark.parametrize("now", [NOW, NOW + 15 * HOUR, NOW + 15 * HOUR - seconds(0.000001)])
+def test_midnight_is_always_ahead(now: datetime) -> None:
+    until = renewed_at(Budget(False, Decimal(1), Decimal(1)), now)
+
+    assert until is not None
+    assert now < until <= now + 24 * HOUR
+    assert (until.hour, until.minute, until.second, until.microsecond) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("amount", "told"), [("5", "5.00"), ("5.1", "5.10"), ("0.000001", "0.000001"), ("1E+3", "1000.00")]
+)
+def test_a_sum_is_told_in_full(amount: str, told: str) -> None:
+    assert dollars(Decimal(amount)) == told
+
+
+@given(some_circumstances())
 def test_what_was_active_before_a_stop_changes_nothing(seen: Circumstances) -> None:
     seen = replace(seen, state=replace(seen.state, stopped_at=NOW))
     without = tuple(group for group in seen.waiting if group.era is not Era.STOPPED)
@@ -95,14 +136,14 @@ def test_what_is_stopped_or_lies_ahead_starts_nothing_yet(groups: list[Waiting])
 def test_an_active_notification_is_never_forgotten(seen: Circumstances) -> None:
     counts = any(group.era not in {Era.AHEAD, Era.STOPPED} for group in seen.waiting)
 
-    assert not counts or decided(seen).wake is not None
+    assert not counts or decided(seen).wake is not None or may_spend_nothing(seen)
 
 
 @given(some_circumstances())
 def test_a_reminder_ahead_is_never_forgotten(seen: Circumstances) -> None:
     has_one = any(group.era is Era.AHEAD for group in seen.waiting)
 
-    assert not has_one or decided(seen).wake is not None
+    assert not has_one or decided(seen).wake is not None or may_spend_nothing(seen)
 
 
 @given(some_circumstances())
