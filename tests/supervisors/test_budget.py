@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ class Spender:
         return ModelAnswer("", (ToolRequest("call_1", "list_notifications", "{}"),))
 
 
-async def spent(world: World, **fields: object) -> Agent:
+async def spent(world: World, **fields: Any) -> Agent:
     """An agent that has spent its five dollars."""
     agent = await world.agent(max_cost_usd_per_day=FIVE, **fields)
     await world.spend(agent, "5.00")

@@ -71,7 +71,7 @@ WITH one AS (
     FROM today, one
 )
 SELECT nullif(min(greatest(at, budget.opens_at)), 'infinity') FROM proposed, one, budget
-WHERE status = 'sleeping' AND NOT paused AND queued_at IS NULL
+WHERE at IS NOT NULL AND status = 'sleeping' AND NOT paused AND queued_at IS NULL
 """
 
 FACTS = """
@@ -242,8 +242,13 @@ async def quarantined_with_a_hold(world: World) -> Agent:
     return agent
 
 
+def begin_at_ten_to_midnight(world: World) -> None:
+    world.clock.step(14 * 3600 + 50 * 60)
+    world.began_at = world.clock.now()
+
+
 async def over_its_budget(world: World) -> Agent:
-    world.clock.step(14 * 3600 + 3000)  # ten minutes to midnight
+    begin_at_ten_to_midnight(world)
     agent = await world.agent(max_cost_usd_per_day=Decimal(5))
     await world.spend(agent, "5.01")
     return agent
@@ -286,7 +291,7 @@ async def ended_by_its_budget(world: World) -> Agent:
 
 
 async def quarantined_and_over_its_budget(world: World) -> Agent:
-    world.clock.step(14 * 3600 + 3000)
+    begin_at_ten_to_midnight(world)
     agent = await quarantined(world)
     await world.change(agent, max_cost_usd_per_day=Decimal(5))
     await world.spend(agent, "5")

@@ -145,8 +145,8 @@ async def test_sums_of_a_day_go_when_nobody_asks_for_it_any_more(house: House) -
 
     await house.retention()
 
-    days = await house.pool.fetch("SELECT DISTINCT day FROM spending ORDER BY day")
-    assert [row["day"] for row in days] == [(NOW - 2 * DAY).date(), NOW.date()]
+    left = await house.pool.fetch("SELECT DISTINCT day FROM spending ORDER BY day")
+    assert [row["day"] for row in left] == [(NOW - 2 * DAY).date(), NOW.date()]
     assert await house.left("usage_record") == [3]
 
 
