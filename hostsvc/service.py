@@ -25,6 +25,7 @@ from storage.pool import open_pool
 from storage.storage import Storage, build_storage
 from supervisors.builtin_model import PROVIDER, BuiltinModel
 from supervisors.clock import Clock, SystemClock
+from supervisors.duties.budgets import Budgets
 from supervisors.duties.counting import Counting
 from supervisors.duties.due_scan import DueScan
 from supervisors.duties.forgotten import Forgotten
@@ -245,6 +246,7 @@ async def _duties(
         ("lead", follow_lead, LEAD_POLL_SECONDS),
         ("due scan", scan.run_once, interval),
         ("pauses", pauses.run_once, interval),
+        ("budgets", Budgets(storage.agent_states, registry, clock).run_once, interval),
         ("counting", counting.run_once, interval),
         ("outbox", storage.outbox.measure, interval),
         ("forgotten agents", service.forgotten.run_once, FORGOTTEN_SECONDS),

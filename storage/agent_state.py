@@ -79,20 +79,15 @@ WHERE n.activated_at <= $1 AND n.agent_id > $2
 ORDER BY s.agent_id LIMIT $3
 """
 
-# Of those, the ones whom nothing will start: no moment lies ahead, as in a backoff, a quarantine or until a
-# budget is renewed. One of nothing never is.
+# Of those, the ones whom nothing will start: no moment lies ahead, as in a backoff or a quarantine.
 LIST_FORGOTTEN = """
 SELECT DISTINCT s.agent_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id
-JOIN agent a ON a.id = s.agent_id
-JOIN organization o ON o.id = a.organization_id AND NOT o.paused
-LEFT JOIN template t ON t.id = a.template_id
 WHERE n.activated_at <= $1
   AND s.status = 'sleeping' AND s.queued_at IS NULL
   AND (s.stopped_at IS NULL OR n.activated_at > s.stopped_at)
   AND (s.next_due_at IS NULL OR s.next_due_at <= $1)
-  AND coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day, 1) > 0
-  AND coalesce(o.max_cost_usd_per_day, 1) > 0
+  AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
 ORDER BY s.agent_id LIMIT $2
 """
 
@@ -108,17 +103,34 @@ ORDER BY s.agent_id LIMIT $3
 
 LIST_CONCERNED_OF_TEMPLATE = LIST_CONCERNED.replace("a.organization_id = $1", "a.template_id = $1")
 
-# Sleeping agents with something ahead and no moment to look at it, or one that comes too late.
+# Sleeping agents with something ahead and no moment to look at it.
 LIST_UNARMED = """
 SELECT s.agent_id FROM agent_state s
 JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
 JOIN organization o ON o.id = a.organization_id AND NOT o.paused
-WHERE s.agent_id > $2 AND s.status = 'sleeping' AND s.queued_at IS NULL
-  AND (least(s.sleep_until, s.retry_at, s.run_requested_at) < coalesce(s.next_due_at, 'infinity')
-       OR EXISTS (SELECT FROM notification n
-                  WHERE n.agent_id = s.agent_id
-                    AND n.activated_at > $1 AND n.activated_at < coalesce(s.next_due_at, 'infinity')))
+WHERE s.agent_id > $2 AND s.status = 'sleeping' AND s.next_due_at IS NULL AND s.queued_at IS NULL
+  AND (coalesce(s.sleep_until, s.retry_at, s.run_requested_at) IS NOT NULL
+       OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at > $1))
 ORDER BY s.agent_id LIMIT $3
+"""
+
+# Agents that wait for the renewal of a budget, but for which there is something to spend.
+LIST_WITHIN_BUDGET = """
+SELECT s.agent_id FROM agent_state s
+JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
+JOIN organization o ON o.id = a.organization_id
+LEFT JOIN template t ON t.id = a.template_id
+LEFT JOIN spending of_agent
+    ON of_agent.owner_id = a.id AND of_agent.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
+LEFT JOIN spending of_organization
+    ON of_organization.owner_id = o.id AND of_organization.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
+WHERE s.next_due_at = $2 AND s.agent_id > $3
+  AND (least(s.sleep_until, s.retry_at, s.run_requested_at) < $2
+       OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at < $2))
+  AND coalesce(of_agent.cost_usd, 0)
+      < coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day, 'infinity')
+  AND coalesce(of_organization.cost_usd, 0) < coalesce(o.max_cost_usd_per_day, 'infinity')
+ORDER BY s.agent_id LIMIT $4
 """
 
 LIST_RUNNING = "SELECT agent_id FROM agent_state WHERE run_id IS NOT NULL ORDER BY last_started_at, agent_id"
@@ -229,8 +241,15 @@ class AgentStates:
         return [row["agent_id"] for row in rows]
 
     async def list_unarmed(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
-        """Sleeping agents with something ahead that nobody would come to in time, by id. Scans the table."""
+        """Sleeping agents with something ahead that nobody would come back to, by id. Scans the table."""
         rows = await self._pool.fetch(LIST_UNARMED, now, after or FIRST_ID, limit)
+        return [row["agent_id"] for row in rows]
+
+    async def list_within_budget(
+        self, now: datetime, renewed_at: datetime, after: UUID | None, limit: int
+    ) -> list[UUID]:
+        """Agents that wait for `renewed_at` though their budgets are not reached, by id."""
+        rows = await self._pool.fetch(LIST_WITHIN_BUDGET, now, renewed_at, after or FIRST_ID, limit)
         return [row["agent_id"] for row in rows]
 
     async def list_running(self) -> list[UUID]:

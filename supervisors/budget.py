@@ -15,10 +15,8 @@ def reached(budgets: Collection[Budget]) -> Budget | None:
     return min(spent, key=lambda budget: budget.cap_usd, default=None)
 
 
-def renewed_at(budget: Budget, now: datetime) -> datetime | None:
-    """When there is something to spend again: at UTC midnight. A budget of nothing never has anything."""
-    if budget.cap_usd == 0:
-        return None
+def renewed_at(now: datetime) -> datetime:
+    """When the next day's budgets begin: at UTC midnight."""
     return datetime.combine(now.astimezone(UTC).date() + DAY, time(), UTC)
 
 

@@ -114,9 +114,19 @@ def why_over_budget(budget: Budget, now: datetime) -> str:
     """What is said in the agent's queue as well, when a budget ends a run or puts one off."""
     whose = "its organization's budget" if budget.of_organization else "its budget"
     spent = f"{dollars(budget.spent_usd)} of {dollars(budget.cap_usd)} USD spent today"
-    until = renewed_at(budget, now)
-    moment = f"before {when(until)}" if until else "at all"
+    moment = "at all" if never_starts(budget) else f"before {when(renewed_at(now))}"
     return f"Over {whose}: {spent}; it starts no run {moment}, unless the cap is raised."
+
+
+def next_wake(decision: Decision) -> Wake | None:
+    """What wakes the agent next. One that may spend nothing only looks at midnight: nothing does."""
+    budget = decision.over_budget
+    return decision.wake if budget is None or not never_starts(budget) else None
+
+
+def never_starts(budget: Budget) -> bool:
+    """Whether no day brings anything to spend."""
+    return budget.cap_usd == 0
 
 
 def because(wake: Wake) -> str:
@@ -173,7 +183,7 @@ def _why_held_by_budget(state: AgentState, decision: Decision, budget: Budget, n
     quarantine = ""
     if decision.phase is Phase.QUARANTINED:
         quarantine = f"Quarantined until {when(state.retry_at)} after {state.failures} failures in a row. "
-    wake = decision.wake
+    wake = next_wake(decision)
     later = "" if wake is None or wake.is_put_off else f" It wakes at {when(wake.at)}. {because(wake)}"
     return f"{_stop(state)}{quarantine}{why_over_budget(budget, now)}{later}"
 

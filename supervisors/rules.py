@@ -65,7 +65,7 @@ BY_ACTIVATION = frozenset({Because.NOTIFICATION, Because.HOLD})
 class Wake:
     """A start that is proposed for `at`, and the wake reason it would record.
 
-    `is_put_off`: it would be earlier, but for a budget that is renewed then.
+    `is_put_off`: it would be earlier, but for a budget; with the next day's it is reckoned anew.
     """
 
     at: datetime
@@ -108,7 +108,7 @@ def decide(
     wakes = tuple(_proposed_wakes(circumstances, hold_ends_at, now, policy))
     over_budget = reached(circumstances.budgets)
     if over_budget is not None:
-        wakes = tuple(_put_off(wakes, renewed_at(over_budget, now)))
+        wakes = tuple(_put_off(wakes, renewed_at(now)))
         phase = _phase_over_budget(circumstances, now)
         return Decision(phase, _earliest(wakes, now), over_budget=over_budget)
     return Decision(_resting_phase(circumstances, hold), _earliest(wakes, now), hold)
@@ -188,11 +188,10 @@ def _proposed_wakes(
         yield _not_before(wake, state.last_started_at and state.last_started_at + min_interval)
 
 
-def _put_off(wakes: Collection[Wake], until: datetime | None) -> Iterator[Wake]:
-    """The wakes of an agent that may not start before then; None: for as long as nobody changes that."""
+def _put_off(wakes: Collection[Wake], until: datetime) -> Iterator[Wake]:
+    """The wakes of an agent that may not start before then."""
     for wake in wakes:
-        if until is not None:
-            yield wake if wake.at >= until else replace(wake, at=until, is_put_off=True)
+        yield wake if wake.at >= until else replace(wake, at=until, is_put_off=True)
 
 
 def _earliest(wakes: Collection[Wake], now: datetime) -> Wake | None:

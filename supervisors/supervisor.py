@@ -420,7 +420,8 @@ def _remark_of_budget(
         return None
     wake = decide(ahead, now, policy).wake
     has_ended_one = end is not None and end.outcome is Outcome.BUDGET
-    if not has_ended_one and (wake is None or not wake.is_put_off):
+    has_put_one_off = wake is not None and wake.is_put_off and not explain.never_starts(budget)
+    if not (has_ended_one or has_put_one_off):
         return None
     remark_id = id_of(ahead.state.agent_id, f"over budget on {now.date()}")
     return Remark(remark_id, explain.OVER_BUDGET, explain.why_over_budget(budget, now), now)

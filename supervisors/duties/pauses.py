@@ -2,8 +2,7 @@
 
 A paused agent keeps no moment to look at (`next_due_at`), so that no scan comes back to it for as long as
 the pause lasts. When the pause ends it has to be told, therefore; and where a process died before all were
-told, the next one finds the agents that have something ahead of them but no moment. It finds those, too,
-whose moment is the renewal of a budget that somebody has raised since.
+told, the next one finds the agents that have something ahead of them but no moment.
 """
 
 from functools import partial

@@ -113,15 +113,26 @@ class MemoryStates:
         def is_unarmed(state: AgentState) -> bool:
             return (
                 state.status is AgentStatus.SLEEPING
+                and state.next_due_at is None
                 and state.queued_at is None
                 and not self._is_paused(state)
-                and any(
-                    state.next_due_at is None or at < state.next_due_at
-                    for at in (*_plans(state), *(at for at in self._activations(state) if at > now))
-                )
+                and (bool(_plans(state)) or any(at > now for at in self._activations(state)))
             )
 
         return await self._page(is_unarmed, after, limit)
+
+    async def list_within_budget(
+        self, now: datetime, renewed_at: datetime, after: UUID | None, limit: int
+    ) -> list[UUID]:
+        def waits_in_vain(state: AgentState) -> bool:
+            agent = self._tables.agents[state.agent_id]
+            return (
+                state.next_due_at == renewed_at
+                and any(at < renewed_at for at in (*_plans(state), *self._activations(state)))
+                and not any(budget.is_reached for budget in budgets(self._tables, agent, now))
+            )
+
+        return await self._page(waits_in_vain, after, limit)
 
     async def list_running(self) -> list[UUID]:
         def running(states: list[AgentState]) -> list[AgentState]:

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -516,8 +515,7 @@ async def test_forgotten_are_sleepers_with_something_active_and_nothing_ahead(
 ) -> None:
     forgotten, ahead, stopped, paused, running = [await stored_agent(pool) for _ in range(5)]
     later, low, overdue = [await stored_agent(pool) for _ in range(3)]
-    penniless = await stored_agent(pool, max_cost_usd_per_day=Decimal(0))
-    for agent in (forgotten, ahead, stopped, paused, running, overdue, penniless):
+    for agent in (forgotten, ahead, stopped, paused, running, overdue):
         await arrives(pool, agent, created_at=NOW - MINUTE)
     await arrives(pool, later, created_at=NOW - MINUTE, scheduled_for=NOW + MINUTE)
     await arrives(pool, low, created_at=NOW - MINUTE, priority=Priority.LOW)

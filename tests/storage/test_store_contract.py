@@ -649,9 +649,6 @@ async def test_sleepers_that_something_calls_are_listed(store: Store) -> None:
     assert await states.list_unarmed(NOW, None, 9) == ids("reminded")
     await store.put(agents["idle"], run_requested_at=NOW)
     assert await states.list_unarmed(NOW, None, 9) == ids("reminded", "idle")
-    await store.put(agents["idle"], run_requested_at=NOW, next_due_at=NOW)
-    await store.put(agents["reminded"], next_due_at=NOW + 2 * HOUR)
-    assert await states.list_unarmed(NOW, None, 9) == ids("reminded"), "its moment comes too late"
 
 
 async def test_running_and_queued_agents_are_listed_longest_first(store: Store) -> None:
@@ -690,6 +687,29 @@ async def test_lists_of_ids_blockers_and_counts(store: Store) -> None:
         next_due_at=NOW + MINUTE,
         oldest_active_at=NOW - MINUTE,
     )
+
+
+async def test_agents_that_wait_for_a_budget_which_is_not_reached_are_listed(store: Store) -> None:
+    owner = await store.new_organization()
+    shared = template(owner.id, max_cost_usd_per_day=Decimal(5))
+    await store.kept.templates.insert(shared)
+    asleep, reminded, spent, idle, early = agents = [
+        await store.agent(owner.id, template_id=shared.id) for _ in range(5)
+    ]
+    await store.arrives(reminded, scheduled_for=NOW + HOUR)
+    midnight = NOW + 15 * HOUR
+    for one in agents:
+        until = None if one in (reminded, idle) else NOW + HOUR
+        due_at = NOW + HOUR if one is early else midnight
+        await store.put(one, sleep_until=until, next_due_at=due_at)
+    await store.kept.usage.insert(usage_record(spent, cost_usd=Decimal(5)))
+    held = sorted([asleep.id, reminded.id])
+    states = store.kept.agent_states
+
+    assert await states.list_within_budget(NOW, midnight, None, 9) == held
+    assert await states.list_within_budget(NOW, midnight, held[0], 9) == held[1:]
+    await store.kept.organizations.update(owner.id, {"max_cost_usd_per_day": Decimal(5)})
+    assert await states.list_within_budget(NOW, midnight, None, 9) == []
 
 
 async def test_agents_of_a_template_with_anything_ahead_are_listed(store: Store) -> None:

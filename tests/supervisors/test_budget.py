@@ -9,8 +9,8 @@ import pytest
 
 from storage.model import Agent, AgentStatus, Notification, Outcome, Source
 from storage.pool import Pool
+from supervisors.duties.budgets import Budgets
 from supervisors.duties.forgotten import Forgotten
-from supervisors.duties.pauses import Pauses
 from supervisors.messages import OwnedFields, RunAnswer, RunReply, RunRequest, StopReply, StopRequest
 from supervisors.models import Message, ModelAnswer, ToolRequest
 from supervisors.runs import Run, RunBudgetReached
@@ -288,22 +288,35 @@ async def test_a_run_that_died_over_its_budget_is_made_up_for_at_midnight(world:
     assert await world.wakes(agent) == [(0, "run_requested"), (MIDNIGHT, "restart_recovery")]
 
 
-async def test_a_cap_raised_by_a_process_that_dies_then_is_found_by_the_next(world: World) -> None:
+@pytest.mark.parametrize("cap", [FIVE, Decimal(0)])
+async def test_a_cap_that_nobody_tells_of_is_found_all_the_same(world: World, cap: Decimal) -> None:
     asleep, reminded, active = await spent(world), await spent(world), await spent(world)
+    for agent in (asleep, reminded, active):
+        await world.change(agent, max_cost_usd_per_day=cap)
     await world.ask(asleep, OwnedFields(sleep_until=world.at(50)))
     await world.remind(reminded, 50)
     await world.notify(active)
     for agent in (asleep, reminded, active):
         await world.storage.agents.update(agent.id, {"max_cost_usd_per_day": None})
 
-    await world.restart()
-    await Pauses(world.states, world.storage.organizations, world.registry, world.clock).run_once()
+    await Budgets(world.states, world.registry, world.clock).run_once()
     await world.quiet()
     await world.go_to(60)
 
     assert await world.wakes(asleep) == [(50, "sleep_elapsed")]
     assert await world.wakes(reminded) == [(50, "reminder")]
     assert await world.wakes(active) == [(0, "notification:api")]
+
+
+async def test_who_waits_for_a_budget_that_is_spent_is_left_alone(world: World) -> None:
+    agent = await spent(world)
+    await world.ask(agent, OwnedFields(sleep_until=world.at(50)))
+    before = (await world.see(agent)).recent
+
+    await Budgets(world.states, world.registry, world.clock).run_once()
+    await world.quiet()
+
+    assert (await world.see(agent)).recent == before
 
 
 async def test_a_stop_ends_what_waits_for_midnight(world: World) -> None:

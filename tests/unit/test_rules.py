@@ -47,11 +47,6 @@ def due(seen: Circumstances) -> str | None:
     return wake.reason if wake else None
 
 
-def may_spend_nothing(seen: Circumstances) -> bool:
-    """Whether no day brings a budget."""
-    return any(budget.cap_usd == 0 for budget in seen.budgets)
-
-
 def quarantined(**fields: Any) -> Circumstances:
     """Its fifth run in a row has failed ten seconds ago, half a minute after its start."""
     failing = state(
@@ -103,9 +98,8 @@ def test_a_budget_that_is_not_reached_changes_nothing(seen: Circumstances) -> No
 
 @pytest.mark.parametrize("now", [NOW, NOW + 15 * HOUR, NOW + 15 * HOUR - seconds(0.000001)])
 def test_midnight_is_always_ahead(now: datetime) -> None:
-    until = renewed_at(Budget(False, Decimal(1), Decimal(1)), now)
+    until = renewed_at(now)
 
-    assert until is not None
     assert now < until <= now + 24 * HOUR
     assert (until.hour, until.minute, until.second, until.microsecond) == (0, 0, 0, 0)
 
@@ -136,14 +130,14 @@ def test_what_is_stopped_or_lies_ahead_starts_nothing_yet(groups: list[Waiting])
 def test_an_active_notification_is_never_forgotten(seen: Circumstances) -> None:
     counts = any(group.era not in {Era.AHEAD, Era.STOPPED} for group in seen.waiting)
 
-    assert not counts or decided(seen).wake is not None or may_spend_nothing(seen)
+    assert not counts or decided(seen).wake is not None
 
 
 @given(some_circumstances())
 def test_a_reminder_ahead_is_never_forgotten(seen: Circumstances) -> None:
     has_one = any(group.era is Era.AHEAD for group in seen.waiting)
 
-    assert not has_one or decided(seen).wake is not None or may_spend_nothing(seen)
+    assert not has_one or decided(seen).wake is not None
 
 
 @given(some_circumstances())
