@@ -15,7 +15,7 @@ from storage.errors import StorageError
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from supervisors.errors import SupervisorError
 from supervisors.messages import Look, OwnedFields, Question, RunAnswer, RunRequest, StopReply, StopRequest
-from supervisors.telling import tell_agents_of
+from supervisors.telling import tell_agents_of, tell_agents_of_template
 from tests.simulation.history import History
 from tests.simulation.ids import Ids
 from tests.simulation.judge import Judge
@@ -116,6 +116,13 @@ class Clients:
         await self._storage.templates.update(template_id, changes)
         for agent_id in await self._storage.agents.holding_of_template(template_id):
             self._process.registry.tell(agent_id, Look.RELOAD)
+        if "max_cost_usd_per_day" in changes:
+            states = self._storage.agent_states
+            await tell_agents_of_template(template_id, states, self._process.registry)
+
+    async def cap(self, organization_id: UUID, changes: Mapping[str, Any]) -> None:
+        await self._storage.organizations.update(organization_id, changes)
+        await tell_agents_of(organization_id, self._storage.agent_states, self._process.registry)
 
     async def pause(self, organization_id: UUID, *, paused: bool) -> None:
         await self._storage.organizations.update(organization_id, {"paused": paused})

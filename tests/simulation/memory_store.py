@@ -192,7 +192,7 @@ class MemoryUsage:
 
     async def _insert(self, record: UsageRecord) -> None:
         await asyncio.sleep(0)
-        if record.id in self._known:
+        if record.id in self._known or not record.cost_usd:
             return
         self._known.add(record.id)
         spending, day = self._tables.spending, record.occurred_at.date()

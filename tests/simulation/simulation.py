@@ -33,6 +33,7 @@ HOUR_SECONDS = 3600.0
 TURNS_TO_END = 100
 LOOKS_PER_TICK = (None, 1, 1, 4)
 SLOTS = (1, 2, 2)
+BEFORE_MIDNIGHT_SECONDS = 15 * HOUR_SECONDS - 20  # after the usual beginning
 UNEXPECTED = frozenset(
     {
         "a supervisor failed",
@@ -63,6 +64,7 @@ class Simulation:
         self.ids = Ids()
         self._chance = self._random("world")
         self._wall = Wall(self.loop, self._random("clock").choice(LOOKS_PER_TICK))
+        self._wall.step(self._random("time of day").choice((0, 0, BEFORE_MIDNIGHT_SECONDS)))
         self._tables = Tables()
         self._slots = self._random("slots").choice(SLOTS)
         self.judge = Judge(self._tables, self._wall, self.loop, self.history, self._slots)
@@ -121,7 +123,7 @@ class Simulation:
 
     async def _begin(self) -> None:
         self._lives += 1
-        self.history.note(f"life {self._lives} of the service begins")
+        self.history.note(f"life {self._lives} of the service begins, at {self._wall.now():%H:%M:%S}")
         wire = FaultyWire(self.loop, self._random(f"wire {self._lives}"), self.history, self.judge.disturbed)
         seed = f"{self.seed} process {self._lives}"
         process = Process(self.loop, self._tables, self._wall, wire, self._slots, seed)

@@ -3,11 +3,13 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from random import Random
 from typing import Any
 from uuid import UUID
 
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
+from supervisors.explain import OVER_BUDGET
 from supervisors.messages import OwnedFields
 from tests.simulation.clients import Clients
 from tests.simulation.faulty_wire import QUANTUM_SECONDS
@@ -16,6 +18,7 @@ from tests.simulation.tables import Tables
 from tests.storage.factories import agent as plain_agent
 
 WINDOWS = (None, 0, 2, 4)
+CAPS = (None, None, Decimal(0), Decimal(1), Decimal(2))
 SLEEP_HOURS = (None, None, 0, 1)
 SOURCES = (Source.SMS, Source.SMS, Source.EMAIL, Source.API, Source.API, Source.SYSTEM)
 CONVERSATION_STEPS = (4, 6, 7)  # quanta: closer than either window
@@ -52,6 +55,7 @@ class Workload:
             (4, self._write_sleep_until),
             (5, self._change_agent),
             (2, self._change_template),
+            (3, self._change_cap),
             (3, self._pause),
             (1, self._delete_agent),
             (1, self._create_agent),
@@ -114,10 +118,13 @@ class Workload:
         if not of:
             return None
         notification = self._random.choice(of)
+        if changes.get("scheduled_for") == notification.activated_at is not None:
+            return None  # nobody schedules something for the very microsecond in which it came
         return Action("PATCH", lambda clients: clients.change_notification(notification, changes))
 
     def _delete_notification(self, agent: Agent) -> Action | None:
-        queue = self._tables.queue(agent.id)
+        # The line about a budget has the same id all day, and may come again.
+        queue = [one for one in self._tables.queue(agent.id) if one.title != OVER_BUDGET]
         if not queue:
             return None
         notification = self._random.choice(queue)
@@ -157,6 +164,15 @@ class Workload:
             return None
         changes = {"debounce_window_seconds": self._random.choice(WINDOWS) or 0}
         return Action("PATCH template", lambda clients: clients.change_template(template_id, changes))
+
+    def _change_cap(self, agent: Agent) -> Action:
+        changes = {"max_cost_usd_per_day": self._random.choice(CAPS)}
+        template_id, whose = agent.template_id, self._random.random()
+        if whose < 0.3:
+            return Action("PATCH cap", lambda clients: clients.cap(agent.organization_id, changes))
+        if whose < 0.6 and template_id is not None:
+            return Action("PATCH cap", lambda clients: clients.change_template(template_id, changes))
+        return Action("PATCH cap", lambda clients: clients.change_agent(agent, changes))
 
     def _pause(self, agent: Agent) -> Action:
         organization_id = agent.organization_id
