@@ -105,6 +105,11 @@ class Clients:
         if await self._storage.agents.update(agent.id, changes) is not None:
             self._process.registry.tell(agent.id, Look.RELOAD)
 
+    async def change_agent_unheard(self, agent: Agent, changes: Mapping[str, Any]) -> None:
+        """As another program does it: nobody is told."""
+        self._judge.disturbed(agent.id, 0)
+        await self._storage.agents.update(agent.id, changes)
+
     async def delete_agent(self, agent: Agent) -> None:
         if await self._storage.agents.delete(agent.id, self._process.clock.now()):
             self._process.registry.tell(agent.id, Look.RELOAD)

@@ -39,6 +39,7 @@ class ScriptedHarness:
         ledger: Ledger,
         random: Random,
         ids: Ids,
+        costs: Random | None,
     ) -> None:
         self._process = process
         self._judge = judge
@@ -46,6 +47,7 @@ class ScriptedHarness:
         self._ledger = ledger
         self._random = random
         self._ids = ids
+        self._costs = costs  # None where nobody counts them
         self._scripts: list[Script] = [
             *[self._is_diligent] * 8,
             *[self._takes_notes] * 2,
@@ -140,14 +142,15 @@ class ScriptedHarness:
         await SpendCap(self._process.storage.spending, self._process.clock).check(run)
         run.turns += 1
         await run.interruptible(asyncio.sleep(QUANTUM_SECONDS * self._random.choice((0, 0, 1, 2, 4, 8))))
-        await self._spend(run)
+        if self._costs is not None:
+            await self._spend(run, self._costs.choice(COSTS))
 
-    async def _spend(self, run: Run) -> None:
+    async def _spend(self, run: Run, cost: Decimal) -> None:
         """Note what the work cost. It goes on if that could not be stored."""
         agent = await self._process.storage.agents.get(run.agent_id)
         if agent is None:
             raise RunError("The agent was deleted.")
-        cost, now = self._random.choice(COSTS), self._process.clock.now()
+        now = self._process.clock.now()
         with suppress(StorageError):
             await self._process.storage.usage.insert(
                 usage_record(agent, id=self._ids.new(), cost_usd=cost, occurred_at=now)

@@ -33,6 +33,7 @@ HOUR_SECONDS = 3600.0
 TURNS_TO_END = 100
 LOOKS_PER_TICK = (None, 1, 1, 4)
 SLOTS = (1, 2, 2)
+SHARE_WITH_CAPS = 0.4
 BEFORE_MIDNIGHT_SECONDS = 15 * HOUR_SECONDS - 20  # after the usual beginning
 UNEXPECTED = frozenset(
     {
@@ -64,13 +65,16 @@ class Simulation:
         self.ids = Ids()
         self._chance = self._random("world")
         self._wall = Wall(self.loop, self._random("clock").choice(LOOKS_PER_TICK))
-        self._wall.step(self._random("time of day").choice((0, 0, BEFORE_MIDNIGHT_SECONDS)))
+        self._wall.step(self._random("time of day").choice((0, BEFORE_MIDNIGHT_SECONDS)))
         self._tables = Tables()
         self._slots = self._random("slots").choice(SLOTS)
         self.judge = Judge(self._tables, self._wall, self.loop, self.history, self._slots)
         self._ledger = Ledger(self._tables)
         self._tables.witness = self.judge
-        self._workload = Workload(self._chance, self._tables, self.ids, self._wall.now)
+        self._has_caps = self._random("caps").random() < SHARE_WITH_CAPS
+        self._workload = Workload(
+            self._chance, self._tables, self.ids, self._wall.now, has_caps=self._has_caps
+        )
         self._lives = 0
         self._process: Process
         self._clients: Clients
@@ -128,7 +132,8 @@ class Simulation:
         seed = f"{self.seed} process {self._lives}"
         process = Process(self.loop, self._tables, self._wall, wire, self._slots, seed)
         random = self._random(f"harness {self._lives}")
-        harness = ScriptedHarness(process, self.judge, self.history, self._ledger, random, self.ids)
+        costs = self._random(f"costs {self._lives}") if self._has_caps else None
+        harness = ScriptedHarness(process, self.judge, self.history, self._ledger, random, self.ids, costs)
         self._process = process
         self._clients = Clients(process, self._tables, self.judge, self.history, self._ledger, self.ids)
         await process.begin(harness)

@@ -38,7 +38,9 @@ class Action:
 class Workload:
     """Draws one action after the other, fitting to what there is."""
 
-    def __init__(self, random: Random, tables: Tables, ids: Ids, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, random: Random, tables: Tables, ids: Ids, now: Callable[[], datetime], *, has_caps: bool
+    ) -> None:
         self._random = random
         self._tables = tables
         self._ids = ids
@@ -55,11 +57,12 @@ class Workload:
             (4, self._write_sleep_until),
             (5, self._change_agent),
             (2, self._change_template),
-            (3, self._change_cap),
             (3, self._pause),
             (1, self._delete_agent),
             (1, self._create_agent),
         ]
+        if has_caps:
+            self._kinds.append((4, self._change_cap))
 
     def pause_before_next(self) -> float:
         """Seconds, in quanta, most often none or few."""
@@ -172,6 +175,8 @@ class Workload:
             return Action("PATCH cap", lambda clients: clients.cap(agent.organization_id, changes))
         if whose < 0.6 and template_id is not None:
             return Action("PATCH cap", lambda clients: clients.change_template(template_id, changes))
+        if whose < 0.7:
+            return Action("UPDATE of a cap", lambda clients: clients.change_agent_unheard(agent, changes))
         return Action("PATCH cap", lambda clients: clients.change_agent(agent, changes))
 
     def _pause(self, agent: Agent) -> Action:
