@@ -1,6 +1,6 @@
 """The narrow rows that supervisors own: read with all that the rules need, moved under a guard."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -9,15 +9,15 @@ from uuid import UUID
 import asyncpg
 
 from storage.batching import Batch
-from storage.model import AgentState, AgentStatus, Circumstances, Counts, Era, Move, Source, Waiting
+from storage.model import AgentState, AgentStatus, Budget, Circumstances, Counts, Era, Move, Source, Waiting
 from storage.moves import MOVE, MOVE_WAITING, move_parameters
 from storage.pool import LIMIT_WAIT, Connection, Pool
 from storage.spending import budgets_of
 
 # One row for each kind of waiting notification, so a queue of any length is a handful of rows; and one
 # statement, so wake_seq and the queue are of one snapshot. A notification that is no reminder is never
-# ahead: it became active when it was written, whatever a clock says since. What was spent is looked up only
-# where something caps it.
+# ahead: it became active when it was written, whatever a clock says since. What was spent is asked for apart,
+# where something caps it: two more tables here, and PostgreSQL would plan the statement anew each time.
 LOOK = """
 SELECT s.*, a.organization_id, a.created_at, a.name, a.max_sleep_hours,
        a.debounce_window_seconds AS agent_window_seconds,
@@ -25,14 +25,6 @@ SELECT s.*, a.organization_id, a.created_at, a.name, a.max_sleep_hours,
        o.paused,
        coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS agent_cap,
        o.max_cost_usd_per_day AS organization_cap,
-       CASE WHEN coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) IS NOT NULL THEN (
-           SELECT p.cost_usd FROM spending p
-           WHERE p.owner_id = a.id AND p.day = (i.now AT TIME ZONE 'UTC')::date
-       ) END AS agent_spent,
-       CASE WHEN o.max_cost_usd_per_day IS NOT NULL THEN (
-           SELECT p.cost_usd FROM spending p
-           WHERE p.owner_id = o.id AND p.day = (i.now AT TIME ZONE 'UTC')::date
-       ) END AS organization_spent,
        coalesce(cardinality(r.notifications), 0) AS waiting_at_start,
        r.interrupted_sleep_until, coalesce(r.wake_reason, '') AS wake_reason,
        w.source, w.reminder, w.era, w.count, w.first_at, w.last_at
@@ -208,7 +200,8 @@ class AgentStates:
             await connection.execute(LIMIT_WAIT)
             await connection.execute(LOCK, agent_id)
             rows = await connection.fetch(LOOK, [agent_id], [now])
-            yield LockedState(connection, _circumstances(rows) if rows else None)
+            budgets = await budgets_of(rows, {agent_id: now}, connection.fetch)
+            yield LockedState(connection, _circumstances(rows, budgets) if rows else None)
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
@@ -286,7 +279,8 @@ class AgentStates:
         found: dict[UUID, list[asyncpg.Record]] = {}
         for row in rows:
             found.setdefault(row["agent_id"], []).append(row)
-        circumstances = {agent_id: _circumstances(rows) for agent_id, rows in found.items()}
+        budgets = await budgets_of([rows[0] for rows in found.values()], moments, self._pool.fetch)
+        circumstances = {agent_id: _circumstances(rows, budgets) for agent_id, rows in found.items()}
         return [circumstances.get(agent_id) for agent_id, _ in items]
 
     async def _move_alone(self, move: Move) -> bool:
@@ -320,7 +314,9 @@ class LockedState:
         return bool(row["moved"])
 
 
-def _circumstances(rows: Sequence[asyncpg.Record]) -> Circumstances:
+def _circumstances(
+    rows: Sequence[asyncpg.Record], budgets: Mapping[UUID, tuple[Budget, ...]]
+) -> Circumstances:
     """From the rows of one agent: they differ only in the waiting notifications."""
     row = rows[0]
     state = {name: row[name] for name in STATE_FIELDS}
@@ -334,7 +330,7 @@ def _circumstances(rows: Sequence[asyncpg.Record]) -> Circumstances:
         max_sleep_hours=row["max_sleep_hours"],
         agent_window_seconds=row["agent_window_seconds"],
         template_window_seconds=row["template_window_seconds"],
-        budgets=budgets_of(row),
+        budgets=budgets.get(state["agent_id"], ()),
         waiting=tuple(_waiting(row) for row in rows if row["source"] is not None),
         waiting_at_start=row["waiting_at_start"],
         interrupted_sleep_until=row["interrupted_sleep_until"],

@@ -1,8 +1,9 @@
 """What may be spent in a day, and what was; the sums are kept by `usage`, with every record."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from asyncpg import Record
@@ -11,21 +12,21 @@ from storage.batching import Batch
 from storage.model import Budget
 from storage.pool import Pool
 
-LOOK_UP = """
-SELECT a.id, coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS agent_cap,
-       o.max_cost_usd_per_day AS organization_cap,
-       of_agent.cost_usd AS agent_spent, of_organization.cost_usd AS organization_spent
-FROM unnest($1::uuid[], $2::timestamptz[]) AS i (agent_id, now)
-JOIN agent a ON a.id = i.agent_id
-JOIN organization o ON o.id = a.organization_id
+LIST_CAPS = """
+SELECT a.id AS agent_id, a.organization_id,
+       coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS agent_cap,
+       o.max_cost_usd_per_day AS organization_cap
+FROM agent a JOIN organization o ON o.id = a.organization_id
 LEFT JOIN template t ON t.id = a.template_id
-LEFT JOIN spending of_agent
-    ON of_agent.owner_id = a.id AND of_agent.day = (i.now AT TIME ZONE 'UTC')::date
-LEFT JOIN spending of_organization
-    ON of_organization.owner_id = o.id AND of_organization.day = (i.now AT TIME ZONE 'UTC')::date
+WHERE a.id = ANY($1::uuid[])
 """
 
-NOTHING = Decimal(0)
+LIST_SPENT = """
+SELECT owner_id, day, cost_usd
+FROM unnest($1::uuid[], $2::date[]) AS asked (owner_id, day) JOIN spending USING (owner_id, day)
+"""
+
+Fetch = Callable[..., Awaitable[Sequence[Record]]]
 
 
 class Spending:
@@ -44,16 +45,32 @@ class Spending:
 
     async def _look_up_many(self, items: Sequence[tuple[UUID, datetime]]) -> list[tuple[Budget, ...]]:
         moments = dict(items)
-        rows = await self._pool.fetch(LOOK_UP, list(moments), list(moments.values()))
-        found = {row["id"]: budgets_of(row) for row in rows}
+        caps = await self._pool.fetch(LIST_CAPS, list(moments))
+        found = await budgets_of(caps, moments, self._pool.fetch)
         return [found.get(agent_id, ()) for agent_id, _ in items]
 
 
-def budgets_of(row: Record) -> tuple[Budget, ...]:
-    """From a row with the two caps and what was spent of each: the agent's budget first."""
-    budgets: tuple[Budget, ...] = ()
+async def budgets_of(
+    agents: Iterable[Record], moments: Mapping[UUID, datetime], fetch: Fetch
+) -> dict[UUID, tuple[Budget, ...]]:
+    """The budgets of those whose spending is capped, each on the day of its moment; the agent's own first.
+
+    `agents`: rows with the two caps, `agent_cap` and `organization_cap`. Nothing is asked if there are none.
+    """
+    capped = [row for row in agents if row["agent_cap"] is not None or row["organization_cap"] is not None]
+    if not capped:
+        return {}
+    days = {row["agent_id"]: moments[row["agent_id"]].astimezone(UTC).date() for row in capped}
+    of_agents = ((row["agent_id"], days[row["agent_id"]]) for row in capped)
+    of_organizations = ((row["organization_id"], days[row["agent_id"]]) for row in capped)
+    asked = {*of_agents, *of_organizations}
+    rows = await fetch(LIST_SPENT, *zip(*asked, strict=True))
+    spent: dict[Any, Decimal] = {(row["owner_id"], row["day"]): row["cost_usd"] for row in rows}
+    return {row["agent_id"]: tuple(_budgets(row, days[row["agent_id"]], spent)) for row in capped}
+
+
+def _budgets(row: Record, day: date, spent: Mapping[tuple[UUID, date], Decimal]) -> Iterable[Budget]:
     if row["agent_cap"] is not None:
-        budgets = (Budget(False, row["agent_cap"], row["agent_spent"] or NOTHING),)
+        yield Budget(False, row["agent_cap"], spent.get((row["agent_id"], day), Decimal(0)))
     if row["organization_cap"] is not None:
-        budgets = (*budgets, Budget(True, row["organization_cap"], row["organization_spent"] or NOTHING))
-    return budgets
+        yield Budget(True, row["organization_cap"], spent.get((row["organization_id"], day), Decimal(0)))
