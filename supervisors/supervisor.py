@@ -10,7 +10,7 @@ from random import Random
 from typing import Protocol
 from uuid import UUID
 
-from storage.ids import id_of, new_id
+from storage.ids import new_id
 from storage.model import (
     AgentState,
     AgentStatus,
@@ -18,18 +18,17 @@ from storage.model import (
     Move,
     Outcome,
     Receipt,
-    Remark,
     RunEnd,
     RunStart,
 )
-from supervisors import explain, transitions
+from supervisors import transitions
 from supervisors.alarm_clock import CLOCK_DRIFT_SECONDS, AlarmClock
-from supervisors.budget import reached
 from supervisors.clock import Clock
 from supervisors.errors import AgentGone
 from supervisors.mailbox import Mailbox
 from supervisors.messages import ReceiptOf, RunAnswer, RunReply
 from supervisors.ports import StateStore
+from supervisors.remarks import remark_on, remark_on_quarantine
 from supervisors.rules import (
     QUARANTINE_ATTEMPT_INTERVAL,
     Because,
@@ -312,7 +311,7 @@ class Supervisor:
         ahead = seen.state.next_due_at
         comes_first = failed.retry_at is not None and ahead is not None and now < ahead < failed.retry_at
         after = replace(failed, next_due_at=ahead if comes_first else failed.retry_at)
-        move = Move(seen.state, after, guarded=False, remark=_remark_of_quarantine(seen.state, after, now))
+        move = Move(seen.state, after, guarded=False, remark=remark_on_quarantine(seen.state, after, now))
         if not await self.around.store.move(move):
             return None
         self.phase = Phase.QUARANTINED if is_quarantined(replace(seen, state=after)) else Phase.BACKING_OFF
@@ -336,9 +335,7 @@ class Supervisor:
         if after is None:
             return None
         armed = transitions.armed(seen, after, now, self.around.policy)
-        remark = _remark_of_quarantine(seen.state, armed, now) or _remark_of_budget(
-            replace(seen, state=armed), end, now, self.around.policy
-        )
+        remark = remark_on(seen, armed, end, now, self.around.policy)
         return Move(seen.state, armed, guarded=True, end=end, receipt=receipt, remark=remark)
 
     async def _start_or_queue(self, circumstances: Circumstances, wake: Wake) -> str | None:
@@ -402,29 +399,6 @@ class Supervisor:
         """The run is over, and its end is stored."""
         del self.around.runs[self.agent_id]
         run.settled.set()
-
-
-def _remark_of_quarantine(before: AgentState, after: AgentState, now: datetime) -> Remark | None:
-    """What is left in the agent's queue: one line when it is quarantined, not at each failure after that."""
-    if not transitions.is_newly_quarantined(before, after):
-        return None
-    return Remark(new_id(), explain.QUARANTINED, explain.why_quarantined(after), now)
-
-
-def _remark_of_budget(
-    ahead: Circumstances, end: RunEnd | None, now: datetime, policy: Policy
-) -> Remark | None:
-    """What is left there when a budget ends a run or puts one off: one line a day, as its id says."""
-    budget = reached(ahead.budgets)
-    if budget is None:
-        return None
-    wake = decide(ahead, now, policy).wake
-    has_ended_one = end is not None and end.outcome is Outcome.BUDGET
-    has_put_one_off = wake is not None and wake.is_put_off and not explain.never_starts(budget)
-    if not (has_ended_one or has_put_one_off):
-        return None
-    remark_id = id_of(ahead.state.agent_id, f"over budget on {now.date()}")
-    return Remark(remark_id, explain.OVER_BUDGET, explain.why_over_budget(budget, now), now)
 
 
 def _says_anything(move: Move) -> bool:

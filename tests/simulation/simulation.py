@@ -12,7 +12,7 @@ import structlog
 
 from storage.errors import StorageError
 from storage.model import AgentState, Organization
-from supervisors import supervisor
+from supervisors import remarks, supervisor
 from supervisors.errors import SupervisorError
 from tests.simulation.clients import Clients
 from tests.simulation.clock import Wall
@@ -206,13 +206,16 @@ def simulate(seed: int) -> Verdict:
 
 @contextmanager
 def _ids_of(ids: Ids) -> Iterator[None]:
-    """Runs get the simulation's ids."""
-    real = vars(supervisor)["new_id"]
-    vars(supervisor)["new_id"] = ids.new
+    """Runs and remarks get the simulation's ids."""
+    makers = (vars(supervisor), vars(remarks))
+    real = [maker["new_id"] for maker in makers]
+    for maker in makers:
+        maker["new_id"] = ids.new
     try:
         yield
     finally:
-        vars(supervisor)["new_id"] = real
+        for maker, new_id in zip(makers, real, strict=True):
+            maker["new_id"] = new_id
 
 
 @contextmanager
