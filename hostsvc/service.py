@@ -26,6 +26,7 @@ from storage.pool import open_pool
 from storage.storage import Storage, build_storage
 from supervisors.builtin_model import PROVIDER, BuiltinModel
 from supervisors.clock import Clock, SystemClock
+from supervisors.duties.budgets import Budgets
 from supervisors.duties.counting import Counting
 from supervisors.duties.due_scan import DueScan
 from supervisors.duties.forgotten import Forgotten
@@ -40,6 +41,7 @@ from supervisors.json_schema import open_schema_checker
 from supervisors.messages import Look
 from supervisors.prices import Prices
 from supervisors.registry import Registry, open_registry
+from supervisors.spend_cap import SpendCap
 from supervisors.tools.toolbox import Toolbox
 from supervisors.turns import BuiltinHarness
 from web.app import build_app
@@ -205,6 +207,7 @@ async def _open_registry(
         templates=storage.templates,
         spans=storage.traces,
         usage=storage.usage,
+        spend_cap=SpendCap(storage.spending, clock),
         prices=prices,
         toolbox=toolbox,
         providers={PROVIDER: BuiltinModel()},
@@ -250,6 +253,7 @@ async def _duties(
         ("lead", follow_lead, LEAD_POLL_SECONDS),
         ("due scan", scan.run_once, interval),
         ("pauses", pauses.run_once, interval),
+        ("budgets", Budgets(storage.agent_states, registry, clock).run_once, interval),
         ("counting", counting.run_once, interval),
         ("outbox", storage.outbox.measure, interval),
         ("webhooks", webhooks.run_once, 0),

@@ -25,6 +25,7 @@ class RunAnswer(StrEnum):
     ALREADY_RUNNING = "already_running"
     SLEEPING = "sleeping"
     PAUSED = "paused"
+    OVER_BUDGET = "over_budget"
 
 
 @dataclass(frozen=True, slots=True)

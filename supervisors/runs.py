@@ -2,7 +2,8 @@
 
 RunError                what the harness could not do; its message stands in the trace
 ├── RunStopped          somebody asked the run to stop
-└── RunDrained          the service is shutting down, and the run is at a turn boundary
+├── RunDrained          the service is shutting down, and the run is at a turn boundary
+└── RunBudgetReached    what the agent or its organization may spend in a day is spent
 """
 
 import asyncio
@@ -35,6 +36,10 @@ class RunDrained(RunError):
     """The service is shutting down."""
 
 
+class RunBudgetReached(RunError):
+    """Nothing is left to spend today."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """How a run ended. `counts`: whether it is a failure of the agent's, if it is one at all."""
@@ -56,6 +61,7 @@ class Run:
         "agent_id",
         "draining",
         "id",
+        "is_capped",
         "max_sleep_until",
         "result",
         "settled",
@@ -76,6 +82,7 @@ class Run:
         self.turns = 0
         self.stopping = False
         self.draining = False
+        self.is_capped = False  # whether a cap on spending is known; its supervisor keeps that up to date
         self.result: RunResult | None = None  # set when the run is over
         self.settled = asyncio.Event()  # set when its end is stored, too
         self._interruption: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -147,6 +154,8 @@ class Run:
             return RunResult(Outcome.STOPPED, str(error))
         except RunDrained as error:
             return RunResult(Outcome.INTERRUPTED, str(error), counts=False)
+        except RunBudgetReached as error:
+            return RunResult(Outcome.BUDGET, str(error))
         except AgentGone:
             return RunResult(Outcome.STOPPED, "deleted")
         except RunError as error:

@@ -17,6 +17,7 @@ from supervisors.prices import Prices
 from supervisors.recorder import OpenSpan, Recorder
 from supervisors.runs import Ask, Run, RunError, RunResult
 from supervisors.settings import RunSettings
+from supervisors.spend_cap import SpendCap
 from supervisors.tools.errors import ToolError
 from supervisors.tools.toolbox import Toolbox
 from supervisors.tools.toolkit import ToolDefinition
@@ -52,6 +53,7 @@ class BuiltinHarness:
         templates: TemplateStore,
         spans: SpanStore,
         usage: UsageStore,
+        spend_cap: SpendCap,
         prices: Prices,
         toolbox: Toolbox,
         providers: Mapping[str, Model],
@@ -62,6 +64,7 @@ class BuiltinHarness:
         self._templates = templates
         self._spans = spans
         self._usage = usage
+        self._spend_cap = spend_cap
         self._prices = prices
         self._toolbox = toolbox
         self._providers = providers
@@ -123,6 +126,7 @@ class BuiltinHarness:
             run.at_turn_boundary()
             if conversation.max_turns is not None and run.turns >= conversation.max_turns:
                 return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {conversation.max_turns} turns")
+            await self._spend_cap.check(run)
             run.turns += 1
             answer = await self._ask_model(conversation, root)
             conversation.messages.append(answer.as_message())

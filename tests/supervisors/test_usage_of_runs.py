@@ -14,6 +14,7 @@ from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
 from storage.model import Agent, Outcome, RunStart
 from storage.pool import Pool
+from storage.spending import Spending
 from storage.storage import build_storage
 from storage.templates import Templates
 from storage.traces import Traces
@@ -26,6 +27,7 @@ from supervisors.outbound import OutboundAnswer, OutboundCall
 from supervisors.ports import UsageStore
 from supervisors.runs import Run
 from supervisors.settings import RunSettings
+from supervisors.spend_cap import SpendCap
 from supervisors.tools.toolbox import Toolbox
 from supervisors.tools.toolkit import ToolDefinition
 from supervisors.turns import BuiltinHarness
@@ -84,6 +86,7 @@ async def carry_out(pool: Pool, run: Run, model: Model, usage: UsageStore) -> No
         templates=Templates(pool),
         spans=Traces(pool),
         usage=usage,
+        spend_cap=SpendCap(Spending(pool), clock),
         prices=PriceList(),
         toolbox=Toolbox(build_storage(pool, lambda _: None), clock, Nowhere(), SchemaChecker()),
         providers={"openai": model, "builtin": BuiltinModel()},
