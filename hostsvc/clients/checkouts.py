@@ -11,6 +11,8 @@ from typing import Any
 from hostsvc.clients.git import GitFailed, Mirror, NoSuchRef, is_full_hash
 from hostsvc.clients.harness_cache import HarnessCache, remove
 
+AS_FAR_AS_KNOWN = "as far as is known: it cannot be fetched at the moment"
+
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
@@ -61,9 +63,7 @@ class Checkouts:
                 commit = await self._mirror.resolve(ref)
             except NoSuchRef as error:
                 if outdated:
-                    raise GitFailed(
-                        f"{error}, as far as is known: it cannot be fetched at the moment"
-                    ) from error
+                    raise GitFailed(f"{error}, {AS_FAR_AS_KNOWN}") from error
                 raise
         while not self._cache.touch(commit):
             await self._made(commit)

@@ -132,15 +132,14 @@ class Mirror:
         await self._git("read-tree", "--reset", "-u", commit, tree=directory, index=index)
 
     async def _named(self, ref: str) -> str | None:
-        """The commit of a branch or else a tag; git's pattern also finds those below it, as below a directory."""
+        """The commit of a branch, or else of a tag."""
         names = [ref] if ref.startswith(PLACES) else [place + ref for place in PLACES]
         found: dict[str, str] = {}
+        # The patterns find as well what lies below them, as below a directory.
         for line in (await self._git("for-each-ref", f"--format={SHOWN}", *names)).splitlines():
-            name, *objects = line.split(" ")
-            commits = [
-                known for kind, known in zip(objects[::2], objects[1::2], strict=True) if kind == "commit"
-            ]
-            found |= {name: known for known in commits}
+            name, kind, named, kind_below, below = line.split(" ")
+            if "commit" in {kind, kind_below}:
+                found[name] = named if kind == "commit" else below
         return next((found[name] for name in names if name in found), None)
 
     async def _reachable(self, ref: str) -> str | None:
@@ -176,16 +175,16 @@ class Mirror:
             finally:
                 await _end(process)
         if process.returncode:
-            raise GitFailed(
-                f"git {arguments[0]}: {self._without_credentials(complaint.decode(errors='replace'))}"
-            )
+            raise GitFailed(f"git {arguments[0]}: {self._readable(complaint)}")
         return printed.decode(errors="replace")
 
-    def _without_credentials(self, text: str) -> str:
+    def _readable(self, complaint: bytes) -> str:
+        """What git says, in one line and without credentials."""
+        text = " ".join(complaint.decode(errors="replace").split())
         if "://" in self._repository:
             credentials, _, _ = urlsplit(self._repository).netloc.rpartition("@")
             text = text.replace(f"{credentials}@", "") if credentials else text
-        return " ".join(text.split())
+        return text
 
 
 async def _end(process: Process) -> None:

@@ -8,6 +8,7 @@ cache_dir/unfinished/                       what is being made or removed
 cache_dir/homes/<run>/                      the HOME of a run, for as long as it goes on
 """
 
+import asyncio
 import fcntl
 import hashlib
 import os
@@ -23,6 +24,7 @@ from storage.ids import new_id
 from supervisors.clock import Clock
 
 HASH_CHARACTERS = 16
+READ_ONLY, EXECUTABLE = 0o444, 0o111
 POLL_SECONDS = 0.1
 ATTEMPTS = 150
 
@@ -69,7 +71,7 @@ class HarnessCache:
         _seal(fresh)
         fresh.chmod(0o755)  # what cannot be written cannot be moved either
         place = fresh.rename(self.checkouts / commit)
-        place.chmod(0o555)
+        place.chmod(READ_ONLY | EXECUTABLE)
 
     def touch(self, commit: str) -> bool:
         """Note that a checkout is used; whether it is there."""
@@ -86,7 +88,7 @@ class HarnessCache:
         return place.rename(self.root / "unfinished" / str(new_id()))
 
     def make_home(self, run_id: UUID, owner: tuple[int, int] | None) -> Path:
-        """An empty directory for a run alone; `owner`: the ids of the user and group it runs as, if not ours."""
+        """An empty directory for a run alone; `owner`: the ids of its user and group, if they are not ours."""
         home = self.root / "homes" / str(run_id)
         home.mkdir(mode=0o700)
         if owner is not None:
@@ -96,9 +98,8 @@ class HarnessCache:
 
 @asynccontextmanager
 async def open_cache(directory: Path, repository: str, clock: Clock) -> AsyncIterator[HarnessCache]:
-    """The cache for as long as the block lasts; raises HarnessRefused, and OSError where it may not be written."""
-    root = directory.expanduser().absolute()
-    root.mkdir(parents=True, exist_ok=True)
+    """The cache for as long as the block lasts; raises HarnessRefused, and OSError if it cannot be written."""
+    root = await asyncio.to_thread(_made, directory)
     with (root / "lock").open("a") as lock:
         # A service that has just lost the lead to this one takes a moment to end.
         for _ in range(ATTEMPTS):
@@ -109,6 +110,12 @@ async def open_cache(directory: Path, repository: str, clock: Clock) -> AsyncIte
             raise HarnessRefused(f"another service uses {root}: end it, or set another harness.cache_dir")
         name = hashlib.sha256(repository.encode()).hexdigest()[:HASH_CHARACTERS]
         yield HarnessCache(root, root / "repositories" / name)
+
+
+def _made(directory: Path) -> Path:
+    root = directory.expanduser().absolute()
+    root.mkdir(parents=True, exist_ok=True)
+    return root
 
 
 def _is_taken(lock: IO[str]) -> bool:
@@ -134,5 +141,5 @@ def _seal(tree: Path) -> None:
         for name in files:
             path = os.path.join(directory, name)
             if not os.path.islink(path):
-                os.chmod(path, 0o555 if os.stat(path).st_mode & 0o100 else 0o444)
-        os.chmod(directory, 0o555)
+                os.chmod(path, READ_ONLY | (os.stat(path).st_mode & EXECUTABLE))
+        os.chmod(directory, READ_ONLY | EXECUTABLE)

@@ -34,9 +34,7 @@ from supervisors.turns import effective_max_turns
 log = structlog.get_logger()
 
 LANGUAGE = "C.UTF-8"
-TRUSTED = (
-    "the agents' code runs as this service's own user, so it must be trusted; harness.user says otherwise"
-)
+TRUSTED = "the agents' code runs as this service's own user, and so must be trusted: else set harness.user"
 OUTDATED = "The repository could not be fetched; this is the commit as far as is known."
 HIDDEN = "[run token]"
 
@@ -179,7 +177,7 @@ class ProcessHarness:
             await asyncio.to_thread(remove, home)
 
     async def _supervise(self, run: Run, process: KeptProcess) -> None:
-        """Return when the process has ended, by itself or after a sleep; raises what ends the run otherwise."""
+        """Return when the process has ended, by itself or after its sleep; else raises what ends the run."""
         try:
             await run.interruptible(self._until_over(run, process))
         except RunStopped:
@@ -254,9 +252,7 @@ def _account_of(user: str, cache: Path) -> Account:
     except KeyError:
         raise HarnessRefused(f"there is no user {user}: make it, or correct harness.user") from None
     if os.geteuid() != 0:
-        raise HarnessRefused(
-            "only root may run code as somebody else: start as root, or leave out harness.user"
-        )
+        raise HarnessRefused("only root may run code as somebody else: start as root, or set no harness.user")
     account = Account(entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(user, entry.pw_gid)))
     for directory in (cache, *cache.parents):
         if not _may_pass(account, directory.stat()):

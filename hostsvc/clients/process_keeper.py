@@ -1,7 +1,7 @@
 """Keeps the process of one run: starts it, holds its output, and sees to it that nothing of it is left.
 
-    service ──► an order; a byte: end, please; the end of input: be gone ──► keeper ──► command ──► its children
-    service ◄──────────── how it ended, and what it wrote last ──────────── keeper
+    service ──► an order, a byte (end, please), the end of input (be gone) ──► keeper ──► command ──► children
+    service ◄──────────── how it ended, and what it wrote last ───────────── keeper
 
 It stands between the two so that the end does not depend on the service: when that is killed, the input ends.
 On Linux it adopts whoever leaves the command's process group, and so finds them as well; elsewhere it reaches
@@ -148,7 +148,7 @@ def _watch_children() -> int:
 
 
 def _start(order: dict[str, Any], output: int) -> tuple[int, str]:
-    """The process id of the command, which leads a group of its own, and why it did not start if it did not."""
+    """The process id of the command, which leads a group of its own, and why it did not start, if so."""
     faults, fault = os.pipe()
     given = _file_of(order["home"], order["input"].encode())
     keeper, leader = os.getpid(), os.fork()
@@ -186,7 +186,7 @@ def _become(order: dict[str, Any], given: int, output: int, fault: int, keeper: 
         os.chdir(order["directory"])
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == keeper:
-            os.execvpe(order["command"][0], order["command"], order["environment"])
+            os.execvpe(order["command"][0], order["command"], order["environment"])  # noqa: S606
     except (OSError, ValueError) as error:
         os.write(fault, str(error.strerror if isinstance(error, OSError) else error).encode())
     finally:
