@@ -48,8 +48,7 @@ class Checkouts:
             yield lease
         finally:
             if lease.checkout is not None:
-                self._users[lease.checkout.commit] -= 1
-                self._evict()
+                self._note_use(lease.checkout.commit, users=-1)
 
     async def take(self, ref: str, lease: "Lease") -> Checkout:
         """Check out what the ref is at this moment; a commit named in full needs no fetch if it is here.
@@ -67,11 +66,8 @@ class Checkouts:
                 raise
         while not self._cache.touch(commit):
             await self._made(commit)
-        self._known.pop(commit, None)
-        self._known[commit] = None
-        self._users[commit] += 1
         lease.checkout = Checkout(commit, self._cache.checkouts / commit, outdated)
-        self._evict()
+        self._note_use(commit, users=1)
         return lease.checkout
 
     async def _fetched(self) -> str:
@@ -111,8 +107,11 @@ class Checkouts:
             for left in (fresh, index):
                 await asyncio.to_thread(remove, left)
 
-    def _evict(self) -> None:
+    def _note_use(self, commit: str, *, users: int) -> None:
         """Let go of what was not used for the longest time; what is in use stays, however much that is."""
+        self._known.pop(commit, None)
+        self._known[commit] = None
+        self._users[commit] += users
         idle = [commit for commit in self._known if not self._users[commit]]
         for commit in idle[: max(0, len(self._known) - self._most)]:
             del self._known[commit], self._users[commit]

@@ -88,7 +88,7 @@ class HarnessCache:
         return place.rename(self.root / "unfinished" / str(new_id()))
 
     def make_home(self, run_id: UUID, owner: tuple[int, int] | None) -> Path:
-        """An empty directory for a run alone; `owner`: the ids of its user and group, if they are not ours."""
+        """An empty directory for a run alone; `owner`: the ids of its user and group, if not ours."""
         home = self.root / "homes" / str(run_id)
         home.mkdir(mode=0o700)
         if owner is not None:
@@ -98,7 +98,7 @@ class HarnessCache:
 
 @asynccontextmanager
 async def open_cache(directory: Path, repository: str, clock: Clock) -> AsyncIterator[HarnessCache]:
-    """The cache for as long as the block lasts; raises HarnessRefused, and OSError if it cannot be written."""
+    """The cache for as long as the block lasts; raises HarnessRefused, and OSError if it is not writable."""
     root = await asyncio.to_thread(_made, directory)
     with (root / "lock").open("a") as lock:
         # A service that has just lost the lead to this one takes a moment to end.
