@@ -108,14 +108,17 @@ class ProcessHarness:
                     except GitError as error:
                         raise RunError(f"The code of the run could not be had: {error}") from error
                     _note_checkout(span, ref, checkout)
-                    told = self._context(run, agent, template, ref, checkout)
+                    run.at_turn_boundary()
+                    told = self._context(run, agent, template) | {
+                        "span": str(span.id),
+                        "ref": ref,
+                        "commit": checkout.commit,
+                    }
                     return await self._run_process(run, checkout, told, span)
         finally:
             await recorder.flush()
 
-    def _context(
-        self, run: Run, agent: Agent, template: Template | None, ref: str, checkout: Checkout
-    ) -> dict[str, Any]:
+    def _context(self, run: Run, agent: Agent, template: Template | None) -> dict[str, Any]:
         """What the process finds on its input."""
         inherited_effort = template.default_reasoning_effort if template else ""
         return {
@@ -132,8 +135,6 @@ class ProcessHarness:
             "reasoning_effort": agent.reasoning_effort or inherited_effort,
             "system_prompt": agent.system_prompt or (template.system_prompt if template else ""),
             "max_turns": effective_max_turns(agent, template, self._run_settings.max_turns),
-            "ref": ref,
-            "commit": checkout.commit,
         }
 
     async def _run_process(
