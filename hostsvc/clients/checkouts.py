@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostsvc.clients.git import GitFailed, Mirror, NoSuchRef, is_full_hash
+from hostsvc.clients.git import GitFailed, Mirror, NoSuchRef, is_full_hash, require_sound
 from hostsvc.clients.harness_cache import HarnessCache, remove
 
 AS_FAR_AS_KNOWN = "as far as is known: it cannot be fetched at the moment"
@@ -55,6 +55,7 @@ class Checkouts:
 
         Raises GitError.
         """
+        require_sound(ref)
         outdated, commit = "", ref
         if not (is_full_hash(ref) and ref in self._known):
             outdated = await self._fetched()
@@ -142,12 +143,12 @@ class Checkouts:
 class Lease:
     """One run's hold on a checkout. Whatever cuts the taking short, what was taken is let go of."""
 
-    _checkouts: Checkouts
+    source: Checkouts
     checkout: Checkout | None = None
 
     async def take(self, ref: str) -> Checkout:
         """Raises GitError."""
-        return await self._checkouts.take(ref, self)
+        return await self.source.take(ref, self)
 
 
 @asynccontextmanager

@@ -52,9 +52,10 @@ class NoSuchRef(GitError):
     """Nothing in the repository has this name."""
 
 
-def is_sound(ref: str) -> bool:
-    """Whether a branch, a tag or a commit can have this name; git is not asked about any other."""
-    return ref.isprintable() and UNSOUND.search(ref) is None
+def require_sound(ref: str) -> None:
+    """Raise NoSuchRef unless a branch, a tag or a commit can have this name; git is asked about no other."""
+    if not ref.isprintable() or UNSOUND.search(ref):
+        raise NoSuchRef(f"{ref!r} cannot be the name of a branch, a tag or a commit")
 
 
 def is_full_hash(ref: str) -> bool:
@@ -120,8 +121,7 @@ class Mirror:
 
         Raises GitError.
         """
-        if not is_sound(ref):
-            raise NoSuchRef(f"{ref!r} cannot be the name of a branch, a tag or a commit")
+        require_sound(ref)
         commit = await self._named(ref) or await self._reachable(ref)
         if commit is None:
             raise NoSuchRef(f'the repository has no branch, tag or commit "{ref}"')

@@ -7,6 +7,7 @@ import asyncio
 import os
 import pwd
 import shutil
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from uuid import UUID
 import orjson
 import structlog
 
-from hostsvc.clients.checkouts import Checkout, Checkouts, open_checkouts
+from hostsvc.clients.checkouts import Checkout, Checkouts, Lease, open_checkouts
 from hostsvc.clients.git import DEFAULT_REF, GitError, Mirror, address_of
 from hostsvc.clients.harness_cache import HarnessCache, HarnessRefused, open_cache, remove
 from hostsvc.clients.harness_settings import HarnessSettings
@@ -98,25 +99,32 @@ class ProcessHarness:
             raise RunError("The agent was deleted.")
         template = await self._templates.get(agent.template_id) if agent.template_id else None
         try:
-            with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as span:
+            with (
+                recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as span,
+                self._checkouts.lease() as lease,
+            ):
                 span.metadata["gen_ai.operation.name"] = "invoke_agent"
                 span.metadata["gen_ai.agent.name"] = agent.name
-                with self._checkouts.lease() as lease:
-                    ref = _ref_of(agent, template)
-                    try:
-                        checkout = await run.interruptible(lease.take(ref))
-                    except GitError as error:
-                        raise RunError(f"The code of the run could not be had: {error}") from error
-                    _note_checkout(span, ref, checkout)
-                    run.at_turn_boundary()
-                    told = self._context(run, agent, template) | {
-                        "span": str(span.id),
-                        "ref": ref,
-                        "commit": checkout.commit,
-                    }
-                    return await self._run_process(run, checkout, told, span)
+                ref = _ref_of(agent, template)
+                checkout = await self._check_out(run, lease, ref, span)
+                run.at_turn_boundary()
+                code = {"span": str(span.id), "ref": ref, "commit": checkout.commit}
+                told = orjson.dumps(self._context(run, agent, template) | code).decode()
+                return await self._run_process(run, checkout, told, span)
         finally:
             await recorder.flush()
+
+    async def _check_out(self, run: Run, lease: Lease, ref: str, span: OpenSpan) -> Checkout:
+        span.metadata["harness.ref"] = ref
+        try:
+            checkout = await run.interruptible(lease.take(ref))
+        except GitError as error:
+            raise RunError(f"The code of the run could not be had: {error}") from error
+        span.metadata["harness.commit"] = checkout.commit
+        if checkout.outdated:
+            span.metadata["harness.outdated"] = OUTDATED
+            log.warning("the repository could not be fetched", reason=checkout.outdated)
+        return checkout
 
     def _context(self, run: Run, agent: Agent, template: Template | None) -> dict[str, Any]:
         """What the process finds on its input."""
@@ -137,37 +145,39 @@ class ProcessHarness:
             "max_turns": effective_max_turns(agent, template, self._run_settings.max_turns),
         }
 
-    async def _run_process(
-        self, run: Run, checkout: Checkout, told: dict[str, Any], span: OpenSpan
-    ) -> RunResult:
+    async def _run_process(self, run: Run, checkout: Checkout, told: str, span: OpenSpan) -> RunResult:
         token = self._access.issue_token(run.id)
-        async with self._home(run.id) as home:
-            order = Order(
-                command=self._command,
-                directory=str(checkout.directory),
-                home=home,
-                environment={
-                    "PATH": self._environment.get("PATH", os.defpath),
-                    "HOME": home,
-                    "LANG": self._environment.get("LANG", LANGUAGE),
-                    "HOSTSVC_URL": self._access.url,
-                    "HOSTSVC_RUN_TOKEN": token,
-                    "HOSTSVC_AGENT_ID": str(run.agent_id),
-                    "HOSTSVC_RUN_ID": str(run.id),
-                },
-                input=orjson.dumps(told).decode(),
-                user=self._account.user,
-                group=self._account.group,
-                groups=self._account.groups,
-            )
-            async with kept_process(order) as process:
-                try:
-                    await self._supervise(run, process)
-                finally:
-                    end = (await process.kill()).without(token, HIDDEN)
-                    span.metadata["process.exit.code"] = end.code
-                    span.metadata["output"] = end.output
+        async with (
+            self._home(run.id) as home,
+            kept_process(self._order(run, checkout, home, token, told)) as process,
+        ):
+            try:
+                await self._supervise(run, process)
+            finally:
+                end = (await process.kill()).without(token, HIDDEN)
+                span.metadata["process.exit.code"] = end.code
+                span.metadata["output"] = end.output
         return _result(run, end, span)
+
+    def _order(self, run: Run, checkout: Checkout, home: str, token: str, told: str) -> Order:
+        return Order(
+            command=self._command,
+            directory=str(checkout.directory),
+            home=home,
+            environment={
+                "PATH": self._environment.get("PATH", os.defpath),
+                "HOME": home,
+                "LANG": self._environment.get("LANG", LANGUAGE),
+                "HOSTSVC_URL": self._access.url,
+                "HOSTSVC_RUN_TOKEN": token,
+                "HOSTSVC_AGENT_ID": str(run.agent_id),
+                "HOSTSVC_RUN_ID": str(run.id),
+            },
+            input=told,
+            user=self._account.user,
+            group=self._account.group,
+            groups=self._account.groups,
+        )
 
     @asynccontextmanager
     async def _home(self, run_id: UUID) -> AsyncIterator[str]:
@@ -221,6 +231,8 @@ async def open_process_harness(
     environment: Mapping[str, str],
 ) -> AsyncIterator[ProcessHarness]:
     """The harness for as long as the block lasts; raises HarnessRefused."""
+    if sys.platform != "linux":
+        raise HarnessRefused('harness.kind "process" needs Linux')
     if shutil.which("git", path=environment.get("PATH")) is None:
         raise HarnessRefused('git is not on the PATH: install it, or set harness.kind to "builtin"')
     repository = address_of(settings.repository)
@@ -270,14 +282,6 @@ def _may_pass(account: Account, directory: os.stat_result) -> bool:
 def _ref_of(agent: Agent, template: Template | None) -> str:
     """The agent's, else its template's, else that of the newest main."""
     return agent.harness_git_ref or (template.harness_git_ref if template else "") or DEFAULT_REF
-
-
-def _note_checkout(span: OpenSpan, ref: str, checkout: Checkout) -> None:
-    span.metadata["harness.ref"] = ref
-    span.metadata["harness.commit"] = checkout.commit
-    if checkout.outdated:
-        span.metadata["harness.outdated"] = OUTDATED
-        log.warning("the repository could not be fetched", reason=checkout.outdated)
 
 
 def _result(run: Run, end: ProcessEnd, span: OpenSpan) -> RunResult:

@@ -4,8 +4,8 @@
     service ◄──────────── how it ended, and what it wrote last ───────────── keeper
 
 It stands between the two so that the end does not depend on the service: when that is killed, the input ends.
-On Linux it adopts whoever leaves the command's process group, and so finds them as well; elsewhere it reaches
-the group. A program of its own on the standard library alone, which starts in a few milliseconds.
+It adopts whoever leaves the command's process group, and so finds them as well; for that it needs Linux. A
+program of its own on the standard library alone, so that it starts in a few milliseconds.
 """
 
 import ctypes
@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -77,8 +78,7 @@ class Keeper:
         return os.waitid(os.P_PID, self._leader, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def ask_to_end(self) -> None:
-        with suppress(PermissionError):
-            os.killpg(self._leader, signal.SIGTERM)
+        _send(os.killpg, self._leader, signal.SIGTERM)
 
     def _obey(self) -> None:
         if os.read(INPUT, READ_BYTES):
@@ -90,11 +90,10 @@ class Keeper:
         """End all at once: the group, and whoever left it. The children of each one killed come next."""
         while True:
             children = _children()
-            with suppress(PermissionError):
-                if self._status is None:
-                    os.killpg(self._leader, signal.SIGKILL)
-                for child in children:
-                    os.kill(child, signal.SIGKILL)
+            if self._status is None:
+                _send(os.killpg, self._leader, signal.SIGKILL)
+            for child in children:
+                _send(os.kill, child, signal.SIGKILL)
             try:
                 child, status = os.waitpid(-1, 0 if children or self._status is None else os.WNOHANG)
             except ChildProcessError:
@@ -193,8 +192,13 @@ def _become(order: dict[str, Any], given: int, output: int, fault: int, keeper: 
         os._exit(127)
 
 
+def _send(send: Callable[[int, int], None], target: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # a set-user-ID program is out of reach for us
+        send(target, number)
+
+
 def _children() -> list[int]:
-    """The processes whose parent this one is, adopted ones too; none where the system does not list them."""
+    """The processes whose parent this one is, adopted ones too; none if the kernel does not list them."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", "rb") as listed:
             return [int(child) for child in listed.read().split()]
@@ -203,8 +207,7 @@ def _children() -> list[int]:
 
 
 def _prctl(option: int, value: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,12 @@ setsid sleep 600 &
 echo > $1/$HOSTSVC_AGENT_ID
 sleep 600
 """,
+    "somebody": """
+id -un
+touch $HOME/mine && echo home
+touch run.py || touch new || echo sealed
+cat ../../mirror.git/config || echo closed
+""",
     "calls": """
 import http.client, os, time
 url = os.environ["HOSTSVC_URL"].removeprefix("http://")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 import sys
 import time
@@ -64,6 +65,7 @@ def settings(repository: GitRepository, **changes: Any) -> dict[str, Mapping[str
     return {
         "harness": {**harness, **cache, **changes.pop("harness", {})},
         "runs": {"stop_grace_seconds": GRACE_SECONDS, **changes.pop("runs", {})},
+        "server": {"drain_seconds": 0.3},
         **changes,
     }
 
@@ -334,7 +336,7 @@ async def test_nothing_is_left_when_many_that_ignore_it_are_stopped_at_once(
 async def test_a_shutdown_interrupts_what_does_not_end_and_leaves_nothing(
     services: Services, session: aiohttp.ClientSession, repository: GitRepository, told: Path
 ) -> None:
-    service = await services.start(**settings(repository, server={"drain_seconds": 0.3}))
+    service = await services.start(**settings(repository))
     client = await sign_up(session, service.url)
     agent = await client.create_agent(harness_git_ref="deaf")
     await run(client, agent)
@@ -361,6 +363,26 @@ async def test_nothing_is_left_when_the_service_is_killed_and_the_next_goes_on(
     again = client.at((await services.start(**settings(repository))).url)
     second = await again.ended_run(agent, 2)
     assert (second["wake_reason"], second["outcome"]) == ("restart_recovery", "ended")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may run something as somebody else")
+async def test_the_code_may_run_as_a_user_who_cannot_change_it(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, directory: Path
+) -> None:
+    as_nobody = settings(repository, harness={"command": ["sh", "run.py"], "user": "nobody"})
+    os.chmod(directory, 0o700)
+    refused = await services.spawn(**as_nobody)
+    assert await refused.exit_code() == 2
+    assert f"nobody may not pass through {directory}: set another harness.cache_dir" in refused.log()
+
+    os.chmod(directory, 0o711)  # noqa: S103
+    service = await services.start(**as_nobody)
+    client = await sign_up(session, service.url)
+    [ended] = (await results(client, "somebody")).values()
+    assert ended["outcome"] == "ended"
+    written = (await root_of(client, ended))["metadata"]["output"].splitlines()
+    assert [line for line in written if ":" not in line] == ["nobody", "home", "sealed", "closed"]
+    assert "must be trusted" not in service.log()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hostsvc.clients.git import GitFailed, Mirror, NoSuchRef, address_of, is_sound
+from hostsvc.clients.git import GitFailed, Mirror, NoSuchRef, address_of, require_sound
 from tests.git_repository import GitRepository
 
 
@@ -30,7 +30,7 @@ async def mirror(repository: GitRepository, tmp_path: Path) -> Mirror:
     "ref", ["main", "feature/a-b", "v1.2", "größe", "refs/tags/v1", "0a1b2c3", "a@b", "x-"]
 )
 def test_what_can_be_a_name_is_put_before_git(ref: str) -> None:
-    assert is_sound(ref)
+    require_sound(ref)
 
 
 @pytest.mark.parametrize(
