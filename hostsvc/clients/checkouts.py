@@ -4,23 +4,28 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from hostsvc.clients.git import GitFailed, Mirror, NoSuchRef, is_full_hash, require_sound
 from hostsvc.clients.harness_cache import HarnessCache, remove
+
+log = structlog.get_logger()
 
 AS_FAR_AS_KNOWN = "as far as is known: it cannot be fetched at the moment"
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A commit's files. `outdated` says why the newest state of the repository was not to be had, if so."""
+    """A commit's files. `outdated`: the newest state of the repository was not to be had."""
 
     commit: str
     directory: Path
-    outdated: str = ""
+    outdated: bool = False
 
 
 class Checkouts:
@@ -33,8 +38,8 @@ class Checkouts:
         self._known = dict.fromkeys(cache.commits())  # least recently used first
         self._users: Counter[str] = Counter()
         self._in_the_making: dict[str, asyncio.Task[None]] = {}
-        self._fetch: asyncio.Task[str] | None = None
-        self._next_fetch: asyncio.Task[str] | None = None
+        self._fetch: asyncio.Task[bool] | None = None
+        self._next_fetch: asyncio.Task[bool] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def __repr__(self) -> str:
@@ -56,9 +61,9 @@ class Checkouts:
         Raises GitError.
         """
         require_sound(ref)
-        outdated, commit = "", ref
+        outdated, commit = False, ref
         if not (is_full_hash(ref) and ref in self._known):
-            outdated = await self._fetched()
+            outdated = not await self._fetched()
             try:
                 commit = await self._mirror.resolve(ref)
             except NoSuchRef as error:
@@ -71,8 +76,8 @@ class Checkouts:
         self._note_use(commit, users=1)
         return lease.checkout
 
-    async def _fetched(self) -> str:
-        """Wait for a fetch that has not begun yet, so that it sees all there is; why it failed, if it did.
+    async def _fetched(self) -> bool:
+        """Wait for a fetch that has not begun yet, so that it sees all there is; whether it succeeded.
 
         All who come while one is under way share the next.
         """
@@ -80,15 +85,16 @@ class Checkouts:
             self._next_fetch = self._spawn(self._fetch_after(self._fetch))
         return await asyncio.shield(self._next_fetch)
 
-    async def _fetch_after(self, earlier: asyncio.Task[str] | None) -> str:
+    async def _fetch_after(self, earlier: asyncio.Task[bool] | None) -> bool:
         if earlier is not None:
             await asyncio.wait({earlier})
         self._fetch, self._next_fetch = self._next_fetch, None
         try:
             await self._mirror.fetch()
         except GitFailed as error:
-            return str(error)
-        return ""
+            log.warning("the repository could not be fetched", reason=str(error))
+            return False
+        return True
 
     async def _made(self, commit: str) -> None:
         """Wait until the commit is checked out; all who want it wait for the same."""
@@ -121,7 +127,8 @@ class Checkouts:
                 self._spawn(asyncio.to_thread(remove, aside))
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        task = asyncio.ensure_future(work)
+        # In a context of its own: what it logs is not about the run that happened to be first.
+        task = asyncio.get_running_loop().create_task(work, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._forget)
         return task

@@ -123,7 +123,6 @@ class ProcessHarness:
         span.metadata["harness.commit"] = checkout.commit
         if checkout.outdated:
             span.metadata["harness.outdated"] = OUTDATED
-            log.warning("the repository could not be fetched", reason=checkout.outdated)
         return checkout
 
     def _context(self, run: Run, agent: Agent, template: Template | None) -> dict[str, Any]:

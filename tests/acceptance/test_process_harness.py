@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -259,6 +260,25 @@ async def test_commits_that_are_here_run_when_the_repository_is_gone(
     assert root["metadata"]["harness.commit"] == commit
     assert "could not be fetched" in root["metadata"]["harness.outdated"]
     assert "harness.outdated" not in (await root_of(client, again[commit]))["metadata"]
+
+
+async def test_a_repository_that_never_answers_holds_up_neither_a_stop_nor_the_agent_for_good(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"git://127.0.0.1:{silent.getsockname()[1]}/agents"
+        harness = {"repository": address, "git_timeout_seconds": 2.0}
+        service = await services.start(**settings(repository, harness=harness))
+        client = await sign_up(session, service.url)
+        agent = await client.create_agent()
+        await run(client, agent)
+        assert await client.post(f"/api/cloud/agents/{agent}/stop/") == {"status": "stopped"}
+        await run(client, agent)
+        ended = await client.ended_run(agent, 2)
+    assert ended["outcome"] == "failed"
+    assert ended["error"].endswith("as far as is known: it cannot be fetched at the moment")
+    assert (await client.runs(agent))[0]["outcome"] == "stopped"
+    assert "git fetch took longer than 2 s" in service.log()
 
 
 async def test_a_run_ends_with_its_time_and_nothing_of_it_is_left(
