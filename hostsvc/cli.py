@@ -231,7 +231,7 @@ async def _database(config: Config) -> AsyncIterator[str]:
     """The URL of a safe database; the embedded one runs at least as long as it is used here."""
     async with AsyncExitStack() as stack:
         url = config.database.url or await stack.enter_async_context(
-            embedded_postgres(config.database.data_dir)
+            embedded_postgres(config.database.data_dir, SystemClock())
         )
         await refuse_unsafe(url)
         yield url

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 from urllib.parse import urlsplit
 
+from hostsvc.clients.guarded_http import OutboundSettings
 from hostsvc.clients.harness_settings import HarnessSettings
 from hostsvc.config_values import reader_of
 from hostsvc.logs import LogSettings
@@ -119,6 +120,7 @@ class Config:
     supervisors: SupervisorSettings = field(default_factory=SupervisorSettings)
     runs: RunSettings = field(default_factory=RunSettings)
     harness: HarnessSettings = field(default_factory=HarnessSettings)
+    outbound: OutboundSettings = field(default_factory=OutboundSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     log: LogSettings = field(default_factory=LogSettings)

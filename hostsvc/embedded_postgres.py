@@ -25,6 +25,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+import structlog
+
+from supervisors.clock import Clock
+from supervisors.duties.loop import repeat
+
+log = structlog.get_logger()
+
 _MAJOR_VERSION = "18"
 _SYSTEM_USER = "pgserver"  # what root runs PostgreSQL as, which refuses to run as root
 _SOCKET_NAME = ".s.PGSQL.5432"
@@ -34,6 +41,7 @@ _START_SECONDS = 300  # recovery after a crash may have much to read
 _ORPHAN_ATTEMPTS = 300  # each takes about 0.15 s
 _SILENCE_SECONDS = 2.0  # a live server listens long before
 _POLL_SECONDS = 0.05
+_WATCH_SECONDS = 1.0
 _LOG_LINES = 3
 
 
@@ -42,13 +50,21 @@ class EmbeddedPostgresError(Exception):
 
 
 @asynccontextmanager
-async def embedded_postgres(data_dir: Path) -> AsyncIterator[str]:
-    """The URL of a running server with its data in `data_dir`. The last user to leave stops it."""
+async def embedded_postgres(data_dir: Path, clock: Clock) -> AsyncIterator[str]:
+    """The URL of a running server with its data in `data_dir`. The last user to leave stops it.
+
+    Should it die meanwhile it is started again, as nobody else would.
+    """
     server = EmbeddedPostgres(data_dir)
     url = await asyncio.to_thread(server.start)
+    watch = asyncio.create_task(
+        repeat("embedded PostgreSQL", server.revive, _WATCH_SECONDS, clock), name="embedded PostgreSQL"
+    )
     try:
         yield url
     finally:
+        watch.cancel()
+        await asyncio.wait({watch})
         await asyncio.to_thread(server.stop)
 
 
@@ -58,6 +74,7 @@ class EmbeddedPostgres:
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir.expanduser().absolute()
         self._cluster = self._data_dir / "postgres"
+        self._sockets: Path | None = None  # once it has run: where it is to be found again
         self._users: int | None = None
 
     def __repr__(self) -> str:
@@ -71,7 +88,7 @@ class EmbeddedPostgres:
                 if not self._cluster.exists():
                     self._make_cluster()
                 self._check_version()
-                postmaster = self._running() or self._start_server()
+                self._sockets = (self._running() or self._start_server()).sockets
                 self._users = os.open(self._data_dir / "users.lock", os.O_RDWR | os.O_CREAT, 0o600)
                 fcntl.flock(self._users, fcntl.LOCK_SH)
         except OSError as error:
@@ -79,7 +96,22 @@ class EmbeddedPostgres:
                 f"the embedded PostgreSQL cannot use {self._data_dir}: {error}; point database.data_dir "
                 "at a directory that this user may write, or set database.url"
             ) from error
-        return f"postgresql://postgres:@/postgres?host={postmaster.sockets}"
+        return f"postgresql://postgres:@/postgres?host={self._sockets}"
+
+    async def revive(self) -> None:
+        """Start the server again if it has died."""
+        if await asyncio.to_thread(self._start_if_dead):
+            log.warning("the embedded PostgreSQL had died, and was started again", data=str(self._data_dir))
+
+    def _start_if_dead(self) -> bool:
+        postmaster = _Postmaster.read(self._cluster)
+        if postmaster is not None and postmaster.lives():
+            return False
+        with self._gate():
+            if self._running():
+                return False
+            self._start_server()
+        return True
 
     def stop(self) -> None:
         """Let go of the server, and stop it if nobody else uses it."""
@@ -143,9 +175,10 @@ class EmbeddedPostgres:
     def _start_server(self) -> "_Postmaster":
         # Nothing runs here, so these are left from a crash. PostgreSQL would believe them where their process
         # id is a zombie or has gone to another process, as is usual after the restart of a container.
-        for left_over in ("postmaster.pid", f"{_SOCKET_NAME}.lock"):
-            (self._cluster / left_over).unlink(missing_ok=True)
-        settings = f"-c listen_addresses= -c unix_socket_directories={self._make_socket_directory()}"
+        sockets = self._make_socket_directory()
+        for left_over in (self._cluster / "postmaster.pid", sockets / f"{_SOCKET_NAME}.lock"):
+            left_over.unlink(missing_ok=True)
+        settings = f"-c listen_addresses= -c unix_socket_directories={sockets}"
         log = self._cluster / "postgres.log"
         arguments = ["-D", str(self._cluster), "-l", str(log), "-o", settings, "-t", str(_START_SECONDS)]
         for _ in range(_ORPHAN_ATTEMPTS):
@@ -173,7 +206,12 @@ class EmbeddedPostgres:
             shutil.rmtree(postmaster.sockets, ignore_errors=True)
 
     def _make_socket_directory(self) -> Path:
-        """The cluster itself, which nobody else may enter; elsewhere if its path does not do for a socket."""
+        """The cluster itself, which nobody else may enter; elsewhere if its path does not do for a socket.
+
+        Where it was before, if it has run: those who use it know no other.
+        """
+        if self._sockets is not None and self._sockets.is_dir():
+            return self._sockets
         path = str(self._cluster / _SOCKET_NAME)
         if len(path) <= _LONGEST_SOCKET_PATH and _PLAIN_PATH.fullmatch(path):
             return self._cluster

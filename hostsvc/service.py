@@ -16,6 +16,7 @@ from uuid import UUID
 import aiojobs
 import structlog
 
+from hostsvc.clients.guarded_http import open_guarded_http
 from hostsvc.clients.harness_process import Access, open_process_harness
 from hostsvc.clients.prices import PriceList
 from hostsvc.config import Config
@@ -36,7 +37,9 @@ from supervisors.duties.loop_lag import LoopLag
 from supervisors.duties.pauses import Pauses
 from supervisors.duties.receipts import ReceiptPurge
 from supervisors.duties.retention import Retention
+from supervisors.duties.webhooks import Webhooks, open_webhooks
 from supervisors.explain import when
+from supervisors.json_schema import open_schema_checker
 from supervisors.messages import Look
 from supervisors.prices import Prices
 from supervisors.registry import Registry, open_registry
@@ -124,7 +127,7 @@ async def open_service(
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
         base_url = config.server.base_url or _url_of(listener)
         database = config.database.url or await stack.enter_async_context(
-            embedded_postgres(config.database.data_dir)
+            embedded_postgres(config.database.data_dir, clock)
         )
         await refuse_unsafe(database)
         await migrate(database)
@@ -141,7 +144,10 @@ async def open_service(
 
         storage = build_storage(pool, on_commit=tell_supervisors)
         stack.push_async_callback(storage.close)
-        toolbox = Toolbox(storage, clock)
+        outbound = await stack.enter_async_context(open_guarded_http(config.outbound, clock))
+        webhooks = await stack.enter_async_context(open_webhooks(storage.outbox, outbound, clock, random))
+        checker = await stack.enter_async_context(open_schema_checker())
+        toolbox = Toolbox(storage, clock, outbound, checker)
         settings = await _web_settings(config, storage)
         access = _access_of_runs(config, settings, _url_of(listener), clock)
         harness = await stack.enter_async_context(
@@ -156,13 +162,14 @@ async def open_service(
         forgotten = Forgotten(storage.agent_states, clock)
         service = Service(base_url, settings.operator_token, leadership, doorbell, registry, forgotten)
         await scan.recover()
-        await stack.enter_async_context(_duties(config, storage, service, scan, clock))
+        await stack.enter_async_context(_duties(config, storage, service, scan, webhooks, clock))
         app = build_app(
             storage=storage,
             registry=registry,
             toolbox=toolbox,
             clock=clock,
             prices=prices,
+            schema_checker=checker,
             settings=settings,
             readiness=service.readiness,
         )
@@ -256,7 +263,7 @@ async def _open_registry(
 
 @asynccontextmanager
 async def _duties(
-    config: Config, storage: Storage, service: Service, scan: DueScan, clock: Clock
+    config: Config, storage: Storage, service: Service, scan: DueScan, webhooks: Webhooks, clock: Clock
 ) -> AsyncIterator[None]:
     """The standing duties, for as long as the service is up."""
     registry, interval = service.registry, config.supervisors.scan_interval_seconds
@@ -284,6 +291,7 @@ async def _duties(
         ("pauses", pauses.run_once, interval),
         ("counting", counting.run_once, interval),
         ("outbox", storage.outbox.measure, interval),
+        ("webhooks", webhooks.run_once, 0),
         ("forgotten agents", service.forgotten.run_once, FORGOTTEN_SECONDS),
         ("loop lag", LoopLag(registry, clock).run_once, 0),
         ("idle supervisors", drop_idle, IDLE_SWEEP_SECONDS),

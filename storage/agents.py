@@ -1,6 +1,6 @@
 """Agents as their organizations see them: what each is, and the shown part of what it does."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -190,8 +190,10 @@ class RememberedAgent:
 class Agents:
     """The tables `agent` and `agent_adapter`; of `agent_state` only the birth and the death of a row."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, on_told: Callable[[], None] = lambda: None) -> None:
+        """`on_told` is called when the creation of an agent has put something into the outbox."""
         self._pool = pool
+        self._on_told = on_told
         self._reads = Batch("agents", self._get_many)
 
     async def close(self) -> None:
@@ -202,6 +204,7 @@ class Agents:
 
         NotUnique for a taken `email_alias`, ReferenceMissing for `template`, `parent` or `adapters`.
         """
+        is_told = False
         async with self._pool.transaction() as connection:
             await insert_receipt(connection, receipt, agent.organization_id)
             await connection.execute(INSERT, *_columns(agent))
@@ -209,7 +212,7 @@ class Agents:
             if agent.adapters:
                 await connection.execute(INSERT_ADAPTERS, agent.id, agent.adapters)
             if agent.template_id is not None:
-                await enqueue_created(connection, agent.id)
+                is_told = await enqueue_created(connection, agent.id)
             if notice is not None:
                 await connection.execute(
                     INSERT_NOTICE,
@@ -222,6 +225,8 @@ class Agents:
                     notice.body,
                     notice.created_at,
                 )
+        if is_told:
+            self._on_told()
 
     async def get(self, agent_id: UUID) -> Agent | None:
         """Concurrent reads share a statement."""

@@ -34,6 +34,17 @@ WITH gone AS (
 SELECT count(*) FROM gone
 """
 
+DELETE_WEBHOOKS = """
+WITH gone AS (
+    DELETE FROM webhook_delivery WHERE id IN (
+        SELECT id FROM webhook_delivery
+        WHERE next_attempt_at IS NULL AND coalesce(delivered_at, failed_at) < $1
+        ORDER BY coalesce(delivered_at, failed_at) LIMIT $2 FOR UPDATE SKIP LOCKED)
+    RETURNING 1
+)
+SELECT count(*) FROM gone
+"""
+
 LIST_TRACES = """
 SELECT t.id FROM organization o CROSS JOIN LATERAL (
     SELECT id FROM trace WHERE organization_id = o.id AND started_at < $1
@@ -182,6 +193,10 @@ class Expired:
     async def delete_usage(self, until: datetime, most: int) -> int:
         """Records of before `until`."""
         return int(await self._pool.fetchval(DELETE_USAGE, until, most))
+
+    async def delete_webhooks(self, until: datetime, most: int) -> int:
+        """Those delivered or given up before `until`."""
+        return int(await self._pool.fetchval(DELETE_WEBHOOKS, until, most))
 
     async def delete_leftovers(self, now: datetime, most: int) -> int:
         """Queues, runs and channels of deleted agents. An agent found empty is not looked at again."""

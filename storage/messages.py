@@ -50,6 +50,9 @@ ORDER BY created_at DESC, id DESC LIMIT 1
 
 UPDATE = "UPDATE message SET /* set */ WHERE id = $1"
 
+# Whoever says first what became of it is right: its tool may do so before it answers.
+SETTLE = "UPDATE message SET status = $2 WHERE id = $1 AND status = 'queued'"
+
 DELETE = "DELETE FROM message WHERE id = $1 RETURNING id"
 
 CHANGEABLE = frozenset({"contact_id", "subject", "body", "attachments", "status"})
@@ -73,6 +76,8 @@ class Direction(StrEnum):
 
 
 class MessageStatus(StrEnum):
+    """`queued` while a tool has it; for good if the service ended, or the run was stopped, meanwhile."""
+
     RECEIVED = "received"
     QUEUED = "queued"
     SENT = "sent"
@@ -174,6 +179,10 @@ class Messages:
                 assign(UPDATE, changes, CHANGEABLE, after=1), message_id, *changes.values()
             )
         return await self.get(message_id)
+
+    async def settle(self, message_id: UUID, status: MessageStatus) -> None:
+        """What became of a message that was queued; no change if that is known already."""
+        await self._pool.execute(SETTLE, message_id, status)
 
     async def delete(self, message_id: UUID) -> bool:
         """Whether there was such a message. The notification of it stays."""

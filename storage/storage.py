@@ -8,6 +8,7 @@ from storage.accounts import Accounts
 from storage.adapter_configs import AdapterConfigs
 from storage.adapters import Adapters
 from storage.agent_state import AgentStates
+from storage.agent_tools import AgentTools
 from storage.agents import Agents
 from storage.api_keys import ApiKeys
 from storage.contacts import Contacts
@@ -43,6 +44,7 @@ class Storage:
     adapters: Adapters
     tools: Tools
     adapter_configs: AdapterConfigs
+    agent_tools: AgentTools
     agents: Agents
     agent_states: AgentStates
     notifications: Notifications
@@ -70,7 +72,7 @@ class Storage:
 
 def build_storage(pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> Storage:
     """`on_commit` is told which agents a committed change of the queue concerns."""
-    notifications = Notifications(pool, on_commit)
+    notifications, outbox = Notifications(pool, on_commit), Outbox(pool)
     return Storage(
         pool=pool,
         instance=Instance(pool),
@@ -83,14 +85,15 @@ def build_storage(pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> St
         adapters=Adapters(pool),
         tools=Tools(pool),
         adapter_configs=AdapterConfigs(pool),
-        agents=Agents(pool),
+        agent_tools=AgentTools(pool),
+        agents=Agents(pool, on_told=outbox.stored.set),
         agent_states=AgentStates(pool),
         notifications=notifications,
         contacts=Contacts(pool),
         messages=Messages(pool, notifications),
         documents=Documents(pool),
         projects=Projects(pool),
-        outbox=Outbox(pool),
+        outbox=outbox,
         receipts=Receipts(pool),
         runs=Runs(pool),
         traces=Traces(pool),

@@ -12,8 +12,9 @@ from storage.pool import Pool
 from storage.rows import from_row
 
 INSERT = """
-INSERT INTO tool (id, adapter_id, name, description, parameters, url, handler, detail_url, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO tool (
+    id, adapter_id, name, description, parameters, is_enforced, url, handler, detail_url, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 """
 
 GET = "SELECT * FROM tool WHERE id = $1"
@@ -31,18 +32,22 @@ UPDATE = "UPDATE tool SET /* set */ WHERE id = $1 RETURNING *"
 
 DELETE = "DELETE FROM tool WHERE id = $1 RETURNING id"
 
-CHANGEABLE = frozenset({"name", "description", "parameters", "url", "handler", "detail_url"})
+CHANGEABLE = frozenset({"name", "description", "parameters", "is_enforced", "url", "handler", "detail_url"})
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`parameters` says what a call takes: a JSON Schema, or whatever its owner wrote; None for nothing."""
+    """`parameters` says what a call takes: a JSON Schema, or whatever its owner wrote; None for nothing.
+
+    `is_enforced`: it is a schema, of objects, which the arguments of a call must fit.
+    """
 
     id: UUID
     adapter_id: UUID
     name: str
     description: str
     parameters: Any
+    is_enforced: bool
     url: str
     handler: str
     detail_url: str
@@ -64,6 +69,7 @@ class Tools:
             tool.name,
             tool.description,
             tool.parameters,
+            tool.is_enforced,
             tool.url,
             tool.handler,
             tool.detail_url,

@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
+from storage.agent_tools import CallableTool, ListedTool
 from storage.arrivals import NewNotification
 from storage.contacts import Contact
-from storage.messages import Channel, Message
+from storage.messages import Channel, Message, MessageStatus
 from storage.model import Agent, Circumstances, Counts, Move, NewSpan, Notification, Template
 from storage.usage import UsageRecord
 
@@ -91,6 +92,18 @@ class MessageStore(Protocol):
 
     async def insert(self, message: Message) -> None: ...
 
+    async def settle(self, message_id: UUID, status: MessageStatus) -> None: ...
+
+
+class AgentToolStore(Protocol):
+    """The tools that agents have by their adapters."""
+
+    async def list_for_agent(self, agent_id: UUID) -> list[ListedTool]: ...
+
+    async def get(self, agent_id: UUID, tool_id: UUID) -> CallableTool | None: ...
+
+    async def get_channel(self, agent_id: UUID, channel: str) -> CallableTool | None: ...
+
 
 class ToolStores(Protocol):
     """What the agents' tools work on."""
@@ -106,6 +119,9 @@ class ToolStores(Protocol):
 
     @property
     def messages(self) -> MessageStore: ...
+
+    @property
+    def agent_tools(self) -> AgentToolStore: ...
 
 
 class TemplateStore(Protocol):

@@ -9,7 +9,7 @@ from aiohttp.typedefs import Handler
 
 from storage.storage import Storage
 from supervisors.clock import Clock
-from supervisors.json_schema import open_schema_checker
+from supervisors.json_schema import SchemaChecker
 from supervisors.prices import Prices
 from supervisors.tools.toolbox import Toolbox
 from web import request_id
@@ -41,6 +41,7 @@ from web.handlers import (
     tools,
     traces,
     usage,
+    webhook_deliveries,
 )
 from web.json import to_json
 from web.keys import (
@@ -79,6 +80,7 @@ ROUTES = (
     *memberships.ROUTES,
     *invites.ROUTES,
     *api_keys.ROUTES,
+    *webhook_deliveries.ROUTES,
     *templates.ROUTES,
     *adapters.ROUTES,
     *tools.ROUTES,
@@ -108,6 +110,7 @@ def build_app(
     toolbox: Toolbox,
     clock: Clock,
     prices: Prices,
+    schema_checker: SchemaChecker,
     settings: WebSettings,
     readiness: Callable[[], Readiness],
 ) -> web.Application:
@@ -122,6 +125,7 @@ def build_app(
     app[TOOLBOX] = toolbox
     app[CLOCK] = clock
     app[PRICES] = prices
+    app[SCHEMA_CHECKER] = schema_checker
     app[SETTINGS] = settings
     app[READINESS] = readiness
     app[STARTED_AT] = clock.now()
@@ -134,7 +138,6 @@ def build_app(
     app[RUN_TOKENS] = RunTokens(settings.token_secret)
     app[API_DOCUMENT] = to_json(build_document(ROUTES))
     app.cleanup_ctx.append(_passwords)
-    app.cleanup_ctx.append(_schema_checker)
     for route in ROUTES:
         app.router.add_route(route.method, route.path, route.handler)
         if route.method == "GET":
@@ -166,10 +169,4 @@ def _refuse_method(path: str) -> Handler:
 async def _passwords(app: web.Application) -> AsyncIterator[None]:
     with Passwords() as passwords:
         app[PASSWORDS] = passwords
-        yield
-
-
-async def _schema_checker(app: web.Application) -> AsyncIterator[None]:
-    async with open_schema_checker() as checker:
-        app[SCHEMA_CHECKER] = checker
         yield

@@ -32,6 +32,7 @@ CREATE TABLE tool (
     name text NOT NULL,
     description text NOT NULL DEFAULT '',
     parameters json,                           -- null where none were given
+    is_enforced boolean NOT NULL,              -- they are a JSON Schema, which the arguments of a call must fit
     url text NOT NULL DEFAULT '',
     handler text NOT NULL DEFAULT '',
     detail_url text NOT NULL DEFAULT '',
@@ -134,12 +135,21 @@ CREATE TABLE webhook_delivery (
     agent_id uuid NOT NULL,
     template_id uuid NOT NULL,
     url text NOT NULL,                          -- as it was when it was stored
-    payload json NOT NULL,
+    payload json NOT NULL,                      -- not jsonb: its text is what is signed and sent, each time
     created_at timestamptz NOT NULL,
+    attempts integer NOT NULL DEFAULT 0,        -- since it was last asked for
+    next_attempt_at timestamptz,
     delivered_at timestamptz,
-    failed_at timestamptz                       -- given up
+    failed_at timestamptz,                      -- given up
+    last_status smallint,                       -- of the answer to the last attempt, if there was one
+    last_error text NOT NULL DEFAULT '',
+    CHECK (num_nonnulls(next_attempt_at, delivered_at, failed_at) = 1)
 );
-CREATE INDEX webhook_delivery_open ON webhook_delivery (created_at, id) WHERE delivered_at IS NULL;
+CREATE INDEX webhook_delivery_due ON webhook_delivery (organization_id, url, next_attempt_at, id)
+    WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX webhook_delivery_open ON webhook_delivery (failed_at) WHERE delivered_at IS NULL;
+CREATE INDEX webhook_delivery_over ON webhook_delivery ((coalesce(delivered_at, failed_at)))
+    WHERE next_attempt_at IS NULL;
 CREATE INDEX webhook_delivery_of_organization ON webhook_delivery (organization_id, created_at DESC, id DESC);
 
 -- The answers to requests with an Idempotency-Key, stored in the transaction of their effect, for 24 hours.

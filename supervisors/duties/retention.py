@@ -19,12 +19,14 @@ class RetentionSettings:
     traces: int = 90
     notifications: int = 90
     usage: int = 0
+    webhooks: int = 30
     deleted_agents: int = 30
 
     def __post_init__(self) -> None:
         require_between("traces", self.traces, 0, CENTURY_DAYS)
         require_between("notifications", self.notifications, 0, CENTURY_DAYS)
         require_between("usage", self.usage, 0, CENTURY_DAYS)
+        require_between("webhooks", self.webhooks, 0, CENTURY_DAYS)
         require_between("deleted_agents", self.deleted_agents, 0, CENTURY_DAYS)
 
 
@@ -36,6 +38,8 @@ class ExpiredStore(Protocol):
     async def delete_traces(self, until: datetime, most: int) -> int: ...
 
     async def delete_usage(self, until: datetime, most: int) -> int: ...
+
+    async def delete_webhooks(self, until: datetime, most: int) -> int: ...
 
     async def delete_leftovers(self, now: datetime, most: int) -> int: ...
 
@@ -58,6 +62,7 @@ class Retention:
             ("cleared notifications", settings.notifications, expired.delete_notifications),
             ("traces and spans", settings.traces, expired.delete_traces),
             ("usage records", settings.usage, expired.delete_usage),
+            ("webhook deliveries", settings.webhooks, expired.delete_webhooks),
             ("deleted agents, traces and usage included", settings.deleted_agents, expired.delete_agents),
         ):
             if days:

@@ -31,6 +31,11 @@ class Arguments:
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._given = given
 
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """All of them, as they came."""
+        return self._given
+
     def text(self, name: str, default: str | None = None) -> str:
         """A text; required unless there is a default."""
         value = self._given.get(name)

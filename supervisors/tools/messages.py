@@ -1,5 +1,6 @@
 """Writing to contacts, parents and children, and opening what contacts have sent."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +10,7 @@ from storage.errors import ReferenceMissing
 from storage.ids import new_id
 from storage.messages import Channel, Direction, Message, MessageStatus
 from storage.model import Agent, Priority, Source
+from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.errors import ToolError
 from supervisors.tools.toolkit import ToolCall, ToolDefinition, schema
 
@@ -49,23 +51,46 @@ OPEN_SMS_ATTACHMENT = ToolDefinition(
 )
 
 
-async def send_message(call: ToolCall) -> dict[str, Any]:
-    """To a contact by the channel it last wrote by, else by what address it has; or to a relative."""
-    recipient = await _recipient(call)
-    body, subject = call.arguments.text("body"), call.arguments.text("subject", "")
-    if isinstance(recipient, Agent):
-        return await _tell_relative(call, recipient, subject, body)
-    channel = await call.stores.messages.last_channel(call.agent.id, recipient.id)
-    raise _no_channel(await _keep(call, recipient, channel or _channel_of(recipient), subject, body))
+class Correspondence:
+    """Sends what agents write: to relatives by their queues, to contacts by the tools of adapters."""
 
+    def __init__(self, adapters: AdapterTools) -> None:
+        self._adapters = adapters
 
-async def send_sms(call: ToolCall) -> dict[str, Any]:
-    """To a contact, or to a relative."""
-    recipient = await _recipient(call)
-    body = call.arguments.text("body")
-    if isinstance(recipient, Agent):
-        return await _tell_relative(call, recipient, "", body)
-    raise _no_channel(await _keep(call, recipient, Channel.SMS, "", body))
+    async def send_message(self, call: ToolCall) -> dict[str, Any]:
+        """To a contact by the channel it last wrote by, else by what address it has; or to a relative."""
+        recipient = await _recipient(call)
+        body, subject = call.arguments.text("body"), call.arguments.text("subject", "")
+        if isinstance(recipient, Agent):
+            return await _tell_relative(call, recipient, subject, body)
+        channel = await call.stores.messages.last_channel(call.agent.id, recipient.id)
+        return await self._send(call, recipient, channel or _channel_of(recipient), subject, body)
+
+    async def send_sms(self, call: ToolCall) -> dict[str, Any]:
+        """To a contact, or to a relative."""
+        recipient = await _recipient(call)
+        body = call.arguments.text("body")
+        if isinstance(recipient, Agent):
+            return await _tell_relative(call, recipient, "", body)
+        return await self._send(call, recipient, Channel.SMS, "", body)
+
+    async def _send(
+        self, call: ToolCall, contact: Contact, channel: Channel, subject: str, body: str
+    ) -> dict[str, Any]:
+        """Keep the message, then hand it to the tool of its channel. The call goes by the message's id."""
+        tool = await self._adapters.channel(call.agent, channel)
+        message = _message(call, contact, channel, subject, body)
+        if tool is None:
+            await _keep(call, replace(message, status=MessageStatus.FAILED))
+            raise _no_channel(message)
+        await _keep(call, message)
+        try:
+            await self._adapters.post(call, tool, message.id, _arguments(message, contact))
+        except ToolError as error:
+            await call.stores.messages.settle(message.id, MessageStatus.FAILED)
+            raise _not_sent(message, error) from error
+        await call.stores.messages.settle(message.id, MessageStatus.SENT)
+        return {"message_id": str(message.id), "channel": channel, "status": MessageStatus.SENT}
 
 
 async def open_sms_attachment(call: ToolCall) -> dict[str, Any]:
@@ -120,9 +145,8 @@ async def _tell_relative(call: ToolCall, relative: Agent, subject: str, body: st
     return {"agent": str(relative.id), "status": "delivered"}
 
 
-async def _keep(call: ToolCall, contact: Contact, channel: Channel, subject: str, body: str) -> Message:
-    """The message as it is stored: no tool that would take it further can be called, so it has failed."""
-    message = Message(
+def _message(call: ToolCall, contact: Contact, channel: Channel, subject: str, body: str) -> Message:
+    return Message(
         id=new_id(),
         organization_id=call.agent.organization_id,
         agent_id=call.agent.id,
@@ -132,14 +156,32 @@ async def _keep(call: ToolCall, contact: Contact, channel: Channel, subject: str
         subject=subject,
         body=body,
         attachments=(),
-        status=MessageStatus.FAILED,
+        status=MessageStatus.QUEUED,
         created_at=call.now,
     )
+
+
+async def _keep(call: ToolCall, message: Message) -> None:
     try:
         await call.stores.messages.insert(message)
     except ReferenceMissing as error:
-        raise _unknown(contact.id) from error
-    return message
+        raise ToolError("not_found", "The contact was deleted meanwhile.") from error
+
+
+def _arguments(message: Message, contact: Contact) -> dict[str, Any]:
+    """What the tool of a channel is called with, whatever its `parameters` say."""
+    return {
+        "message_id": str(message.id),
+        "channel": message.channel,
+        "contact": {
+            "id": str(contact.id),
+            "name": contact.name,
+            "email": contact.email,
+            "phone": contact.phone,
+        },
+        "subject": message.subject,
+        "body": message.body,
+    }
 
 
 def _no_channel(message: Message) -> ToolError:
@@ -149,6 +191,12 @@ def _no_channel(message: Message) -> ToolError:
         channel=message.channel,
         message_id=str(message.id),
     )
+
+
+def _not_sent(message: Message, error: ToolError) -> ToolError:
+    """The error of the channel's tool, as one of sending this message."""
+    told = {**error.details, "channel": message.channel, "message_id": str(message.id)}
+    return ToolError(error.code, f"The message is kept as failed. {error.message}", **told)
 
 
 def _unknown(recipient_id: UUID) -> ToolError:

@@ -1,4 +1,4 @@
-"""The tools that every agent has, by name, and the one way to call them."""
+"""All tools of an agent, by name, and the one way to call them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -6,17 +6,19 @@ from uuid import UUID
 
 from storage.model import Agent
 from supervisors.clock import Clock
+from supervisors.json_schema import SchemaChecker
+from supervisors.outbound import Outbound
 from supervisors.ports import ToolStores
 from supervisors.runs import Ask
+from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.arguments import Arguments
-from supervisors.tools.errors import ToolError
+from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
 from supervisors.tools.messages import (
     OPEN_SMS_ATTACHMENT,
     SEND_MESSAGE,
     SEND_SMS,
+    Correspondence,
     open_sms_attachment,
-    send_message,
-    send_sms,
 )
 from supervisors.tools.notifications import (
     CLEAR_NOTIFICATION,
@@ -27,40 +29,31 @@ from supervisors.tools.notifications import (
     list_notifications,
 )
 from supervisors.tools.sleep import SLEEP, sleep
-from supervisors.tools.toolkit import ToolCall, ToolDefinition
-
-UNKNOWN_TOOL = "unknown_tool"
-
-Tool = Callable[[ToolCall], Awaitable[Any]]
+from supervisors.tools.toolkit import Tool, ToolCall, ToolDefinition
 
 
 class Toolbox:
-    """Calls tools on behalf of agents."""
+    """Finds the tools of agents, and calls them on their behalf."""
 
-    def __init__(self, stores: ToolStores, clock: Clock) -> None:
+    def __init__(self, stores: ToolStores, clock: Clock, outbound: Outbound, checker: SchemaChecker) -> None:
         self._stores = stores
         self._clock = clock
-        self._tools: dict[str, tuple[ToolDefinition, Tool]] = {
-            definition.name: (definition, tool)
-            for definition, tool in (
-                (LIST_NOTIFICATIONS, list_notifications),
-                (CLEAR_NOTIFICATION, clear_notification),
-                (CREATE_NOTIFICATION, create_notification),
-                (SEND_MESSAGE, send_message),
-                (SEND_SMS, send_sms),
-                (OPEN_SMS_ATTACHMENT, open_sms_attachment),
-                (SLEEP, sleep),
-            )
-        }
+        self._adapters = AdapterTools(stores.agent_tools, outbound, checker, clock)
+        self._builtin = _builtin(Correspondence(self._adapters))
 
     async def definitions(self, agent: Agent) -> list[ToolDefinition]:
-        """What the agent can call now."""
-        return [definition for definition, _ in self._tools.values()]
+        """What the agent can call now: what every agent can, then the tools of its adapters."""
+        tools = {**self._builtin, **await self._adapters.by_name(agent, taken=self._builtin)}
+        return [tool.definition for tool in tools.values()]
 
-    def definition(self, name: str) -> ToolDefinition:
+    async def find(self, agent: Agent, name: str) -> Tool:
         """Raises ToolError."""
-        definition, _ = self._find(name)
-        return definition
+        if name in self._builtin:
+            return self._builtin[name]
+        tools = await self._adapters.by_name(agent, taken=self._builtin)
+        if name not in tools:
+            raise ToolError(UNKNOWN_TOOL, f"There is no tool named {name}.")
+        return tools[name]
 
     async def call(
         self,
@@ -71,16 +64,36 @@ class Toolbox:
         arguments: Mapping[str, Any],
         span_id: UUID | None = None,
     ) -> Any:
+        """As `use`, of the tool of this name."""
+        return await self.use(await self.find(agent, name), agent, run_id, ask, arguments, span_id)
+
+    async def use(
+        self,
+        tool: Tool,
+        agent: Agent,
+        run_id: UUID | None,
+        ask: Ask,
+        arguments: Mapping[str, Any],
+        span_id: UUID | None = None,
+    ) -> Any:
         """The tool's result, ready for JSON; raises ToolError.
 
         `run_id`: the run that calls, if one does; `span_id`: the step of it that this call is.
         """
-        _, tool = self._find(name)
-        return await tool(
+        return await tool.use(
             ToolCall(agent, run_id, span_id, Arguments(arguments), self._stores, ask, self._clock.now())
         )
 
-    def _find(self, name: str) -> tuple[ToolDefinition, Tool]:
-        if name not in self._tools:
-            raise ToolError(UNKNOWN_TOOL, f"There is no tool named {name}.")
-        return self._tools[name]
+
+def _builtin(correspondence: Correspondence) -> dict[str, Tool]:
+    """What every agent can call."""
+    tools: tuple[tuple[ToolDefinition, Callable[[ToolCall], Awaitable[Any]]], ...] = (
+        (LIST_NOTIFICATIONS, list_notifications),
+        (CLEAR_NOTIFICATION, clear_notification),
+        (CREATE_NOTIFICATION, create_notification),
+        (SEND_MESSAGE, correspondence.send_message),
+        (SEND_SMS, correspondence.send_sms),
+        (OPEN_SMS_ATTACHMENT, open_sms_attachment),
+        (SLEEP, sleep),
+    )
+    return {definition.name: Tool(definition, use) for definition, use in tools}

@@ -1,5 +1,6 @@
 """What a tool is made of: its definition, as models see it, and one call of it."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,11 +14,12 @@ from supervisors.tools.arguments import Arguments
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """A tool as a model sees it; `parameters` is a JSON Schema."""
+    """A tool as a model sees it; `parameters` is a JSON Schema. Every agent has those of no adapter."""
 
     name: str
     description: str
     parameters: dict[str, Any]
+    adapter_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,14 @@ class ToolCall:
     stores: ToolStores
     ask: Ask
     now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Something that an agent can call. `use` returns what is ready for JSON, or raises ToolError."""
+
+    definition: ToolDefinition
+    use: Callable[[ToolCall], Awaitable[Any]]
 
 
 def schema(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> dict[str, Any]:

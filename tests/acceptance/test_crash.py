@@ -60,6 +60,30 @@ async def test_kill_9_of_the_service_and_its_postgresql_takes_only_a_start(
     await _all_present_and_handled(again, agents, ledger)
 
 
+async def test_an_embedded_postgresql_that_dies_alone_is_started_again(
+    embedded_services: Services, session: aiohttp.ClientSession
+) -> None:
+    service = await embedded_services.start()
+    client = await sign_up(session, service.url)
+    agent = await client.create_agent()
+    before = _postmaster_of(embedded_services)
+    os.kill(before, signal.SIGKILL)
+
+    async def another_runs() -> bool | None:
+        with suppress(FileNotFoundError, IndexError, ValueError):
+            return _postmaster_of(embedded_services) != before or None
+        return None
+
+    async def takes_a_notification() -> str | None:
+        with suppress(Refused, aiohttp.ClientError):
+            return str((await client.notify(agent, "Still there?"))["id"])
+        return None
+
+    await eventually(another_runs, "another PostgreSQL")
+    note = await eventually(takes_a_notification, "a notification to be taken")
+    await _all_present_and_handled(client, [agent], {note: agent})
+
+
 async def test_a_run_that_died_with_the_service_is_taken_up_again_and_cannot_write_any_more(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:

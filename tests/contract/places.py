@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from storage.model import Organization, Role, User
-from tests.contract.requests_by_route import MARK, THINGS, UNIQUE, One, Row, row_of
+from tests.contract.requests_by_route import MARK, TEMPLATE, THINGS, UNIQUE, One, Row, row_of
 from tests.web.conftest import OPERATOR_TOKEN, Api, Service
 from tests.web.people import as_user, new_user, staff
 from web.credentials import hash_secret
 from web.routes import Access, Route
+
+DELIVERIES = "/api/organizations/webhook-deliveries/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,11 @@ class Making:
                 answer = await place.key.post(f"/api/cloud/agents/{agent_id}/run/")
                 assert answer.body["run"] is not None, "all run slots are taken: too many runs in one module"
                 return {"id": answer.body["run"]}
+            case "webhook_delivery":
+                template = await self.fill(TEMPLATE)
+                path, body = THINGS["agent"]
+                told = await place.key.create(path, **await self.fill(body), template=template)
+                return (await place.key.get(f"{DELIVERIES}?agent={told['id']}")).body[0]
             case "reset_code":
                 return {"code": await self._reset_code()}
             case _:

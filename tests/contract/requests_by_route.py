@@ -75,9 +75,10 @@ DOCUMENT = One("document")
 PROJECT = One("project")
 TRACE = One("trace")
 SPAN = One("span")
+DELIVERY = One("webhook_delivery")
 
 # How a thing is made: where it is posted, and the least that is to be said of it. An organization,
-# memberships, runs and codes come about otherwise; `tests.contract.places` knows how.
+# memberships, runs, webhook deliveries and codes come about otherwise; `tests.contract.places` knows how.
 THINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "account": (
         "/api/organizations/auth/signup/",
@@ -201,6 +202,9 @@ ROWS: dict[str, Row] = {
         {"id": API_KEY}, {"name": "Renamed by MARK", "is_active": False}, for_admins=True
     ),
     "DELETE /api/organizations/api-keys/{id}/": Row({"id": API_KEY}, for_admins=True),
+    "GET /api/organizations/webhook-deliveries/": Row(),
+    "GET /api/organizations/webhook-deliveries/{id}/": Row({"id": DELIVERY}),
+    "POST /api/organizations/webhook-deliveries/{id}/redeliver/": Row({"id": DELIVERY}),
     # templates and the toolbox
     "GET /api/templates/": Row(),
     "POST /api/templates/": Row(

@@ -35,6 +35,7 @@ LISTED = {  # what is in which list
     **{path: One(kind) for kind, (path, _) in THINGS.items() if kind != "account"},
     "/api/organizations/memberships/": One("membership"),
     "/api/organizations/organizations/": One("organization"),
+    "/api/organizations/webhook-deliveries/": One("webhook_delivery"),
 }
 
 LEAVE = "DELETE FROM membership WHERE user_id = $1 AND organization_id = $2"

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.accounts import INSERT_MEMBERSHIP, Accounts
+from storage.adapters import Adapter
 from storage.agents import Agents
 from storage.arrivals import NewNotification
 from storage.ids import new_id
@@ -26,8 +27,10 @@ from storage.model import (
     Span,
     Template,
     User,
+    Visibility,
 )
 from storage.pool import Pool, to_json
+from storage.tools import Tool
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -81,6 +84,36 @@ def template(organization_id: UUID, **fields: Any) -> Template:
         harness_git_ref="",
         agent_created_webhook_url="",
         tool_call_secret="",
+        created_at=NOW,
+    )
+    return replace(plain, **fields)
+
+
+def adapter(organization_id: UUID, **fields: Any) -> Adapter:
+    plain = Adapter(
+        id=new_id(),
+        organization_id=organization_id,
+        name="Weather",
+        description="",
+        visibility=Visibility.PRIVATE,
+        detail_url="",
+        config_schema={},
+        created_at=NOW,
+    )
+    return replace(plain, **fields)
+
+
+def tool(adapter_id: UUID, **fields: Any) -> Tool:
+    plain = Tool(
+        id=new_id(),
+        adapter_id=adapter_id,
+        name="look_up",
+        description="",
+        parameters=None,
+        is_enforced=False,
+        url="",
+        handler="",
+        detail_url="",
         created_at=NOW,
     )
     return replace(plain, **fields)

@@ -27,6 +27,12 @@ WITH run AS (
 INSERT INTO trace (id, agent_id, organization_id, name, started_at, ended_at)
 VALUES ($1, $2, $3, 'invoke_agent Scout', $4, $5)
 """
+WEBHOOK = """
+INSERT INTO webhook_delivery (
+    id, organization_id, agent_id, template_id, url, payload, created_at, delivered_at, failed_at,
+    next_attempt_at)
+VALUES (gen_random_uuid(), $1, $2, $2, 'https://a.example/', '{}', $3, $4, $5, $6)
+"""
 TABLES = ("agent", "notification", "run", "trace", "span", "span_metadata", "usage_record")
 
 
@@ -81,7 +87,9 @@ class House:
 
     async def retention(self, now: datetime = NOW, **days: int) -> dict[str, int]:
         """One pass, with everything kept for good but what is given; what went."""
-        settings = RetentionSettings(**{"traces": 0, "notifications": 0, "deleted_agents": 0, **days})
+        settings = RetentionSettings(
+            **{"traces": 0, "notifications": 0, "webhooks": 0, "deleted_agents": 0, **days}
+        )
         return dict(await Retention(Expired(self.pool), settings, ClockAt(now)).run_once())
 
     async def left(self, *tables: str) -> list[int]:
@@ -148,6 +156,18 @@ async def test_usage_stays_for_good_unless_a_time_is_set(house: House) -> None:
     assert "usage records" not in await house.retention(usage=RetentionSettings().usage)
     assert (await house.retention(usage=2))["usage records"] == 1
     assert await house.left("usage_record") == [1]
+
+
+async def test_webhooks_go_by_when_they_ended_and_pending_ones_stay(house: House) -> None:
+    scout = await stored_agent(house.pool)
+    old = NOW - 31 * DAY
+    for moments in ((old, None, None), (None, old, None), (NOW - 30 * DAY, None, None), (None, None, old)):
+        await house.pool.execute(WEBHOOK, scout.organization_id, scout.id, old, *moments)
+
+    gone = await house.retention(webhooks=30)
+
+    assert gone["webhook deliveries"] == 2
+    assert await house.left("webhook_delivery") == [2]
 
 
 async def test_of_a_deleted_agent_traces_and_usage_stay_for_a_time_and_then_nothing(house: House) -> None:

@@ -19,8 +19,10 @@ from storage.templates import Templates
 from storage.traces import Traces
 from storage.usage import ModelUsage, Usage, UsageRecord
 from supervisors.builtin_model import BuiltinModel
+from supervisors.json_schema import SchemaChecker
 from supervisors.messages import Question
 from supervisors.models import Message, Model, ModelAnswer, ToolRequest
+from supervisors.outbound import OutboundAnswer, OutboundCall
 from supervisors.ports import UsageStore
 from supervisors.runs import Run
 from supervisors.settings import RunSettings
@@ -59,6 +61,13 @@ class ForgetfulStore:
         await self._inner.insert(record)
 
 
+class Nowhere:
+    """For runs that call nobody."""
+
+    async def post(self, call: OutboundCall) -> OutboundAnswer:
+        raise AssertionError(f"{call} was sent")
+
+
 async def nobody_answers(agent_id: UUID, question: Question) -> Any:
     raise AssertionError(f"{question} was asked of {agent_id}")
 
@@ -76,7 +85,7 @@ async def carry_out(pool: Pool, run: Run, model: Model, usage: UsageStore) -> No
         spans=Traces(pool),
         usage=usage,
         prices=PriceList(),
-        toolbox=Toolbox(build_storage(pool, lambda _: None), clock),
+        toolbox=Toolbox(build_storage(pool, lambda _: None), clock, Nowhere(), SchemaChecker()),
         providers={"openai": model, "builtin": BuiltinModel()},
         clock=clock,
         settings=RunSettings(default_provider="openai"),

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from hostsvc.clients.guarded_http import OutboundSettings, open_guarded_http
 from hostsvc.clients.prices import PriceList
 from storage.agent_state import AgentStates, LockedState
 from storage.errors import DatabaseUnavailable
@@ -29,9 +30,12 @@ from storage.notifications import NotificationFilters
 from storage.paging import Page
 from storage.pool import Pool
 from storage.storage import build_storage
+from supervisors.clock import SystemClock
 from supervisors.duties.due_scan import DueScan
+from supervisors.json_schema import SchemaChecker, open_schema_checker
 from supervisors.messages import Look, Question, RunRequest
 from supervisors.models import Model
+from supervisors.outbound import Outbound
 from supervisors.registry import Registry, open_registry
 from supervisors.runs import Ask, Run, RunDrained, RunError, RunResult
 from supervisors.settings import RunSettings, SupervisorSettings
@@ -171,12 +175,14 @@ class World:
         run_settings: RunSettings,
         supervisor_settings: SupervisorSettings,
         model: Model | None,
+        outbound: Outbound,
+        checker: SchemaChecker,
     ) -> None:
         self.pool = pool
         self.clock = HeldClock()
         self.began_at = self.clock.now()
         self.storage = build_storage(pool, on_commit=self._tell)
-        self.toolbox = Toolbox(self.storage, self.clock)
+        self.toolbox = Toolbox(self.storage, self.clock, outbound, checker)
         self.puppets: dict[UUID, Puppet] = {}  # by agent; those whose run goes on
         self._latest: dict[UUID, Puppet] = {}
         self.puppets_are_stubborn = False
@@ -415,13 +421,29 @@ async def open_world(
     *,
     runs: Mapping[str, Any] | None = None,
     supervisors: Mapping[str, Any] | None = None,
+    outbound: Mapping[str, Any] | None = None,
     model: Model | None = None,
 ) -> AsyncIterator[World]:
-    """A world with these settings of runs and supervisors; with a model its runs go by themselves."""
-    world = World(pool, RunSettings(**(runs or {})), SupervisorSettings(**(supervisors or {})), model)
-    await world.begin()
-    try:
-        yield world
-    finally:
-        await world.end()
-        await world.storage.close()
+    """A world with these settings of runs, supervisors and outbound calls, which may go to this machine.
+
+    With a model its runs go by themselves.
+    """
+    outbound_settings = OutboundSettings(**{"allow_private": True, **(outbound or {})})
+    async with (
+        open_guarded_http(outbound_settings, SystemClock()) as client,
+        open_schema_checker() as checker,
+    ):
+        world = World(
+            pool,
+            RunSettings(**(runs or {})),
+            SupervisorSettings(**(supervisors or {})),
+            model,
+            client,
+            checker,
+        )
+        await world.begin()
+        try:
+            yield world
+        finally:
+            await world.end()
+            await world.storage.close()

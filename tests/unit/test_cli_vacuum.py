@@ -30,5 +30,6 @@ def test_what_is_kept_no_longer_goes_at_once_and_is_counted(tmp_path: Path, data
             "removed 0 rows left by deleted agents",
             "removed 0 cleared notifications",
             f"removed {traces} traces and spans",
+            "removed 0 webhook deliveries",
             "removed 0 deleted agents, traces and usage included",
         ]

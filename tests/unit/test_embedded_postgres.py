@@ -18,6 +18,7 @@ from psycopg2.extras import wait_select
 
 from hostsvc.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, embedded_postgres
 from storage.pool import connect
+from supervisors.clock import SystemClock
 
 USE_UNTIL_KILLED = """
 import sys, time, pathlib
@@ -75,7 +76,7 @@ def test_a_first_start_makes_the_directory_and_all_above_it() -> None:
 
 
 async def test_the_url_is_good_for_the_service_s_own_connections(data_dir: Path) -> None:
-    async with embedded_postgres(data_dir) as url, connect(url) as connection:
+    async with embedded_postgres(data_dir, SystemClock()) as url, connect(url) as connection:
         assert await connection.fetchval("SELECT current_setting('fsync')") == "on"
     assert postmaster(data_dir) is None
 

@@ -13,12 +13,14 @@ from uuid import UUID
 import pytest
 from aiohttp import ClientSession, web
 
+from hostsvc.clients.guarded_http import OutboundSettings, open_guarded_http
 from hostsvc.clients.prices import PriceList
 from storage.ids import new_id
 from storage.model import ApiKey, Organization, Outcome, User
 from storage.pool import Pool
 from storage.storage import Storage, build_storage
 from supervisors.clock import SystemClock
+from supervisors.json_schema import open_schema_checker
 from supervisors.messages import Look
 from supervisors.registry import Registry, open_registry
 from supervisors.runs import Ask, Run, RunResult
@@ -155,20 +157,25 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
         return service.readiness
 
     storage, clock = build_storage(pool, on_commit), SystemClock()
-    async with open_registry(
-        store=storage.agent_states,
-        harness=EndlessHarness(),
-        clock=clock,
-        supervisor_settings=SupervisorSettings(),
-        run_settings=RunSettings(),
-        random=Random(1),  # noqa: S311 (jitter)
-    ) as registry:
+    async with (
+        open_guarded_http(OutboundSettings(allow_private=True), clock) as outbound,
+        open_schema_checker() as checker,
+        open_registry(
+            store=storage.agent_states,
+            harness=EndlessHarness(),
+            clock=clock,
+            supervisor_settings=SupervisorSettings(),
+            run_settings=RunSettings(),
+            random=Random(1),  # noqa: S311 (jitter)
+        ) as registry,
+    ):
         app = build_app(
             storage=storage,
             registry=registry,
-            toolbox=Toolbox(storage, clock),
+            toolbox=Toolbox(storage, clock, outbound, checker),
             clock=clock,
             prices=PriceList(),
+            schema_checker=checker,
             settings=settings,
             readiness=readiness,
         )

@@ -1,14 +1,38 @@
 """The tools by which agents write to contacts and relatives, and open what they were sent."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+from aiohttp import web
+
+from tests.tool_server import ToolServer, serving_tools
 from tests.web.conftest import Answer, Api
 
 MESSAGES = "/api/defaults/messages/"
 CONTACTS = "/api/defaults/contacts/"
 NOTIFICATIONS = "/api/defaults/notifications/"
 NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
+NOTHING = {"type": "object", "additionalProperties": False}
 PHOTO = {"name": "a.png", "content_type": "image/png", "url": "https://example.com/a.png"}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ToolServer]:
+    async with serving_tools() as server:
+        yield server
+
+
+async def agent_with_channels(api: Api, server: ToolServer, *channels: str) -> Any:
+    """An agent with an adapter for each of the channels, that sends by the server."""
+    adapters = []
+    for channel in channels:
+        adapter = await api.create("/api/toolbox/adapters/", name=channel)
+        tool = {"adapter": adapter["id"], "name": "send", "handler": f"channel:{channel}"}
+        # What its parameters say does not matter: the service knows what it sends.
+        await api.create("/api/toolbox/tools/", **tool, url=server.url(f"/{channel}"), parameters=NOTHING)
+        adapters.append(adapter["id"])
+    return await api.create_agent(adapters=adapters)
 
 
 async def call(api: Api, agent: Any, tool: str, **arguments: Any) -> Answer:
@@ -55,6 +79,75 @@ async def test_an_answer_goes_by_the_channel_that_the_contact_last_wrote_by(api:
         assert await code(api, agent, tool, contact_id=contact["id"], body="Hi") == "no_channel"
     sent = (await api.get(f"{MESSAGES}?direction=outbound")).body
     assert [message["channel"] for message in sent] == ["sms", "sms", "mms"]
+
+
+async def test_a_message_goes_to_the_tool_of_its_channel(api: Api, server: ToolServer) -> None:
+    agent = await agent_with_channels(api, server, "email", "sms")
+    ada = await api.create(CONTACTS, name="Ada", email="ada@example.com", phone="1")
+    for tool, arguments, channel in (
+        ("send_message", {"body": "Hi", "subject": "Re"}, "email"),
+        ("send_sms", {"body": "Ho"}, "sms"),
+    ):
+        answer = await call(api, agent, tool, contact_id=ada["id"], **arguments)
+        result = answer.body["result"]
+        assert result == {"message_id": result["message_id"], "channel": channel, "status": "sent"}
+        kept = (await api.get(f"{MESSAGES}{result['message_id']}/")).body
+        assert (kept["status"], kept["channel"], kept["body"]) == ("sent", channel, arguments["body"])
+        received = server.received[-1]
+        assert received.path == f"/{channel}"
+        assert received.headers["Idempotency-Key"] == result["message_id"]
+        assert received.data["tool_call_id"] == result["message_id"]
+        assert (received.data["tool"], received.data["handler"]) == ("send", f"channel:{channel}")
+        assert received.data["arguments"] == {
+            "message_id": result["message_id"],
+            "channel": channel,
+            "contact": {"id": ada["id"], "name": "Ada", "email": "ada@example.com", "phone": "1"},
+            "subject": arguments.get("subject", ""),
+            "body": arguments["body"],
+        }
+
+
+async def test_a_message_that_its_tool_refuses_has_failed(api: Api, server: ToolServer) -> None:
+    agent = await agent_with_channels(api, server, "sms")
+    ada = await api.create(CONTACTS, phone="1")
+    server.answers("no such number", "text/plain", status=422)
+    answer = await call(api, agent, "send_sms", contact_id=ada["id"], body="Hi")
+    error = answer.body["error"]
+    assert (answer.status, error) == (
+        400,
+        {
+            "code": "tool_failed",
+            "message": "The message is kept as failed. The tool answered 422: no such number",
+            "status": 422,
+            "channel": "sms",
+            "message_id": error["message_id"],
+        },
+    )
+    assert (await api.get(f"{MESSAGES}{error['message_id']}/")).body["status"] == "failed"
+
+
+async def test_what_a_tool_said_of_a_message_before_it_answered_stays(api: Api, server: ToolServer) -> None:
+    agent = await agent_with_channels(api, server, "sms")
+    ada = await api.create(CONTACTS, phone="1")
+
+    async def say_failed(_: web.Request) -> web.Response:
+        message_id = server.received[-1].data["arguments"]["message_id"]
+        await api.patch(f"{MESSAGES}{message_id}/", {"status": "failed"})
+        return web.json_response(None)
+
+    server.answer = say_failed
+    result = (await call(api, agent, "send_sms", contact_id=ada["id"], body="Hi")).body["result"]
+    assert (await api.get(f"{MESSAGES}{result['message_id']}/")).body["status"] == "failed"
+
+
+async def test_the_tools_of_channels_are_not_the_models_to_call(api: Api, server: ToolServer) -> None:
+    agent = await agent_with_channels(api, server, "sms")
+    listed = (await api.get(f"/api/cloud/agents/{agent['id']}/tools/")).body
+    assert "send" not in {each["name"] for each in listed}
+    assert (await call(api, agent, "send")).status == 404
+    ada = await api.create(CONTACTS, email="ada@example.com")
+    assert await code(api, agent, "send_message", contact_id=ada["id"], body="Hi") == "no_channel"
+    assert server.received == []
 
 
 async def test_parents_and_children_find_a_message_in_their_queue(api: Api) -> None:

@@ -6,8 +6,7 @@ from aiohttp import web
 
 from storage.errors import ReferenceMissing
 from storage.model import Agent
-from supervisors.tools.errors import ToolError
-from supervisors.tools.toolbox import UNKNOWN_TOOL
+from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
 from web.auth import Caller, RunAccess
 from web.errors import NotFound
 from web.fields import shown
@@ -47,10 +46,11 @@ async def call_agent_tool(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def _call(request: web.Request, caller: Caller, agent: Agent) -> Any:
-    toolbox, name = request.app[TOOLBOX], shown(request.match_info["name"])
-    parameters = await read_values(request, parameters_schema(toolbox.definition(name)))
+    toolbox = request.app[TOOLBOX]
+    tool = await toolbox.find(agent, shown(request.match_info["name"]))
+    parameters = await read_values(request, parameters_schema(tool.definition))
     run_id = caller.run.run_id if caller.run else None
-    return await toolbox.call(agent, run_id, request.app[REGISTRY].ask, name, parameters)
+    return await toolbox.use(tool, agent, run_id, request.app[REGISTRY].ask, parameters)
 
 
 async def _agent(request: web.Request, caller: Caller) -> Agent:

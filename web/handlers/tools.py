@@ -9,6 +9,7 @@ from storage.adapters import Adapter
 from storage.errors import ConstraintError
 from storage.ids import new_id
 from storage.tools import Tool
+from supervisors.tools.parameters import may_take_arguments
 from web.auth import Caller
 from web.constraints import refusal
 from web.errors import Invalid, NotFound
@@ -30,13 +31,13 @@ async def create_tool(request: web.Request, caller: Caller) -> web.Response:
     """A tool of an adapter of the caller's own."""
     storage = request.app[STORAGE]
     body = await read_body(request, BODY)
-    await _check_parameters(request, body)
+    is_enforced = await _check_parameters(request, body["parameters"])
     adapter = await storage.adapters.get(body["adapter_id"])
     if adapter is None:
         raise Invalid({"adapter": [unknown_id(body["adapter_id"])]})
     caller.require(adapter.organization_id)
     now = request.app[CLOCK].now()
-    tool = Tool(id=new_id(), created_at=now, **body)
+    tool = Tool(id=new_id(), created_at=now, is_enforced=is_enforced, **body)
     try:
         await storage.tools.insert(tool)
     except ConstraintError as error:
@@ -44,12 +45,14 @@ async def create_tool(request: web.Request, caller: Caller) -> web.Response:
     return json_response(show_tool(tool), status=201)
 
 
-async def _check_parameters(request: web.Request, body: dict[str, Any]) -> None:
-    """Any JSON will do, but for references that would have to be fetched."""
-    if body.get("parameters") is not None:
-        faults = await request.app[SCHEMA_CHECKER].find_outside_references(body["parameters"])
-        if faults:
-            raise Invalid({"parameters": faults})
+async def _check_parameters(request: web.Request, parameters: Any) -> bool:
+    """Whether they are a schema that calls must fit. Any JSON will do, but for references to be fetched."""
+    if parameters is None:
+        return False
+    checker = request.app[SCHEMA_CHECKER]
+    if faults := await checker.find_outside_references(parameters):
+        raise Invalid({"parameters": faults})
+    return may_take_arguments(parameters) and not await checker.find_faults(parameters)
 
 
 async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -81,7 +84,8 @@ async def change_tool(request: web.Request, caller: Caller) -> web.Response:
     tool, adapter = await _tool(request)
     caller.require(adapter.organization_id)
     changes = await read_body(request, CHANGES, partial=True)
-    await _check_parameters(request, changes)
+    if "parameters" in changes:
+        changes["is_enforced"] = await _check_parameters(request, changes["parameters"])
     try:
         changed = await request.app[STORAGE].tools.update(tool.id, changes)
     except ConstraintError as error:

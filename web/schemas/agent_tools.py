@@ -10,7 +10,8 @@ from web.fields import Boolean, JsonValue, Text
 from web.parsing import Body
 
 AS_JSON = JsonValue(allow_none=True)
-FORMS: dict[Any, fields.Field[Any]] = {"string": Text(), "boolean": Boolean(allow_none=True)}
+AS_TEXT = Text()
+AS_FLAG = Boolean(allow_none=True)
 
 
 class ToolCallBody(Body):
@@ -49,11 +50,24 @@ def show_agent_tool(definition: ToolDefinition) -> AgentToolShown:
         "name": definition.name,
         "description": definition.description,
         "parameters": definition.parameters,
-        "adapter": None,
+        "adapter": definition.adapter_id,
     }
 
 
 def parameters_schema(definition: ToolDefinition) -> Body:
     """Says of a call's parameters how they are written in a form. The tool itself checks them."""
-    kinds = {name: rules.get("type") for name, rules in definition.parameters["properties"].items()}
-    return cast(Body, Body.from_dict({name: FORMS.get(kind, AS_JSON) for name, kind in kinds.items()})())
+    flag = AS_FLAG if definition.adapter_id is None else AS_JSON  # as only our own tools read them
+    properties = definition.parameters["properties"]
+    forms = {name: _form_of(rules, flag) for name, rules in properties.items()}
+    return cast(Body, Body.from_dict(forms)())
+
+
+def _form_of(rules: Any, flag: fields.Field[Any]) -> fields.Field[Any]:
+    """Of a property, by its schema; which may be `true`, or name several types."""
+    match rules:
+        case {"type": "string"}:
+            return AS_TEXT
+        case {"type": "boolean"}:
+            return flag
+        case _:
+            return AS_JSON

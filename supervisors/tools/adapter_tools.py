@@ -1,0 +1,144 @@
+"""The tools of the adapters that agents have: each is an address of its owner's, called for the agent."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from storage.agent_tools import CallableTool, ListedTool
+from storage.ids import new_id
+from storage.messages import Channel
+from storage.model import Agent
+from supervisors.clock import Clock
+from supervisors.json_schema import SchemaChecker
+from supervisors.outbound import (
+    AddressRefused,
+    NoAnswer,
+    NotConnected,
+    Outbound,
+    OutboundAnswer,
+    OutboundCall,
+)
+from supervisors.ports import AgentToolStore
+from supervisors.tools.answers import result_of
+from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
+from supervisors.tools.names import names_for_models
+from supervisors.tools.parameters import for_models
+from supervisors.tools.toolkit import Tool, ToolCall, ToolDefinition, iso
+
+SECONDS_BEFORE_ANOTHER_TRY = (0.2, 1.0)  # to connect
+SECONDS_OF_A_QUICK_TRY = 2.0  # one that took longer would only do so again
+OFF_LOOP_BYTES = 32_768  # answers beyond that are read in a thread, so that they hold nobody up
+
+
+class AdapterTools:
+    """Finds the tools of agents' adapters, and calls them."""
+
+    def __init__(
+        self, store: AgentToolStore, outbound: Outbound, checker: SchemaChecker, clock: Clock
+    ) -> None:
+        self._store = store
+        self._outbound = outbound
+        self._checker = checker
+        self._clock = clock
+
+    async def by_name(self, agent: Agent, taken: Collection[str]) -> dict[str, Tool]:
+        """Those that the agent has now, by the names that models call them by; none of these is `taken`."""
+        if not agent.adapters:
+            return {}
+        listed = await self._store.list_for_agent(agent.id)
+        return {
+            name: Tool(_definition(name, tool), partial(self._use, tool.id))
+            for name, tool in names_for_models(listed, taken).items()
+        }
+
+    async def channel(self, agent: Agent, channel: Channel) -> CallableTool | None:
+        """What takes the agent's messages further by this channel."""
+        return await self._store.get_channel(agent.id, channel) if agent.adapters else None
+
+    async def post(
+        self, call: ToolCall, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
+    ) -> Any:
+        """The tool's result; raises ToolError. The arguments go as they are."""
+        return await self._post(tool, _outbound_call(call, tool, call_id, arguments))
+
+    async def _use(self, tool_id: UUID, call: ToolCall) -> Any:
+        """As the model or harness asked for it. In a run the call goes by the id of its span."""
+        tool = await self._store.get(call.agent.id, tool_id)
+        if tool is None:
+            raise ToolError(UNKNOWN_TOOL, "You do not have this tool any more.")
+        arguments = call.arguments.given
+        outbound_call = _outbound_call(call, tool, call.span_id or new_id(), arguments)
+        if tool.is_enforced:
+            await self._require_fit(tool.parameters, arguments)
+        return await self._post(tool, outbound_call)
+
+    async def _require_fit(self, parameters: dict[str, Any], arguments: Mapping[str, Any]) -> None:
+        errors = await self._checker.find_errors(parameters, dict(arguments))
+        if errors:
+            message = f"The arguments do not fit the tool's parameters: {'; '.join(errors)}"
+            raise ToolError("invalid", message, errors=errors)
+
+    async def _post(self, tool: CallableTool, call: OutboundCall) -> Any:
+        if not tool.url:
+            raise ToolError("no_url", f"The tool {tool.name} has no URL to be called at.")
+        try:
+            answer = await self._answer(call)
+        except AddressRefused as error:
+            raise ToolError("refused_address", f"The tool may not be called: {error}") from error
+        except NotConnected as error:
+            raise ToolError("not_connected", f"The tool cannot be reached: {error}") from error
+        except NoAnswer as error:
+            message = f"The tool gave no answer, so whether the call had an effect is not known: {error}"
+            raise ToolError("no_answer", message) from error
+        if len(answer.body) > OFF_LOOP_BYTES:
+            return await asyncio.to_thread(result_of, answer)
+        return result_of(answer)
+
+    async def _answer(self, call: OutboundCall) -> OutboundAnswer:
+        """Only what was never sent is tried again: not every tool heeds the key that tells a repeat."""
+        for seconds in SECONDS_BEFORE_ANOTHER_TRY:
+            began_at = self._clock.monotonic()
+            try:
+                return await self._outbound.post(call)
+            except NotConnected:
+                if self._clock.monotonic() > began_at + SECONDS_OF_A_QUICK_TRY:
+                    raise
+                await self._clock.sleep(seconds)
+        return await self._outbound.post(call)
+
+
+def _definition(name: str, tool: ListedTool) -> ToolDefinition:
+    description, parameters = for_models(tool.description, tool.parameters, is_schema=tool.is_enforced)
+    return ToolDefinition(name, description, parameters, tool.adapter_id)
+
+
+def _outbound_call(
+    call: ToolCall, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
+) -> OutboundCall:
+    """What is sent for a call, the same however often it is tried."""
+    data = {
+        "tool_call_id": str(call_id),
+        "tool": tool.name,
+        "handler": tool.handler,
+        "agent": str(call.agent.id),
+        "run": None if call.run_id is None else str(call.run_id),
+        "arguments": dict(arguments),
+        "config": tool.config,
+    }
+    try:
+        body = orjson.dumps({"type": "tool.call", "timestamp": iso(call.now), "data": data})
+    except TypeError as error:  # orjson's for integers beyond 64 bits, broken texts, and too many levels
+        raise ToolError("invalid", f"The arguments cannot be sent: {error}.") from error
+    headers = {"Idempotency-Key": str(call_id)}
+    if call.run_id is not None:
+        headers["traceparent"] = _traceparent(call.run_id, call.span_id or call_id)
+    return OutboundCall(str(call_id), tool.url, body, tool.secret, headers)
+
+
+def _traceparent(run_id: UUID, span_id: UUID) -> str:
+    """The run and its step as W3C Trace Context names them; of a span's id it has room for half."""
+    return f"00-{run_id.hex}-{span_id.hex[16:]}-01"

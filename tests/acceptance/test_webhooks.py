@@ -1,0 +1,121 @@
+"""Webhooks of the whole process: what a receiver gets, through receivers that fail and processes that die."""
+
+from collections.abc import AsyncIterator
+from time import perf_counter
+
+import aiohttp
+import pytest
+
+from tests.acceptance.client import Client, Json, eventually, sign_up
+from tests.acceptance.services import OPERATOR_TOKEN, Services
+from tests.receiver import Receiver, hang, receiving
+
+DELIVERIES = "/api/organizations/webhook-deliveries/"
+SECRET = "whsec_c2VjcmV0IG9mIHRoZSBkZXNr"
+PROMPT_SECONDS = 1.0  # a busy machine included
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as receiver:
+        yield receiver
+
+
+async def told_template(client: Client, url: str) -> str:
+    template = await client.post(
+        "/api/templates/",
+        name="Desk",
+        default_model="builtin/inbox",
+        agent_created_webhook_url=url,
+        tool_call_secret=SECRET,
+    )
+    return str(template["id"])
+
+
+async def delivery_that_is(client: Client, status: str, template: str) -> Json:
+    """The one delivery of the template, once it has come so far."""
+
+    async def look() -> Json | None:
+        deliveries = await client.get(DELIVERIES, template=template, status=status)
+        return deliveries[0] if deliveries else None
+
+    return await eventually(look, f"a delivery that is {status}")
+
+
+async def test_a_receiver_is_told_of_a_new_agent_at_once_and_can_verify_it(
+    services: Services, session: aiohttp.ClientSession, receiver: Receiver
+) -> None:
+    service = await services.start(outbound={"allow_private": True})
+    client = await sign_up(session, service.url)
+    template = await told_template(client, f"{receiver.url}/hook")
+    agent = await client.create_agent(template=template, tags=["vip"])
+    [received] = await receiver.wait_for(1, PROMPT_SECONDS)
+
+    told = received.verified_by(SECRET)
+    assert (told["type"], told["data"]["agent"], told["data"]["tags"]) == ("agent.created", agent, ["vip"])
+    delivered = await delivery_that_is(client, "delivered", template)
+    assert (delivered["id"], delivered["attempts"], delivered["last_status"]) == (received.id, 1, 204)
+
+    again = await client.post(f"{DELIVERIES}{received.id}/redeliver/")
+    assert again["status"] == "pending"
+    _, repeated = await receiver.wait_for(2, PROMPT_SECONDS)
+    assert (repeated.id, repeated.body) == (received.id, received.body)
+
+
+async def test_what_was_under_way_at_a_kill_is_delivered_after_the_start(
+    services: Services, session: aiohttp.ClientSession, receiver: Receiver
+) -> None:
+    receiver.answer = hang
+    service = await services.start(outbound={"allow_private": True})
+    client = await sign_up(session, service.url)
+    await client.create_agent(template=await told_template(client, receiver.url))
+    await receiver.wait_for(1)
+    await service.kill()
+
+    receiver.answer = None
+    await services.start(outbound={"allow_private": True})
+    first, second = await receiver.wait_for(2)
+    assert (first.id, first.body) == (second.id, second.body)
+
+
+async def test_a_receiver_that_hangs_delays_neither_creates_nor_other_receivers(
+    services: Services, session: aiohttp.ClientSession, receiver: Receiver
+) -> None:
+    service = await services.start(outbound={"allow_private": True})
+    client = await sign_up(session, service.url)
+    async with receiving() as hanging:
+        hanging.answer = hang
+        silent = await client.post("/api/templates/", name="Silent", default_model="builtin/inbox")
+        stuck = await told_template(client, hanging.url)
+        took = [await seconds_for_agents(client, template) for template in (silent["id"], stuck)]
+        await client.create_agent(template=await told_template(client, receiver.url))
+        await receiver.wait_for(1, PROMPT_SECONDS)
+        assert took[1] < 3 * took[0] + 0.5, "creating agents became slow"
+        await service.kill()
+
+
+async def seconds_for_agents(client: Client, template: str) -> float:
+    began = perf_counter()
+    for _ in range(30):
+        await client.create_agent(template=template)
+    return perf_counter() - began
+
+
+async def test_an_address_inside_is_given_up_and_the_status_counts_it(
+    services: Services, session: aiohttp.ClientSession, receiver: Receiver
+) -> None:
+    service = await services.start(supervisors={"scan_interval_seconds": 0.1})
+    client = await sign_up(session, service.url)
+    template = await told_template(client, receiver.url)
+    await client.create_agent(template=template)
+    failed = await delivery_that_is(client, "failed", template)
+    assert failed["last_error"] == (
+        "The address 127.0.0.1 is loopback; outbound calls go to public addresses only."
+    )
+    assert receiver.got == []
+    operator = Client(session, service.url, f"Bearer {OPERATOR_TOKEN}")
+
+    async def look() -> bool | None:
+        return (await operator.get("/status/"))["outbox"] == {"pending": 0, "failed": 1} or None
+
+    await eventually(look, "the outbox to be counted")

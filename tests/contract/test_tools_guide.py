@@ -1,0 +1,60 @@
+"""docs/tools.md tells the truth: its tool server works, and its commands print what it says."""
+
+import asyncio
+import os
+import re
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.acceptance.process import Sections, serving
+from tests.contract.guide import examples, run
+from tests.curl import environment_with_curl
+
+GUIDE = Path(__file__).parents[2] / "docs" / "tools.md"
+SERVICE = "http://127.0.0.1:8080"
+TOOLS = "http://127.0.0.1:9000"
+PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SECRET = re.compile(r"TOOL_CALL_SECRET=(\S+)")
+PATIENCE_SECONDS = 20
+
+
+@asynccontextmanager
+async def tool_server(guide: str, directory: Path) -> AsyncIterator[str]:
+    """The address of the guide's own server, which listens."""
+    [program], secret = PROGRAM.findall(guide), SECRET.search(guide)
+    assert secret is not None
+    file = directory / "weather.py"
+    file.write_text(program)
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    environment = os.environ | {"PORT": str(port), "TOOL_CALL_SECRET": secret[1], "PYTHONUNBUFFERED": "1"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, file, stdout=asyncio.subprocess.PIPE, env=environment
+    )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            assert b"Running on" in await process.stdout.readline()
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        await process.communicate()
+
+
+async def test_the_tool_server_of_the_guide_does_what_it_says(tmp_path: Path, database_url: str) -> None:
+    guide = GUIDE.read_text()
+    told = list(examples(guide))
+    sections: Sections = {
+        "server": {"port": 0},
+        "database": {"url": database_url},
+        "outbound": {"allow_private": True},
+    }
+    async with tool_server(guide, tmp_path) as tools, serving(tmp_path, "service", sections) as process:
+        commands = [each.command.replace(SERVICE, process.url).replace(TOOLS, tools) for each in told]
+        printed = await run(commands, environment_with_curl(tmp_path))
+    assert len(printed) == len(told)
+    for each, output in zip(told, printed, strict=True):
+        assert each.fits(output), f"$ {each.command}\n{output.strip()}\ninstead of\n{each.expected}"

@@ -1,0 +1,91 @@
+"""A real endpoint for webhooks, which keeps what it got and answers as a test says."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from standardwebhooks import Webhook
+
+Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A request, as it came."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def id(self) -> str:
+        return self.headers["webhook-id"]
+
+    def verified_by(self, secret: str | bytes) -> Any:
+        """What it says, if it is signed with the secret."""
+        return Webhook(secret).verify(self.body, dict(self.headers))
+
+
+@dataclass(slots=True)
+class Receiver:
+    """Answers 204 unless `answer` is something else."""
+
+    port: int = 0
+    answer: Answering | None = None
+    got: list[Received] = field(default_factory=list)
+    _news: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    @property
+    def url(self) -> str:
+        return self.url_by("127.0.0.1")
+
+    def url_by(self, host: str) -> str:
+        """Its address under another name."""
+        return f"http://{host}:{self.port}"
+
+    async def wait_for(self, number: int, within: float = 10.0) -> list[Received]:
+        """What came, once it is so many."""
+        try:
+            async with asyncio.timeout(within), self._news:
+                await self._news.wait_for(lambda: len(self.got) >= number)
+        except TimeoutError:
+            raise AssertionError(f"{len(self.got)} instead of {number} came within {within} s") from None
+        return self.got
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.got.append(Received(request.path, dict(request.headers), await request.read()))
+        async with self._news:
+            self._news.notify_all()
+        return web.Response(status=204) if self.answer is None else await self.answer(request)
+
+
+def answering(status: int, **headers: str) -> Answering:
+    """Always the same."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(
+            status=status, headers={name.replace("_", "-"): headers[name] for name in headers}
+        )
+
+    return answer
+
+
+async def hang(_: web.Request) -> web.Response:
+    """Never an answer."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+@asynccontextmanager
+async def receiving() -> AsyncIterator[Receiver]:
+    """A receiver on loopback, for as long as the block lasts."""
+    receiver = Receiver()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", receiver.handle)
+    async with TestServer(app) as server:
+        receiver.port = server.port or 0
+        yield receiver

@@ -1,0 +1,55 @@
+"""What models are shown of the parameters of adapters' tools."""
+
+from typing import Any
+
+import pytest
+
+from supervisors.tools.parameters import for_models, may_take_arguments
+
+OPEN = {"type": "object", "properties": {}}
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+EITHER = {"anyOf": [CITY, OPEN]}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        (CITY, CITY),
+        ({}, OPEN),
+        ({"type": "object"}, OPEN),
+        ({"type": ["object", "null"]}, OPEN),
+        ({"properties": {"a": True}}, {"type": "object", "properties": {"a": True}}),
+        ({"title": "T"}, {"title": "T", **OPEN}),
+    ],
+)
+def test_a_schema_is_shown_as_one_of_an_object(parameters: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert for_models("Looks.", parameters, is_schema=True) == ("Looks.", expected)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_schema", "words"),
+    [
+        (EITHER, True, '{"anyOf":[{"type":"object","properties":{"city":{"type":"string"}},"required"'),
+        ({"type": "objekt"}, False, '{"type":"objekt"}'),
+        (["city", "when"], False, '["city","when"]'),
+        ("city: where to look", False, "city: where to look"),
+        (False, False, "false"),
+        (7, False, "7"),
+    ],
+)
+def test_what_providers_would_refuse_is_said_in_words(parameters: Any, is_schema: bool, words: str) -> None:
+    description, shown = for_models("Looks.", parameters, is_schema=is_schema)
+    assert description.startswith(f"Looks.\n\nIt takes: {words}")
+    assert shown == OPEN
+
+
+def test_without_parameters_there_is_nothing_to_say() -> None:
+    assert for_models("", None, is_schema=False) == ("", OPEN)
+    assert for_models("", "anything", is_schema=False) == ("It takes: anything", OPEN)
+
+
+def test_only_a_schema_of_objects_can_be_fit_by_arguments() -> None:
+    fit: list[Any] = [CITY, {}, {"title": "T"}, {"type": ["null", "object"]}, EITHER]
+    unfit: list[Any] = [{"type": "string"}, {"type": ["null"]}, {"type": 7}, [], "object", None, True, 1]
+    assert [each for each in fit if not may_take_arguments(each)] == []
+    assert [each for each in unfit if may_take_arguments(each)] == []

@@ -1,0 +1,62 @@
+"""Webhook deliveries: which are asked for, and how the log shows them."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypedDict
+from uuid import UUID
+
+from storage.outbox import DeliveryStatus, WebhookDelivery
+from web.fields import Choice, Uuid
+from web.paging import PageQuery
+
+
+class DeliveryQuery(PageQuery):
+    agent = Uuid(load_default=None)
+    template = Uuid(load_default=None)
+    status = Choice(DeliveryStatus, load_default=None)
+
+
+class DeliveryShown(TypedDict):
+    """`attempts` counts since it was last asked for; `last_status` is of the last answer, if one came."""
+
+    id: UUID
+    type: str
+    agent: UUID
+    template: UUID
+    url: str
+    status: DeliveryStatus
+    attempts: int
+    created_at: datetime
+    next_attempt_at: datetime | None
+    delivered_at: datetime | None
+    failed_at: datetime | None
+    last_status: int | None
+    last_error: str
+
+
+class WholeDeliveryShown(DeliveryShown):
+    """With what is sent."""
+
+    payload: Mapping[str, Any]
+
+
+def show_delivery(delivery: WebhookDelivery) -> DeliveryShown:
+    return {
+        "id": delivery.id,
+        "type": delivery.type,
+        "agent": delivery.agent_id,
+        "template": delivery.template_id,
+        "url": delivery.url,
+        "status": delivery.status,
+        "attempts": delivery.attempts,
+        "created_at": delivery.created_at,
+        "next_attempt_at": delivery.next_attempt_at,
+        "delivered_at": delivery.delivered_at,
+        "failed_at": delivery.failed_at,
+        "last_status": delivery.last_status,
+        "last_error": delivery.last_error,
+    }
+
+
+def show_whole_delivery(delivery: WebhookDelivery) -> WholeDeliveryShown:
+    return {**show_delivery(delivery), "payload": delivery.payload}
