@@ -9,6 +9,7 @@ from typing import Any, Literal, get_type_hints
 from urllib.parse import urlsplit
 
 from hostsvc.clients.guarded_http import OutboundSettings
+from hostsvc.clients.harness_settings import HarnessSettings
 from hostsvc.config_values import reader_of
 from hostsvc.logs import LogSettings
 from storage.pool import DatabaseSettings
@@ -118,6 +119,7 @@ class Config:
     operator: OperatorSettings = field(default_factory=OperatorSettings)
     supervisors: SupervisorSettings = field(default_factory=SupervisorSettings)
     runs: RunSettings = field(default_factory=RunSettings)
+    harness: HarnessSettings = field(default_factory=HarnessSettings)
     outbound: OutboundSettings = field(default_factory=OutboundSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
@@ -135,7 +137,10 @@ def load_config(file: Path | None, environment: Mapping[str, str]) -> Config:
         file = DEFAULT_FILE
     if file is not None:
         config = _with_file(config, file)
-    return _with_environment(config, environment)
+    config = _with_environment(config, environment)
+    if missing := config.harness.missing():
+        raise ConfigError(f'harness.{missing}: is needed where harness.kind is "process"')
+    return config
 
 
 def _with_file(config: Config, file: Path) -> Config:

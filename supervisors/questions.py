@@ -195,6 +195,8 @@ async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepG
 
     after = await supervisor.change(circumstances, slept, end)
     if after is not None:
+        if run is not None:
+            run.fall_asleep()
         return SleepGranted(after.sleep_until, clamped=after.sleep_until != request.until)
     blockers = await around.store.list_blockers(supervisor.agent_id, now, BLOCKERS_SHOWN)
     return SleepRefused(tuple(blockers))

@@ -60,11 +60,13 @@ class Run:
         "_task",
         "agent_id",
         "draining",
+        "ended",
         "id",
         "is_capped",
         "max_sleep_until",
         "result",
         "settled",
+        "slept",
         "started_at",
         "stopping",
         "turns",
@@ -83,8 +85,10 @@ class Run:
         self.stopping = False
         self.draining = False
         self.is_capped = False  # whether a cap on spending is known; its supervisor keeps that up to date
-        self.result: RunResult | None = None  # set when the run is over
-        self.settled = asyncio.Event()  # set when its end is stored, too
+        self.slept = asyncio.Event()  # set when sleep was granted: what follows is winding up
+        self.ended = asyncio.Event()  # set when its end is stored
+        self.result: RunResult | None = None  # set when it is over
+        self.settled = asyncio.Event()  # set when it is over and its end is stored
         self._interruption: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
@@ -108,6 +112,16 @@ class Run:
     def drain(self) -> None:
         """Ask the run to end at its next turn boundary."""
         self.draining = True
+
+    def fall_asleep(self) -> None:
+        """Its sleep is granted and stored, and with it its end; whatever carries it out may wind up."""
+        self.slept.set()
+        self.ended.set()
+
+    def settle(self) -> None:
+        """Nothing more comes of the run; whoever waits for that goes on."""
+        self.ended.set()
+        self.settled.set()
 
     def cancel(self) -> None:
         """End the run now."""
@@ -143,7 +157,7 @@ class Run:
             if self.stopping:
                 result = RunResult(Outcome.STOPPED, "stopped")
         finally:
-            self.result = result
+            self.result = RunResult(Outcome.SLEPT) if self.slept.is_set() else result
 
     async def _result_of(self, harness: "Harness", ask: "Ask", max_seconds: float) -> RunResult:
         try:

@@ -398,7 +398,7 @@ class Supervisor:
     def _part_with(self, run: Run) -> None:
         """The run is over, and its end is stored."""
         del self.around.runs[self.agent_id]
-        run.settled.set()
+        run.settle()
 
 
 def _says_anything(move: Move) -> bool:
