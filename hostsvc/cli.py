@@ -16,6 +16,8 @@ from uuid import UUID
 
 import click
 
+from hostsvc.clients.git import GitError
+from hostsvc.clients.harness_cache import HarnessRefused
 from hostsvc.clients.status import StatusUnavailable
 from hostsvc.config import Config, ConfigError, DatabaseChoice, load_config
 from hostsvc.demo import demo
@@ -59,6 +61,8 @@ USER_ERRORS = (
     EmbeddedPostgresError,
     DatabaseRefused,
     DatabaseUnavailable,
+    GitError,
+    HarnessRefused,
     LeadershipLost,
     NoSuchThing,
     StatusUnavailable,

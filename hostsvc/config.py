@@ -11,6 +11,7 @@ from typing import Any, Literal, get_type_hints
 from urllib.parse import urlsplit
 
 from hostsvc.clients.guarded_http import OutboundSettings
+from hostsvc.clients.harness_settings import HarnessSettings
 from hostsvc.clients.providers import ProviderSettings
 from hostsvc.config_values import is_base_url, reader_of
 from hostsvc.logs import LogSettings
@@ -127,6 +128,7 @@ class Config:
     operator: OperatorSettings = field(default_factory=OperatorSettings)
     supervisors: SupervisorSettings = field(default_factory=SupervisorSettings)
     runs: RunSettings = field(default_factory=RunSettings)
+    harness: HarnessSettings = field(default_factory=HarnessSettings)
     outbound: OutboundSettings = field(default_factory=OutboundSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
@@ -180,6 +182,8 @@ def load_config(file: Path | None, environment: Mapping[str, str]) -> Config:
             config = _with_key(config, written)
         else:
             of_providers.append(written)
+    if missing := config.harness.missing():
+        raise ConfigError(f'harness.{missing}: is needed where harness.kind is "process"')
     providers = _providers(of_providers)
     keys = {
         name: environment[provider.api_key_env]

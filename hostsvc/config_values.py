@@ -120,6 +120,10 @@ def _strings_from_text(text: str) -> list[str]:
     return [item.strip() for item in text.split(",")] if text.strip() else []
 
 
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(_strings(value))
+
+
 def _sources(value: object) -> frozenset[Source]:
     return frozenset(Source(item) for item in _strings(value))
 
@@ -134,6 +138,7 @@ READERS: Mapping[object, Reader] = {
     bool: Reader("true or false", _boolean, _boolean_from_text),
     float: Reader("a number", _number, _number_from_text),
     Path: Reader("a path", _path, _path),
+    tuple[str, ...]: Reader("a list of texts", _texts, lambda text: _texts(_strings_from_text(text))),
     frozenset[Source]: Reader(
         f"a list of sources ({', '.join(Source)})",
         _sources,

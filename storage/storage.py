@@ -25,6 +25,7 @@ from storage.pool import Pool
 from storage.projects import Projects
 from storage.receipts import Receipts
 from storage.runs import Runs
+from storage.spending import Spending
 from storage.templates import Templates
 from storage.tools import Tools
 from storage.traces import Traces
@@ -57,6 +58,7 @@ class Storage:
     runs: Runs
     traces: Traces
     usage: Usage
+    spending: Spending
     expired: Expired
 
     async def close(self) -> None:
@@ -66,6 +68,7 @@ class Storage:
         await self.agent_states.close()
         await self.traces.close()
         await self.usage.close()
+        await self.spending.close()
         await self.accounts.close()
         await self.api_keys.close()
 
@@ -104,5 +107,6 @@ def build_storage(
         runs=Runs(pool),
         traces=Traces(pool),
         usage=Usage(pool),
+        spending=Spending(pool),
         expired=Expired(pool),
     )

@@ -26,6 +26,7 @@ class RunAnswer(StrEnum):
     ALREADY_RUNNING = "already_running"
     SLEEPING = "sleeping"
     PAUSED = "paused"
+    OVER_BUDGET = "over_budget"
 
 
 @dataclass(frozen=True, slots=True)

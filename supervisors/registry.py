@@ -138,11 +138,16 @@ class Registry:
         is_gone = await comes_within(reply.run.settled, STOP_ANSWER_SECONDS, self._around.clock)
         return StopReply.STOPPED if is_gone else StopReply.STOPPING
 
+    def goes_on(self, agent_id: UUID, run_id: UUID) -> bool:
+        """Whether the run, or what winds it up after its sleep, is still there."""
+        run = self._around.runs.get(agent_id)
+        return run is not None and run.id == run_id and run.result is None
+
     async def wait_for_end(self, agent_id: UUID, run_id: UUID, seconds: float) -> None:
         """Return when the end of the run is stored, or after so long; at once if no such run goes on here."""
         run = self._around.runs.get(agent_id)
         if run is not None and run.id == run_id:
-            await comes_within(run.settled, seconds, self._around.clock)
+            await comes_within(run.ended, seconds, self._around.clock)
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None:
         """One agent in full; None if there is no such agent."""
@@ -236,7 +241,7 @@ class Registry:
         for run in self._around.runs.values():
             run.drain()  # for one that has not begun yet
             run.cancel()
-            run.settled.set()
+            run.settle()
         self._around.runs.clear()
 
     async def quiet(self) -> None:

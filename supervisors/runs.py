@@ -2,7 +2,8 @@
 
 RunError                what the harness could not do; its message stands in the trace
 ├── RunStopped          somebody asked the run to stop
-└── RunDrained          the service is shutting down, and the run is at a turn boundary
+├── RunDrained          the service is shutting down, and the run is at a turn boundary
+└── RunBudgetReached    what the agent or its organization may spend in a day is spent
 """
 
 import asyncio
@@ -35,6 +36,10 @@ class RunDrained(RunError):
     """The service is shutting down."""
 
 
+class RunBudgetReached(RunError):
+    """Nothing is left to spend today."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """How a run ended. `counts`: whether it is a failure of the agent's, if it is one at all."""
@@ -55,11 +60,14 @@ class Run:
         "_task",
         "agent_id",
         "draining",
+        "ended",
         "id",
+        "is_capped",
         "max_sleep_until",
         "notified",
         "result",
         "settled",
+        "slept",
         "started_at",
         "stopping",
         "turns",
@@ -78,8 +86,11 @@ class Run:
         self.stopping = False
         self.draining = False
         self.notified = False  # something came into the agent's queue that the run has not looked at
-        self.result: RunResult | None = None  # set when the run is over
-        self.settled = asyncio.Event()  # set when its end is stored, too
+        self.is_capped = False  # whether a cap on spending is known; its supervisor keeps that up to date
+        self.slept = asyncio.Event()  # set when sleep was granted: what follows is winding up
+        self.ended = asyncio.Event()  # set when its end is stored
+        self.result: RunResult | None = None  # set when it is over
+        self.settled = asyncio.Event()  # set when it is over and its end is stored
         self._interruptible: set[asyncio.Task[Any]] = set()  # what a stop cancels at once
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
@@ -104,6 +115,16 @@ class Run:
     def drain(self) -> None:
         """Ask the run to end at its next turn boundary."""
         self.draining = True
+
+    def fall_asleep(self) -> None:
+        """Its sleep is granted and stored, and with it its end; whatever carries it out may wind up."""
+        self.slept.set()
+        self.ended.set()
+
+    def settle(self) -> None:
+        """Nothing more comes of the run; whoever waits for that goes on."""
+        self.ended.set()
+        self.settled.set()
 
     def cancel(self) -> None:
         """End the run now."""
@@ -151,7 +172,7 @@ class Run:
             if self.stopping:
                 result = RunResult(Outcome.STOPPED, "stopped")
         finally:
-            self.result = result
+            self.result = RunResult(Outcome.SLEPT) if self.slept.is_set() else result
 
     async def _result_of(self, harness: "Harness", ask: "Ask", max_seconds: float) -> RunResult:
         try:
@@ -162,6 +183,8 @@ class Run:
             return RunResult(Outcome.STOPPED, str(error))
         except RunDrained as error:
             return RunResult(Outcome.INTERRUPTED, str(error), counts=False)
+        except RunBudgetReached as error:
+            return RunResult(Outcome.BUDGET, str(error))
         except AgentGone:
             return RunResult(Outcome.STOPPED, "deleted")
         except RunError as error:

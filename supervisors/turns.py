@@ -20,6 +20,7 @@ from supervisors.prices import Prices
 from supervisors.recorder import OpenSpan, Recorder
 from supervisors.runs import Ask, Run, RunError, RunResult
 from supervisors.settings import RunSettings
+from supervisors.spend_cap import SpendCap
 from supervisors.tool_calls import ToolCalls
 from supervisors.tools.toolbox import Toolbox
 
@@ -43,6 +44,7 @@ class BuiltinHarness:
         notifications: QueueStore,
         spans: SpanStore,
         usage: UsageStore,
+        spend_cap: SpendCap,
         prices: Prices,
         toolbox: Toolbox,
         providers: Mapping[str, Model],
@@ -54,6 +56,7 @@ class BuiltinHarness:
         self._notifications = notifications
         self._spans = spans
         self._usage = usage
+        self._spend_cap = spend_cap
         self._prices = prices
         self._toolbox = toolbox
         self._tool_calls = ToolCalls(toolbox)
@@ -115,6 +118,7 @@ class BuiltinHarness:
             run.at_turn_boundary()
             if limit is not None and run.turns >= limit:
                 return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
+            await self._spend_cap.check(run)
             if run.turns and conversation.news.may_be_there():
                 await self._tell_news(conversation)
             run.turns += 1

@@ -14,6 +14,7 @@ from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
 from storage.model import Agent, Outcome, RunStart
 from storage.pool import Pool
+from storage.spending import Spending
 from storage.storage import build_storage
 from storage.usage import ModelUsage, Usage, UsageRecord
 from supervisors.builtin_model import BuiltinModel
@@ -24,6 +25,7 @@ from supervisors.outbound import OutboundAnswer, OutboundCall
 from supervisors.ports import UsageStore
 from supervisors.runs import Run
 from supervisors.settings import RunSettings
+from supervisors.spend_cap import SpendCap
 from supervisors.tools.toolbox import Toolbox
 from supervisors.turns import BuiltinHarness
 from tests.storage.factories import HOUR, NOW, stored_agent
@@ -95,6 +97,7 @@ async def carry_out(pool: Pool, run: Run, model: Model, usage: UsageStore) -> No
         notifications=storage.notifications,
         spans=storage.traces,
         usage=usage,
+        spend_cap=SpendCap(Spending(pool), clock),
         prices=PriceList(),
         toolbox=Toolbox(storage, clock, Nowhere(), SchemaChecker()),
         providers={"openai": model, "builtin": BuiltinModel()},

@@ -79,6 +79,7 @@ def test_variables_are_read_by_the_type_of_their_key() -> None:
             "HOSTSVC__DATABASE__DATA_DIR": "/var/lib/hostsvc",
             "HOSTSVC__ACCOUNTS__SIGNUP": "closed",
             "HOSTSVC__OPERATOR__OPEN_METRICS": "true",
+            "HOSTSVC__HARNESS__COMMAND": "python3, -S,run.py",
         },
     )
     assert config.server.drain_seconds == 2.5
@@ -87,6 +88,7 @@ def test_variables_are_read_by_the_type_of_their_key() -> None:
     assert config.database.data_dir == Path("/var/lib/hostsvc")
     assert config.accounts.signup == "closed"
     assert config.operator.open_metrics is True
+    assert config.harness.command == ("python3", "-S", "run.py")
 
 
 def test_a_blank_variable_is_an_empty_list() -> None:
@@ -130,6 +132,14 @@ def test_a_whole_number_of_seconds_is_a_number() -> None:
         ("[database]\nurl = 'postgresql://h:70000/db'", "url takes postgresql://user:password@host"),
         ("[database]\nurl = 'postgresql://[::1/db'", "url takes postgresql://user:password@host"),
         ("[database]\ndata_dir = ' '", "database.data_dir: takes a path, not ' '"),
+        ("[harness]\nkind = 'docker'", "harness.kind: takes one of builtin, process, not 'docker'"),
+        ("[harness]\nkind = 'process'\ncommand = ['a']", "harness.repository: is needed where harness.kind"),
+        ("[harness]\nkind = 'process'\nrepository = 'a'", "harness.command: is needed where harness.kind"),
+        ("[harness]\ncommand = 'run.py'", "harness.command: takes a list of texts, not 'run.py'"),
+        ("[harness]\ncommand = [' ']", "command takes a program and its arguments"),
+        ("[harness]\nrepository = '--upload-pack=x'", "repository takes a path or a URL that git takes"),
+        ("[harness]\nrepository = 'ext::sh -c id'", "repository takes a path or a URL that git takes"),
+        ("[harness]\ncache_commits = 0", "cache_commits takes 1 to 100000, not 0"),
         ("[log]\nlevel = 'INFO'", "log.level: takes one of debug, info, warning, error, not 'INFO'"),
         (
             "[models]\nbase_url = 'http://a'",
@@ -259,6 +269,7 @@ def test_a_file_that_is_no_text_is_refused() -> None:
         ("HOSTSVC__ACCOUNTS__TOKEN_SECRET", "hunter2-is-short"),
         ("HOSTSVC__OPERATOR__TOKEN", "hunter2 with spaces"),
         ("HOSTSVC__DATABASE__URL", "mysql://root:hunter2@localhost/db"),
+        ("HOSTSVC__HARNESS__REPOSITORY", "-https://git:hunter2@example.org/agents.git"),
     ],
 )
 def test_a_refused_secret_is_not_repeated(name: str, secret: str) -> None:
