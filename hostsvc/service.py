@@ -5,7 +5,7 @@ import gc
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,6 +18,7 @@ import structlog
 
 from hostsvc.clients.guarded_http import open_guarded_http
 from hostsvc.clients.harness_process import Access, open_process_harness
+from hostsvc.clients.models import open_models
 from hostsvc.clients.prices import PriceList
 from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
@@ -42,6 +43,7 @@ from supervisors.duties.webhooks import Webhooks, open_webhooks
 from supervisors.explain import when
 from supervisors.json_schema import open_schema_checker
 from supervisors.messages import Look
+from supervisors.models import Model
 from supervisors.prices import Prices
 from supervisors.registry import Registry, open_registry
 from supervisors.runs import Harness
@@ -123,6 +125,7 @@ async def open_service(
 
     On leaving, runs are let to end at a turn boundary for `server.drain_seconds`, and everything is stored.
     """
+    config.require_models()
     clock, prices = SystemClock(), PriceList()
     random = Random()  # noqa: S311 -- spreads load, keeps no secret
     async with AsyncExitStack() as stack:
@@ -144,16 +147,20 @@ async def open_service(
         def tell_supervisors(agent_ids: Sequence[UUID]) -> None:
             registry.tell_all(agent_ids, Look.NOTIFIED)
 
-        storage = build_storage(pool, on_commit=tell_supervisors)
+        def tell_of_clearings(agent_ids: Sequence[UUID]) -> None:
+            registry.tell_all(agent_ids, Look.CLEARED)
+
+        storage = build_storage(pool, on_commit=tell_supervisors, on_clear=tell_of_clearings)
         stack.push_async_callback(storage.close)
         outbound = await stack.enter_async_context(open_guarded_http(config.outbound, clock))
         webhooks = await stack.enter_async_context(open_webhooks(storage.outbox, outbound, clock, random))
         checker = await stack.enter_async_context(open_schema_checker())
         toolbox = Toolbox(storage, clock, outbound, checker)
+        models = await stack.enter_async_context(open_models(config.models, config.model_keys))
         settings = await _web_settings(config, storage)
         access = _access_of_runs(config, settings, _url_of(listener), clock)
         harness = await stack.enter_async_context(
-            _open_harness(config, storage, toolbox, prices, clock, access)
+            _open_harness(config, storage, toolbox, models, prices, clock, access)
         )
         registry = await stack.enter_async_context(_open_registry(config, storage, harness, clock, random))
         scan = DueScan(storage.agent_states, registry, clock, random)
@@ -208,7 +215,13 @@ async def _stand_by(
 
 @asynccontextmanager
 async def _open_harness(
-    config: Config, storage: Storage, toolbox: Toolbox, prices: Prices, clock: Clock, access: Access
+    config: Config,
+    storage: Storage,
+    toolbox: Toolbox,
+    models: Mapping[str, Model],
+    prices: Prices,
+    clock: Clock,
+    access: Access,
 ) -> AsyncIterator[Harness]:
     """What executes runs, as `harness.kind` says."""
     if config.harness.kind == "process":
@@ -227,12 +240,13 @@ async def _open_harness(
     yield BuiltinHarness(
         agents=storage.agents,
         templates=storage.templates,
+        notifications=storage.notifications,
         spans=storage.traces,
         usage=storage.usage,
         spend_cap=SpendCap(storage.spending, clock),
         prices=prices,
         toolbox=toolbox,
-        providers={PROVIDER: BuiltinModel()},
+        providers={PROVIDER: BuiltinModel(), **models},
         clock=clock,
         settings=config.runs,
     )
