@@ -136,7 +136,7 @@ def _outbound_call(
     headers = {"Idempotency-Key": str(call_id)}
     if call.run_id is not None:
         headers["traceparent"] = _traceparent(call.run_id, call.span_id or call_id)
-    return OutboundCall(str(call_id), tool.url, body, tool.secret, headers)
+    return OutboundCall(str(call_id), call.agent.organization_id, tool.url, body, tool.secret, headers)
 
 
 def _traceparent(run_id: UUID, span_id: UUID) -> str:
