@@ -28,7 +28,7 @@ class FrugalConnector(TCPConnector):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, force_close=True)
-        self._factory = partial(_FrugalProtocol, loop=self._loop)
+        self._factory = partial[ResponseHandler](_FrugalProtocol, loop=self._loop)
 
 
 class _FrugalProtocol(ResponseHandler):
