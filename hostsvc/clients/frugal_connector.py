@@ -28,7 +28,8 @@ class FrugalConnector(TCPConnector):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, force_close=True)
-        self._factory = partial[ResponseHandler](_FrugalProtocol, loop=self._loop)
+        protocol: type[ResponseHandler] = _FrugalProtocol
+        self._factory = partial(protocol, loop=self._loop)
 
 
 class _FrugalProtocol(ResponseHandler):
