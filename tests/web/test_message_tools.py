@@ -137,7 +137,32 @@ async def test_what_a_tool_said_of_a_message_before_it_answered_stays(api: Api, 
 
     server.answer = say_failed
     result = (await call(api, agent, "send_sms", contact_id=ada["id"], body="Hi")).body["result"]
+    assert result["status"] == "failed"
     assert (await api.get(f"{MESSAGES}{result['message_id']}/")).body["status"] == "failed"
+
+
+async def test_what_a_tool_said_of_a_message_before_it_broke_off_stays(api: Api, server: ToolServer) -> None:
+    agent = await agent_with_channels(api, server, "sms")
+    ada = await api.create(CONTACTS, phone="1")
+
+    async def say_sent(_: web.Request) -> web.Response:
+        message_id = server.received[-1].data["arguments"]["message_id"]
+        await api.patch(f"{MESSAGES}{message_id}/", {"status": "sent"})
+        return web.Response(status=502)
+
+    server.answer = say_sent
+    error = (await call(api, agent, "send_sms", contact_id=ada["id"], body="Hi")).body["error"]
+    assert error["message"] == "The message is kept as sent. The tool answered 502."
+    assert (await api.get(f"{MESSAGES}{error['message_id']}/")).body["status"] == "sent"
+
+
+async def test_a_subject_is_one_line(api: Api, server: ToolServer) -> None:
+    agent = await agent_with_channels(api, server, "email")
+    ada = await api.create(CONTACTS, email="ada@example.com")
+    subject = " Hello\r\nBcc: everybody@example.com "
+    await call(api, agent, "send_message", contact_id=ada["id"], body="Hi", subject=subject)
+    [received] = server.received
+    assert received.data["arguments"]["subject"] == "Hello Bcc: everybody@example.com"
 
 
 async def test_the_tools_of_channels_are_not_the_models_to_call(api: Api, server: ToolServer) -> None:
