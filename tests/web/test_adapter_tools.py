@@ -191,6 +191,16 @@ async def test_a_form_is_read_as_the_schema_says(api: Api, server: ToolServer) -
     assert server.received[0].data["arguments"] == {"city": "7", "days": 3, "dry": True}
 
 
+async def test_what_the_schema_does_not_name_is_a_text_in_a_form(api: Api, server: ToolServer) -> None:
+    words, closed = {"parameters": "a city"}, {"name": "closed", "parameters": CITY}
+    agent = await agent_with(api, {"url": server.url(), **words}, {"url": server.url(), **closed})
+    form = {"city": "Graz", "days": "3"}
+    assert (await api.request("POST", f"{AGENTS}{agent['id']}/tools/look_up/", data=form)).status == 200
+    assert server.received[0].data["arguments"] == form
+    refused = await api.request("POST", f"{AGENTS}{agent['id']}/tools/closed/", data={**form, "hour": "8"})
+    assert "'hour' was unexpected" in refused.body["error"]["message"]
+
+
 async def test_odd_schemas_of_properties_make_no_odds(api: Api, server: ToolServer) -> None:
     properties = {"": True, "Meta": {"type": ["string", "null"]}, "load": {}, "a\u0001": {"type": "string"}}
     agent = await agent_with(api, {"url": server.url(), "parameters": {"properties": properties}})
