@@ -16,6 +16,8 @@ from uuid import UUID
 
 import click
 
+from hostsvc.clients.git import GitError
+from hostsvc.clients.harness_cache import HarnessRefused
 from hostsvc.clients.status import StatusUnavailable
 from hostsvc.config import Config, ConfigError, DatabaseChoice, load_config
 from hostsvc.demo import demo
@@ -55,9 +57,12 @@ class NoSuchThing(Exception):
 
 
 USER_ERRORS = (
+    ConfigError,
     EmbeddedPostgresError,
     DatabaseRefused,
     DatabaseUnavailable,
+    GitError,
+    HarnessRefused,
     LeadershipLost,
     NoSuchThing,
     StatusUnavailable,
@@ -107,6 +112,10 @@ def migrate_command(file: Path | None, only_check: bool) -> None:
 def check_config(file: Path | None) -> None:
     """Say whether the configuration is valid, and where it came from."""
     config = _load(file)
+    try:
+        config.require_models()
+    except ConfigError as error:
+        _refuse(str(error))
     click.echo(f"the configuration is valid; it comes from {', '.join(config.origins) or 'the defaults'}")
 
 

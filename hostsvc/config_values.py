@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
+from urllib.parse import urlsplit
 
 from storage.model import Source
 
@@ -25,6 +26,25 @@ def reader_of(hint: object) -> Reader:
     if get_origin(hint) is Literal:
         return _choice(get_args(hint))
     return READERS[hint]
+
+
+def is_base_url(text: str) -> bool:
+    """Whether it is http(s)://host[:port][/path] and nothing else."""
+    try:
+        parts = urlsplit(text)
+        port_is_valid = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    return (
+        parts.scheme in {"http", "https"}
+        and bool(parts.hostname)
+        and port_is_valid
+        and "@" not in parts.netloc
+        and not parts.query
+        and not parts.fragment
+        and text.isprintable()
+        and " " not in text
+    )
 
 
 def _choice(values: tuple[str, ...]) -> Reader:
@@ -100,6 +120,10 @@ def _strings_from_text(text: str) -> list[str]:
     return [item.strip() for item in text.split(",")] if text.strip() else []
 
 
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(_strings(value))
+
+
 def _sources(value: object) -> frozenset[Source]:
     return frozenset(Source(item) for item in _strings(value))
 
@@ -114,6 +138,7 @@ READERS: Mapping[object, Reader] = {
     bool: Reader("true or false", _boolean, _boolean_from_text),
     float: Reader("a number", _number, _number_from_text),
     Path: Reader("a path", _path, _path),
+    tuple[str, ...]: Reader("a list of texts", _texts, lambda text: _texts(_strings_from_text(text))),
     frozenset[Source]: Reader(
         f"a list of sources ({', '.join(Source)})",
         _sources,

@@ -2,11 +2,13 @@
 
 import asyncio
 import gc
+import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -15,6 +17,8 @@ import aiojobs
 import structlog
 
 from hostsvc.clients.guarded_http import open_guarded_http
+from hostsvc.clients.harness_process import Access, open_process_harness
+from hostsvc.clients.models import open_models
 from hostsvc.clients.prices import PriceList
 from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
@@ -26,6 +30,7 @@ from storage.pool import open_pool
 from storage.storage import Storage, build_storage
 from supervisors.builtin_model import PROVIDER, BuiltinModel
 from supervisors.clock import Clock, SystemClock
+from supervisors.duties.budgets import Budgets
 from supervisors.duties.counting import Counting
 from supervisors.duties.due_scan import DueScan
 from supervisors.duties.forgotten import Forgotten
@@ -38,11 +43,15 @@ from supervisors.duties.webhooks import Webhooks, open_webhooks
 from supervisors.explain import when
 from supervisors.json_schema import open_schema_checker
 from supervisors.messages import Look
+from supervisors.models import Model
 from supervisors.prices import Prices
 from supervisors.registry import Registry, open_registry
+from supervisors.runs import Harness
+from supervisors.spend_cap import SpendCap
 from supervisors.tools.toolbox import Toolbox
 from supervisors.turns import BuiltinHarness
 from web.app import build_app
+from web.credentials import RunTokens
 from web.ports import Readiness, ServiceState
 from web.serving import BACKLOG, serving
 from web.settings import WebSettings
@@ -56,6 +65,7 @@ PURGE_SECONDS = 60.0
 RETENTION_SECONDS = 3600.0
 FORGOTTEN_SECONDS = 10.0
 DUTY_CLOSE_SECONDS = 5.0
+RUN_TOKEN_SPARE_SECONDS = 7200.0  # for the graces after a run's longest time
 ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 
 
@@ -115,6 +125,7 @@ async def open_service(
 
     On leaving, runs are let to end at a turn boundary for `server.drain_seconds`, and everything is stored.
     """
+    config.require_models()
     clock, prices = SystemClock(), PriceList()
     random = Random()  # noqa: S311 -- spreads load, keeps no secret
     async with AsyncExitStack() as stack:
@@ -136,21 +147,27 @@ async def open_service(
         def tell_supervisors(agent_ids: Sequence[UUID]) -> None:
             registry.tell_all(agent_ids, Look.NOTIFIED)
 
-        storage = build_storage(pool, on_commit=tell_supervisors)
+        def tell_of_clearings(agent_ids: Sequence[UUID]) -> None:
+            registry.tell_all(agent_ids, Look.CLEARED)
+
+        storage = build_storage(pool, on_commit=tell_supervisors, on_clear=tell_of_clearings)
         stack.push_async_callback(storage.close)
         outbound = await stack.enter_async_context(open_guarded_http(config.outbound, clock))
         webhooks = await stack.enter_async_context(open_webhooks(storage.outbox, outbound, clock, random))
         checker = await stack.enter_async_context(open_schema_checker())
         toolbox = Toolbox(storage, clock, outbound, checker)
-        registry = await stack.enter_async_context(
-            _open_registry(config, storage, toolbox, prices, clock, random)
+        models = await stack.enter_async_context(open_models(config.models, config.model_keys))
+        settings = await _web_settings(config, storage)
+        access = _access_of_runs(config, settings, _url_of(listener), clock)
+        harness = await stack.enter_async_context(
+            _open_harness(config, storage, toolbox, models, prices, clock, access)
         )
+        registry = await stack.enter_async_context(_open_registry(config, storage, harness, clock, random))
         scan = DueScan(storage.agent_states, registry, clock, random)
         # It listens before the scan looks, so that no row of another program falls between the two.
         doorbell = await stack.enter_async_context(
             open_doorbell(database, tell_supervisors, scan.run_once, clock)
         )
-        settings = await _web_settings(config, storage)
         forgotten = Forgotten(storage.agent_states, clock)
         service = Service(base_url, settings.operator_token, leadership, doorbell, registry, forgotten)
         await scan.recover()
@@ -197,20 +214,59 @@ async def _stand_by(
 
 
 @asynccontextmanager
-async def _open_registry(
-    config: Config, storage: Storage, toolbox: Toolbox, prices: Prices, clock: Clock, random: Random
-) -> AsyncIterator[Registry]:
-    harness = BuiltinHarness(
+async def _open_harness(
+    config: Config,
+    storage: Storage,
+    toolbox: Toolbox,
+    models: Mapping[str, Model],
+    prices: Prices,
+    clock: Clock,
+    access: Access,
+) -> AsyncIterator[Harness]:
+    """What executes runs, as `harness.kind` says."""
+    if config.harness.kind == "process":
+        async with open_process_harness(
+            agents=storage.agents,
+            templates=storage.templates,
+            spans=storage.traces,
+            clock=clock,
+            settings=config.harness,
+            run_settings=config.runs,
+            access=access,
+            environment=os.environ,
+        ) as harness:
+            yield harness
+        return
+    yield BuiltinHarness(
         agents=storage.agents,
         templates=storage.templates,
+        notifications=storage.notifications,
         spans=storage.traces,
         usage=storage.usage,
+        spend_cap=SpendCap(storage.spending, clock),
         prices=prices,
         toolbox=toolbox,
-        providers={PROVIDER: BuiltinModel()},
+        providers={PROVIDER: BuiltinModel(), **models},
         clock=clock,
         settings=config.runs,
     )
+
+
+def _access_of_runs(config: Config, settings: WebSettings, address: str, clock: Clock) -> Access:
+    """How a run in a process of its own reaches this service; its token outlives the run by no use."""
+    tokens = RunTokens(settings.token_secret)
+    lifetime = timedelta(seconds=config.runs.max_seconds + RUN_TOKEN_SPARE_SECONDS)
+    address = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    return Access(
+        url=config.server.base_url or address,
+        issue_token=lambda run_id: tokens.issue(run_id, clock.now(), lifetime),
+    )
+
+
+@asynccontextmanager
+async def _open_registry(
+    config: Config, storage: Storage, harness: Harness, clock: Clock, random: Random
+) -> AsyncIterator[Registry]:
     async with open_registry(
         store=storage.agent_states,
         harness=harness,
@@ -250,6 +306,7 @@ async def _duties(
         ("lead", follow_lead, LEAD_POLL_SECONDS),
         ("due scan", scan.run_once, interval),
         ("pauses", pauses.run_once, interval),
+        ("budgets", Budgets(storage.agent_states, registry, clock).run_once, interval),
         ("counting", counting.run_once, interval),
         ("outbox", storage.outbox.measure, interval),
         ("webhooks", webhooks.run_once, 0),

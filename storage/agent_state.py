@@ -1,6 +1,6 @@
 """The narrow rows that supervisors own: read with all that the rules need, moved under a guard."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -9,18 +9,22 @@ from uuid import UUID
 import asyncpg
 
 from storage.batching import Batch
-from storage.model import AgentState, AgentStatus, Circumstances, Counts, Era, Move, Source, Waiting
+from storage.model import AgentState, AgentStatus, Budget, Circumstances, Counts, Era, Move, Source, Waiting
 from storage.moves import MOVE, MOVE_WAITING, move_parameters
 from storage.pool import LIMIT_WAIT, Connection, Pool
+from storage.spending import budgets_of
 
 # One row for each kind of waiting notification, so a queue of any length is a handful of rows; and one
 # statement, so wake_seq and the queue are of one snapshot. A notification that is no reminder is never
-# ahead: it became active when it was written, whatever a clock says since.
+# ahead: it became active when it was written, whatever a clock says since. What was spent is asked for apart,
+# where something caps it: two more tables here, and PostgreSQL would plan the statement anew each time.
 LOOK = """
 SELECT s.*, a.organization_id, a.created_at, a.name, a.max_sleep_hours,
        a.debounce_window_seconds AS agent_window_seconds,
        t.debounce_window_seconds AS template_window_seconds,
        o.paused,
+       coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS agent_cap,
+       o.max_cost_usd_per_day AS organization_cap,
        coalesce(cardinality(r.notifications), 0) AS waiting_at_start,
        r.interrupted_sleep_until, coalesce(r.wake_reason, '') AS wake_reason,
        w.source, w.reminder, w.era, w.count, w.first_at, w.last_at
@@ -79,7 +83,7 @@ WHERE n.activated_at <= $1
 ORDER BY s.agent_id LIMIT $2
 """
 
-# Those that a pause concerns, or its end: something goes on, lies ahead, or waits.
+# Those that a pause concerns, or its end, or another cap: something goes on, lies ahead, or waits.
 LIST_CONCERNED = """
 SELECT s.agent_id FROM agent a JOIN agent_state s ON s.agent_id = a.id
 WHERE a.organization_id = $1 AND a.deleted_at IS NULL AND s.agent_id > $2 AND s.status <> 'archived'
@@ -88,6 +92,8 @@ WHERE a.organization_id = $1 AND a.deleted_at IS NULL AND s.agent_id > $2 AND s.
        OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at IS NOT NULL))
 ORDER BY s.agent_id LIMIT $3
 """
+
+LIST_CONCERNED_OF_TEMPLATE = LIST_CONCERNED.replace("a.organization_id = $1", "a.template_id = $1")
 
 # Sleeping agents with something ahead and no moment to look at it.
 LIST_UNARMED = """
@@ -98,6 +104,25 @@ WHERE s.agent_id > $2 AND s.status = 'sleeping' AND s.next_due_at IS NULL AND s.
   AND (coalesce(s.sleep_until, s.retry_at, s.run_requested_at) IS NOT NULL
        OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at > $1))
 ORDER BY s.agent_id LIMIT $3
+"""
+
+# Agents that wait for the renewal of a budget, but for which there is something to spend.
+LIST_WITHIN_BUDGET = """
+SELECT s.agent_id FROM agent_state s
+JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
+JOIN organization o ON o.id = a.organization_id
+LEFT JOIN template t ON t.id = a.template_id
+LEFT JOIN spending of_agent
+    ON of_agent.owner_id = a.id AND of_agent.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
+LEFT JOIN spending of_organization
+    ON of_organization.owner_id = o.id AND of_organization.day = ($1::timestamptz AT TIME ZONE 'UTC')::date
+WHERE s.next_due_at = $2 AND s.agent_id > $3
+  AND (least(s.sleep_until, s.retry_at, s.run_requested_at) < $2
+       OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at < $2))
+  AND coalesce(of_agent.cost_usd, 0)
+      < coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day, 'infinity')
+  AND coalesce(of_organization.cost_usd, 0) < coalesce(o.max_cost_usd_per_day, 'infinity')
+ORDER BY s.agent_id LIMIT $4
 """
 
 LIST_RUNNING = "SELECT agent_id FROM agent_state WHERE run_id IS NOT NULL ORDER BY last_started_at, agent_id"
@@ -128,7 +153,7 @@ SELECT count(*) FILTER (WHERE status = 'running') AS running,
        count(*) FILTER (WHERE status = 'sleeping') AS sleeping,
        count(*) FILTER (WHERE status = 'archived') AS archived,
        coalesce(array_agg(agent_id) FILTER (
-           WHERE failures >= 5 AND retry_at IS NOT NULL AND run_id IS NULL AND NOT EXISTS (
+           WHERE failures >= 5 AND retry_at > $1 AND run_id IS NULL AND NOT EXISTS (
                SELECT FROM agent a JOIN organization o ON o.id = a.organization_id
                WHERE a.id = agent_id AND o.paused
            )
@@ -175,7 +200,8 @@ class AgentStates:
             await connection.execute(LIMIT_WAIT)
             await connection.execute(LOCK, agent_id)
             rows = await connection.fetch(LOOK, [agent_id], [now])
-            yield LockedState(connection, _circumstances(rows) if rows else None)
+            budgets = await budgets_of(rows, {agent_id: now}, connection.fetch)
+            yield LockedState(connection, _circumstances(rows, budgets) if rows else None)
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
@@ -200,9 +226,23 @@ class AgentStates:
         rows = await self._pool.fetch(LIST_CONCERNED, organization_id, after or FIRST_ID, limit)
         return [row["agent_id"] for row in rows]
 
+    async def list_concerned_of_template(
+        self, template_id: UUID, after: UUID | None, limit: int
+    ) -> list[UUID]:
+        """The same, of the agents that use the template."""
+        rows = await self._pool.fetch(LIST_CONCERNED_OF_TEMPLATE, template_id, after or FIRST_ID, limit)
+        return [row["agent_id"] for row in rows]
+
     async def list_unarmed(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
         """Sleeping agents with something ahead that nobody would come back to, by id. Scans the table."""
         rows = await self._pool.fetch(LIST_UNARMED, now, after or FIRST_ID, limit)
+        return [row["agent_id"] for row in rows]
+
+    async def list_within_budget(
+        self, now: datetime, renewed_at: datetime, after: UUID | None, limit: int
+    ) -> list[UUID]:
+        """Agents that wait for `renewed_at` though their budgets are not reached, by id."""
+        rows = await self._pool.fetch(LIST_WITHIN_BUDGET, now, renewed_at, after or FIRST_ID, limit)
         return [row["agent_id"] for row in rows]
 
     async def list_running(self) -> list[UUID]:
@@ -239,7 +279,8 @@ class AgentStates:
         found: dict[UUID, list[asyncpg.Record]] = {}
         for row in rows:
             found.setdefault(row["agent_id"], []).append(row)
-        circumstances = {agent_id: _circumstances(rows) for agent_id, rows in found.items()}
+        budgets = await budgets_of([rows[0] for rows in found.values()], moments, self._pool.fetch)
+        circumstances = {agent_id: _circumstances(rows, budgets) for agent_id, rows in found.items()}
         return [circumstances.get(agent_id) for agent_id, _ in items]
 
     async def _move_alone(self, move: Move) -> bool:
@@ -273,7 +314,9 @@ class LockedState:
         return bool(row["moved"])
 
 
-def _circumstances(rows: Sequence[asyncpg.Record]) -> Circumstances:
+def _circumstances(
+    rows: Sequence[asyncpg.Record], budgets: Mapping[UUID, tuple[Budget, ...]]
+) -> Circumstances:
     """From the rows of one agent: they differ only in the waiting notifications."""
     row = rows[0]
     state = {name: row[name] for name in STATE_FIELDS}
@@ -287,6 +330,7 @@ def _circumstances(rows: Sequence[asyncpg.Record]) -> Circumstances:
         max_sleep_hours=row["max_sleep_hours"],
         agent_window_seconds=row["agent_window_seconds"],
         template_window_seconds=row["template_window_seconds"],
+        budgets=budgets.get(state["agent_id"], ()),
         waiting=tuple(_waiting(row) for row in rows if row["source"] is not None),
         waiting_at_start=row["waiting_at_start"],
         interrupted_sleep_until=row["interrupted_sleep_until"],

@@ -45,6 +45,16 @@ WITH gone AS (
 SELECT count(*) FROM gone
 """
 
+DELETE_SPENDING = """
+WITH gone AS (
+    DELETE FROM spending WHERE (owner_id, day) IN (
+        SELECT owner_id, day FROM spending WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date
+        ORDER BY day LIMIT $2)
+    RETURNING 1
+)
+SELECT count(*) FROM gone
+"""
+
 LIST_TRACES = """
 SELECT t.id FROM organization o CROSS JOIN LATERAL (
     SELECT id FROM trace WHERE organization_id = o.id AND started_at < $1
@@ -197,6 +207,10 @@ class Expired:
     async def delete_webhooks(self, until: datetime, most: int) -> int:
         """Those delivered or given up before `until`."""
         return int(await self._pool.fetchval(DELETE_WEBHOOKS, until, most))
+
+    async def delete_spending(self, until: datetime, most: int) -> int:
+        """What was spent on the days before that of `until`."""
+        return int(await self._pool.fetchval(DELETE_SPENDING, until, most))
 
     async def delete_leftovers(self, now: datetime, most: int) -> int:
         """Queues, runs and channels of deleted agents. An agent found empty is not looked at again."""

@@ -226,6 +226,20 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """What may be spent in a UTC day, and what was today: by one agent, or by its whole organization."""
+
+    of_organization: bool
+    cap_usd: Decimal
+    spent_usd: Decimal
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether nothing is left of it."""
+        return self.spent_usd >= self.cap_usd
+
+
+@dataclass(frozen=True, slots=True)
 class Circumstances:
     """All that the rules need to say what one agent does next, read in one snapshot of the database."""
 
@@ -237,6 +251,7 @@ class Circumstances:
     max_sleep_hours: int | None
     agent_window_seconds: int | None
     template_window_seconds: int | None
+    budgets: tuple[Budget, ...] = ()  # none where nothing caps the spending
     waiting: tuple[Waiting, ...] = ()
     waiting_at_start: int = 0  # active notifications when the active run started
     interrupted_sleep_until: datetime | None = None  # the sleep that the active run cut short
@@ -268,7 +283,7 @@ class RunEnd:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A low `system` notification that a move leaves in its agent's queue."""
+    """A low `system` notification that a move leaves in its agent's queue; nothing if its id is there."""
 
     id: UUID
     title: str

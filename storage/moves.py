@@ -93,6 +93,7 @@ WITH move AS (
     FROM unnest($46::uuid[], $47::uuid[], $48::text[], $49::text[], $50::timestamptz[])
         AS r (agent_id, id, title, body, created_at)
     JOIN moved USING (agent_id) JOIN agent a ON a.id = r.agent_id
+    ON CONFLICT (id) DO NOTHING
 )
 SELECT m.agent_id, moved.agent_id IS NOT NULL AS moved, locked.agent_id IS NOT NULL AS locked
 FROM move m LEFT JOIN locked USING (agent_id) LEFT JOIN moved USING (agent_id)

@@ -25,6 +25,7 @@ from storage.pool import Pool
 from storage.projects import Projects
 from storage.receipts import Receipts
 from storage.runs import Runs
+from storage.spending import Spending
 from storage.templates import Templates
 from storage.tools import Tools
 from storage.traces import Traces
@@ -57,6 +58,7 @@ class Storage:
     runs: Runs
     traces: Traces
     usage: Usage
+    spending: Spending
     expired: Expired
 
     async def close(self) -> None:
@@ -66,13 +68,20 @@ class Storage:
         await self.agent_states.close()
         await self.traces.close()
         await self.usage.close()
+        await self.spending.close()
         await self.accounts.close()
         await self.api_keys.close()
 
 
-def build_storage(pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> Storage:
-    """`on_commit` is told which agents a committed change of the queue concerns."""
-    notifications, outbox = Notifications(pool, on_commit), Outbox(pool)
+def build_storage(
+    pool: Pool,
+    on_commit: Callable[[Sequence[UUID]], None],
+    on_clear: Callable[[Sequence[UUID]], None] | None = None,
+) -> Storage:
+    """`on_commit` is told which agents a committed change of the queue concerns; `on_clear`, if given,
+    instead of it when something was only cleared.
+    """
+    notifications, outbox = Notifications(pool, on_commit, on_clear), Outbox(pool)
     return Storage(
         pool=pool,
         instance=Instance(pool),
@@ -98,5 +107,6 @@ def build_storage(pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> St
         runs=Runs(pool),
         traces=Traces(pool),
         usage=Usage(pool),
+        spending=Spending(pool),
         expired=Expired(pool),
     )

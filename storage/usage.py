@@ -12,7 +12,7 @@ from storage.pool import Pool
 from storage.receipts import receipt_columns
 from storage.rows import from_row
 
-# A record whose writer did not live to see it written may come again.
+# A record whose writer did not live to see it written may come again; it counts once, in the sums too.
 INSERT = """
 WITH kept_receipt AS (
     INSERT INTO receipt (
@@ -21,14 +21,22 @@ WITH kept_receipt AS (
         $12::uuid[],
         $13::uuid[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::smallint[], $19::bytea[],
         $20::timestamptz[])
+), kept_usage AS (
+    INSERT INTO usage_record (
+        id, organization_id, agent_id, trace_id, model, input_tokens, output_tokens, cached_tokens,
+        cost_usd, priced, occurred_at)
+    SELECT * FROM unnest(
+        $1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
+        $9::numeric[], $10::boolean[], $11::timestamptz[])
+    ON CONFLICT (id) DO NOTHING
+    RETURNING organization_id, agent_id, cost_usd, occurred_at
 )
-INSERT INTO usage_record (
-    id, organization_id, agent_id, trace_id, model, input_tokens, output_tokens, cached_tokens,
-    cost_usd, priced, occurred_at)
-SELECT * FROM unnest(
-    $1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
-    $9::numeric[], $10::boolean[], $11::timestamptz[])
-ON CONFLICT (id) DO NOTHING
+INSERT INTO spending (owner_id, day, cost_usd)
+SELECT owner.id, (u.occurred_at AT TIME ZONE 'UTC')::date, sum(u.cost_usd)
+FROM kept_usage u CROSS JOIN LATERAL (VALUES (u.agent_id), (u.organization_id)) AS owner (id)
+WHERE u.cost_usd > 0
+GROUP BY 1, 2 ORDER BY 1, 2
+ON CONFLICT (owner_id, day) DO UPDATE SET cost_usd = spending.cost_usd + excluded.cost_usd
 """
 
 SUM_BY_MODEL = """

@@ -2,11 +2,13 @@
 
 from datetime import UTC, datetime
 
-from storage.model import AgentState, Circumstances
+from storage.model import AgentState, Budget, Circumstances
+from supervisors.budget import dollars, renewed_at
 from supervisors.rules import Because, Decision, Wake, WakeReason, left_over_count
 from supervisors.states import Phase
 
 QUARANTINED = "Quarantined after too many failures in a row"
+OVER_BUDGET = "Over budget"
 NO_STARTS = "no run may start: the service is regaining its lead, or is shutting down"
 WOKEN_EARLIER = "any high-priority notification wakes it earlier"
 
@@ -96,7 +98,7 @@ def why(
                 return f"Due since {when(due.at)}, but {NO_STARTS}. {because(due)}"
             if due is not None:
                 return f"About to start, due since {when(due.at)}. {because(due)}"
-            return _why_waiting(circumstances, decision)
+            return _why_waiting(circumstances, decision, now)
 
 
 def why_quarantined(state: AgentState) -> str:
@@ -108,8 +110,40 @@ def why_quarantined(state: AgentState) -> str:
     )
 
 
+def why_over_budget(budget: Budget, now: datetime) -> str:
+    """What is said in the agent's queue as well, when a budget ends a run or puts one off."""
+    whose = "its organization's budget" if budget.of_organization else "its budget"
+    spent = f"{dollars(budget.spent_usd)} of {dollars(budget.cap_usd)} USD spent today"
+    moment = "at all" if never_starts(budget) else f"before {when(renewed_at(now))}"
+    return f"Over {whose}: {spent}; it starts no run {moment}, unless the cap is raised."
+
+
+def next_wake(decision: Decision) -> Wake | None:
+    """What wakes the agent next. One that may spend nothing only looks at midnight: nothing does."""
+    budget = decision.over_budget
+    return decision.wake if budget is None or not never_starts(budget) else None
+
+
+def never_starts(budget: Budget) -> bool:
+    """Whether no day brings anything to spend."""
+    return budget.cap_usd == 0
+
+
 def because(wake: Wake) -> str:
     """Why the agent wakes next."""
+    return f"Its budget is renewed. {_cause_of(wake)}" if wake.is_put_off else _cause_of(wake)
+
+
+def when(moment: datetime | None) -> str:
+    """A moment as people write it, in UTC; seconds only where there are any."""
+    if moment is None:
+        return "an unknown time"
+    moment = moment.astimezone(UTC)
+    has_seconds = moment.second or moment.microsecond
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if has_seconds else f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _cause_of(wake: Wake) -> str:
     match wake.because:
         case Because.RUN_REQUEST:
             return "A run was requested."
@@ -131,16 +165,9 @@ def because(wake: Wake) -> str:
             return "It was restored, and something is active."
 
 
-def when(moment: datetime | None) -> str:
-    """A moment as people write it, in UTC; seconds only where there are any."""
-    if moment is None:
-        return "an unknown time"
-    moment = moment.astimezone(UTC)
-    has_seconds = moment.second or moment.microsecond
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if has_seconds else f"{moment:%Y-%m-%d %H:%M} UTC"
-
-
-def _why_waiting(circumstances: Circumstances, decision: Decision) -> str:
+def _why_waiting(circumstances: Circumstances, decision: Decision, now: datetime) -> str:
+    if decision.over_budget is not None:
+        return _why_held_by_budget(circumstances.state, decision, decision.over_budget, now)
     match decision.phase:
         case Phase.HOLDING:
             return _why_holding(decision)
@@ -150,6 +177,15 @@ def _why_waiting(circumstances: Circumstances, decision: Decision) -> str:
             return why_quarantined(circumstances.state) + _but_earlier(decision)
         case _:
             return _why_asleep(circumstances.state, decision.wake)
+
+
+def _why_held_by_budget(state: AgentState, decision: Decision, budget: Budget, now: datetime) -> str:
+    quarantine = ""
+    if decision.phase is Phase.QUARANTINED:
+        quarantine = f"Quarantined until {when(state.retry_at)} after {state.failures} failures in a row. "
+    wake = next_wake(decision)
+    later = "" if wake is None or wake.is_put_off else f" It wakes at {when(wake.at)}. {because(wake)}"
+    return f"{_stop(state)}{quarantine}{why_over_budget(budget, now)}{later}"
 
 
 def _why_stopping(circumstances: Circumstances) -> str:
@@ -170,9 +206,7 @@ def _but_earlier(decision: Decision) -> str:
 
 
 def _why_asleep(state: AgentState, wake: Wake | None) -> str:
-    stop = (
-        f"Stopped at {when(state.stopped_at)}: what waited then starts nothing. " if state.stopped_at else ""
-    )
+    stop = _stop(state)
     if state.sleep_until is None:
         return f"{stop}Asleep until a high-priority notification, a reminder or a run request wakes it."
     if wake is not None and wake.at > state.sleep_until:
@@ -182,6 +216,11 @@ def _why_asleep(state: AgentState, wake: Wake | None) -> str:
     if wake is not None and wake.at < state.sleep_until:
         earlier = f"something else wakes it before that, at {when(wake.at)}"
     return f"{stop}Asleep until {when(state.sleep_until)}, {so_long}; {earlier}."
+
+
+def _stop(state: AgentState) -> str:
+    stopped_at = state.stopped_at
+    return f"Stopped at {when(stopped_at)}: what waited then starts nothing. " if stopped_at else ""
 
 
 def _why_holding(decision: Decision) -> str:

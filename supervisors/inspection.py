@@ -48,7 +48,7 @@ def snapshot(
     phase = explain.phase_of(circumstances, decision, now, run_is_stopping=is_stopping)
     seen_since = supervisor.phase_since if supervisor is not None and supervisor.phase is phase else None
     slots, may_start = around.slots.limit, around.may_start
-    wake = decision.wake if phase is not Phase.QUEUED else None
+    wake = explain.next_wake(decision) if phase is not Phase.QUEUED else None
     hold = decision.hold if phase is Phase.HOLDING else None
     return Snapshot(
         agent=state.agent_id,

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import structlog
 
-from storage.errors import StorageError
+from storage.errors import DatabaseUnavailable, StorageError
 from storage.ids import new_id
 from storage.model import Agent
 from storage.usage import UsageRecord
@@ -14,12 +14,15 @@ from supervisors.clock import Clock
 from supervisors.models import ModelAnswer
 from supervisors.ports import UsageStore
 from supervisors.prices import ModelCall, Prices
+from supervisors.runs import RunError
 
 log = structlog.get_logger()
 
+RETRIES_AFTER_SECONDS = (0.2, 1.0, 3.0)
+
 
 class Meter:
-    """The usage of one run. What could not be stored is kept for the next flush."""
+    """The usage of one run. What could not be stored is kept, and given again under the same id."""
 
     def __init__(self, agent: Agent, trace_id: UUID, store: UsageStore, prices: Prices, clock: Clock) -> None:
         self._agent = agent
@@ -36,15 +39,36 @@ class Meter:
         )
         self._calls.append((new_id(), call))
 
+    async def settle(self) -> None:
+        """Return when all that was noted is stored; RunError if it cannot be, for seconds on end."""
+        for seconds in RETRIES_AFTER_SECONDS:
+            try:
+                return await self._store_all()
+            except DatabaseUnavailable as error:
+                log.warning("usage could not be stored yet", count=len(self._calls), error=str(error))
+                await self._clock.sleep(seconds)
+        try:
+            await self._store_all()
+        except DatabaseUnavailable as error:
+            raise RunError(
+                "What the model's answer used could not be stored, so it was not acted on: "
+                "the database is away."
+            ) from error
+
     async def flush(self) -> None:
-        """Store what was noted so far. A failure is logged: the record never stops the work."""
+        """Store what is left at the end of the run. What cannot be stored is logged, to be booked by hand."""
+        try:
+            await self._store_all()
+        except StorageError as error:
+            for record_id, call in self._calls:
+                log.error(
+                    "usage is lost to the bill", record=str(record_id), call=repr(call), error=str(error)
+                )
+
+    async def _store_all(self) -> None:
         while self._calls:
             record_id, call = self._calls[0]
-            try:
-                await self._store.insert(await self._record(record_id, call))
-            except StorageError as error:
-                log.warning("usage could not be stored yet", count=len(self._calls), error=str(error))
-                return
+            await self._store.insert(await self._record(record_id, call))
             self._calls.popleft()
 
     async def _record(self, record_id: UUID, call: ModelCall) -> UsageRecord:

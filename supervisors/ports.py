@@ -10,7 +10,7 @@ from storage.agent_tools import CallableTool, ListedTool
 from storage.arrivals import NewNotification
 from storage.contacts import Contact
 from storage.messages import Channel, Message, MessageStatus
-from storage.model import Agent, Circumstances, Counts, Move, NewSpan, Notification, Template
+from storage.model import Agent, Budget, Circumstances, Counts, Move, NewSpan, Notification, Template
 from storage.usage import UsageRecord
 
 
@@ -40,7 +40,15 @@ class StateStore(Protocol):
 
     async def list_concerned(self, organization_id: UUID, after: UUID | None, limit: int) -> list[UUID]: ...
 
+    async def list_concerned_of_template(
+        self, template_id: UUID, after: UUID | None, limit: int
+    ) -> list[UUID]: ...
+
     async def list_unarmed(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]: ...
+
+    async def list_within_budget(
+        self, now: datetime, renewed_at: datetime, after: UUID | None, limit: int
+    ) -> list[UUID]: ...
 
     async def list_running(self) -> list[UUID]: ...
 
@@ -140,3 +148,9 @@ class UsageStore(Protocol):
     """Where the usage of models goes; the same record may be given again."""
 
     async def insert(self, record: UsageRecord) -> None: ...
+
+
+class SpendingStore(Protocol):
+    """What may be spent in a day, and what was."""
+
+    async def budgets(self, agent_id: UUID, now: datetime) -> tuple[Budget, ...]: ...

@@ -1,10 +1,12 @@
 """What a supervisor answers when it is asked. Each answer is stored before it is given."""
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from storage.model import AgentState, AgentStatus, Circumstances, Outcome, RunEnd
 from supervisors import transitions
+from supervisors.budget import reached
 from supervisors.errors import AgentArchived, NoStarts, RunIsOver
 from supervisors.messages import (
     OwnedFields,
@@ -57,19 +59,13 @@ async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
     now = around.clock.now()
     while True:
         circumstances = await supervisor.look()
-        state = circumstances.state
-        if state.status is AgentStatus.ARCHIVED:
-            raise AgentArchived("The agent is archived.")
-        if circumstances.paused:
-            return RunReply(RunAnswer.PAUSED)
-        if state.run_id is not None and not _is_stopping(supervisor, state):
-            return RunReply(RunAnswer.ALREADY_RUNNING, state.run_id)
-        if not request.wakeup and state.sleep_until is not None and state.sleep_until > now:
-            return RunReply(RunAnswer.SLEEPING)
+        needless = _answer_without_effect(supervisor, circumstances, request, now)
+        if needless is not None:
+            return needless
         if not around.may_start:
             raise NoStarts("No run may start now.")
         queued = RunReply(RunAnswer.QUEUED)
-        if supervisor.run is not None or state.run_id is not None:
+        if supervisor.run is not None or circumstances.state.run_id is not None:
             await supervisor.change(
                 circumstances,
                 lambda seen: transitions.run_requested(seen.state, now),
@@ -86,6 +82,24 @@ async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
                 request.receipt(queued),
             )
             return queued
+
+
+def _answer_without_effect(
+    supervisor: Supervisor, circumstances: Circumstances, request: RunRequest, now: datetime
+) -> RunReply | None:
+    """What a request is told that changes nothing, neither at present nor later; None if it is to be met."""
+    state = circumstances.state
+    if state.status is AgentStatus.ARCHIVED:
+        raise AgentArchived("The agent is archived.")
+    if circumstances.paused:
+        return RunReply(RunAnswer.PAUSED)
+    if state.run_id is not None and not _is_stopping(supervisor, state):
+        return RunReply(RunAnswer.ALREADY_RUNNING, state.run_id)
+    if not request.wakeup and state.sleep_until is not None and state.sleep_until > now:
+        return RunReply(RunAnswer.SLEEPING)
+    if reached(circumstances.budgets) is not None:
+        return RunReply(RunAnswer.OVER_BUDGET)
+    return None
 
 
 async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | StopPending:
@@ -110,11 +124,11 @@ def _is_stopping(supervisor: Supervisor, state: AgentState) -> bool:
 
 
 def _is_about_to_start(supervisor: Supervisor, circumstances: Circumstances) -> bool:
-    """Whether there is something to stop, a pause of the organization aside: that only puts it off."""
+    """Whether there is something to stop. What only puts it off, a pause or a budget, is left aside."""
     state, now = circumstances.state, supervisor.around.clock.now()
     if state.queued_at is not None or state.run_requested_at is not None:
         return True
-    decision = supervisor.decide(replace(circumstances, paused=False), now)
+    decision = supervisor.decide(replace(circumstances, paused=False, budgets=()), now)
     return decision.due_wake(now) is not None or decision.phase in ABOUT_TO_START
 
 
@@ -181,6 +195,8 @@ async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepG
 
     after = await supervisor.change(circumstances, slept, end)
     if after is not None:
+        if run is not None:
+            run.fall_asleep()
         return SleepGranted(after.sleep_until, clamped=after.sleep_until != request.until)
     blockers = await around.store.list_blockers(supervisor.agent_id, now, BLOCKERS_SHOWN)
     return SleepRefused(tuple(blockers))

@@ -44,7 +44,7 @@ SNAPSHOT_PAGE = 200
 LOOP_LAG_SAMPLES = 1200  # a minute's
 CANCEL_SECONDS = 5.0
 OUT_OF_REACH = (DatabaseUnavailable, LeadershipLost)  # no fault of the agent that was to be looked at
-ONLY_NOTIFIED = frozenset({Look.NOTIFIED})
+OF_THE_QUEUE = frozenset({Look.NOTIFIED, Look.CLEARED})
 AT_REST = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 
 
@@ -101,6 +101,8 @@ class Registry:
     def tell(self, agent_id: UUID, look: Look) -> None:
         """Let the agent's supervisor look again, soon. Never fails, never blocks."""
         supervisor = self._supervisor_of(agent_id)
+        if look is Look.NOTIFIED and supervisor.run is not None:
+            supervisor.run.notified = True
         supervisor.mailbox.tell(look)
         self._drain(supervisor)
 
@@ -136,11 +138,16 @@ class Registry:
         is_gone = await comes_within(reply.run.settled, STOP_ANSWER_SECONDS, self._around.clock)
         return StopReply.STOPPED if is_gone else StopReply.STOPPING
 
+    def goes_on(self, agent_id: UUID, run_id: UUID) -> bool:
+        """Whether the run, or what winds it up after its sleep, is still there."""
+        run = self._around.runs.get(agent_id)
+        return run is not None and run.id == run_id and run.result is None
+
     async def wait_for_end(self, agent_id: UUID, run_id: UUID, seconds: float) -> None:
         """Return when the end of the run is stored, or after so long; at once if no such run goes on here."""
         run = self._around.runs.get(agent_id)
         if run is not None and run.id == run_id:
-            await comes_within(run.settled, seconds, self._around.clock)
+            await comes_within(run.ended, seconds, self._around.clock)
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None:
         """One agent in full; None if there is no such agent."""
@@ -234,7 +241,7 @@ class Registry:
         for run in self._around.runs.values():
             run.drain()  # for one that has not begun yet
             run.cancel()
-            run.settled.set()
+            run.settle()
         self._around.runs.clear()
 
     async def quiet(self) -> None:
@@ -282,9 +289,9 @@ class Registry:
             self._look_later(supervisor, self._around.clock.now() + timedelta(seconds=held_back))
             self._remember(supervisor, ", ".join(sorted(looks)), "waits: the last attempt met a defect")
             return
-        if looks == ONLY_NOTIFIED and supervisor.run_goes_on:
+        if looks <= OF_THE_QUEUE and supervisor.run_goes_on:
             # Whatever arrives or is cleared now is looked at when the run is over.
-            self._remember(supervisor, Look.NOTIFIED, str(supervisor.phase))
+            self._remember(supervisor, ", ".join(sorted(looks)), str(supervisor.phase))
             return
         try:
             outcome = await supervisor.look_again()

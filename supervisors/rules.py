@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from storage.model import AgentStatus, Circumstances, Era, Source, Waiting
+from storage.model import AgentStatus, Budget, Circumstances, Era, Source, Waiting
+from supervisors.budget import reached, renewed_at
 from supervisors.debounce import Hold, effective_window, hold_for
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.states import Phase
@@ -62,20 +63,25 @@ BY_ACTIVATION = frozenset({Because.NOTIFICATION, Because.HOLD})
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """A start that is proposed for `at`, and the wake reason it would record."""
+    """A start that is proposed for `at`, and the wake reason it would record.
+
+    `is_put_off`: it would be earlier, but for a budget; with the next day's it is reckoned anew.
+    """
 
     at: datetime
     reason: str
     because: Because
+    is_put_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The phase an agent rests in, the earliest wake ahead of it, and the hold that delays one."""
+    """The phase an agent rests in, the earliest wake ahead of it, and the hold or budget that delays one."""
 
     phase: Phase
     wake: Wake | None = None
     hold: Hold | None = None
+    over_budget: Budget | None = None
 
     def due_wake(self, now: datetime) -> Wake | None:
         """The wake, if it is due: the agent should be started."""
@@ -100,6 +106,11 @@ def decide(
     hold = hold_of(circumstances, policy)
     hold_ends_at = _hold_ends_at(circumstances, hold, now if hold_is_over else None)
     wakes = tuple(_proposed_wakes(circumstances, hold_ends_at, now, policy))
+    over_budget = reached(circumstances.budgets)
+    if over_budget is not None:
+        wakes = tuple(_put_off(wakes, renewed_at(now)))
+        phase = _phase_over_budget(circumstances, now)
+        return Decision(phase, _earliest(wakes, now), over_budget=over_budget)
     return Decision(_resting_phase(circumstances, hold), _earliest(wakes, now), hold)
 
 
@@ -177,6 +188,12 @@ def _proposed_wakes(
         yield _not_before(wake, state.last_started_at and state.last_started_at + min_interval)
 
 
+def _put_off(wakes: Collection[Wake], until: datetime) -> Iterator[Wake]:
+    """The wakes of an agent that may not start before then."""
+    for wake in wakes:
+        yield wake if wake.at >= until else replace(wake, at=until, is_put_off=True)
+
+
 def _earliest(wakes: Collection[Wake], now: datetime) -> Wake | None:
     """The earliest wake.
 
@@ -216,6 +233,13 @@ def _resting_phase(circumstances: Circumstances, hold: Hold | None) -> Phase:
     if hold is not None and (retry_at is None or hold.due_at <= retry_at):
         return Phase.HOLDING
     return Phase.ASLEEP if retry_at is None else Phase.BACKING_OFF
+
+
+def _phase_over_budget(circumstances: Circumstances, now: datetime) -> Phase:
+    """Holds and retries count for nothing while the budget delays the start; a quarantine goes on."""
+    retry_at = pending_retry_at(circumstances)
+    is_ahead = retry_at is not None and retry_at > now
+    return Phase.QUARANTINED if is_ahead and is_quarantined(circumstances) else Phase.ASLEEP
 
 
 def _quarantine_opens_at(circumstances: Circumstances) -> datetime | None:

@@ -2,7 +2,8 @@
 
 RunError                what the harness could not do; its message stands in the trace
 ├── RunStopped          somebody asked the run to stop
-└── RunDrained          the service is shutting down, and the run is at a turn boundary
+├── RunDrained          the service is shutting down, and the run is at a turn boundary
+└── RunBudgetReached    what the agent or its organization may spend in a day is spent
 """
 
 import asyncio
@@ -35,6 +36,10 @@ class RunDrained(RunError):
     """The service is shutting down."""
 
 
+class RunBudgetReached(RunError):
+    """Nothing is left to spend today."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """How a run ended. `counts`: whether it is a failure of the agent's, if it is one at all."""
@@ -51,14 +56,18 @@ class Run:
         "_clock",
         "_end",
         "_ends_at",
-        "_interruption",
+        "_interruptible",
         "_task",
         "agent_id",
         "draining",
+        "ended",
         "id",
+        "is_capped",
         "max_sleep_until",
+        "notified",
         "result",
         "settled",
+        "slept",
         "started_at",
         "stopping",
         "turns",
@@ -76,9 +85,13 @@ class Run:
         self.turns = 0
         self.stopping = False
         self.draining = False
-        self.result: RunResult | None = None  # set when the run is over
-        self.settled = asyncio.Event()  # set when its end is stored, too
-        self._interruption: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.notified = False  # something came into the agent's queue that the run has not looked at
+        self.is_capped = False  # whether a cap on spending is known; its supervisor keeps that up to date
+        self.slept = asyncio.Event()  # set when sleep was granted: what follows is winding up
+        self.ended = asyncio.Event()  # set when its end is stored
+        self.result: RunResult | None = None  # set when it is over
+        self.settled = asyncio.Event()  # set when it is over and its end is stored
+        self._interruptible: set[asyncio.Task[Any]] = set()  # what a stop cancels at once
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
         self._end: Timer | None = None  # of the grace of a stop
@@ -89,9 +102,10 @@ class Run:
 
     def stop(self, grace_seconds: float) -> None:
         """Ask the run to end at its next await; cancel it after the grace."""
-        if not self.stopping:
-            self.stopping = True
-            self._interruption.set_result(None)
+        self.stopping = True
+        for task in self._interruptible - {asyncio.current_task()}:
+            self._interruptible.discard(task)
+            task.cancel()
         ends_at = self._clock.monotonic() + grace_seconds
         if self._end is None or ends_at < self._ends_at:
             if self._end is not None:
@@ -101,6 +115,16 @@ class Run:
     def drain(self) -> None:
         """Ask the run to end at its next turn boundary."""
         self.draining = True
+
+    def fall_asleep(self) -> None:
+        """Its sleep is granted and stored, and with it its end; whatever carries it out may wind up."""
+        self.slept.set()
+        self.ended.set()
+
+    def settle(self) -> None:
+        """Nothing more comes of the run; whoever waits for that goes on."""
+        self.ended.set()
+        self.settled.set()
 
     def cancel(self) -> None:
         """End the run now."""
@@ -115,15 +139,27 @@ class Run:
             raise RunDrained("interrupted: the service was shutting down")
 
     async def interruptible(self, awaitable: Awaitable[Answer]) -> Answer:
-        """Await something that a stop may cut short: RunStopped is raised, and the awaitable cancelled."""
-        work = asyncio.ensure_future(awaitable)
+        """Await something that a stop may cut short: it is cancelled, and RunStopped raised.
+
+        The stop cancels the task that awaits, as the limit of an asyncio.timeout does, so that no further
+        task is needed.
+        """
+        if self.stopping:
+            asyncio.ensure_future(awaitable).cancel()
+            raise RunStopped("stopped")
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("only a task can be interrupted")
+        cancelled_before = task.cancelling()
+        self._interruptible.add(task)
         try:
-            await asyncio.wait((work, self._interruption), return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                raise RunStopped("stopped")
-            return work.result()
+            return await awaitable
+        except (asyncio.CancelledError, Exception):
+            if task in self._interruptible or task.uncancel() > cancelled_before:
+                raise
+            raise RunStopped("stopped") from None
         finally:
-            work.cancel()
+            self._interruptible.discard(task)
 
     async def carry_out(self, harness: "Harness", ask: "Ask", max_seconds: float) -> None:
         """Let the harness work, and turn whatever happens into a result."""
@@ -136,7 +172,7 @@ class Run:
             if self.stopping:
                 result = RunResult(Outcome.STOPPED, "stopped")
         finally:
-            self.result = result
+            self.result = RunResult(Outcome.SLEPT) if self.slept.is_set() else result
 
     async def _result_of(self, harness: "Harness", ask: "Ask", max_seconds: float) -> RunResult:
         try:
@@ -147,6 +183,8 @@ class Run:
             return RunResult(Outcome.STOPPED, str(error))
         except RunDrained as error:
             return RunResult(Outcome.INTERRUPTED, str(error), counts=False)
+        except RunBudgetReached as error:
+            return RunResult(Outcome.BUDGET, str(error))
         except AgentGone:
             return RunResult(Outcome.STOPPED, "deleted")
         except RunError as error:

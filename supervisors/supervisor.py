@@ -18,17 +18,17 @@ from storage.model import (
     Move,
     Outcome,
     Receipt,
-    Remark,
     RunEnd,
     RunStart,
 )
-from supervisors import explain, transitions
+from supervisors import transitions
 from supervisors.alarm_clock import CLOCK_DRIFT_SECONDS, AlarmClock
 from supervisors.clock import Clock
 from supervisors.errors import AgentGone
 from supervisors.mailbox import Mailbox
 from supervisors.messages import ReceiptOf, RunAnswer, RunReply
 from supervisors.ports import StateStore
+from supervisors.remarks import remark_on, remark_on_quarantine
 from supervisors.rules import (
     QUARANTINE_ATTEMPT_INTERVAL,
     Because,
@@ -141,7 +141,7 @@ class Supervisor:
             circumstances = await self.around.store.look(self.agent_id, now)
             if circumstances is None:
                 return self._part_with_the_agent()
-            self.organization_id = circumstances.organization_id
+            self._take_note(circumstances)
             run = self.run
             is_over = run is None or run.result is not None
             if circumstances.state.run_id is not None and is_over:
@@ -172,7 +172,7 @@ class Supervisor:
         if circumstances is None:
             self.is_gone = True
             raise AgentGone("There is no such agent.")
-        self.organization_id = circumstances.organization_id
+        self._take_note(circumstances)
         return circumstances
 
     def decide(self, circumstances: Circumstances, now: datetime) -> Decision:
@@ -231,6 +231,7 @@ class Supervisor:
             return None
         self.in_doubt = False
         run = Run(self.agent_id, start, active_count(circumstances), around.clock)
+        run.is_capped = bool(circumstances.budgets)
         around.runs[self.agent_id] = run
         around.alarm_clock.forget(self.agent_id)
         self.phase = Phase.RUNNING
@@ -310,11 +311,17 @@ class Supervisor:
         ahead = seen.state.next_due_at
         comes_first = failed.retry_at is not None and ahead is not None and now < ahead < failed.retry_at
         after = replace(failed, next_due_at=ahead if comes_first else failed.retry_at)
-        move = Move(seen.state, after, guarded=False, remark=_remark(seen.state, after, now))
+        move = Move(seen.state, after, guarded=False, remark=remark_on_quarantine(seen.state, after, now))
         if not await self.around.store.move(move):
             return None
         self.phase = Phase.QUARANTINED if is_quarantined(replace(seen, state=after)) else Phase.BACKING_OFF
         return after.retry_at
+
+    def _take_note(self, circumstances: Circumstances) -> None:
+        """Keep what is asked for between two looks."""
+        self.organization_id = circumstances.organization_id
+        if self.run is not None:
+            self.run.is_capped = bool(circumstances.budgets)
 
     def _plan(
         self,
@@ -328,7 +335,7 @@ class Supervisor:
         if after is None:
             return None
         armed = transitions.armed(seen, after, now, self.around.policy)
-        remark = _remark(seen.state, armed, now)
+        remark = remark_on(seen, armed, end, now, self.around.policy)
         return Move(seen.state, armed, guarded=True, end=end, receipt=receipt, remark=remark)
 
     async def _start_or_queue(self, circumstances: Circumstances, wake: Wake) -> str | None:
@@ -391,14 +398,7 @@ class Supervisor:
     def _part_with(self, run: Run) -> None:
         """The run is over, and its end is stored."""
         del self.around.runs[self.agent_id]
-        run.settled.set()
-
-
-def _remark(before: AgentState, after: AgentState, now: datetime) -> Remark | None:
-    """What is left in the agent's queue: one line when it is quarantined, not at each failure after that."""
-    if not transitions.is_newly_quarantined(before, after):
-        return None
-    return Remark(new_id(), explain.QUARANTINED, explain.why_quarantined(after), now)
+        run.settle()
 
 
 def _says_anything(move: Move) -> bool:

@@ -13,7 +13,7 @@ from storage.model import Outcome, Role
 from web.credentials import hash_secret, key_prefix
 from web.errors import BadRequest, NotAuthenticated, PermissionDenied
 from web.fields import parse_uuid
-from web.keys import CLOCK, RUN_TOKENS, SETTINGS, STORAGE, USER_TOKENS
+from web.keys import CLOCK, REGISTRY, RUN_TOKENS, SETTINGS, STORAGE, USER_TOKENS
 
 ORGANIZATION_HEADER = "X-Organization"
 ADMINS = frozenset({Role.OWNER, Role.ADMIN})
@@ -168,12 +168,14 @@ async def _user_caller(request: web.Request, credential: str) -> Caller:
 
 
 async def _run_caller(request: web.Request, credential: str) -> Caller:
-    """A run that goes on, or that its agent's sleep has ended: its process may still write what it did."""
+    """A run that goes on, or whose agent sleeps while its process still writes down what it did."""
     run_id = request.app[RUN_TOKENS].read(credential, request.app[CLOCK].now())
     if run_id is None:
         raise NotAuthenticated("Invalid API key.")
     run = await request.app[STORAGE].runs.get(run_id)
     if run is None or run.outcome not in {None, Outcome.SLEPT}:
+        raise NotAuthenticated("Invalid token.")
+    if not request.app[REGISTRY].goes_on(run.agent_id, run.id):
         raise NotAuthenticated("Invalid token.")
     scope = RunScope(run.id, run.agent_id, run.organization_id, is_over=run.ended_at is not None)
     return Caller(run.id, roles={}, run=scope)

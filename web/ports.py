@@ -30,6 +30,10 @@ class Registry(Protocol):
         """The reply, of the kind that `supervisors.messages` says; raises supervisors.errors."""
         ...
 
+    def goes_on(self, agent_id: UUID, run_id: UUID) -> bool:
+        """Whether the run, or what winds it up after its sleep, is still there."""
+        ...
+
     async def wait_for_end(self, agent_id: UUID, run_id: UUID, seconds: float) -> None:
         """Return when the end of a run is stored, or after so long."""
         ...

@@ -128,6 +128,16 @@ CREATE TABLE usage_record (
 CREATE INDEX usage_of_agent ON usage_record (agent_id, occurred_at);
 CREATE INDEX usage_of_organization ON usage_record (organization_id, occurred_at);
 
+-- What an agent, and what an organization, spent in a UTC day: kept with each insert into usage_record, so that
+-- a budget is looked up and never added up. Only the present day is ever asked for.
+CREATE TABLE spending (
+    owner_id uuid NOT NULL,                     -- the agent or the organization
+    day date NOT NULL,
+    cost_usd numeric NOT NULL,
+    PRIMARY KEY (owner_id, day)
+) WITH (fillfactor = 60);
+CREATE INDEX spending_of_day ON spending (day);
+
 -- What is to be told to the templates' webhooks, stored in the transaction of what it tells of.
 CREATE TABLE webhook_delivery (
     id uuid PRIMARY KEY,

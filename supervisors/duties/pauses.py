@@ -5,24 +5,12 @@ the pause lasts. When the pause ends it has to be told, therefore; and where a p
 told, the next one finds the agents that have something ahead of them but no moment.
 """
 
-from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol
 from uuid import UUID
 
 from supervisors.clock import Clock
-from supervisors.messages import Look
 from supervisors.ports import OrganizationStore, StateStore
-
-PAGE = 1000
-
-
-class Teller(Protocol):
-    """The registry, as far as it is needed here."""
-
-    def tell(self, agent_id: UUID, look: Look) -> None: ...
-
-    def tell_live(self, organization_id: UUID, look: Look) -> None: ...
+from supervisors.telling import Teller, tell_agents_of, tell_pages
 
 
 class Pauses:
@@ -42,28 +30,8 @@ class Pauses:
         paused = frozenset(await self._organizations.list_paused())
         if self._seen is None:
             # A pause that began unheard needs nothing: what ran then is dead, and whoever looks rests.
-            await _tell_pages(partial(self._store.list_unarmed, self._clock.now()), self._registry)
+            await tell_pages(partial(self._store.list_unarmed, self._clock.now()), self._registry)
         else:
             for organization_id in paused ^ self._seen:
                 await tell_agents_of(organization_id, self._store, self._registry)
         self._seen = paused  # only now: what could not be told is told the next time
-
-
-async def tell_agents_of(organization_id: UUID, store: StateStore, registry: Teller) -> None:
-    """Have each of the organization's agents that a pause or its end concerns look again.
-
-    Those with a live supervisor, too, to which nothing happens: it shows the agent's phase.
-    """
-    await _tell_pages(partial(store.list_concerned, organization_id), registry)
-    registry.tell_live(organization_id, Look.RELOAD)
-
-
-async def _tell_pages(fetch: Callable[[UUID | None, int], Awaitable[list[UUID]]], registry: Teller) -> None:
-    last: UUID | None = None
-    while True:
-        found = await fetch(last, PAGE)
-        for agent_id in found:
-            registry.tell(agent_id, Look.RELOAD)
-        if len(found) < PAGE:
-            return
-        last = found[-1]

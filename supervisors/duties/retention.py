@@ -10,6 +10,7 @@ from supervisors.settings import require_between
 
 BATCH = 1000
 CENTURY_DAYS = 36_525
+SPENDING_KEPT = timedelta(days=2)  # only the present day is asked for, but a clock may be set back
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class ExpiredStore(Protocol):
 
     async def delete_webhooks(self, until: datetime, most: int) -> int: ...
 
+    async def delete_spending(self, until: datetime, most: int) -> int: ...
+
     async def delete_leftovers(self, now: datetime, most: int) -> int: ...
 
     async def delete_agents(self, until: datetime, most: int) -> int: ...
@@ -67,6 +70,7 @@ class Retention:
         ):
             if days:
                 gone[kind] = await self._all(delete, self._clock.now() - timedelta(days=days))
+        await self._all(expired.delete_spending, self._clock.now() - SPENDING_KEPT)
         return gone
 
     async def empty_deleted_agents(self) -> int:

@@ -13,9 +13,9 @@ from uuid import UUID
 from storage.arrivals import NewNotification
 from storage.errors import StorageError
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
-from supervisors.duties.pauses import tell_agents_of
 from supervisors.errors import SupervisorError
 from supervisors.messages import Look, OwnedFields, Question, RunAnswer, RunRequest, StopReply, StopRequest
+from supervisors.telling import tell_agents_of, tell_agents_of_template
 from tests.simulation.history import History
 from tests.simulation.ids import Ids
 from tests.simulation.judge import Judge
@@ -105,6 +105,11 @@ class Clients:
         if await self._storage.agents.update(agent.id, changes) is not None:
             self._process.registry.tell(agent.id, Look.RELOAD)
 
+    async def change_agent_unheard(self, agent: Agent, changes: Mapping[str, Any]) -> None:
+        """As another program does it: nobody is told."""
+        self._judge.disturbed(agent.id, 0)
+        await self._storage.agents.update(agent.id, changes)
+
     async def delete_agent(self, agent: Agent) -> None:
         if await self._storage.agents.delete(agent.id, self._process.clock.now()):
             self._process.registry.tell(agent.id, Look.RELOAD)
@@ -116,6 +121,13 @@ class Clients:
         await self._storage.templates.update(template_id, changes)
         for agent_id in await self._storage.agents.holding_of_template(template_id):
             self._process.registry.tell(agent_id, Look.RELOAD)
+        if "max_cost_usd_per_day" in changes:
+            states = self._storage.agent_states
+            await tell_agents_of_template(template_id, states, self._process.registry)
+
+    async def cap(self, organization_id: UUID, changes: Mapping[str, Any]) -> None:
+        await self._storage.organizations.update(organization_id, changes)
+        await tell_agents_of(organization_id, self._storage.agent_states, self._process.registry)
 
     async def pause(self, organization_id: UUID, *, paused: bool) -> None:
         await self._storage.organizations.update(organization_id, {"paused": paused})

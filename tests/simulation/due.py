@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from storage.model import AgentState, Notification, Source
 from tests.simulation.tables import Tables
@@ -25,7 +26,24 @@ class Due:
 
 def due_of(tables: Tables, state: AgentState, now: datetime, cap_seconds: int) -> Due | None:
     """The earliest of all that is to start this sleeping agent; None if nothing is."""
-    return min(_all_due(tables, state, now, cap_seconds), key=lambda due: due.at, default=None)
+    due = min(_all_due(tables, state, now, cap_seconds), key=lambda due: due.at, default=None)
+    if due is None or not is_over_budget(tables, state.agent_id, now):
+        return due
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + 24 * 3600 * SECOND
+    return Due(max(due.at, midnight), due.why, due.invariant)
+
+
+def is_over_budget(tables: Tables, agent_id: UUID, now: datetime) -> bool:
+    """Whether the agent or its organization has spent today what it may."""
+    agent = tables.agents[agent_id]
+    cap = agent.max_cost_usd_per_day
+    if cap is None and agent.template_id is not None:
+        cap = tables.templates[agent.template_id].max_cost_usd_per_day
+    shared_cap = tables.organizations[agent.organization_id].max_cost_usd_per_day
+    spent, spent_by_all = (
+        tables.spending.get((owner_id, now.date()), 0) for owner_id in (agent_id, agent.organization_id)
+    )
+    return (cap is not None and spent >= cap) or (shared_cap is not None and spent_by_all >= shared_cap)
 
 
 def _all_due(tables: Tables, state: AgentState, now: datetime, cap_seconds: int) -> Iterator[Due]:

@@ -3,8 +3,6 @@
 import asyncio
 from uuid import UUID
 
-from tests.storage.factories import NOW
-
 
 class History:
     """Lines with their moment. Agents go by short names."""
@@ -26,5 +24,4 @@ class History:
         self._lines.append((self._loop.time() - self._began_at, line))
 
     def __str__(self) -> str:
-        began = f"(the clock stood at {NOW:%H:%M:%S} in the beginning)"
-        return "\n".join([began, *(f"{moment:9.3f}  {line}" for moment, line in self._lines)])
+        return "\n".join(f"{moment:9.3f}  {line}" for moment, line in self._lines)

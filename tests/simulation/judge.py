@@ -15,7 +15,16 @@ from storage.model import AgentState, AgentStatus, Move, Notification, Outcome, 
 from supervisors.messages import SleepGranted
 from supervisors.runs import Run
 from tests.simulation.clock import Wall, beginning_of_moment
-from tests.simulation.due import CONVERSATIONAL, QUARANTINED_AFTER, SECOND, Due, backoff, due_of, quarantine
+from tests.simulation.due import (
+    CONVERSATIONAL,
+    QUARANTINED_AFTER,
+    SECOND,
+    Due,
+    backoff,
+    due_of,
+    is_over_budget,
+    quarantine,
+)
 from tests.simulation.history import History
 from tests.simulation.process import SUPERVISORS
 from tests.simulation.tables import Tables
@@ -230,13 +239,16 @@ class Judge:
         is_late = self._is_lenient(agent_id) or self._was_touched(agent_id)
         if not is_late:
             self._require(after.max_sleep_until == cap, "I4", after, "has another cap than it should")
+        is_stepped = self.loop.time() < self._stepped_until or self._holds_what_is_to_come(before, start)
+        over_budget = is_over_budget(self.tables, agent_id, start.started_at)
+        is_excused = is_late or not self.is_up  # who asked has died, and the start was on its way
+        may_spend = not over_budget or is_excused or is_stepped
+        self._require(may_spend, "Budget", after, "starts, and may spend nothing")
         if start.wake_reason == "run_requested":
             is_asked = before.run_requested_at is not None or self._asked[agent_id] > 0
-            is_excused = is_late or not self.is_up  # who asked has died, and the start was on its way
             self._require(is_asked or is_excused, "I2", after, "runs by request, and nobody has asked")
             return
         due = due_of(self.tables, before, start.started_at, SUPERVISORS.debounce_cap_seconds)
-        is_stepped = self.loop.time() < self._stepped_until or self._holds_what_is_to_come(before, start)
         if not (is_late or is_stepped):
             self._require_due(after, due, start)
 

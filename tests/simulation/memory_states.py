@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
@@ -16,6 +17,7 @@ from storage.model import (
     Agent,
     AgentState,
     AgentStatus,
+    Budget,
     Circumstances,
     Counts,
     Era,
@@ -94,17 +96,16 @@ class MemoryStates:
 
     async def list_concerned(self, organization_id: UUID, after: UUID | None, limit: int) -> list[UUID]:
         def is_concerned(state: AgentState) -> bool:
-            return (
-                self._tables.agents[state.agent_id].organization_id == organization_id
-                and state.status is not AgentStatus.ARCHIVED
-                and (
-                    state.status is AgentStatus.RUNNING
-                    or state.queued_at is not None
-                    or state.next_due_at is not None
-                    or _has_plans(state)
-                    or bool(self._activations(state))
-                )
-            )
+            owner = self._tables.agents[state.agent_id].organization_id
+            return owner == organization_id and self._is_busy(state)
+
+        return await self._page(is_concerned, after, limit)
+
+    async def list_concerned_of_template(
+        self, template_id: UUID, after: UUID | None, limit: int
+    ) -> list[UUID]:
+        def is_concerned(state: AgentState) -> bool:
+            return self._tables.agents[state.agent_id].template_id == template_id and self._is_busy(state)
 
         return await self._page(is_concerned, after, limit)
 
@@ -115,10 +116,23 @@ class MemoryStates:
                 and state.next_due_at is None
                 and state.queued_at is None
                 and not self._is_paused(state)
-                and (_has_plans(state) or any(at > now for at in self._activations(state)))
+                and (bool(_plans(state)) or any(at > now for at in self._activations(state)))
             )
 
         return await self._page(is_unarmed, after, limit)
+
+    async def list_within_budget(
+        self, now: datetime, renewed_at: datetime, after: UUID | None, limit: int
+    ) -> list[UUID]:
+        def waits_in_vain(state: AgentState) -> bool:
+            agent = self._tables.agents[state.agent_id]
+            return (
+                state.next_due_at == renewed_at
+                and any(at < renewed_at for at in (*_plans(state), *self._activations(state)))
+                and not any(budget.is_reached for budget in budgets(self._tables, agent, now))
+            )
+
+        return await self._page(waits_in_vain, after, limit)
 
     async def list_running(self) -> list[UUID]:
         def running(states: list[AgentState]) -> list[AgentState]:
@@ -182,7 +196,9 @@ class MemoryStates:
             sleeping=status.count(AgentStatus.SLEEPING),
             archived=status.count(AgentStatus.ARCHIVED),
             quarantined=frozenset(
-                state.agent_id for state in states if _is_quarantined(state) and not self._is_paused(state)
+                state.agent_id
+                for state in states
+                if _is_quarantined(state, now) and not self._is_paused(state)
             ),
             timers=len(moments),
             next_due_at=min(moments, default=None),
@@ -191,6 +207,13 @@ class MemoryStates:
 
     def _activations(self, state: AgentState) -> list[datetime]:
         return [one.activated_at for one in self._tables.queue(state.agent_id) if one.activated_at]
+
+    def _is_busy(self, state: AgentState) -> bool:
+        """Something goes on, lies ahead, or waits."""
+        if state.status is not AgentStatus.SLEEPING:
+            return state.status is AgentStatus.RUNNING
+        is_ahead = state.queued_at is not None or state.next_due_at is not None or bool(_plans(state))
+        return is_ahead or bool(self._activations(state))
 
     def _is_paused(self, state: AgentState) -> bool:
         organization_id = self._tables.agents[state.agent_id].organization_id
@@ -246,10 +269,25 @@ def circumstances(tables: Tables, agent_id: UUID, now: datetime) -> Circumstance
         max_sleep_hours=agent.max_sleep_hours,
         agent_window_seconds=agent.debounce_window_seconds,
         template_window_seconds=template.debounce_window_seconds if template else None,
+        budgets=budgets(tables, agent, now),
         waiting=tuple(_groups(tables.queue(agent_id), state, now)),
         waiting_at_start=len(run.notifications) if run else 0,
         interrupted_sleep_until=run.interrupted_sleep_until if run else None,
         wake_reason=run.wake_reason if run else "",
+    )
+
+
+def budgets(tables: Tables, agent: Agent, now: datetime) -> tuple[Budget, ...]:
+    """What caps the agent's spending, its own budget first."""
+    template = tables.templates.get(agent.template_id) if agent.template_id else None
+    inherited = template.max_cost_usd_per_day if template else None
+    own = agent.max_cost_usd_per_day if agent.max_cost_usd_per_day is not None else inherited
+    shared = tables.organizations[agent.organization_id].max_cost_usd_per_day
+    of_both = ((False, own, agent.id), (True, shared, agent.organization_id))
+    return tuple(
+        Budget(of_organization, cap, tables.spending.get((owner_id, now.date()), Decimal(0)))
+        for of_organization, cap, owner_id in of_both
+        if cap is not None
     )
 
 
@@ -309,7 +347,7 @@ def _write_move(tables: Tables, before: AgentState, agent: Agent, move: Move, ac
             tables.runs[run.id] = replace(
                 run, ended_at=end.ended_at, outcome=end.outcome, turns=end.turns, error=end.error
             )
-    if move.remark is not None:
+    if move.remark is not None and move.remark.id not in tables.notifications:
         tables.notifications[move.remark.id] = _left(move.remark, agent)
     tables.witness.moved(before, after, move)
 
@@ -332,12 +370,14 @@ def _left(remark: Remark, agent: Agent) -> Notification:
     )
 
 
-def _is_quarantined(state: AgentState) -> bool:
-    return state.failures >= QUARANTINED_AFTER and state.retry_at is not None and state.run_id is None
+def _is_quarantined(state: AgentState, now: datetime) -> bool:
+    is_ahead = state.retry_at is not None and state.retry_at > now
+    return state.failures >= QUARANTINED_AFTER and is_ahead and state.run_id is None
 
 
-def _has_plans(state: AgentState) -> bool:
-    return any(moment is not None for moment in (state.sleep_until, state.retry_at, state.run_requested_at))
+def _plans(state: AgentState) -> list[datetime]:
+    moments = (state.sleep_until, state.retry_at, state.run_requested_at)
+    return [moment for moment in moments if moment is not None]
 
 
 def _started(state: AgentState) -> tuple[datetime, UUID]:

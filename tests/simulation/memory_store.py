@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -15,14 +16,16 @@ from storage.model import (
     Agent,
     AgentState,
     AgentStatus,
+    Budget,
     Notification,
     Organization,
     Outcome,
     Run,
     Template,
 )
+from storage.usage import UsageRecord
 from tests.simulation.memory_queue import MemoryNotifications
-from tests.simulation.memory_states import MemoryStates
+from tests.simulation.memory_states import MemoryStates, budgets
 from tests.simulation.tables import ShortWire, Tables, Transaction, Wire
 
 SHOWN_STATE = (
@@ -176,6 +179,46 @@ class MemoryRuns:
         return run if run is not None and self._tables.agent(run.agent_id) else None
 
 
+class MemoryUsage:
+    """What model calls cost; only the sums of it."""
+
+    def __init__(self, tables: Tables, wire: Wire) -> None:
+        self._tables = tables
+        self._wire = wire
+        self._known: set[UUID] = set()
+
+    async def insert(self, record: UsageRecord) -> None:
+        await self._wire.carry(partial(self._insert, record), record.agent_id)
+
+    async def _insert(self, record: UsageRecord) -> None:
+        await asyncio.sleep(0)
+        if record.id in self._known or not record.cost_usd:
+            return
+        self._known.add(record.id)
+        spending, day = self._tables.spending, record.occurred_at.date()
+        for owner_id in (record.agent_id, record.organization_id):
+            spending[owner_id, day] = spending.get((owner_id, day), Decimal(0)) + record.cost_usd
+        for agent in self._tables.agents.values():
+            if agent.organization_id == record.organization_id:
+                self._tables.witness.changed(agent.id, f"has spent {record.cost_usd}, or others with it")
+
+
+class MemorySpending:
+    """Fits `supervisors.ports.SpendingStore`."""
+
+    def __init__(self, tables: Tables, wire: Wire) -> None:
+        self._tables = tables
+        self._wire = wire
+
+    async def budgets(self, agent_id: UUID, now: datetime) -> tuple[Budget, ...]:
+        return await self._wire.carry(partial(self._budgets, agent_id, now), agent_id)
+
+    async def _budgets(self, agent_id: UUID, now: datetime) -> tuple[Budget, ...]:
+        await asyncio.sleep(0)
+        agent = self._tables.agents.get(agent_id)
+        return () if agent is None else budgets(self._tables, agent, now)
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryStorage:
     """What `storage.storage.Storage` is, for one process."""
@@ -186,6 +229,8 @@ class MemoryStorage:
     templates: MemoryTemplates
     organizations: MemoryOrganizations
     runs: MemoryRuns
+    usage: MemoryUsage
+    spending: MemorySpending
 
 
 def build_memory_storage(
@@ -199,4 +244,6 @@ def build_memory_storage(
         templates=MemoryTemplates(tables, wire),
         organizations=MemoryOrganizations(tables, wire),
         runs=MemoryRuns(tables),
+        usage=MemoryUsage(tables, wire),
+        spending=MemorySpending(tables, wire),
     )

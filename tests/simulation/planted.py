@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from supervisors import debounce, questions, transitions
+from supervisors import debounce, questions, rules, transitions
+from supervisors.duties.budgets import Budgets
 from supervisors.registry import Registry
 from supervisors.run_slots import RunSlots
 from supervisors.supervisor import Supervisor
@@ -112,6 +113,24 @@ PLANTED = (
         RunSlots.leave,
         "self._kept.remove(agent_id)\n        self._offer()",
         "self._kept.remove(agent_id)",
+    ),
+    PlantedBug(
+        "a start that does not mind the budget",
+        rules._put_off,
+        "replace(wake, at=until, is_put_off=True)",
+        "wake",
+    ),
+    PlantedBug(
+        "a budget that is not renewed by the day",
+        memory_states.budgets,
+        "(owner_id, now.date())",
+        "(owner_id, min(day for _, day in tables.spending) if tables.spending else now.date())",
+    ),
+    PlantedBug(
+        "a higher cap that reaches nobody to whom it is not told",
+        Budgets.run_once,
+        "await tell_pages",
+        "(lambda *_: None)",
     ),
     PlantedBug(
         "a backoff that never doubles",

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import aiojobs
 
+from supervisors.duties.budgets import Budgets
 from supervisors.duties.due_scan import DueScan
 from supervisors.duties.loop import repeat
 from supervisors.duties.pauses import Pauses
@@ -62,11 +63,13 @@ class Process:
         )
         self._scan = DueScan(self.storage.agent_states, self.registry, self.clock, self._random)
         pauses = Pauses(self.storage.agent_states, self.storage.organizations, self.registry, self.clock)
+        budgets = Budgets(self.storage.agent_states, self.registry, self.clock)
         await self._scan.recover()
         duties = aiojobs.Scheduler(limit=None)
         for name, run_once, seconds in (
             ("due scan", self._scan.run_once, SUPERVISORS.scan_interval_seconds),
             ("pauses", pauses.run_once, SUPERVISORS.scan_interval_seconds),
+            ("budgets", budgets.run_once, SUPERVISORS.scan_interval_seconds),
             ("idle supervisors", self._drop_idle, IDLE_SWEEP_SECONDS),
         ):
             await duties.spawn(repeat(name, run_once, seconds, self.clock), name=name)

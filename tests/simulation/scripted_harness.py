@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
+from decimal import Decimal
 from random import Random
 
 from storage.arrivals import NewNotification
@@ -11,14 +13,17 @@ from storage.model import Outcome, Priority, Source
 from supervisors.errors import SupervisorError
 from supervisors.messages import SleepGranted, SleepRefused, SleepRequest
 from supervisors.runs import Ask, Run, RunError, RunResult
+from supervisors.spend_cap import SpendCap
 from tests.simulation.faulty_wire import QUANTUM_SECONDS
 from tests.simulation.history import History
 from tests.simulation.ids import Ids
 from tests.simulation.judge import Judge
 from tests.simulation.ledger import Ledger
 from tests.simulation.process import RUNS, Process
+from tests.storage.factories import usage_record
 
 MOST_REFUSALS = 4
+COSTS = (Decimal(0), Decimal(0), Decimal("0.5"))
 
 Script = Callable[[Run, Ask], Awaitable[RunResult]]
 
@@ -34,6 +39,7 @@ class ScriptedHarness:
         ledger: Ledger,
         random: Random,
         ids: Ids,
+        costs: Random | None,
     ) -> None:
         self._process = process
         self._judge = judge
@@ -41,6 +47,7 @@ class ScriptedHarness:
         self._ledger = ledger
         self._random = random
         self._ids = ids
+        self._costs = costs  # None where nobody counts them
         self._scripts: list[Script] = [
             *[self._is_diligent] * 8,
             *[self._takes_notes] * 2,
@@ -132,8 +139,22 @@ class ScriptedHarness:
 
     async def _work(self, run: Run) -> None:
         run.at_turn_boundary()
+        await SpendCap(self._process.storage.spending, self._process.clock).check(run)
         run.turns += 1
         await run.interruptible(asyncio.sleep(QUANTUM_SECONDS * self._random.choice((0, 0, 1, 2, 4, 8))))
+        if self._costs is not None:
+            await self._spend(run, self._costs.choice(COSTS))
+
+    async def _spend(self, run: Run, cost: Decimal) -> None:
+        """Note what the work cost. It goes on if that could not be stored."""
+        agent = await self._process.storage.agents.get(run.agent_id)
+        if agent is None:
+            raise RunError("The agent was deleted.")
+        now = self._process.clock.now()
+        with suppress(StorageError):
+            await self._process.storage.usage.insert(
+                usage_record(agent, id=self._ids.new(), cost_usd=cost, occurred_at=now)
+            )
 
     async def _clear_all(self, run: Run) -> None:
         queue, clock = self._process.storage.notifications, self._process.clock

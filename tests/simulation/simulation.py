@@ -12,7 +12,7 @@ import structlog
 
 from storage.errors import StorageError
 from storage.model import AgentState, Organization
-from supervisors import supervisor
+from supervisors import remarks, supervisor
 from supervisors.errors import SupervisorError
 from tests.simulation.clients import Clients
 from tests.simulation.clock import Wall
@@ -33,6 +33,8 @@ HOUR_SECONDS = 3600.0
 TURNS_TO_END = 100
 LOOKS_PER_TICK = (None, 1, 1, 4)
 SLOTS = (1, 2, 2)
+SHARE_WITH_CAPS = 0.4
+BEFORE_MIDNIGHT_SECONDS = 15 * HOUR_SECONDS - 20  # after the usual beginning
 UNEXPECTED = frozenset(
     {
         "a supervisor failed",
@@ -63,12 +65,16 @@ class Simulation:
         self.ids = Ids()
         self._chance = self._random("world")
         self._wall = Wall(self.loop, self._random("clock").choice(LOOKS_PER_TICK))
+        self._wall.step(self._random("time of day").choice((0, BEFORE_MIDNIGHT_SECONDS)))
         self._tables = Tables()
         self._slots = self._random("slots").choice(SLOTS)
         self.judge = Judge(self._tables, self._wall, self.loop, self.history, self._slots)
         self._ledger = Ledger(self._tables)
         self._tables.witness = self.judge
-        self._workload = Workload(self._chance, self._tables, self.ids, self._wall.now)
+        self._has_caps = self._random("caps").random() < SHARE_WITH_CAPS
+        self._workload = Workload(
+            self._chance, self._tables, self.ids, self._wall.now, has_caps=self._has_caps
+        )
         self._lives = 0
         self._process: Process
         self._clients: Clients
@@ -121,12 +127,13 @@ class Simulation:
 
     async def _begin(self) -> None:
         self._lives += 1
-        self.history.note(f"life {self._lives} of the service begins")
+        self.history.note(f"life {self._lives} of the service begins, at {self._wall.now():%H:%M:%S}")
         wire = FaultyWire(self.loop, self._random(f"wire {self._lives}"), self.history, self.judge.disturbed)
         seed = f"{self.seed} process {self._lives}"
         process = Process(self.loop, self._tables, self._wall, wire, self._slots, seed)
         random = self._random(f"harness {self._lives}")
-        harness = ScriptedHarness(process, self.judge, self.history, self._ledger, random, self.ids)
+        costs = self._random(f"costs {self._lives}") if self._has_caps else None
+        harness = ScriptedHarness(process, self.judge, self.history, self._ledger, random, self.ids, costs)
         self._process = process
         self._clients = Clients(process, self._tables, self.judge, self.history, self._ledger, self.ids)
         await process.begin(harness)
@@ -199,13 +206,16 @@ def simulate(seed: int) -> Verdict:
 
 @contextmanager
 def _ids_of(ids: Ids) -> Iterator[None]:
-    """Runs get the simulation's ids."""
-    real = vars(supervisor)["new_id"]
-    vars(supervisor)["new_id"] = ids.new
+    """Runs and remarks get the simulation's ids."""
+    makers = (vars(supervisor), vars(remarks))
+    real = [maker["new_id"] for maker in makers]
+    for maker in makers:
+        maker["new_id"] = ids.new
     try:
         yield
     finally:
-        vars(supervisor)["new_id"] = real
+        for maker, new_id in zip(makers, real, strict=True):
+            maker["new_id"] = new_id
 
 
 @contextmanager

@@ -8,6 +8,8 @@ gap is where wake-ups get lost, so everything that locks has it, and has a turn 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 from uuid import UUID
@@ -52,6 +54,7 @@ class Tables:
     states: dict[UUID, AgentState] = field(default_factory=dict)
     notifications: dict[UUID, Notification] = field(default_factory=dict)
     runs: dict[UUID, Run] = field(default_factory=dict)
+    spending: dict[tuple[UUID, date], Decimal] = field(default_factory=dict)  # by agent or organization
     locks: dict[tuple[str, UUID], asyncio.Lock] = field(default_factory=dict)
 
     def agent(self, agent_id: UUID) -> Agent | None:

@@ -3,11 +3,13 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from random import Random
 from typing import Any
 from uuid import UUID
 
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
+from supervisors.explain import OVER_BUDGET
 from supervisors.messages import OwnedFields
 from tests.simulation.clients import Clients
 from tests.simulation.faulty_wire import QUANTUM_SECONDS
@@ -16,6 +18,7 @@ from tests.simulation.tables import Tables
 from tests.storage.factories import agent as plain_agent
 
 WINDOWS = (None, 0, 2, 4)
+CAPS = (None, None, Decimal(0), Decimal(1), Decimal(2))
 SLEEP_HOURS = (None, None, 0, 1)
 SOURCES = (Source.SMS, Source.SMS, Source.EMAIL, Source.API, Source.API, Source.SYSTEM)
 CONVERSATION_STEPS = (4, 6, 7)  # quanta: closer than either window
@@ -35,7 +38,9 @@ class Action:
 class Workload:
     """Draws one action after the other, fitting to what there is."""
 
-    def __init__(self, random: Random, tables: Tables, ids: Ids, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, random: Random, tables: Tables, ids: Ids, now: Callable[[], datetime], *, has_caps: bool
+    ) -> None:
         self._random = random
         self._tables = tables
         self._ids = ids
@@ -56,6 +61,8 @@ class Workload:
             (1, self._delete_agent),
             (1, self._create_agent),
         ]
+        if has_caps:
+            self._kinds.append((4, self._change_cap))
 
     def pause_before_next(self) -> float:
         """Seconds, in quanta, most often none or few."""
@@ -114,10 +121,13 @@ class Workload:
         if not of:
             return None
         notification = self._random.choice(of)
+        if changes.get("scheduled_for") == notification.activated_at is not None:
+            return None  # nobody schedules something for the very microsecond in which it came
         return Action("PATCH", lambda clients: clients.change_notification(notification, changes))
 
     def _delete_notification(self, agent: Agent) -> Action | None:
-        queue = self._tables.queue(agent.id)
+        # The line about a budget has the same id all day, and may come again.
+        queue = [one for one in self._tables.queue(agent.id) if one.title != OVER_BUDGET]
         if not queue:
             return None
         notification = self._random.choice(queue)
@@ -157,6 +167,17 @@ class Workload:
             return None
         changes = {"debounce_window_seconds": self._random.choice(WINDOWS) or 0}
         return Action("PATCH template", lambda clients: clients.change_template(template_id, changes))
+
+    def _change_cap(self, agent: Agent) -> Action:
+        changes = {"max_cost_usd_per_day": self._random.choice(CAPS)}
+        template_id, whose = agent.template_id, self._random.random()
+        if whose < 0.3:
+            return Action("PATCH cap", lambda clients: clients.cap(agent.organization_id, changes))
+        if whose < 0.6 and template_id is not None:
+            return Action("PATCH cap", lambda clients: clients.change_template(template_id, changes))
+        if whose < 0.7:
+            return Action("UPDATE of a cap", lambda clients: clients.change_agent_unheard(agent, changes))
+        return Action("PATCH cap", lambda clients: clients.change_agent(agent, changes))
 
     def _pause(self, agent: Agent) -> Action:
         organization_id = agent.organization_id

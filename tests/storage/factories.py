@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -31,6 +32,7 @@ from storage.model import (
 )
 from storage.pool import Pool, to_json
 from storage.tools import Tool
+from storage.usage import UsageRecord
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -198,6 +200,24 @@ def new_span(trace_id: UUID, metadata: dict[str, Any] | None = None, **fields: A
         error="",
     )
     return NewSpan(span=replace(plain, **fields), metadata=to_json(metadata or {}).decode())
+
+
+def usage_record(of: Agent, **fields: Any) -> UsageRecord:
+    """A model call that cost a cent."""
+    plain = UsageRecord(
+        id=new_id(),
+        organization_id=of.organization_id,
+        agent_id=of.id,
+        trace_id=None,
+        model="openai/gpt-4o",
+        input_tokens=100,
+        output_tokens=10,
+        cached_tokens=40,
+        cost_usd=Decimal("0.01"),
+        priced=True,
+        occurred_at=NOW,
+    )
+    return replace(plain, **fields)
 
 
 def receipt(**fields: Any) -> Receipt:

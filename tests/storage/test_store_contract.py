@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from storage.model import (
     Agent,
     AgentState,
     AgentStatus,
+    Budget,
     Circumstances,
     Counts,
     Era,
@@ -44,6 +46,7 @@ from tests.storage.factories import (
     organization,
     stored_organization,
     template,
+    usage_record,
 )
 
 
@@ -193,6 +196,30 @@ async def test_what_an_agent_inherits_and_what_holds_its_organization_is_seen(st
     assert await store.kept.organizations.list_paused() == [owner.id]
 
 
+async def test_what_may_be_spent_and_was_is_seen_as_budgets(store: Store) -> None:
+    owner = await store.new_organization()
+    shared = template(owner.id, max_cost_usd_per_day=Decimal(2))
+    await store.kept.templates.insert(shared)
+    heir, own, free = [
+        await store.agent(owner.id, template_id=template_id, max_cost_usd_per_day=cap)
+        for template_id, cap in ((shared.id, None), (shared.id, Decimal(3)), (None, None))
+    ]
+    await store.kept.usage.insert(usage_record(heir, cost_usd=Decimal("1.5")))
+    await store.kept.usage.insert(usage_record(heir, cost_usd=Decimal(7), occurred_at=NOW - 10 * HOUR))
+
+    async def budgets(of: Agent, now: datetime = NOW) -> tuple[Budget, ...]:
+        seen = (await store.look(of, now)).budgets
+        assert await store.kept.spending.budgets(of.id, now) == seen
+        return seen
+
+    of_heir, of_own = Budget(False, Decimal(2), Decimal("1.5")), Budget(False, Decimal(3), Decimal(0))
+    assert [await budgets(one) for one in (heir, own, free)] == [(of_heir,), (of_own,), ()]
+    await store.kept.organizations.update(owner.id, {"max_cost_usd_per_day": Decimal(9)})
+    of_all = Budget(True, Decimal(9), Decimal("1.5"))
+    assert [await budgets(one) for one in (heir, free)] == [(of_heir, of_all), (of_all,)]
+    assert await budgets(free, NOW + 15 * HOUR) == (Budget(True, Decimal(9), Decimal(0)),)
+
+
 async def test_a_queue_is_seen_as_groups_of_a_kind(store: Store) -> None:
     scout = await store.agent()
     for later in (1, 5, 3):
@@ -274,6 +301,9 @@ async def test_a_move_may_leave_a_remark(store: Store) -> None:
     assert not await store.kept.agent_states.move(
         replace(guarded(seen, failures=6), remark=replace(remark, id=new_id()))
     )
+
+    seen = await store.state(scout)
+    assert await store.kept.agent_states.move(replace(guarded(seen), remark=replace(remark, body="Again.")))
 
     [left] = await store.kept.notifications.list_for_agent(scout.id, include_cleared=True, limit=9, now=NOW)
     assert (left.id, left.title, left.body) == (remark.id, remark.title, remark.body)
@@ -657,6 +687,44 @@ async def test_lists_of_ids_blockers_and_counts(store: Store) -> None:
         next_due_at=NOW + MINUTE,
         oldest_active_at=NOW - MINUTE,
     )
+
+
+async def test_agents_that_wait_for_a_budget_which_is_not_reached_are_listed(store: Store) -> None:
+    owner = await store.new_organization()
+    shared = template(owner.id, max_cost_usd_per_day=Decimal(5))
+    await store.kept.templates.insert(shared)
+    asleep, reminded, spent, idle, early = agents = [
+        await store.agent(owner.id, template_id=shared.id) for _ in range(5)
+    ]
+    await store.arrives(reminded, scheduled_for=NOW + HOUR)
+    midnight = NOW + 15 * HOUR
+    for one in agents:
+        until = None if one in (reminded, idle) else NOW + HOUR
+        due_at = NOW + HOUR if one is early else midnight
+        await store.put(one, sleep_until=until, next_due_at=due_at)
+    await store.kept.usage.insert(usage_record(spent, cost_usd=Decimal(5)))
+    held = sorted([asleep.id, reminded.id])
+    states = store.kept.agent_states
+
+    assert await states.list_within_budget(NOW, midnight, None, 9) == held
+    assert await states.list_within_budget(NOW, midnight, held[0], 9) == held[1:]
+    await store.kept.organizations.update(owner.id, {"max_cost_usd_per_day": Decimal(5)})
+    assert await states.list_within_budget(NOW, midnight, None, 9) == []
+
+
+async def test_agents_of_a_template_with_anything_ahead_are_listed(store: Store) -> None:
+    owner = await store.new_organization()
+    shared = template(owner.id)
+    await store.kept.templates.insert(shared)
+    asleep, running, _ = [await store.agent(owner.id, template_id=shared.id) for _ in range(3)]
+    await store.put(asleep, sleep_until=NOW + HOUR)
+    await store.started(running)
+    await store.started(await store.agent(owner.id))
+    concerned = sorted([asleep.id, running.id])
+    states = store.kept.agent_states
+
+    assert await states.list_concerned_of_template(shared.id, None, 9) == concerned
+    assert await states.list_concerned_of_template(shared.id, concerned[0], 9) == concerned[1:]
 
 
 async def test_agents_that_a_templates_window_may_concern_are_listed(store: Store) -> None:

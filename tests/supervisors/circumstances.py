@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from storage.model import AgentState, AgentStatus, Circumstances, Era, Source, Waiting
+from storage.model import AgentState, AgentStatus, Budget, Circumstances, Era, Source, Waiting
 from supervisors.rules import Policy, WakeReason
 from supervisors.settings import CONVERSATIONAL
 from tests.storage.factories import HOUR, NOW
@@ -116,6 +117,13 @@ def some_state(draw: st.DrawFn, status: AgentStatus = AgentStatus.SLEEPING) -> A
 
 
 @st.composite
+def some_budget(draw: st.DrawFn) -> Budget:
+    """Any agent's or organization's, reached or not."""
+    cap, spent = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    return Budget(draw(st.booleans()), Decimal(cap), Decimal(spent))
+
+
+@st.composite
 def some_circumstances(draw: st.DrawFn, status: AgentStatus = AgentStatus.SLEEPING) -> Circumstances:
     """Any agent of this status with any queue."""
     return circumstances(
@@ -123,4 +131,5 @@ def some_circumstances(draw: st.DrawFn, status: AgentStatus = AgentStatus.SLEEPI
         *draw(st.lists(some_waiting(), max_size=4)),
         agent_window_seconds=draw(st.none() | st.integers(0, 600)),
         template_window_seconds=draw(st.none() | st.integers(0, 600)),
+        budgets=draw(st.just(()) | st.tuples(some_budget())),
     )

@@ -16,10 +16,9 @@ from storage.messages import MessageStatus
 from storage.model import Agent, Outcome, Span
 from storage.pool import Pool
 from supervisors.messages import RunRequest
-from supervisors.models import Message, ModelAnswer, ToolRequest
+from supervisors.models import ModelAnswer, ModelRequest, ToolRequest
 from supervisors.states import Phase
 from supervisors.tools.errors import ToolError
-from supervisors.tools.toolkit import ToolDefinition
 from tests.storage.factories import adapter, tool
 from tests.supervisors.world import Puppet, World, open_world
 from tests.tool_server import ToolServer, serving_tools
@@ -47,9 +46,9 @@ FAULTS = {
 class Clerk:
     """A model that calls all it is offered of adapters, one a turn, and sleeps."""
 
-    async def complete(self, model: str, messages: list[Message], tools: list[ToolDefinition]) -> ModelAnswer:
-        names = [tool.name for tool in tools if tool.adapter_id is not None]
-        turn = sum(len(message.tool_requests) for message in messages)
+    async def complete(self, request: ModelRequest) -> ModelAnswer:
+        names = [tool.name for tool in request.tools if tool.adapter_id is not None]
+        turn = sum(len(message.tool_requests) for message in request.messages)
         name = names[turn] if turn < len(names) else "sleep"
         return ModelAnswer("", (ToolRequest(f"call_{turn}", name, "{}"),))
 

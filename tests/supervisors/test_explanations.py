@@ -3,10 +3,11 @@
 import re
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 import pytest
 
-from storage.model import Agent, AgentStatus, Source
+from storage.model import Agent, AgentStatus, Outcome, Source
 from storage.pool import Pool
 from supervisors.explain import when
 from supervisors.messages import OwnedFields, RunRequest, StopRequest
@@ -18,6 +19,8 @@ from tests.supervisors.world import World, open_world
 NEXT_WAKE = """
 WITH one AS (
     SELECT s.*, o.paused, coalesce(a.debounce_window_seconds, t.debounce_window_seconds, 0) AS window_seconds,
+           a.organization_id, o.max_cost_usd_per_day AS organization_cap,
+           coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS agent_cap,
            CASE WHEN s.failures >= 5 AND s.retry_at IS NOT NULL
                 THEN s.last_started_at + interval '60 seconds' ELSE '-infinity' END AS opens_at
     FROM agent_state s JOIN agent a ON a.id = s.agent_id JOIN organization o ON o.id = a.organization_id
@@ -56,8 +59,19 @@ WITH one AS (
     UNION ALL
     SELECT greatest(sleep_until, last_started_at + interval '1 second') FROM one
     WHERE sleep_until IS NOT NULL AND retry_at IS NULL
+), today AS (
+    SELECT coalesce(sum(u.cost_usd) FILTER (WHERE u.agent_id = one.agent_id), 0) AS of_agent,
+           coalesce(sum(u.cost_usd), 0) AS of_organization
+    FROM one LEFT JOIN usage_record u
+        ON u.organization_id = one.organization_id AND u.occurred_at >= date_trunc('day', $2, 'UTC')
+), budget (opens_at) AS (
+    SELECT CASE WHEN least(agent_cap, organization_cap) = 0 THEN 'infinity'
+                WHEN of_agent >= agent_cap OR of_organization >= organization_cap
+                THEN date_trunc('day', $2, 'UTC') + interval '24 hours' END
+    FROM today, one
 )
-SELECT min(at) FROM proposed, one WHERE status = 'sleeping' AND NOT paused AND queued_at IS NULL
+SELECT nullif(min(greatest(at, budget.opens_at)), 'infinity') FROM proposed, one, budget
+WHERE at IS NOT NULL AND status = 'sleeping' AND NOT paused AND queued_at IS NULL
 """
 
 FACTS = """
@@ -228,6 +242,63 @@ async def quarantined_with_a_hold(world: World) -> Agent:
     return agent
 
 
+def begin_at_ten_to_midnight(world: World) -> None:
+    world.clock.step(14 * 3600 + 50 * 60)
+    world.began_at = world.clock.now()
+
+
+async def over_its_budget(world: World) -> Agent:
+    begin_at_ten_to_midnight(world)
+    agent = await world.agent(max_cost_usd_per_day=Decimal(5))
+    await world.spend(agent, "5.01")
+    return agent
+
+
+async def over_its_budget_with_a_message(world: World) -> Agent:
+    agent = await over_its_budget(world)
+    await world.change(agent, debounce_window_seconds=60)
+    await world.sms(agent)
+    return agent
+
+
+async def over_its_budget_until_long_after_midnight(world: World) -> Agent:
+    agent = await over_its_budget(world)
+    await world.ask(agent, OwnedFields(sleep_until=world.clock.now() + timedelta(hours=1)))
+    return agent
+
+
+async def over_the_budget_of_its_organization(world: World) -> Agent:
+    agent, other = await world.agent(max_cost_usd_per_day=Decimal(9)), await over_its_budget(world)
+    await world.change_organization(other.organization_id, max_cost_usd_per_day=Decimal(2))
+    await world.notify(agent)
+    return agent
+
+
+async def over_a_budget_of_nothing(world: World) -> Agent:
+    shared = await world.template(max_cost_usd_per_day=Decimal(0))
+    agent = await world.agent(template_id=shared.id)
+    await world.notify(agent)
+    return agent
+
+
+async def ended_by_its_budget(world: World) -> Agent:
+    agent = await over_its_budget(world)
+    await world.change(agent, max_cost_usd_per_day=None)
+    await world.notify(agent)
+    await world.change(agent, max_cost_usd_per_day=Decimal(5))
+    await world.puppets[agent.id].end(Outcome.BUDGET)
+    return agent
+
+
+async def quarantined_and_over_its_budget(world: World) -> Agent:
+    begin_at_ten_to_midnight(world)
+    agent = await quarantined(world)
+    await world.change(agent, max_cost_usd_per_day=Decimal(5))
+    await world.spend(agent, "5")
+    await world.notify(agent)
+    return agent
+
+
 async def queued(world: World) -> Agent:
     await world.start(await world.agent())
     agent = await world.agent(debounce_window_seconds=5)
@@ -287,6 +358,13 @@ SITUATIONS: dict[Situation, Phase] = {
     quarantined_with_a_message: Phase.QUARANTINED,
     quarantined_with_an_earlier_reminder: Phase.QUARANTINED,
     quarantined_with_a_hold: Phase.QUARANTINED,
+    over_its_budget: Phase.ASLEEP,
+    over_its_budget_with_a_message: Phase.ASLEEP,
+    over_its_budget_until_long_after_midnight: Phase.ASLEEP,
+    over_the_budget_of_its_organization: Phase.ASLEEP,
+    over_a_budget_of_nothing: Phase.ASLEEP,
+    ended_by_its_budget: Phase.ASLEEP,
+    quarantined_and_over_its_budget: Phase.QUARANTINED,
     queued: Phase.QUEUED,
     running: Phase.RUNNING,
     stopping: Phase.STOPPING,
@@ -302,7 +380,12 @@ def test_there_is_a_situation_for_every_phase() -> None:
 async def known_moments(world: World, agent: Agent, seen: Snapshot) -> set[str]:
     """Every moment that may be named in a sentence about the agent."""
     [facts] = await world.pool.fetch(FACTS, agent.id)
-    derived = (seen.next_wake.at if seen.next_wake else None, seen.debounce.due_at if seen.debounce else None)
+    today = world.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    derived = (
+        seen.next_wake.at if seen.next_wake else None,
+        seen.debounce.due_at if seen.debounce else None,
+        today + timedelta(days=1) if "budget" in seen.why else None,
+    )
     return {when(moment) for moment in (*facts, *derived) if moment is not None}
 
 
@@ -321,7 +404,7 @@ async def test_what_is_said_of_an_agent_is_true(pool: Pool, situation: Situation
         named = set(re.findall(r"\d{4}-\d\d-\d\d [\d:]+ UTC", seen.why))
         assert named <= await known_moments(world, agent, seen)
         assert seen.next_wake is None or when(seen.next_wake.at) in named
-        assert seen.recent or situation in {never_run, backing_off_after_the_service_died}
+        assert seen.recent or situation in {never_run, backing_off_after_the_service_died, over_its_budget}
 
         known = await world.wakes(agent)
         if seen.next_wake is None:
@@ -395,7 +478,7 @@ async def test_the_last_messages_are_told_with_what_came_of_them(world: World) -
     assert [(told.message, told.outcome) for told in (await world.see(agent)).recent] == [
         ("notified", "holding"),
         ("due", "started: notification:sms"),
-        ("notified", "running"),
+        ("cleared", "running"),
         ("sleep request", "granted until 2026-11-21 10:06:40"),
         ("run over", "asleep"),
         ("write of sleep_until", "done"),

@@ -8,9 +8,10 @@ from storage.errors import DatabaseUnavailable
 from storage.model import Agent, Outcome, Source
 from storage.organizations import Organizations
 from storage.pool import Pool
-from supervisors.duties.pauses import Pauses, tell_agents_of
+from supervisors.duties.pauses import Pauses
 from supervisors.messages import OwnedFields, RunAnswer, RunRequest, StopReply, StopRequest
 from supervisors.states import Phase
+from supervisors.telling import tell_agents_of
 from tests.supervisors.world import RiggedStates, World, open_world
 
 

@@ -13,10 +13,10 @@ from storage.model import Agent, Trace
 from storage.notifications import Notifications
 from storage.pool import Pool
 from storage.traces import Traces
-from storage.usage import Usage, UsageRecord
+from storage.usage import Usage
 from supervisors.clock import SystemClock
 from supervisors.duties.retention import Retention, RetentionSettings
-from tests.storage.factories import NOW, SECOND, new_notification, new_span, stored_agent
+from tests.storage.factories import NOW, SECOND, new_notification, new_span, stored_agent, usage_record
 
 DAY = timedelta(days=1)
 RUN = """
@@ -70,19 +70,7 @@ class House:
         await self.notifications.clear(agent.id, note.id, at)
 
     async def used(self, agent: Agent, at: datetime) -> None:
-        record = UsageRecord(
-            id=new_id(),
-            organization_id=agent.organization_id,
-            agent_id=agent.id,
-            trace_id=None,
-            model="builtin/inbox",
-            input_tokens=1,
-            output_tokens=1,
-            cached_tokens=0,
-            cost_usd=Decimal(0),
-            priced=True,
-            occurred_at=at,
-        )
+        record = usage_record(agent, cost_usd=Decimal(0), occurred_at=at)
         await self.usage.insert(record)
 
     async def retention(self, now: datetime = NOW, **days: int) -> dict[str, int]:
@@ -168,6 +156,18 @@ async def test_webhooks_go_by_when_they_ended_and_pending_ones_stay(house: House
 
     assert gone["webhook deliveries"] == 2
     assert await house.left("webhook_delivery") == [2]
+
+
+async def test_sums_of_a_day_go_when_nobody_asks_for_it_any_more(house: House) -> None:
+    scout = await stored_agent(house.pool)
+    for days in (0, 2, 3):
+        await house.usage.insert(usage_record(scout, occurred_at=NOW - days * DAY))
+
+    await house.retention()
+
+    left = await house.pool.fetch("SELECT DISTINCT day FROM spending ORDER BY day")
+    assert [row["day"] for row in left] == [(NOW - 2 * DAY).date(), NOW.date()]
+    assert await house.left("usage_record") == [3]
 
 
 async def test_of_a_deleted_agent_traces_and_usage_stay_for_a_time_and_then_nothing(house: House) -> None:

@@ -53,6 +53,36 @@ async def test_a_sleep_ends_at_its_time(world: World) -> None:
     assert (await world.agent_now(agent.id)).last_wake_interrupted_sleep_until is None
 
 
+async def test_no_run_begins_before_the_one_that_slept_has_wound_up(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    await run.call("sleep", hours=1)
+    assert await world.outcomes(agent) == [Outcome.SLEPT]
+    assert run.run.slept.is_set()
+    assert world.registry.goes_on(agent.id, run.run.id)
+
+    await world.go_to(1)
+    await world.notify(agent)
+    await world.go_to(200)
+    assert len(await world.wakes(agent)) == 1
+
+    await run.fail("It broke off while it wound up.")
+    assert (await world.wakes(agent))[1:] == [(200, "notification:api")]
+    assert (await world.outcomes(agent))[0] is Outcome.SLEPT
+    assert not world.registry.goes_on(agent.id, run.run.id)
+    assert (await world.registry.overview()).run_totals.ended == {Outcome.SLEPT: 1}
+
+
+async def test_a_run_has_ended_as_soon_as_its_sleep_is_granted(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    waiting = asyncio.create_task(world.registry.wait_for_end(agent.id, run.run.id, 60))
+    await run.call("sleep")
+    async with asyncio.timeout(20):
+        await waiting
+    assert not run.run.settled.is_set()
+
+
 async def test_a_sleep_of_no_length_starts_the_agent_once_a_second_at_most(world: World) -> None:
     agent = await world.agent(max_sleep_hours=0)
     await (await world.start(agent)).sleeps()

@@ -1,11 +1,13 @@
 """One agent in the abstract, led through its phases by the rules alone, without a database or any waiting."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 from random import Random
 from uuid import uuid4
 
-from storage.model import AgentState, AgentStatus, Circumstances, Era, Outcome, Source, Waiting
+from storage.model import AgentState, AgentStatus, Budget, Circumstances, Era, Outcome, Source, Waiting
 from supervisors import explain, transitions
 from supervisors.rules import active_count, decide
 from supervisors.states import Phase
@@ -25,6 +27,7 @@ class Wanderer:
         self.queue: list[tuple[Source, datetime, bool]] = []  # activated, and whether by a reminder
         self.paused = False
         self.has_slot = True
+        self.is_over_budget = False
         self.run_is_stopping = False
         self.active_at_start = 0
 
@@ -52,6 +55,7 @@ class Wanderer:
             *waiting,
             agent_window_seconds=WINDOW_SECONDS,
             paused=self.paused,
+            budgets=(Budget(False, Decimal(5), Decimal(5)),) if self.is_over_budget else (),
             waiting_at_start=self.active_at_start,
         )
 
@@ -85,6 +89,8 @@ class Wanderer:
 
     def time_passes(self) -> None:
         wake = decide(self.look(), self.now, POLICY).wake
+        if wake is not None and wake.is_put_off:
+            self.its_budget_is_raised()  # a day has gone by
         self.now = max(self.now + seconds(1), wake.at) if wake else self.now + seconds(60)
 
     def slots_are_taken(self) -> None:
@@ -94,7 +100,7 @@ class Wanderer:
         self.has_slot = True
 
     def a_run_is_requested(self) -> None:
-        if self.state.status is AgentStatus.ARCHIVED or self.paused:
+        if self.state.status is AgentStatus.ARCHIVED or self.paused or self.is_over_budget:
             return
         if self.state.run_id is None:
             requested = transitions.run_requested(self.state, self.now)
@@ -104,7 +110,8 @@ class Wanderer:
             self.state = transitions.run_requested(self.state, self.now)
 
     def it_is_stopped(self) -> None:
-        is_about_to_start = decide(self.look(), self.now, POLICY).phase is not Phase.ASLEEP
+        within_budget = replace(self.look(), budgets=())
+        is_about_to_start = decide(within_budget, self.now, POLICY).phase is not Phase.ASLEEP
         if self.state.run_id is not None or self.state.queued_at or is_about_to_start:
             self.run_is_stopping = self.state.run_id is not None
             if self.state.status is not AgentStatus.ARCHIVED:
@@ -125,6 +132,12 @@ class Wanderer:
     def the_pause_ends(self) -> None:
         self.paused = False
 
+    def its_budget_is_spent(self) -> None:
+        self.is_over_budget = True
+
+    def its_budget_is_raised(self) -> None:
+        self.is_over_budget = False
+
     def its_supervisor_fails(self) -> None:
         if self.state.status is AgentStatus.SLEEPING and not self.paused:
             self.state = transitions.failed(
@@ -141,6 +154,11 @@ class Wanderer:
 
     def its_run_fails(self) -> None:
         self.end(Outcome.FAILED)
+
+    def its_run_spends_what_is_left(self) -> None:
+        if self.state.run_id is not None:
+            self.is_over_budget = True
+            self.end(Outcome.STOPPED if self.run_is_stopping else Outcome.BUDGET)
 
     def the_service_restarts(self) -> None:
         was_asked_to_stop = self.state.stopped_at is not None or self.paused
@@ -181,9 +199,12 @@ HAPPENINGS: dict[Callable[[Wanderer], None], int] = {
     Wanderer.it_is_restored: 3,
     Wanderer.its_organization_is_paused: 1,
     Wanderer.the_pause_ends: 3,
+    Wanderer.its_budget_is_spent: 1,
+    Wanderer.its_budget_is_raised: 3,
     Wanderer.its_supervisor_fails: 3,
     Wanderer.its_run_sleeps: 3,
     Wanderer.its_run_ends: 3,
     Wanderer.its_run_fails: 3,
+    Wanderer.its_run_spends_what_is_left: 1,
     Wanderer.the_service_restarts: 3,
 }

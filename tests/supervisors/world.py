@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
+from decimal import Decimal
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -40,11 +41,19 @@ from supervisors.registry import Registry, open_registry
 from supervisors.runs import Ask, Run, RunDrained, RunError, RunResult
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.snapshot import Snapshot
+from supervisors.spend_cap import SpendCap
 from supervisors.states import Phase
-from supervisors.tools.toolbox import Toolbox
+from supervisors.telling import tell_agents_of, tell_agents_of_template
 from supervisors.turns import BuiltinHarness
-from tests.storage.factories import new_notification, stored_agent, stored_organization, template
+from tests.storage.factories import (
+    new_notification,
+    stored_agent,
+    stored_organization,
+    template,
+    usage_record,
+)
 from tests.supervisors.held_clock import HeldClock
+from tests.supervisors.scripted_model import RiggedToolbox
 
 # Often enough for the alarm clock's horizon, and at no moment that a test is about.
 SCAN_SECONDS = 97.0
@@ -181,8 +190,8 @@ class World:
         self.pool = pool
         self.clock = HeldClock()
         self.began_at = self.clock.now()
-        self.storage = build_storage(pool, on_commit=self._tell)
-        self.toolbox = Toolbox(self.storage, self.clock, outbound, checker)
+        self.storage = build_storage(pool, on_commit=self._tell, on_clear=self._tell_of_clearings)
+        self.toolbox = RiggedToolbox(self.storage, self.clock, outbound, checker)
         self.puppets: dict[UUID, Puppet] = {}  # by agent; those whose run goes on
         self._latest: dict[UUID, Puppet] = {}
         self.puppets_are_stubborn = False
@@ -292,7 +301,18 @@ class World:
         await self.storage.templates.update(changed.id, changes)
         concerned = await self.storage.agents.holding_of_template(changed.id)
         self.registry.tell_all(concerned, Look.RELOAD)
+        await tell_agents_of_template(changed.id, self.states, self.registry)
         await self.quiet()
+
+    async def change_organization(self, organization_id: UUID, **changes: Any) -> None:
+        await self.storage.organizations.update(organization_id, changes)
+        await tell_agents_of(organization_id, self.states, self.registry)
+        await self.quiet()
+
+    async def spend(self, agent: Agent, usd: str) -> None:
+        """A model call of the agent's is recorded that cost so much."""
+        record = usage_record(agent, cost_usd=Decimal(usd), occurred_at=self.clock.now())
+        await self.storage.usage.insert(record)
 
     async def delete(self, agent: Agent) -> None:
         await self.storage.agents.delete(agent.id, self.clock.now())
@@ -396,6 +416,9 @@ class World:
     def _tell(self, agent_ids: Sequence[UUID]) -> None:
         self.registry.tell_all(agent_ids, Look.NOTIFIED)
 
+    def _tell_of_clearings(self, agent_ids: Sequence[UUID]) -> None:
+        self.registry.tell_all(agent_ids, Look.CLEARED)
+
     async def _home(self) -> UUID:
         if self._organization_id is None:
             self._organization_id = await self.organization()
@@ -405,8 +428,10 @@ class World:
         return BuiltinHarness(
             agents=self.storage.agents,
             templates=self.storage.templates,
+            notifications=self.storage.notifications,
             spans=self.storage.traces,
             usage=self.storage.usage,
+            spend_cap=SpendCap(self.storage.spending, self.clock),
             prices=PriceList(),
             toolbox=self.toolbox,
             providers={"builtin": model},

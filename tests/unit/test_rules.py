@@ -1,13 +1,16 @@
 """What an agent does next."""
 
 from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.model import AgentStatus, Circumstances, Era, Source, Waiting
+from storage.model import AgentStatus, Budget, Circumstances, Era, Source, Waiting
+from supervisors.budget import dollars, renewed_at
 from supervisors.rules import (
     Because,
     Decision,
@@ -30,6 +33,8 @@ from tests.supervisors.circumstances import (
     state,
     waiting,
 )
+
+MIDNIGHT = NOW + 15 * HOUR
 
 
 def decided(seen: Circumstances) -> Decision:
@@ -74,6 +79,36 @@ def test_nothing_starts_an_archived_agent(seen: Circumstances) -> None:
 @given(some_circumstances())
 def test_nothing_starts_in_a_paused_organization(seen: Circumstances) -> None:
     assert decided(replace(seen, paused=True)) == Decision(Phase.PAUSED)
+
+
+@given(some_circumstances())
+def test_over_its_budget_nothing_starts_before_midnight(seen: Circumstances) -> None:
+    spent = decided(replace(seen, budgets=(*seen.budgets, Budget(False, Decimal(5), Decimal(5)))))
+
+    assert spent.wake is None or spent.wake.at >= MIDNIGHT
+    assert spent.phase in {Phase.ASLEEP, Phase.QUARANTINED}
+
+
+@given(some_circumstances())
+def test_a_budget_that_is_not_reached_changes_nothing(seen: Circumstances) -> None:
+    within = (Budget(False, Decimal(5), Decimal("4.99")), Budget(True, Decimal(9), Decimal(0)))
+
+    assert decided(replace(seen, budgets=within)) == decided(replace(seen, budgets=()))
+
+
+@pytest.mark.parametrize("now", [NOW, NOW + 15 * HOUR, NOW + 15 * HOUR - seconds(0.000001)])
+def test_midnight_is_always_ahead(now: datetime) -> None:
+    until = renewed_at(now)
+
+    assert now < until <= now + 24 * HOUR
+    assert (until.hour, until.minute, until.second, until.microsecond) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("amount", "told"), [("5", "5.00"), ("5.1", "5.10"), ("0.000001", "0.000001"), ("1E+3", "1000.00")]
+)
+def test_a_sum_is_told_in_full(amount: str, told: str) -> None:
+    assert dollars(Decimal(amount)) == told
 
 
 @given(some_circumstances())

@@ -336,6 +336,23 @@ async def test_a_shorter_window_ends_a_hold(api: Api) -> None:
         assert (await api.get(path(agent))).body["last_wake_reason"] == "notification:sms"
 
 
+async def test_a_higher_cap_wakes_what_is_due(service: Service, api: Api) -> None:
+    template = await api.create_template(max_cost_usd_per_day=0)
+    own = await api.create_agent(max_cost_usd_per_day=0)
+    inherited = await api.create_agent(template=template["id"])
+    for agent in (own, inherited):
+        await api.create_notification(agent, priority="high", source="browser")
+        assert (await api.get(f"{path(agent)}runs/")).body == []
+
+    await api.patch(path(own), {"max_cost_usd_per_day": 5})
+    await api.patch(f"/api/templates/{template['id']}/", {"max_cost_usd_per_day": None})
+    await service.registry.quiet()
+
+    for agent in (own, inherited):
+        (run,) = (await api.get(f"{path(agent)}runs/")).body
+        assert run["wake_reason"] == "notification:browser"
+
+
 async def test_a_born_archived_agent_with_a_schedule_is_refused(api: Api) -> None:
     body = {"name": "Ann", "model": "m", "status": "archived", "sleep_until": "2027-01-01T00:00Z"}
     assert (await api.post(AGENTS, body)).status == 400

@@ -97,6 +97,20 @@ async def test_a_change_is_checked(api: Api, change: dict[str, Any], message: st
     assert (answer.status, answer.body) == (400, {name: [message] for name in change})
 
 
+async def test_a_higher_cap_of_the_organization_wakes_what_is_due(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    path = f"/api/cloud/agents/{agent['id']}"
+    organization = f"{ORGANIZATIONS}{agent['organization']}/"
+    await api.patch(organization, {"max_cost_usd_per_day": 0})
+    await api.create_notification(agent, priority="high", source="browser")
+    assert (await api.post(f"{path}/run/")).body == {"status": "over_budget", "run": None}
+
+    await api.patch(organization, {"max_cost_usd_per_day": 0.01})
+    await service.registry.quiet()
+
+    assert [run["wake_reason"] for run in (await api.get(f"{path}/runs/")).body] == ["notification:browser"]
+
+
 async def test_a_pause_stops_runs_and_holds_starts_until_it_ends(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     path = f"/api/cloud/agents/{agent['id']}"

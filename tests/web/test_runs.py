@@ -47,6 +47,19 @@ async def test_a_sleeping_agent_stays_asleep_without_wakeup(api: Api) -> None:
     assert (answer.status, answer.body) == (400, {"wakeup": ["Must be a valid boolean."]})
 
 
+async def test_an_agent_over_its_budget_is_not_run(api: Api) -> None:
+    agent = await api.create_agent(max_cost_usd_per_day=5)
+    await api.create(path(agent, "usage/"), model="mine", input_tokens=1, output_tokens=1, cost_usd=5.01)
+
+    answer = await api.post(path(agent, "run/"))
+
+    assert (answer.status, answer.body) == (200, {"status": "over_budget", "run": None})
+    shown = (await api.get(path(agent, "supervisor/"))).body
+    assert (shown["phase"], shown["next_wake"]) == ("asleep", None)
+    assert shown["why"].startswith("Over its budget: 5.01 of 5.00 USD spent today; it starts no run before ")
+    assert (await api.get(path(agent, "runs/"))).body == []
+
+
 async def test_stopping_is_idempotent(api: Api) -> None:
     agent = await api.create_agent()
     assert (await api.post(path(agent, "stop/"))).body == {"status": "not_running"}

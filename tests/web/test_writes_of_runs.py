@@ -1,5 +1,6 @@
 """What a run may write by its own token, also after its sleep: its trace's end, its spans, its usage."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -50,6 +51,20 @@ async def test_a_run_writes_its_own_record_until_its_process_has_ended(service: 
     await service.storage.pool.execute(SLEEP, UUID(run), datetime.now(UTC))
     assert await written(own, run, agent) == [201, 201, 200, 200, 201]
     assert (await api.get(usage_of(agent))).body["total_cost_usd"] == 1.0
+
+
+async def test_a_run_that_slept_and_is_gone_writes_nothing_more(api: Api) -> None:
+    agent = await api.create_agent()
+    run, own = await start_run(api, agent)
+    path = f"/api/cloud/agents/{agent['id']}/"
+    assert (await own.post(f"{path}tools/sleep/")).status == 200
+    assert (await own.post(f"{path}tools/sleep/")).status == 403
+    assert await written(own, run, agent) == [201, 201, 200, 200, 201]
+    await api.patch(path, {"status": "archived"})  # which ends what was winding up
+    async with asyncio.timeout(20):
+        while (answer := await own.post(f"{TRACES}{run}/end/")).status == 200:
+            pass
+    assert (answer.status, answer.body) == (401, {"detail": "Invalid token."})
 
 
 async def test_a_run_writes_no_record_but_its_own(api: Api) -> None:

@@ -41,7 +41,9 @@ OWNED_AT_BIRTH: dict[str, Any] = {
     "last_wake_reason": "",
     "last_wake_interrupted_sleep_until": None,
 }
-CONCERN_THE_SUPERVISOR = frozenset({"template_id", "debounce_window_seconds", "max_sleep_hours"})
+CONCERN_THE_SUPERVISOR = frozenset(
+    {"template_id", "debounce_window_seconds", "max_sleep_hours", "max_cost_usd_per_day"}
+)
 
 
 async def create_agent(request: web.Request, caller: Caller) -> web.Response:

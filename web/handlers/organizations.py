@@ -5,7 +5,7 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.model import Organization
-from supervisors.duties.pauses import tell_agents_of
+from supervisors.telling import tell_agents_of
 from web.auth import Caller
 from web.errors import NotFound
 from web.json import json_response
@@ -21,6 +21,8 @@ from web.schemas.organizations import (
 
 CHANGES = OrganizationChanges()
 QUERY = PageQuery()
+
+CONCERN_THE_AGENTS = frozenset({"paused", "max_cost_usd_per_day"})
 
 
 async def list_organizations(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -44,7 +46,7 @@ async def get_organization(request: web.Request, caller: Caller) -> web.Response
 
 
 async def change_organization(request: web.Request, caller: Caller) -> web.Response:
-    """A pause stops the organization's runs and holds every start; its end wakes what is due."""
+    """A pause stops the runs and holds every start; its end wakes what is due, as a higher cap does."""
     organization = await _organization(request, caller)
     caller.require_admin(organization.id)
     changes = await read_body(request, CHANGES, partial=True)
@@ -52,7 +54,7 @@ async def change_organization(request: web.Request, caller: Caller) -> web.Respo
     changed = await storage.organizations.update(organization.id, changes)
     if changed is None:
         raise NotFound
-    if "paused" in changes:
+    if changes.keys() & CONCERN_THE_AGENTS:
         await tell_agents_of(changed.id, storage.agent_states, request.app[REGISTRY])
     return json_response(show_whole_organization(changed))
 

@@ -7,6 +7,7 @@ from aiohttp import web
 from storage.ids import new_id
 from storage.model import Template
 from supervisors.messages import Look
+from supervisors.telling import tell_agents_of_template
 from web.auth import Caller, organization_for_create
 from web.errors import Conflict, NotFound
 from web.idempotency import read_body_once, receipt_of
@@ -37,7 +38,7 @@ async def get_template(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def change_template(request: web.Request, caller: Caller) -> web.Response:
-    """A changed debounce window applies to pending holds at once."""
+    """A changed debounce window applies to pending holds at once; a higher cap wakes what is due."""
     template = await _template(request, caller)
     changes = await read_body(request, BODY, partial=True)
     storage = request.app[STORAGE]
@@ -47,6 +48,8 @@ async def change_template(request: web.Request, caller: Caller) -> web.Response:
     if changed.debounce_window_seconds != template.debounce_window_seconds:
         for agent_id in await storage.agents.holding_of_template(template.id):
             request.app[REGISTRY].tell(agent_id, Look.RELOAD)
+    if "max_cost_usd_per_day" in changes:
+        await tell_agents_of_template(template.id, storage.agent_states, request.app[REGISTRY])
     return json_response(show_template(changed))
 
 

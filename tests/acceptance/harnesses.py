@@ -1,0 +1,105 @@
+"""Code of agents for the process harness: each text is the run.py of a branch, beside a common.py."""
+
+# The API by the run's token, and a word to the test by way of a file beside the cache.
+COMMON = '''
+import json, os, sys, time, urllib.error, urllib.request
+from pathlib import Path
+
+AGENT, RUN = os.environ["HOSTSVC_AGENT_ID"], os.environ["HOSTSVC_RUN_ID"]
+TOLD = Path(os.environ["HOME"]).parents[2] / "told"
+
+
+def post(path, body, agent=AGENT):
+    """The status and the answer."""
+    request = urllib.request.Request(
+        os.environ["HOSTSVC_URL"] + path.format(agent=agent, run=RUN),
+        json.dumps(body).encode(),
+        {"Authorization": "Bearer " + os.environ["HOSTSVC_RUN_TOKEN"], "Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as refusal:
+        return refusal.code, json.load(refusal)
+
+
+def tool(name, agent=AGENT, **arguments):
+    return post("/api/cloud/agents/{agent}/tools/" + name + "/", arguments, agent)
+
+
+def tell(name, what=""):
+    fresh = TOLD / (name + ".new")
+    fresh.write_text(json.dumps(what) + "\\n")
+    fresh.rename(TOLD / name)
+
+
+def wait_for(name):
+    while not (TOLD / name).exists():
+        time.sleep(0.01)
+'''
+
+RUNS = {
+    "ends": "print('done')",
+    "fails": "import sys; sys.exit('no model today')",
+    "shows": """
+import json, os, sys
+from common import *
+tell(AGENT, {"environment": dict(os.environ), "context": json.load(sys.stdin), "cwd": os.getcwd(),
+             "files": sorted(os.listdir())})
+print(os.environ["HOSTSVC_RUN_TOKEN"])
+""",
+    "floods": """
+import os
+for n in range(1000):
+    os.write(1, b"flood " * 10000)
+print("the last line")
+""",
+    "deaf": """
+import signal
+from common import *
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    time.sleep(600)
+tell(AGENT)
+time.sleep(600)
+""",
+    "lingers": """
+from common import *
+tell(AGENT, [tool("sleep", hours=1)[0], tool("sleep", hours=1)[0], tool("list_notifications")[0]])
+time.sleep(600)
+""",
+    "pries": """
+from common import *
+wait_for("another")
+another = (TOLD / "another").read_text().strip()
+tell(AGENT, [
+    tool("list_notifications", agent=another)[0],
+    post("/api/cloud/agents/{agent}/usage/", {"model": "x", "input_tokens": 1}, another)[0],
+    post("/api/cloud/agents/", {"name": "Mallory", "model": "x"})[0],
+    post("/api/organizations/api-keys/", {"name": "mine"})[0],
+])
+""",
+    # In the shell, which is there at once, as there are many of it.
+    "many": """
+trap '' TERM
+setsid sleep 600 &
+echo > $1/$HOSTSVC_AGENT_ID
+sleep 600
+""",
+    "somebody": """
+id -un
+touch $HOME/mine && echo home
+touch run.py || touch new || echo sealed
+cat ../../mirror.git/config || echo closed
+""",
+    "calls": """
+import http.client, os, time
+url = os.environ["HOSTSVC_URL"].removeprefix("http://")
+connection = http.client.HTTPConnection(url)
+headers = {"Authorization": "Bearer " + os.environ["HOSTSVC_RUN_TOKEN"], "Content-Length": "0"}
+path = "/api/cloud/agents/" + os.environ["HOSTSVC_AGENT_ID"] + "/tools/sleep/"
+connection.request("POST", path, "", headers)
+connection.getresponse()
+""",
+}

@@ -1,0 +1,446 @@
+"""Runs in processes of the agents' own code: from a git repository to a trace, and to the end of all."""
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.acceptance.client import Client, Json, eventually, moment, sign_up
+from tests.acceptance.harnesses import COMMON, RUNS
+from tests.acceptance.process import ServiceProcess
+from tests.acceptance.services import Services
+from tests.git_repository import GitRepository
+from tests.processes import all_gone, content, marked
+
+EXAMPLE = Path(__file__).parents[2] / "docs/example_harness.py"
+GRACE_SECONDS = 0.5
+STARTS = 5
+LOOSE_LIMIT_MILLISECONDS = 2000  # 300 on a machine that does nothing else
+AT_ONCE = 100
+LOOSE_LIMIT_SECONDS = 12.0  # 6 s on a machine that does nothing else, of which 5 are the grace
+
+
+@pytest.fixture
+def told(directory: Path) -> Path:
+    """Where the runs tell the test something."""
+    path = directory / "told"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> GitRepository:
+    """A branch for each kind of run that there is."""
+    repository = GitRepository.make(tmp_path_factory.mktemp("original") / "agents")
+    repository.commit(common=COMMON)
+    for name, code in RUNS.items():
+        repository.git("checkout", "--quiet", "-B", name, "main")
+        repository.commit(run=code)
+    return repository
+
+
+@pytest.fixture
+def repository(directory: Path, original: GitRepository) -> GitRepository:
+    """A copy of the test's own."""
+    return GitRepository(Path(shutil.copytree(original.path, directory / "agents", symlinks=True)))
+
+
+def settings(repository: GitRepository, **changes: Any) -> dict[str, Mapping[str, Any]]:
+    """A service whose agents bring their own code."""
+    harness = {
+        "kind": "process",
+        "repository": str(repository.path),
+        "command": [sys.executable, "-S", "-B", "run.py"],
+    }
+    cache = {"cache_dir": str(repository.path.parent / "cache")}
+    return {
+        "harness": {**harness, **cache, **changes.pop("harness", {})},
+        "runs": {"stop_grace_seconds": GRACE_SECONDS, **changes.pop("runs", {})},
+        "server": {"drain_seconds": 0.3},
+        **changes,
+    }
+
+
+async def told_by(told: Path, agent: str) -> Any:
+    return json.loads(await content(told / agent))
+
+
+async def run(client: Client, agent: str) -> None:
+    assert (await client.post(f"/api/cloud/agents/{agent}/run/"))["status"] == "started"
+
+
+async def trace_of(client: Client, run: Json) -> Json:
+    trace: Json = await client.get(f"/api/tracing/traces/{run['trace']}/")
+    return trace
+
+
+async def root_of(client: Client, run: Json) -> Json:
+    """The span of the whole run, with its metadata."""
+    trace = await trace_of(client, run)
+    [root] = [span for span in trace["spans"] if span["span_type"] == "agent"]
+    full: Json = await client.get(f"/api/tracing/spans/{root['id']}/")
+    return full
+
+
+async def results(client: Client, *refs: str) -> dict[str, Json]:
+    """The first runs of agents that want these refs, when they have ended."""
+    agents = {ref: await client.create_agent(name=ref[:20], harness_git_ref=ref) for ref in refs}
+    for agent in agents.values():
+        await run(client, agent)
+    return {ref: await client.ended_run(agent) for ref, agent in agents.items()}
+
+
+async def test_the_example_runs_as_its_agents_branch_tag_or_main_has_it(
+    services: Services, session: aiohttp.ClientSession, directory: Path
+) -> None:
+    example = EXAMPLE.read_text()
+    repository = GitRepository.make(directory / "agents")
+    commits = {"v1": repository.commit(run=example.replace("Noted", "Tagged"))}
+    repository.git("tag", "--annotate", "--message=first", "v1")
+    commits["main"] = repository.commit(run=example)
+    repository.branch("polite")
+    commits["polite"] = repository.commit(run=example.replace("Noted", "Noted with thanks"))
+    service = await services.start(**settings(repository, harness={"command": [sys.executable, "run.py"]}))
+    client = await sign_up(session, service.url)
+    template = await client.post("/api/templates/", name="Tagged", harness_git_ref="v1")
+    agents = {
+        "Noted": ("main", await client.create_agent()),
+        "Tagged": ("v1", await client.create_agent(template=template["id"])),
+        "Noted with thanks": ("polite", await client.create_agent(harness_git_ref="polite")),
+    }
+    for _, agent in agents.values():
+        await client.notify(agent, "Two parcels")
+
+    for word, (ref, agent) in agents.items():
+        ended = await client.ended_run(agent)
+        assert (ended["outcome"], ended["wake_reason"], ended["error"]) == ("slept", "notification:api", "")
+        assert [each["cleared"] for each in await client.notifications(agent)] == [True]
+        shown = await client.agent(agent)
+        asleep = moment(shown["sleep_until"]) - moment(ended["ended_at"])
+        assert round(asleep.total_seconds() / 3600) == 24
+        usage = await client.get(f"/api/cloud/agents/{agent}/usage/")
+        assert (usage["total_cost_usd"], list(usage["model_breakdown"])) == (0.0004, ["example/echo"])
+        root = await _when_wound_up(client, ended)
+        assert (root["metadata"]["harness.ref"], root["metadata"]["harness.commit"]) == (ref, commits[ref])
+        assert root["metadata"]["output"] == f"Clerk was woken: notification:api\n{word}: Two parcels\n"
+        trace = await trace_of(client, ended)
+        assert trace["metadata"] == {"handled": 1}
+        assert {span["name"]: span["parent"] for span in trace["spans"]} == {
+            "invoke_agent Clerk": None,
+            "chat example/echo": root["id"],
+            "execute_tool clear_notification": root["id"],
+        }
+    assert services.defects() == []
+    assert "the agents' code runs as this service's own user" in service.log()
+
+
+async def test_a_cached_commit_is_soon_at_work(
+    services: Services,
+    session: aiohttp.ClientSession,
+    repository: GitRepository,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    service = await services.start(**settings(repository))
+    client = await sign_up(session, service.url)
+    for ref in ("calls", repository.git("rev-parse", "calls")):
+        took = [await _milliseconds_to_first_call(client, ref) for _ in range(STARTS + 1)][1:]
+        with capsys.disabled():
+            print(f"\n{ref}: {median(took):.0f} ms from dispatch to the first call ({took})")  # noqa: T201
+        assert median(took) < LOOSE_LIMIT_MILLISECONDS
+
+
+async def test_what_a_process_is_given_is_its_own(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, told: Path
+) -> None:
+    service = await services.start(**settings(repository))
+    client = await sign_up(session, service.url)
+    prompt = "Be brief. " * 20_000
+    agent = await client.create_agent(
+        harness_git_ref="shows", system_prompt=prompt, timezone="Europe/Rome", max_sleep_hours=2
+    )
+    await client.notify(agent)
+    ended = await client.ended_run(agent)
+    root = await root_of(client, ended)
+    given = await told_by(told, agent)
+    environment, context = given["environment"], given["context"]
+
+    assert environment.keys() - {"LC_CTYPE"} == {
+        "PATH",
+        "HOME",
+        "LANG",
+        "HOSTSVC_URL",
+        "HOSTSVC_RUN_TOKEN",
+        "HOSTSVC_AGENT_ID",
+        "HOSTSVC_RUN_ID",
+    }
+    assert (environment["HOSTSVC_URL"], environment["HOSTSVC_RUN_ID"]) == (service.url, ended["id"])
+    assert list(repository.path.parent.glob("cache/homes/*")) == [], "a run's home goes with it"
+    assert environment["HOME"].startswith(str(repository.path.parent / "cache/homes"))
+    assert context == {
+        "run": ended["id"],
+        "agent": agent,
+        "span": root["id"],
+        "name": "Clerk",
+        "wake_reason": "notification:api",
+        "uncleared": 1,
+        "started_at": ended["started_at"],
+        "max_seconds": 3600.0,
+        "max_sleep_until": ended["max_sleep_until"],
+        "timezone": "Europe/Rome",
+        "model": "builtin/inbox",
+        "reasoning_effort": "",
+        "system_prompt": prompt,
+        "max_turns": 50,
+        "ref": "shows",
+        "commit": repository.git("rev-parse", "shows"),
+    }
+    assert given["files"] == ["common.py", "run.py"]
+    assert root["metadata"]["output"] == "[run token]\n"
+
+
+async def test_each_way_to_go_wrong_is_told_in_the_trace_and_the_agent_goes_on(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, directory: Path
+) -> None:
+    service = await services.start(**settings(repository))
+    client = await sign_up(session, service.url)
+    unknown = 'The code of the run could not be had: the repository has no branch, tag or commit "nowhere"'
+    cannot_be = "cannot be the name of a branch, a tag or a commit"
+    expected = {
+        "ends": ("ended", ""),
+        "fails": ("failed", "exit code 1: no model today"),
+        "floods": ("ended", ""),
+        "nowhere": ("failed", unknown),
+        "--upload-pack=touch /tmp/pwned": ("failed", f"'--upload-pack=touch /tmp/pwned' {cannot_be}"),
+        "../agents": ("failed", f"'../agents' {cannot_be}"),
+    }
+    for ref, ended in (await results(client, *expected)).items():
+        outcome, error = expected[ref]
+        assert ended["outcome"] == outcome, ref
+        assert ended["error"].endswith(error), ref
+        trace, root = await trace_of(client, ended), await root_of(client, ended)
+        assert (trace["error"], root["error"]) == (ended["error"], ended["error"])
+        if outcome == "failed":
+            await _is_tried_again(client, ended["agent"])
+        if ref == "floods":
+            assert len(root["metadata"]["output"]) == 65_536
+            assert root["metadata"]["output"].endswith("flood the last line\n")
+    assert services.defects() == []
+
+    service.terminate()
+    assert await service.exit_code() == 0
+    missing = await services.start(**settings(repository, harness={"command": ["no-such-program"]}))
+    [ended] = (await results(client.at(missing.url), "ends")).values()
+    assert ended["outcome"] == "failed"
+    assert ended["error"] == "the command could not be started: No such file or directory"
+
+
+async def test_commits_that_are_here_run_when_the_repository_is_gone(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository
+) -> None:
+    service = await services.start(**settings(repository))
+    client = await sign_up(session, service.url)
+    commit = repository.git("rev-parse", "ends")
+    await results(client, "ends")
+    shutil.rmtree(repository.path)
+    again = await results(client, "ends", commit, "fails", "nowhere")
+    assert [again[ref]["outcome"] for ref in ("ends", commit, "fails")] == ["ended", "ended", "failed"]
+    assert again["fails"]["error"] == "exit code 1: no model today"
+    assert again["nowhere"]["error"].endswith("as far as is known: it cannot be fetched at the moment")
+    root = await root_of(client, again["ends"])
+    assert root["metadata"]["harness.commit"] == commit
+    assert "could not be fetched" in root["metadata"]["harness.outdated"]
+    assert "harness.outdated" not in (await root_of(client, again[commit]))["metadata"]
+
+
+async def test_a_repository_that_never_answers_holds_up_neither_a_stop_nor_the_agent_for_good(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"git://127.0.0.1:{silent.getsockname()[1]}/agents"
+        harness = {"repository": address, "git_timeout_seconds": 2.0}
+        service = await services.start(**settings(repository, harness=harness))
+        client = await sign_up(session, service.url)
+        agent = await client.create_agent()
+        await run(client, agent)
+        assert await client.post(f"/api/cloud/agents/{agent}/stop/") == {"status": "stopped"}
+        await run(client, agent)
+        ended = await client.ended_run(agent, 2)
+    assert ended["outcome"] == "failed"
+    assert ended["error"].endswith("as far as is known: it cannot be fetched at the moment")
+    assert (await client.runs(agent))[0]["outcome"] == "stopped"
+    assert "git fetch took longer than 2 s" in service.log()
+
+
+async def test_a_run_ends_with_its_time_and_nothing_of_it_is_left(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, told: Path
+) -> None:
+    service = await services.start(**settings(repository, runs={"max_seconds": 1.0}))
+    client = await sign_up(session, service.url)
+    [ended] = (await results(client, "deaf")).values()
+    assert (ended["outcome"], ended["error"]) == ("timed_out", "timed out after 1 s")
+    assert marked(ended["id"]) == []
+    await _is_tried_again(client, ended["agent"])
+
+
+async def test_after_its_sleep_a_process_is_ended_before_the_next_run_begins(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, told: Path
+) -> None:
+    service = await services.start(**settings(repository))
+    client = await sign_up(session, service.url)
+    agent = await client.create_agent(harness_git_ref="lingers")
+    await run(client, agent)
+    assert await told_by(told, agent) == [200, 403, 403], (
+        "sleep is granted once, and then the tools are closed"
+    )
+    await client.notify(agent)
+    await client.supervisor_in("running", agent)
+    first, second = await client.runs(agent)
+    assert (first["outcome"], first["error"]) == ("slept", "")
+    assert marked(first["id"]) == []
+    between = moment(second["started_at"]) - moment(first["ended_at"])
+    assert between.total_seconds() >= GRACE_SECONDS
+
+
+async def test_a_token_reaches_nothing_but_its_own_agent_and_dies_with_its_run(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, told: Path
+) -> None:
+    service = await services.start(**settings(repository))
+    client = await sign_up(session, service.url)
+    (told / "another").write_text(await client.create_agent())
+    agents = {ref: await client.create_agent(harness_git_ref=ref) for ref in ("pries", "shows", "lingers")}
+    for agent in agents.values():
+        await run(client, agent)
+    assert await told_by(told, agents["pries"]) == [403] * 4
+    token = (await told_by(told, agents["shows"]))["environment"]["HOSTSVC_RUN_TOKEN"]
+    ended = await client.ended_run(agents["shows"])
+    own = Client(session, service.url, f"Bearer {token}")
+    for path in (f"cloud/agents/{agents['shows']}/tools/sleep", f"tracing/traces/{ended['id']}/end"):
+        assert await own.status_of(f"/api/{path}/", "POST") == 401
+
+
+async def test_nothing_is_left_when_many_that_ignore_it_are_stopped_at_once(
+    services: Services,
+    session: aiohttp.ClientSession,
+    repository: GitRepository,
+    told: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    harness = {"command": ["sh", "run.py", str(told)]}
+    service = await services.start(**settings(repository, harness=harness, runs={"stop_grace_seconds": 5.0}))
+    client = await sign_up(session, service.url)
+    agents = [await client.create_agent(harness_git_ref="many") for _ in range(AT_ONCE)]
+    for agent in agents:
+        await run(client, agent)
+    await asyncio.gather(*(content(told / agent, within=60) for agent in agents))
+    assert len(marked(service.url)) >= 2 * AT_ONCE
+    began = time.monotonic()
+    await asyncio.gather(*(client.post(f"/api/cloud/agents/{agent}/stop/") for agent in agents))
+    await all_gone(service.url, within=LOOSE_LIMIT_SECONDS)
+    took = time.monotonic() - began
+    with capsys.disabled():
+        print(f"\n{AT_ONCE} runs that ignore SIGTERM were gone {took:.2f} s after the stop")  # noqa: T201
+    outcomes = [(await client.ended_run(agent))["outcome"] for agent in agents]
+    assert outcomes == ["stopped"] * AT_ONCE
+
+
+async def test_a_shutdown_interrupts_what_does_not_end_and_leaves_nothing(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, told: Path
+) -> None:
+    service = await services.start(**settings(repository))
+    client = await sign_up(session, service.url)
+    agent = await client.create_agent(harness_git_ref="deaf")
+    await run(client, agent)
+    await content(told / agent)
+    service.terminate()
+    assert await service.exit_code() == 0
+    assert marked(service.url) == []
+    again = client.at((await services.start()).url)
+    assert (await again.runs(agent))[0]["outcome"] == "interrupted"
+    assert services.defects() == []
+
+
+async def test_nothing_is_left_when_the_service_is_killed_and_the_next_goes_on(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, told: Path
+) -> None:
+    service = await services.start(**settings(repository))
+    client = await sign_up(session, service.url)
+    agent = await client.create_agent(harness_git_ref="deaf")
+    await run(client, agent)
+    await content(told / agent)
+    await service.kill()
+    await all_gone(service.url)
+    repository.git("branch", "--force", "deaf", "ends")
+    again = client.at((await services.start(**settings(repository))).url)
+    second = await again.ended_run(agent, 2)
+    assert (second["wake_reason"], second["outcome"]) == ("restart_recovery", "ended")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may run something as somebody else")
+async def test_the_code_may_run_as_a_user_who_cannot_change_it(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, directory: Path
+) -> None:
+    as_nobody = settings(repository, harness={"command": ["sh", "run.py"], "user": "nobody"})
+    os.chmod(directory, 0o700)
+    refused = await services.spawn(**as_nobody)
+    assert await refused.exit_code() == 2
+    assert f"nobody may not pass through {directory}: set another harness.cache_dir" in refused.log()
+
+    os.chmod(directory, 0o711)  # noqa: S103
+    service = await services.start(**as_nobody)
+    client = await sign_up(session, service.url)
+    [ended] = (await results(client, "somebody")).values()
+    assert ended["outcome"] == "ended"
+    written = (await root_of(client, ended))["metadata"]["output"].splitlines()
+    assert [line for line in written if ":" not in line] == ["nobody", "home", "sealed", "closed"]
+    assert "must be trusted" not in service.log()
+
+
+@pytest.mark.parametrize(
+    ("harness", "refusal"),
+    [
+        ({"user": "nobody-of-this-name"}, "there is no user nobody-of-this-name: make it, or correct"),
+        ({"repository": ""}, 'harness.repository: is needed where harness.kind is "process"'),
+    ],
+)
+async def test_a_harness_that_cannot_work_stops_the_start(
+    services: Services, repository: GitRepository, harness: Mapping[str, str], refusal: str
+) -> None:
+    service: ServiceProcess = await services.spawn(**settings(repository, harness=harness))
+    assert await service.exit_code() == 2
+    assert refusal in service.log()
+
+
+async def _milliseconds_to_first_call(client: Client, ref: str) -> int:
+    """Its first call is for sleep, which ends the run."""
+    agent = await client.create_agent(harness_git_ref=ref)
+    await run(client, agent)
+    ended = await client.ended_run(agent)
+    assert ended["outcome"] == "slept"
+    return round((moment(ended["ended_at"]) - moment(ended["started_at"])).total_seconds() * 1000)
+
+
+async def _when_wound_up(client: Client, run: Json) -> Json:
+    """The span of the whole run, which is stored when its process has gone."""
+
+    async def look() -> Json | None:
+        trace = await trace_of(client, run)
+        return trace if any(span["span_type"] == "agent" for span in trace["spans"]) else None
+
+    await eventually(look, f"the process of {run['id']} to be gone")
+    return await root_of(client, run)
+
+
+async def _is_tried_again(client: Client, agent: str) -> None:
+    snapshot = await client.supervisor(agent)
+    assert snapshot["failures"]["consecutive"] >= 1
+    assert snapshot["phase"] in {"backing_off", "running"}
