@@ -40,7 +40,7 @@ class OutboundCall:
     id: str
     organization_id: UUID
     url: str
-    body: bytes
+    body: bytes = field(repr=False)  # it may hold the config of an adapter
     secret: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict)
 
