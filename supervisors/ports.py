@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
-from storage.agent_tools import CallableTool, ListedTool
+from storage.agent_tools import CallableTool, ListedTool, NamedTool
 from storage.arrivals import NewNotification
 from storage.contacts import Contact
 from storage.messages import Channel, Message, MessageStatus
@@ -105,6 +105,8 @@ class MessageStore(Protocol):
 
 class AgentToolStore(Protocol):
     """The tools that agents have by their adapters."""
+
+    async def list_names(self, agent_id: UUID) -> list[NamedTool]: ...
 
     async def list_for_agent(self, agent_id: UUID) -> list[ListedTool]: ...
 

@@ -24,7 +24,7 @@ from supervisors.outbound import (
 )
 from supervisors.ports import AgentToolStore
 from supervisors.tools.answers import result_of
-from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
+from supervisors.tools.errors import ToolError
 from supervisors.tools.names import names_for_models
 from supervisors.tools.parameters import for_models
 from supervisors.tools.toolkit import Tool, ToolCall, ToolDefinition, iso
@@ -45,15 +45,20 @@ class AdapterTools:
         self._checker = checker
         self._clock = clock
 
-    async def by_name(self, agent: Agent, taken: Collection[str]) -> dict[str, Tool]:
+    async def definitions(self, agent: Agent, taken: Collection[str]) -> list[ToolDefinition]:
         """Those that the agent has now, by the names that models call them by; none of these is `taken`."""
         if not agent.adapters:
-            return {}
+            return []
         listed = await self._store.list_for_agent(agent.id)
-        return {
-            name: Tool(_definition(name, tool), partial(self._use, tool.id))
-            for name, tool in names_for_models(listed, taken).items()
-        }
+        return [_definition(name, tool) for name, tool in names_for_models(listed, taken).items()]
+
+    async def find(self, agent: Agent, name: str, taken: Collection[str]) -> Tool | None:
+        """The one that models call so; None if the agent has it not, or not any more."""
+        if not agent.adapters:
+            return None
+        named = names_for_models(await self._store.list_names(agent.id), taken).get(name)
+        tool = await self._store.get(agent.id, named.id) if named else None
+        return Tool(_definition(name, tool), partial(self._use, tool)) if tool else None
 
     async def channel(self, agent: Agent, channel: Channel) -> CallableTool | None:
         """What takes the agent's messages further by this channel."""
@@ -65,11 +70,8 @@ class AdapterTools:
         """The tool's result; raises ToolError. The arguments go as they are."""
         return await self._post(tool, _outbound_call(call, tool, call_id, arguments))
 
-    async def _use(self, tool_id: UUID, call: ToolCall) -> Any:
+    async def _use(self, tool: CallableTool, call: ToolCall) -> Any:
         """As the model or harness asked for it. In a run the call goes by the id of its span."""
-        tool = await self._store.get(call.agent.id, tool_id)
-        if tool is None:
-            raise ToolError(UNKNOWN_TOOL, "You do not have this tool any more.")
         arguments = call.arguments.given
         outbound_call = _outbound_call(call, tool, call.span_id or new_id(), arguments)
         if tool.is_enforced:
@@ -111,7 +113,7 @@ class AdapterTools:
         return await self._outbound.post(call)
 
 
-def _definition(name: str, tool: ListedTool) -> ToolDefinition:
+def _definition(name: str, tool: ListedTool | CallableTool) -> ToolDefinition:
     description, parameters = for_models(tool.description, tool.parameters, is_schema=tool.is_enforced)
     return ToolDefinition(name, description, parameters, tool.adapter_id)
 
