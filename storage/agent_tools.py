@@ -3,6 +3,7 @@
 Configs and secrets are read for the call of one tool only: they may be long, and are nobody else's business.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -18,7 +19,7 @@ MOST_SHOWN_BYTES = 32_768  # of parameters; longer ones are enforced all the sam
 
 CHANNEL = "channel:"  # begins the handler of a tool that takes an agent's messages further
 
-LIST_NAMES = """
+LIST = """
 SELECT t.id, a.name AS adapter_name, x.position, t.name
 FROM agent_adapter x
 JOIN adapter a ON a.id = x.adapter_id
@@ -27,20 +28,15 @@ WHERE x.agent_id = $1 AND NOT starts_with(t.handler, $2)
 ORDER BY x.position, t.id LIMIT $3
 """
 
-LIST = """
-SELECT t.id, t.adapter_id, a.name AS adapter_name, x.position, t.name, t.is_enforced,
-       left(t.description, $2) AS description,
-       CASE WHEN octet_length(t.parameters::text) <= $3 THEN t.parameters END AS parameters
-FROM agent_adapter x
-JOIN adapter a ON a.id = x.adapter_id
-JOIN tool t ON t.adapter_id = x.adapter_id
-WHERE x.agent_id = $1 AND NOT starts_with(t.handler, $4)
-ORDER BY x.position, t.id LIMIT $5
+DESCRIBE = """
+SELECT id, adapter_id, is_enforced, left(description, $2) AS description,
+       CASE WHEN octet_length(parameters::text) <= $3 THEN parameters END AS parameters
+FROM tool WHERE id = ANY ($1::uuid[])
 """
 
 GET = """
-SELECT t.adapter_id, t.name, left(t.description, $3) AS description, t.handler, t.url, t.parameters,
-       t.is_enforced, c.config, coalesce(e.tool_call_secret, '') AS secret
+SELECT t.name, t.handler, t.url, t.parameters, t.is_enforced, c.config,
+       coalesce(e.tool_call_secret, '') AS secret
 FROM agent_adapter x
 JOIN agent g ON g.id = x.agent_id AND g.deleted_at IS NULL
 JOIN tool t ON t.adapter_id = x.adapter_id
@@ -50,8 +46,8 @@ WHERE x.agent_id = $1 AND t.id = $2
 """
 
 GET_CHANNEL = """
-SELECT t.adapter_id, t.name, left(t.description, $3) AS description, t.handler, t.url, t.parameters,
-       t.is_enforced, c.config, coalesce(e.tool_call_secret, '') AS secret
+SELECT t.name, t.handler, t.url, t.parameters, t.is_enforced, c.config,
+       coalesce(e.tool_call_secret, '') AS secret
 FROM agent_adapter x
 JOIN agent g ON g.id = x.agent_id AND g.deleted_at IS NULL
 JOIN tool t ON t.adapter_id = x.adapter_id
@@ -63,8 +59,8 @@ ORDER BY x.position, t.id LIMIT 1
 
 
 @dataclass(frozen=True, slots=True)
-class NamedTool:
-    """A tool that an agent can call, and its place among them. `position` is its adapter's at the agent."""
+class ListedTool:
+    """A tool that an agent can call. `position` is its adapter's among the agent's."""
 
     id: UUID
     adapter_name: str
@@ -73,12 +69,13 @@ class NamedTool:
 
 
 @dataclass(frozen=True, slots=True)
-class ListedTool(NamedTool):
+class DescribedTool:
     """What a model is told of a tool.
 
     `parameters` is None as well where they are too long to be shown to a model; `is_enforced` as in `Tool`.
     """
 
+    id: UUID
     adapter_id: UUID
     description: str
     parameters: Any
@@ -93,9 +90,7 @@ class CallableTool:
     `tool_call_secret`, which may be blank.
     """
 
-    adapter_id: UUID
     name: str
-    description: str
     handler: str
     url: str
     parameters: Any
@@ -110,26 +105,23 @@ class AgentTools:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def list_names(self, agent_id: UUID) -> list[NamedTool]:
-        """The same as `list_for_agent`, without all that can be long."""
-        rows = await self._pool.fetch(LIST_NAMES, agent_id, CHANNEL, MOST_TOOLS)
-        return [from_row(NamedTool, row) for row in rows]
-
     async def list_for_agent(self, agent_id: UUID) -> list[ListedTool]:
         """Those for the agent's model, in the order of its adapters, and of each the oldest first."""
-        rows = await self._pool.fetch(
-            LIST, agent_id, MOST_SHOWN_CHARACTERS, MOST_SHOWN_BYTES, CHANNEL, MOST_TOOLS
-        )
+        rows = await self._pool.fetch(LIST, agent_id, CHANNEL, MOST_TOOLS)
         return [from_row(ListedTool, row) for row in rows]
+
+    async def describe(self, tool_ids: Collection[UUID]) -> dict[UUID, DescribedTool]:
+        """Those that there are, by id. Apart from the list, as it can be long and a call needs but one."""
+        rows = await self._pool.fetch(DESCRIBE, tool_ids, MOST_SHOWN_CHARACTERS, MOST_SHOWN_BYTES)
+        return {row["id"]: from_row(DescribedTool, row) for row in rows}
 
     async def get(self, agent_id: UUID, tool_id: UUID) -> CallableTool | None:
         """None if the agent has it not, or not any more."""
-        return _callable(await self._pool.fetchrow(GET, agent_id, tool_id, MOST_SHOWN_CHARACTERS))
+        return _callable(await self._pool.fetchrow(GET, agent_id, tool_id))
 
     async def get_channel(self, agent_id: UUID, channel: str) -> CallableTool | None:
         """What takes the agent's messages further by this channel; the first, if there are several."""
-        handler = CHANNEL + channel
-        return _callable(await self._pool.fetchrow(GET_CHANNEL, agent_id, handler, MOST_SHOWN_CHARACTERS))
+        return _callable(await self._pool.fetchrow(GET_CHANNEL, agent_id, CHANNEL + channel))
 
 
 def _callable(row: Record | None) -> CallableTool | None:

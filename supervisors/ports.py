@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
-from storage.agent_tools import CallableTool, ListedTool, NamedTool
+from storage.agent_tools import CallableTool, DescribedTool, ListedTool
 from storage.arrivals import NewNotification
 from storage.contacts import Contact
 from storage.messages import Channel, Message, MessageStatus
@@ -106,9 +106,9 @@ class MessageStore(Protocol):
 class AgentToolStore(Protocol):
     """The tools that agents have by their adapters."""
 
-    async def list_names(self, agent_id: UUID) -> list[NamedTool]: ...
-
     async def list_for_agent(self, agent_id: UUID) -> list[ListedTool]: ...
+
+    async def describe(self, tool_ids: Collection[UUID]) -> dict[UUID, DescribedTool]: ...
 
     async def get(self, agent_id: UUID, tool_id: UUID) -> CallableTool | None: ...
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import orjson
 
-from storage.agent_tools import CallableTool, ListedTool
+from storage.agent_tools import CallableTool, DescribedTool, ListedTool
 from storage.ids import new_id
 from storage.messages import Channel
 from storage.model import Agent
@@ -24,7 +24,7 @@ from supervisors.outbound import (
 )
 from supervisors.ports import AgentToolStore
 from supervisors.tools.answers import result_of
-from supervisors.tools.errors import ToolError
+from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
 from supervisors.tools.names import names_for_models
 from supervisors.tools.parameters import for_models
 from supervisors.tools.toolkit import Tool, ToolCall, ToolDefinition, iso
@@ -47,18 +47,23 @@ class AdapterTools:
 
     async def definitions(self, agent: Agent, taken: Collection[str]) -> list[ToolDefinition]:
         """Those that the agent has now, by the names that models call them by; none of these is `taken`."""
-        if not agent.adapters:
-            return []
-        listed = await self._store.list_for_agent(agent.id)
-        return [_definition(name, tool) for name, tool in names_for_models(listed, taken).items()]
+        named = await self._by_name(agent, taken)
+        described = await self._store.describe([tool.id for tool in named.values()]) if named else {}
+        return [_definition(name, described[tool.id]) for name, tool in named.items() if tool.id in described]
 
     async def find(self, agent: Agent, name: str, taken: Collection[str]) -> Tool | None:
-        """The one that models call so; None if the agent has it not, or not any more."""
-        if not agent.adapters:
+        """The one that models call so; None if the agent has none of this name."""
+        named = (await self._by_name(agent, taken)).get(name)
+        if named is None:
             return None
-        named = names_for_models(await self._store.list_names(agent.id), taken).get(name)
-        tool = await self._store.get(agent.id, named.id) if named else None
-        return Tool(_definition(name, tool), partial(self._use, tool)) if tool else None
+        described = await self._store.describe([named.id])
+        return (
+            Tool(_definition(name, described[named.id]), partial(self._use, named.id)) if described else None
+        )
+
+    async def _by_name(self, agent: Agent, taken: Collection[str]) -> dict[str, ListedTool]:
+        listed = await self._store.list_for_agent(agent.id) if agent.adapters else []
+        return names_for_models(listed, taken)
 
     async def channel(self, agent: Agent, channel: Channel) -> CallableTool | None:
         """What takes the agent's messages further by this channel."""
@@ -70,8 +75,11 @@ class AdapterTools:
         """The tool's result; raises ToolError. The arguments go as they are."""
         return await self._post(tool, _outbound_call(call, tool, call_id, arguments))
 
-    async def _use(self, tool: CallableTool, call: ToolCall) -> Any:
+    async def _use(self, tool_id: UUID, call: ToolCall) -> Any:
         """As the model or harness asked for it. In a run the call goes by the id of its span."""
+        tool = await self._store.get(call.agent.id, tool_id)
+        if tool is None:
+            raise ToolError(UNKNOWN_TOOL, "You do not have this tool any more.")
         arguments = call.arguments.given
         outbound_call = _outbound_call(call, tool, call.span_id or new_id(), arguments)
         if tool.is_enforced:
@@ -113,7 +121,7 @@ class AdapterTools:
         return await self._outbound.post(call)
 
 
-def _definition(name: str, tool: ListedTool | CallableTool) -> ToolDefinition:
+def _definition(name: str, tool: DescribedTool) -> ToolDefinition:
     description, parameters = for_models(tool.description, tool.parameters, is_schema=tool.is_enforced)
     return ToolDefinition(name, description, parameters, tool.adapter_id)
 
