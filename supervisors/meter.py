@@ -1,6 +1,6 @@
 """Writes the usage of a run: one record for each answer of a model."""
 
-from collections import deque
+import asyncio
 from decimal import Decimal
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from supervisors.runs import RunError
 log = structlog.get_logger()
 
 RETRIES_AFTER_SECONDS = (0.2, 1.0, 3.0)
+FREE_CALLS_KEPT = 16
 
 
 class Meter:
@@ -30,7 +31,7 @@ class Meter:
         self._store = store
         self._prices = prices
         self._clock = clock
-        self._calls: deque[tuple[UUID, ModelCall]] = deque()
+        self._calls: list[tuple[UUID, ModelCall]] = []
 
     def note(self, model: str, answer: ModelAnswer) -> None:
         """At once, without an await: what is noted is stored even if the run is ended right then."""
@@ -40,10 +41,17 @@ class Meter:
         self._calls.append((new_id(), call))
 
     async def settle(self) -> None:
-        """Return when all that was noted is stored; RunError if it cannot be, for seconds on end."""
+        """Return when all that was noted is stored; RunError if it cannot be, for seconds on end.
+
+        A few calls that used nothing wait for one that did, or for the end of the run.
+        """
+        owes = any(call.input_tokens or call.output_tokens for _, call in self._calls)
+        if not owes and len(self._calls) < FREE_CALLS_KEPT:
+            return
         for seconds in RETRIES_AFTER_SECONDS:
             try:
-                return await self._store_all()
+                await self._store_all()
+                return
             except DatabaseUnavailable as error:
                 log.warning("usage could not be stored yet", count=len(self._calls), error=str(error))
                 await self._clock.sleep(seconds)
@@ -66,10 +74,10 @@ class Meter:
                 )
 
     async def _store_all(self) -> None:
-        while self._calls:
-            record_id, call = self._calls[0]
-            await self._store.insert(await self._record(record_id, call))
-            self._calls.popleft()
+        given = tuple(self._calls)
+        records = [await self._record(record_id, call) for record_id, call in given]
+        await asyncio.gather(*map(self._store.insert, records))
+        del self._calls[: len(given)]
 
     async def _record(self, record_id: UUID, call: ModelCall) -> UsageRecord:
         cost = await self._prices.cost_of(call)

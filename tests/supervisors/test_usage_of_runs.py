@@ -130,6 +130,24 @@ async def test_each_model_call_is_a_record_with_its_price_and_trace(pool: Pool) 
     assert {tuple(row) for row in rows} == {(run.id, True)}
 
 
+async def test_calls_that_used_nothing_are_stored_together_and_not_one_by_one(pool: Pool) -> None:
+    scout = await stored_agent(pool, model="openai/gpt-4o", max_turns=20)
+    stored_at_once: list[int] = []
+
+    class CountingStore(Usage):
+        async def _insert_many(self, items: Any) -> list[None]:
+            stored_at_once.append(len(items))
+            return await super()._insert_many(items)
+
+    class IdleParrot(Parrot):
+        async def complete(self, request: ModelRequest) -> ModelAnswer:
+            return ModelAnswer("", LIST)
+
+    await carry_out(pool, new_run(scout), IdleParrot(LIST), CountingStore(pool))
+
+    assert stored_at_once == [16, 4]
+
+
 @pytest.mark.parametrize("ending", ["stopped", "cancelled"])
 async def test_a_run_that_dies_with_the_answer_has_paid_for_it(pool: Pool, ending: str) -> None:
     scout, usage = await stored_agent(pool, model="openai/gpt-4o"), Usage(pool)
