@@ -47,8 +47,9 @@ class FairSlots:
             following = min(entitled, key=self._taken.__getitem__)
             turn = next(iter(self._lines[following]))
             self._leave(following, turn)
-            self._count(following)
-            turn.set_result(None)
+            if not turn.cancelled():  # by one that has not come to leave the line itself
+                self._count(following)
+                turn.set_result(None)
 
     def _may_take(self, organization_id: UUID) -> bool:
         return self._taken[organization_id] < self._free
@@ -58,7 +59,7 @@ class FairSlots:
         self._taken[organization_id] += 1
 
     def _leave(self, organization_id: UUID, turn: asyncio.Future[None]) -> None:
-        line = self._lines[organization_id]
-        del line[turn]
+        line = self._lines.get(organization_id, {})
+        line.pop(turn, None)
         if not line:
-            del self._lines[organization_id]
+            self._lines.pop(organization_id, None)

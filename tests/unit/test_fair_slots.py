@@ -59,6 +59,16 @@ async def test_who_gives_up_loses_nothing_for_those_behind() -> None:
     assert await had([third]) == [1]
 
 
+async def test_a_slot_passes_over_who_gave_up_in_the_same_moment() -> None:
+    slots = FairSlots(2)
+    _, second, third = line = asked(slots, GREEDY, 3)
+    assert await had(line) == [1]
+    second.cancel()
+    slots.release(GREEDY)
+    assert await had([third]) == [1]
+    assert second.cancelled()
+
+
 async def test_a_slot_that_comes_in_the_moment_of_giving_up_is_not_lost() -> None:
     slots = FairSlots(2)
     first, second = line = asked(slots, GREEDY, 2)
