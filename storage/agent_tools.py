@@ -35,7 +35,7 @@ FROM tool WHERE id = ANY ($1::uuid[])
 """
 
 GET = """
-SELECT t.name, t.handler, t.url, t.parameters, t.is_enforced, c.config,
+SELECT t.adapter_id, t.name, t.handler, t.url, t.parameters, t.is_enforced, c.config,
        coalesce(e.tool_call_secret, '') AS secret
 FROM agent_adapter x
 JOIN agent g ON g.id = x.agent_id AND g.deleted_at IS NULL
@@ -46,7 +46,7 @@ WHERE x.agent_id = $1 AND t.id = $2
 """
 
 GET_CHANNEL = """
-SELECT t.name, t.handler, t.url, t.parameters, t.is_enforced, c.config,
+SELECT t.adapter_id, t.name, t.handler, t.url, t.parameters, t.is_enforced, c.config,
        coalesce(e.tool_call_secret, '') AS secret
 FROM agent_adapter x
 JOIN agent g ON g.id = x.agent_id AND g.deleted_at IS NULL
@@ -90,6 +90,7 @@ class CallableTool:
     `tool_call_secret`, which may be blank.
     """
 
+    adapter_id: UUID
     name: str
     handler: str
     url: str

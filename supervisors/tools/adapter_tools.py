@@ -132,6 +132,7 @@ def _outbound_call(
     """What is sent for a call, the same however often it is tried."""
     data = {
         "tool_call_id": str(call_id),
+        "adapter": str(tool.adapter_id),
         "tool": tool.name,
         "handler": tool.handler,
         "agent": str(call.agent.id),

@@ -107,6 +107,7 @@ async def test_a_call_is_answered_by_the_tools_server(api: Api, server: Receiver
     assert received.path == "/a?b=c"
     assert received.data == {
         "tool_call_id": call_id,
+        "adapter": adapter["id"],
         "tool": "Look up",
         "handler": "weather.v1",
         "agent": agent["id"],
