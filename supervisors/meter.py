@@ -45,8 +45,7 @@ class Meter:
 
         A few calls that used nothing wait for one that did, or for the end of the run.
         """
-        owes = any(call.input_tokens or call.output_tokens for _, call in self._calls)
-        if not owes and len(self._calls) < FREE_CALLS_KEPT:
+        if not any(map(_used_any, self._calls)) and len(self._calls) < FREE_CALLS_KEPT:
             return
         for seconds in RETRIES_AFTER_SECONDS:
             try:
@@ -68,7 +67,7 @@ class Meter:
         try:
             await self._store_all()
         except StorageError as error:
-            for record_id, call in self._calls:
+            for record_id, call in filter(_used_any, self._calls):
                 log.error(
                     "usage is lost to the bill", record=str(record_id), call=repr(call), error=str(error)
                 )
@@ -94,3 +93,8 @@ class Meter:
             priced=cost is not None,
             occurred_at=call.at,
         )
+
+
+def _used_any(noted: tuple[UUID, ModelCall]) -> bool:
+    _, call = noted
+    return call.input_tokens > 0 or call.output_tokens > 0
