@@ -19,10 +19,11 @@ import orjson
 import structlog
 
 from hostsvc.clients.checkouts import Checkout, Checkouts, Lease, open_checkouts
-from hostsvc.clients.git import DEFAULT_REF, GitError, Mirror, address_of
-from hostsvc.clients.harness_cache import HarnessCache, HarnessRefused, open_cache, remove
+from hostsvc.clients.git import DEFAULT_REF, PROGRAMS, GitError, Mirror, address_of
+from hostsvc.clients.harness_cache import HarnessCache, HarnessRefused, open_cache
 from hostsvc.clients.harness_settings import HarnessSettings
 from hostsvc.clients.kept_process import KeptProcess, Order, ProcessEnd, kept_process
+from hostsvc.clients.trees import remove
 from storage.model import Agent, Outcome, Template
 from supervisors.clock import Clock, comes_within
 from supervisors.ports import AgentStore, SpanStore, TemplateStore
@@ -232,8 +233,11 @@ async def open_process_harness(
     """The harness for as long as the block lasts; raises HarnessRefused."""
     if sys.platform != "linux":
         raise HarnessRefused('harness.kind "process" needs Linux')
-    if shutil.which("git", path=environment.get("PATH")) is None:
-        raise HarnessRefused('git is not on the PATH: install it, or set harness.kind to "builtin"')
+    for program in PROGRAMS:
+        if shutil.which(program, path=environment.get("PATH")) is None:
+            raise HarnessRefused(
+                f'{program} is not on the PATH: install it, or set harness.kind to "builtin"'
+            )
     repository = address_of(settings.repository)
     async with open_cache(settings.cache_dir, repository, clock) as cache:
         account = _account_of(settings.user, cache.root)

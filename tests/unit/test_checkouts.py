@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from hostsvc.clients import harness_cache
+from hostsvc.clients import harness_cache, trees
 from hostsvc.clients.checkouts import Checkout, Checkouts, open_checkouts
 from hostsvc.clients.git import GitFailed, Mirror, NoSuchRef
 from hostsvc.clients.harness_cache import HarnessRefused, open_cache
@@ -175,7 +175,7 @@ async def test_a_checkout_that_somebody_removed_is_made_again(
     commit = repository.commit(run="1")
     async with cache.open() as checkouts:
         directory = (await taken(checkouts, commit)).directory
-        harness_cache.remove(directory)
+        trees.remove(directory)
         assert (await taken(checkouts, commit)).directory == directory
         assert (directory / "run.py").exists()
 
