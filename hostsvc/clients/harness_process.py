@@ -8,8 +8,8 @@ import os
 import pwd
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,7 @@ class ProcessHarness:
         try:
             with (
                 recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as span,
+                _in_plain_words(),
                 self._checkouts.lease() as lease,
             ):
                 span.metadata["gen_ai.operation.name"] = "invoke_agent"
@@ -280,6 +281,16 @@ def _may_pass(account: Account, directory: os.stat_result) -> bool:
     if directory.st_uid == account.user:
         return bool(directory.st_mode & 0o100)
     return bool(directory.st_mode & (0o010 if directory.st_gid in account.groups else 0o001))
+
+
+@contextmanager
+def _in_plain_words() -> Iterator[None]:
+    """What the machine lacks or denies, as the agent's people may read it; the log has where that was."""
+    try:
+        yield
+    except OSError as error:
+        log.warning("a run could not be prepared", reason=str(error))
+        raise RunError(f"The run could not be prepared: {error.strerror}.") from error
 
 
 def _ref_of(agent: Agent, template: Template | None) -> str:

@@ -49,11 +49,12 @@ def files_below(directory: Path) -> Iterator[Path]:
     """All that is no directory, wherever it lies."""
     pending = [directory]
     while pending:
-        for entry in os.scandir(pending.pop()):
-            if entry.is_dir(follow_symlinks=False):
-                pending.append(Path(entry.path))
-            else:
-                yield Path(entry.path)
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(Path(entry.path))
+                else:
+                    yield Path(entry.path)
 
 
 def _take_apart(name: str, top: int) -> list[str]:

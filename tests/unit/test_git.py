@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hostsvc.clients.git import GitFailed, Mirror, NoSuchRef, address_of, require_sound
+from hostsvc.clients.trees import remove
 from tests.git_repository import GitRepository
 from tests.processes import POLL_SECONDS, all_gone, marked
 
@@ -250,9 +251,13 @@ async def test_a_branch_may_lie_as_deep_as_its_name_is_long(
     commit = repository.commit(run="1")
     name = "/".join("a" * 1500)
     repository.git("branch", name)
-    await mirror.fetch()
-    mirror = await mirror_of(str(repository.path), tmp_path)
-    assert await mirror.resolve(name) == commit
+    try:
+        await mirror.fetch()
+        mirror = await mirror_of(str(repository.path), tmp_path)
+        assert await mirror.resolve(name) == commit
+    finally:
+        for directory in (repository.path, tmp_path / "cache"):
+            remove(directory)  # which is beyond pytest
 
 
 async def test_what_a_fetch_that_failed_had_received_does_not_stay(
