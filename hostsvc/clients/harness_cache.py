@@ -24,6 +24,7 @@ from storage.ids import new_id
 from supervisors.clock import Clock
 
 HASH_CHARACTERS = 16
+PASSAGE = 0o711
 POLL_SECONDS = 0.1
 ATTEMPTS = 150
 
@@ -51,6 +52,9 @@ class HarnessCache:
         """Remove what a killed service left, and what is of another repository."""
         for directory in (self.checkouts, self.root / "unfinished", self.root / "homes"):
             directory.mkdir(parents=True, exist_ok=True)
+        # Whatever the umask: a run gets to its checkout and its home, but need not see those of others.
+        for directory in (self.repository.parent, self.repository, self.checkouts, self.root / "homes"):
+            directory.chmod(PASSAGE)
         others = set(self.repository.parent.iterdir()) - {self.repository}
         for left in (*others, *(self.root / "unfinished").iterdir(), *(self.root / "homes").iterdir()):
             remove(left)
@@ -113,7 +117,9 @@ async def open_cache(directory: Path, repository: str, clock: Clock) -> AsyncIte
 
 def _made(directory: Path) -> Path:
     root = directory.expanduser().absolute()
-    root.mkdir(parents=True, exist_ok=True)
+    if not root.exists():
+        root.mkdir(parents=True)
+        root.chmod(PASSAGE)
     return root
 
 

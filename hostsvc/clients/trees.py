@@ -5,6 +5,7 @@ be a link by then that the owner of the tree has put there.
 """
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -94,7 +95,8 @@ def _seal_files(directory: int) -> list[str]:
             if entry.is_dir(follow_symlinks=False):
                 below.append(entry.name)
             elif not entry.is_symlink():
-                mode = READ_ONLY | (entry.stat().st_mode & EXECUTABLE)
+                is_program = entry.stat().st_mode & stat.S_IXUSR
+                mode = READ_ONLY | EXECUTABLE if is_program else READ_ONLY
                 os.chmod(entry.name, mode, dir_fd=directory)
     return below
 

@@ -73,10 +73,10 @@ def test_a_sealed_tree_is_read_by_all_and_written_by_nobody(tmp_path: Path) -> N
     for _ in range(DEPTH // 2):
         below /= "d"
         below.mkdir()
-    for mode in (0o600, 0o755):
+    for mode in (0o600, 0o755, 0o700):
         (below / f"{mode:o}").touch(mode)
     seal(tree)
     modes = {path.name: f"{stat.S_IMODE(path.stat().st_mode):o}" for path in files_below(tree)}
-    assert modes == {"600": "444", "755": "555"}
+    assert modes == {"600": "444", "755": "555", "700": "555"}
     assert stat.S_IMODE(tree.stat().st_mode) == stat.S_IMODE(below.stat().st_mode) == 0o555
     remove(tree)
