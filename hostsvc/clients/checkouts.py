@@ -95,6 +95,7 @@ class Checkouts:
         except GitFailed as error:
             log.warning("the repository could not be fetched", reason=str(error))
             return False
+        self._spawn(self._mirror.tidy())
         return True
 
     async def _made(self, commit: str) -> None:

@@ -16,12 +16,21 @@ from math import ceil
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import structlog
+
 from hostsvc.clients.trees import files_below
+
+log = structlog.get_logger()
 
 PROGRAMS = ("git", "timeout")  # which have to be on the PATH
 AT_ONCE = 4
 CLEAN_UP_SECONDS = 2.0  # in which git removes its lock files
+TIDY_SECONDS = 3600.0
 DEFAULT_REF = "main"
+FETCH_OPTIONS = (
+    *("--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"),
+    "--no-auto-maintenance",  # which a run would have to wait for
+)
 
 # What git's own rules for names forbid, and all that could be taken for something else than a name.
 UNSOUND = re.compile(r"^[-/.]|\.\.|//|/\.|@\{|^@$|\.lock(/|$)|[/.]$|[ ~^:?*\[\\]")
@@ -86,6 +95,7 @@ class Mirror:
         self._home = home
         self._seconds = seconds
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._is_tidying = False
         self._environment = {name: environment[name] for name in KEPT_VARIABLES if name in environment} | {
             "HOME": str(home),
             "LC_ALL": "C.UTF-8",
@@ -122,14 +132,26 @@ class Mirror:
                 path.unlink(missing_ok=True)
 
     async def fetch(self) -> None:
-        """Bring the mirror up to date; raises GitFailed. One at a time: nothing else writes the mirror."""
+        """Bring the mirror up to date, one call at a time; raises GitFailed."""
         branches, tags = (f"+{place}*:{place}*" for place in PLACES)
-        options = ("--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
         try:
-            await self._git("fetch", *options, "origin", branches, tags)
+            await self._git("fetch", *FETCH_OPTIONS, "origin", branches, tags)
         except GitFailed:
-            await asyncio.to_thread(self._sweep)
+            if not self._is_tidying:
+                await asyncio.to_thread(self._sweep)
             raise
+
+    async def tidy(self) -> None:
+        """Put together what many fetches have left in pieces; git knows when. That may take minutes."""
+        if self._is_tidying:
+            return
+        self._is_tidying = True
+        try:
+            await self._git("gc", "--auto", "--quiet", seconds=TIDY_SECONDS)
+        except GitFailed as error:
+            log.warning("the mirror of the repository could not be tidied up", reason=str(error))
+        finally:
+            self._is_tidying = False
 
     async def resolve(self, ref: str) -> str:
         """The commit that a branch, a tag, or a commit reachable from one of them is, as last fetched.
@@ -177,15 +199,22 @@ class Mirror:
         except GitFailed:
             return None
 
-    async def _git(self, *arguments: str, tree: Path | None = None, index: Path | None = None) -> str:
+    async def _git(
+        self,
+        *arguments: str,
+        tree: Path | None = None,
+        index: Path | None = None,
+        seconds: float | None = None,
+    ) -> str:
         """What git prints; raises GitFailed."""
+        seconds = seconds or self._seconds
         paths = [f"--git-dir={self._directory}", *([f"--work-tree={tree}"] if tree else [])]
         environment = self._environment | ({"GIT_INDEX_FILE": str(index)} if index else {})
         async with self._turns:
             try:
                 process = await asyncio.create_subprocess_exec(
                     # We end it ourselves; but should the service be killed, it must not go on for ever.
-                    *("timeout", "-s", "KILL", str(ceil(self._seconds + CLEAN_UP_SECONDS))),
+                    *("timeout", "-s", "KILL", str(ceil(seconds + CLEAN_UP_SECONDS))),
                     *("git", *paths, *arguments),
                     stdin=DEVNULL,
                     stdout=PIPE,
@@ -197,10 +226,10 @@ class Mirror:
             except OSError as error:
                 raise GitFailed(f"git could not be started: {error.strerror}") from error
             try:
-                async with asyncio.timeout(self._seconds):
+                async with asyncio.timeout(seconds):
                     printed, complaint = await process.communicate()
             except TimeoutError:
-                limit = f"{self._seconds:g} s (harness.git_timeout_seconds)"
+                limit = f"{seconds:g} s (harness.git_timeout_seconds)"
                 raise GitFailed(f"git {arguments[0]} took longer than {limit}") from None
             finally:
                 await _end(process)

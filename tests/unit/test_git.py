@@ -275,6 +275,29 @@ async def test_what_a_fetch_that_failed_had_received_does_not_stay(
     assert await mirror.resolve("tmp_pack_mine")
 
 
+async def test_a_fetch_does_not_wait_until_the_mirror_is_tidied_up(
+    repository: GitRepository, tmp_path: Path
+) -> None:
+    mirror = await mirror_of(str(repository.path), tmp_path, seconds=2)
+    place = GitRepository(tmp_path / "cache/mirror.git")
+    place.git("config", "fetch.unpackLimit", "1")
+    place.git("config", "gc.autoPackLimit", "1")
+    place.git("config", "core.hooksPath", "hooks")
+    hook = place.path / "hooks/pre-auto-gc"
+    hook.parent.mkdir()
+    hook.write_text("#!/bin/sh\nexec sleep 600\n")
+    hook.chmod(0o755)
+    for step in "123":
+        commit = repository.commit(run=step)
+        await mirror.fetch()
+    assert len(list(place.path.glob("objects/pack/*.pack"))) == 3
+
+    hook.unlink()
+    await mirror.tidy()
+    assert len(list(place.path.glob("objects/pack/*.pack"))) == 1
+    assert await mirror.resolve("main") == commit
+
+
 async def test_git_ends_in_time_though_nobody_is_left_to_end_it(tmp_path: Path) -> None:
     """As after a kill -9 of the service."""
     server = socket.create_server(("127.0.0.1", 0))
