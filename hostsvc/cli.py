@@ -57,6 +57,7 @@ class NoSuchThing(Exception):
 
 
 USER_ERRORS = (
+    ConfigError,
     EmbeddedPostgresError,
     DatabaseRefused,
     DatabaseUnavailable,
@@ -111,6 +112,10 @@ def migrate_command(file: Path | None, only_check: bool) -> None:
 def check_config(file: Path | None) -> None:
     """Say whether the configuration is valid, and where it came from."""
     config = _load(file)
+    try:
+        config.require_models()
+    except ConfigError as error:
+        _refuse(str(error))
     click.echo(f"the configuration is valid; it comes from {', '.join(config.origins) or 'the defaults'}")
 
 

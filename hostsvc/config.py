@@ -1,18 +1,22 @@
 """The configuration: a TOML file, overridden by `HOSTSVC__SECTION__KEY`, as the settings each layer owns."""
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, get_type_hints
 from urllib.parse import urlsplit
 
 from hostsvc.clients.guarded_http import OutboundSettings
 from hostsvc.clients.harness_settings import HarnessSettings
-from hostsvc.config_values import reader_of
+from hostsvc.clients.providers import ProviderSettings
+from hostsvc.config_values import is_base_url, reader_of
 from hostsvc.logs import LogSettings
 from storage.pool import DatabaseSettings
+from supervisors.builtin_model import PROVIDER
 from supervisors.duties.retention import RetentionSettings
 from supervisors.settings import RunSettings, SupervisorSettings, require_between
 from web.settings import LEAST_SECRET_BYTES, SPAN_BODY_BYTES
@@ -20,6 +24,8 @@ from web.settings import LEAST_SECRET_BYTES, SPAN_BODY_BYTES
 DEFAULT_FILE = Path("config.toml")
 ENVIRONMENT_PREFIX = "HOSTSVC__"
 POOL = DatabaseSettings(url="postgresql://")  # for its defaults
+MODELS = "models"  # holds no keys but sections: one for each provider of models
+PROVIDER_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 
 class ConfigError(Exception):
@@ -41,7 +47,7 @@ class ServerSettings:
             raise ValueError("host takes an address or a host name, not a blank")
         require_between("port", self.port, 0, 65_535)
         require_between("drain_seconds", self.drain_seconds, 0, 3600)
-        if self.base_url and not _is_base_url(self.base_url):
+        if self.base_url and (self.base_url.endswith("/") or not is_base_url(self.base_url)):
             raise ValueError(
                 f"base_url takes http(s)://host[:port][/path] without a final slash, not {self.base_url!r}"
             )
@@ -111,7 +117,10 @@ class LimitSettings:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All sections; `origins` names the file and the environment variables that were used."""
+    """All sections; `origins` names the file and the environment variables that were used.
+
+    `models` are the providers by name, `model_keys` the values of the variables that they name.
+    """
 
     server: ServerSettings = field(default_factory=ServerSettings)
     database: DatabaseChoice = field(default_factory=DatabaseChoice)
@@ -124,34 +133,86 @@ class Config:
     limits: LimitSettings = field(default_factory=LimitSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    models: Mapping[str, ProviderSettings] = field(default_factory=lambda: MappingProxyType({}))
+    model_keys: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     origins: tuple[str, ...] = ()
 
+    def require_models(self) -> None:
+        """Raise ConfigError if the default provider is none, or the key of one is not there."""
+        if self.runs.default_provider not in {PROVIDER, *self.models}:
+            known = ", ".join((PROVIDER, *self.models))
+            raise ConfigError(
+                f"runs.default_provider: takes one of {known}, not {self.runs.default_provider!r}"
+            )
+        for name, provider in self.models.items():
+            if provider.api_key_env and name not in self.model_keys:
+                raise ConfigError(
+                    f"{MODELS}.{name}.api_key_env: the variable {provider.api_key_env} is not set; "
+                    "it takes the key of the provider"
+                )
 
-SECTIONS = tuple(section.name for section in fields(Config) if section.name != "origins")
+
+NO_SECTIONS = frozenset({MODELS, "model_keys", "origins"})
+SECTIONS = tuple(section.name for section in fields(Config) if section.name not in NO_SECTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A value as it was written: in the file, or as the text of a variable; `origin` names its place."""
+
+    section: str
+    key: str
+    value: object
+    origin: str
+    from_text: bool = False
 
 
 def load_config(file: Path | None, environment: Mapping[str, str]) -> Config:
     """Read `file` (None: config.toml here, if there is one), then the overriding environment variables."""
-    config = Config()
     if file is None and DEFAULT_FILE.exists():
         file = DEFAULT_FILE
-    if file is not None:
-        config = _with_file(config, file)
-    config = _with_environment(config, environment)
+    of_file = [] if file is None else list(_in_file(file))
+    of_environment = list(_in_environment(environment))
+    config = Config(
+        origins=(*(() if file is None else (str(file),)), *(each.origin for each in of_environment))
+    )
+    of_providers: list[Written] = []
+    for written in (*of_file, *of_environment):
+        if written.section in SECTIONS:
+            config = _with_key(config, written)
+        else:
+            of_providers.append(written)
     if missing := config.harness.missing():
         raise ConfigError(f'harness.{missing}: is needed where harness.kind is "process"')
-    return config
+    providers = _providers(of_providers)
+    keys = {
+        name: environment[provider.api_key_env]
+        for name, provider in providers.items()
+        if environment.get(provider.api_key_env)
+    }
+    return replace(config, models=MappingProxyType(providers), model_keys=MappingProxyType(keys))
 
 
-def _with_file(config: Config, file: Path) -> Config:
+def _in_file(file: Path) -> Iterator[Written]:
     for section, keys in _read_toml(file).items():
-        if section not in SECTIONS:
-            raise ConfigError(f"{file}: there is no section [{section}]; there are {', '.join(SECTIONS)}")
+        if section not in SECTIONS and section != MODELS:
+            known = ", ".join((*SECTIONS, f"{MODELS}.<provider>"))
+            raise ConfigError(f"{file}: there is no section [{section}]; there are {known}")
         if not isinstance(keys, dict):
             raise ConfigError(f"{file}: {section} is a section: write [{section}] and its keys below it")
+        if section == MODELS:
+            yield from _of_providers(file, keys)
+        else:
+            for key, value in keys.items():
+                yield Written(section, key, value, f"{file}: {section}.{key}")
+
+
+def _of_providers(file: Path, tables: Mapping[str, Any]) -> Iterator[Written]:
+    for name, keys in tables.items():
+        if not isinstance(keys, dict):
+            raise ConfigError(f"{file}: {MODELS} holds providers: write [{MODELS}.<provider>] above {name}")
         for key, value in keys.items():
-            config = _with_key(config, section, key, value, origin=f"{file}: {section}.{key}")
-    return replace(config, origins=(*config.origins, str(file)))
+            yield Written(f"{MODELS}.{name}", key, value, f"{file}: {MODELS}.{name}.{key}")
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -164,39 +225,71 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: is not TOML: {error}") from error
 
 
-def _with_environment(config: Config, environment: Mapping[str, str]) -> Config:
+def _in_environment(environment: Mapping[str, str]) -> Iterator[Written]:
     for name in sorted(environment):
         if not name.startswith(ENVIRONMENT_PREFIX):
             continue
         section, _, key = name.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
-        if name != name.upper() or section not in SECTIONS or not key:
+        if section == MODELS:
+            provider, _, key = key.partition("__")
+            section = f"{MODELS}.{provider}"
+        elif section not in SECTIONS:
+            key = ""
+        if name != name.upper() or not key:
             raise ConfigError(
                 f"{name}: takes the form {ENVIRONMENT_PREFIX}SECTION__KEY in capitals; "
-                f"sections are {', '.join(SECTIONS)}"
+                f"sections are {', '.join(SECTIONS)} and {MODELS}__PROVIDER"
             )
-        config = _with_key(config, section, key, environment[name], origin=name, from_text=True)
-        config = replace(config, origins=(*config.origins, name))
-    return config
+        yield Written(section, key, environment[name], name, from_text=True)
 
 
-def _with_key(
-    config: Config, section: str, key: str, value: object, *, origin: str, from_text: bool = False
-) -> Config:
-    settings = getattr(config, section)
-    hints = get_type_hints(type(settings))
-    if key not in hints:
-        raise ConfigError(f"{origin}: there is no such key; [{section}] has {', '.join(hints)}")
-    secret = not next(known.repr for known in fields(settings) if known.name == key)
-    reader = reader_of(hints[key])
+def _with_key(config: Config, written: Written) -> Config:
+    settings = getattr(config, written.section)
+    accepted = _accepted(type(settings), written)
     try:
-        accepted = reader.from_text(str(value)) if from_text else reader.from_toml(value)
+        return replace(config, **{written.section: replace(settings, **{written.key: accepted})})
     except ValueError as error:
-        shown = "" if secret else f", not {value!r}"
-        raise ConfigError(f"{origin}: takes {reader.takes}{shown}") from error
+        raise ConfigError(f"{written.origin}: {error}") from error
+
+
+def _providers(of_providers: list[Written]) -> dict[str, ProviderSettings]:
+    """Each is built once all of its keys are known: what it has no default for may come from anywhere."""
+    values: dict[str, dict[str, Any]] = {}
+    origins: dict[str, str] = {}
+    for written in of_providers:
+        values.setdefault(written.section, {})[written.key] = _accepted(ProviderSettings, written)
+        origins.setdefault(written.section, written.origin)
+    providers = {}
+    for section, keys in values.items():
+        name, origin = section.removeprefix(f"{MODELS}."), origins[section].rpartition(": ")[0]
+        at = f"{origin}: {section}" if origin else section
+        if name == PROVIDER or not PROVIDER_NAME.fullmatch(name):
+            raise ConfigError(
+                f"{at}: a provider's name takes small letters, digits and _.-, and {PROVIDER} is taken"
+            )
+        if "base_url" not in keys:
+            raise ConfigError(f"{at}.base_url: is missing; it takes the address of the provider")
+        try:
+            providers[name] = ProviderSettings(**keys)
+        except ValueError as error:
+            raise ConfigError(f"{at}: {error}") from error
+    return providers
+
+
+def _accepted(settings: type, written: Written) -> Any:
+    """The value by the type of its key; raises ConfigError."""
+    hints = get_type_hints(settings)
+    if written.key not in hints:
+        raise ConfigError(
+            f"{written.origin}: there is no such key; [{written.section}] has {', '.join(hints)}"
+        )
+    secret = not next(known.repr for known in fields(settings) if known.name == written.key)
+    reader = reader_of(hints[written.key])
     try:
-        return replace(config, **{section: replace(settings, **{key: accepted})})
+        return reader.from_text(str(written.value)) if written.from_text else reader.from_toml(written.value)
     except ValueError as error:
-        raise ConfigError(f"{origin}: {error}") from error
+        shown = "" if secret else f", not {written.value!r}"
+        raise ConfigError(f"{written.origin}: takes {reader.takes}{shown}") from error
 
 
 def _is_database_url(text: str) -> bool:
@@ -208,21 +301,3 @@ def _is_database_url(text: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in {"postgresql", "postgres"}
-
-
-def _is_base_url(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        port_is_valid = parts.port is None or parts.port > 0
-    except ValueError:
-        return False
-    return (
-        parts.scheme in {"http", "https"}
-        and bool(parts.hostname)
-        and port_is_valid
-        and not parts.query
-        and not parts.fragment
-        and not text.endswith("/")
-        and text.isprintable()
-        and " " not in text
-    )

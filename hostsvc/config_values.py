@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
+from urllib.parse import urlsplit
 
 from storage.model import Source
 
@@ -25,6 +26,25 @@ def reader_of(hint: object) -> Reader:
     if get_origin(hint) is Literal:
         return _choice(get_args(hint))
     return READERS[hint]
+
+
+def is_base_url(text: str) -> bool:
+    """Whether it is http(s)://host[:port][/path] and nothing else."""
+    try:
+        parts = urlsplit(text)
+        port_is_valid = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    return (
+        parts.scheme in {"http", "https"}
+        and bool(parts.hostname)
+        and port_is_valid
+        and "@" not in parts.netloc
+        and not parts.query
+        and not parts.fragment
+        and text.isprintable()
+        and " " not in text
+    )
 
 
 def _choice(values: tuple[str, ...]) -> Reader:

@@ -57,6 +57,8 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    # A line for each model call, which its span tells better.
+    logging.getLogger("httpx2").setLevel(max(level, logging.WARNING))
     logging.captureWarnings(True)
 
 

@@ -2,54 +2,37 @@
 
 import asyncio
 import gc
-import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from random import Random
 from typing import Any
 from uuid import UUID
 
-import aiojobs
 import structlog
 
 from hostsvc.clients.guarded_http import open_guarded_http
-from hostsvc.clients.harness_process import Access, open_process_harness
 from hostsvc.clients.prices import PriceList
 from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
+from hostsvc.execution import access_of_runs, open_execution
+from hostsvc.standing_duties import standing_duties
 from storage.doorbell import Doorbell, open_doorbell
 from storage.errors import LeadershipLost
 from storage.leadership import Leadership, is_led, lead
 from storage.migrate import migrate, refuse_unsafe
 from storage.pool import open_pool
 from storage.storage import Storage, build_storage
-from supervisors.builtin_model import PROVIDER, BuiltinModel
 from supervisors.clock import Clock, SystemClock
-from supervisors.duties.budgets import Budgets
-from supervisors.duties.counting import Counting
 from supervisors.duties.due_scan import DueScan
 from supervisors.duties.forgotten import Forgotten
-from supervisors.duties.loop import repeat
-from supervisors.duties.loop_lag import LoopLag
-from supervisors.duties.pauses import Pauses
-from supervisors.duties.receipts import ReceiptPurge
-from supervisors.duties.retention import Retention
-from supervisors.duties.webhooks import Webhooks, open_webhooks
+from supervisors.duties.webhooks import open_webhooks
 from supervisors.explain import when
-from supervisors.json_schema import open_schema_checker
 from supervisors.messages import Look
-from supervisors.prices import Prices
 from supervisors.registry import Registry, open_registry
-from supervisors.runs import Harness
-from supervisors.spend_cap import SpendCap
-from supervisors.tools.toolbox import Toolbox
-from supervisors.turns import BuiltinHarness
 from web.app import build_app
-from web.credentials import RunTokens
 from web.ports import Readiness, ServiceState
 from web.serving import BACKLOG, serving
 from web.settings import WebSettings
@@ -78,6 +61,10 @@ class Service:
     registry: Registry
     forgotten: Forgotten
     draining: bool = False
+
+    def leads(self) -> bool:
+        """Whether runs may start here."""
+        return self.leadership.held() and not self.draining
 
     def readiness(self) -> Readiness:
         """What /readyz and /status/ say."""
@@ -123,6 +110,7 @@ async def open_service(
 
     On leaving, runs are let to end at a turn boundary for `server.drain_seconds`, and everything is stored.
     """
+    config.require_models()
     clock, prices = SystemClock(), PriceList()
     random = Random()  # noqa: S311 -- spreads load, keeps no secret
     async with AsyncExitStack() as stack:
@@ -144,18 +132,28 @@ async def open_service(
         def tell_supervisors(agent_ids: Sequence[UUID]) -> None:
             registry.tell_all(agent_ids, Look.NOTIFIED)
 
-        storage = build_storage(pool, on_commit=tell_supervisors)
+        def tell_of_clearings(agent_ids: Sequence[UUID]) -> None:
+            registry.tell_all(agent_ids, Look.CLEARED)
+
+        storage = build_storage(pool, on_commit=tell_supervisors, on_clear=tell_of_clearings)
         stack.push_async_callback(storage.close)
         outbound = await stack.enter_async_context(open_guarded_http(config.outbound, clock))
         webhooks = await stack.enter_async_context(open_webhooks(storage.outbox, outbound, clock, random))
-        checker = await stack.enter_async_context(open_schema_checker())
-        toolbox = Toolbox(storage, clock, outbound, checker)
         settings = await _web_settings(config, storage)
-        access = _access_of_runs(config, settings, _url_of(listener), clock)
-        harness = await stack.enter_async_context(
-            _open_harness(config, storage, toolbox, prices, clock, access)
+        access = access_of_runs(config, settings.token_secret, _url_of(listener), clock)
+        execution = await stack.enter_async_context(
+            open_execution(config, storage, outbound, prices, clock, access)
         )
-        registry = await stack.enter_async_context(_open_registry(config, storage, harness, clock, random))
+        registry = await stack.enter_async_context(
+            open_registry(
+                store=storage.agent_states,
+                harness=execution.harness,
+                clock=clock,
+                supervisor_settings=config.supervisors,
+                run_settings=config.runs,
+                random=random,
+            )
+        )
         scan = DueScan(storage.agent_states, registry, clock, random)
         # It listens before the scan looks, so that no row of another program falls between the two.
         doorbell = await stack.enter_async_context(
@@ -164,14 +162,16 @@ async def open_service(
         forgotten = Forgotten(storage.agent_states, clock)
         service = Service(base_url, settings.operator_token, leadership, doorbell, registry, forgotten)
         await scan.recover()
-        await stack.enter_async_context(_duties(config, storage, service, scan, webhooks, clock))
+        await stack.enter_async_context(
+            standing_duties(config, storage, registry, scan, webhooks, forgotten, service.leads, clock)
+        )
         app = build_app(
             storage=storage,
             registry=registry,
-            toolbox=toolbox,
+            toolbox=execution.toolbox,
             clock=clock,
             prices=prices,
-            schema_checker=checker,
+            schema_checker=execution.schema_checker,
             settings=settings,
             readiness=service.readiness,
         )
@@ -204,114 +204,6 @@ async def _stand_by(
             await asyncio.wait({candidacy})
             return None
         return candidacy.result()
-
-
-@asynccontextmanager
-async def _open_harness(
-    config: Config, storage: Storage, toolbox: Toolbox, prices: Prices, clock: Clock, access: Access
-) -> AsyncIterator[Harness]:
-    """What executes runs, as `harness.kind` says."""
-    if config.harness.kind == "process":
-        async with open_process_harness(
-            agents=storage.agents,
-            templates=storage.templates,
-            spans=storage.traces,
-            clock=clock,
-            settings=config.harness,
-            run_settings=config.runs,
-            access=access,
-            environment=os.environ,
-        ) as harness:
-            yield harness
-        return
-    yield BuiltinHarness(
-        agents=storage.agents,
-        templates=storage.templates,
-        spans=storage.traces,
-        usage=storage.usage,
-        spend_cap=SpendCap(storage.spending, clock),
-        prices=prices,
-        toolbox=toolbox,
-        providers={PROVIDER: BuiltinModel()},
-        clock=clock,
-        settings=config.runs,
-    )
-
-
-def _access_of_runs(config: Config, settings: WebSettings, address: str, clock: Clock) -> Access:
-    """How a run in a process of its own reaches this service; its token outlives the run by no use."""
-    tokens = RunTokens(settings.token_secret)
-    lifetime = timedelta(seconds=config.runs.max_seconds + RUN_TOKEN_SPARE_SECONDS)
-    address = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-    return Access(
-        url=config.server.base_url or address,
-        issue_token=lambda run_id: tokens.issue(run_id, clock.now(), lifetime),
-    )
-
-
-@asynccontextmanager
-async def _open_registry(
-    config: Config, storage: Storage, harness: Harness, clock: Clock, random: Random
-) -> AsyncIterator[Registry]:
-    async with open_registry(
-        store=storage.agent_states,
-        harness=harness,
-        clock=clock,
-        supervisor_settings=config.supervisors,
-        run_settings=config.runs,
-        random=random,
-    ) as registry:
-        yield registry
-
-
-@asynccontextmanager
-async def _duties(
-    config: Config, storage: Storage, service: Service, scan: DueScan, webhooks: Webhooks, clock: Clock
-) -> AsyncIterator[None]:
-    """The standing duties, for as long as the service is up."""
-    registry, interval = service.registry, config.supervisors.scan_interval_seconds
-    pauses = Pauses(storage.agent_states, storage.organizations, registry, clock)
-    counting = Counting(storage.agent_states, registry, clock)
-    retention = Retention(storage.expired, config.retention, clock)
-    scheduler = aiojobs.Scheduler(
-        limit=None, close_timeout=DUTY_CLOSE_SECONDS, exception_handler=_log_duty_failure
-    )
-
-    async def follow_lead() -> None:
-        """No run starts while the lead is away; when it is back, whatever was missed is looked for."""
-        is_led_here = service.leadership.held() and not service.draining
-        if is_led_here != registry.may_start:
-            registry.allow_starts(is_led_here)
-            if is_led_here:
-                await scan.recover()
-
-    async def drop_idle() -> None:
-        registry.drop_idle()
-
-    for name, run_once, seconds in (
-        ("lead", follow_lead, LEAD_POLL_SECONDS),
-        ("due scan", scan.run_once, interval),
-        ("pauses", pauses.run_once, interval),
-        ("budgets", Budgets(storage.agent_states, registry, clock).run_once, interval),
-        ("counting", counting.run_once, interval),
-        ("outbox", storage.outbox.measure, interval),
-        ("webhooks", webhooks.run_once, 0),
-        ("forgotten agents", service.forgotten.run_once, FORGOTTEN_SECONDS),
-        ("loop lag", LoopLag(registry, clock).run_once, 0),
-        ("idle supervisors", drop_idle, IDLE_SWEEP_SECONDS),
-        ("deleted agents", retention.empty_deleted_agents, PURGE_SECONDS),
-        ("retention", retention.run_once, RETENTION_SECONDS),
-        ("receipts", ReceiptPurge(storage.receipts, clock).run_once, PURGE_SECONDS),
-    ):
-        await scheduler.spawn(repeat(name, run_once, seconds, clock), name=name)
-    try:
-        yield
-    finally:
-        await scheduler.close()
-
-
-def _log_duty_failure(_: aiojobs.Scheduler, context: dict[str, Any]) -> None:
-    log.error("a duty ended", duty=repr(context.get("job")), exc_info=context.get("exception"))
 
 
 async def _web_settings(config: Config, storage: Storage) -> WebSettings:

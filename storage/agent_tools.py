@@ -3,6 +3,7 @@
 Configs and secrets are read for the call of one tool only: they may be long, and are nobody else's business.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -19,18 +20,22 @@ MOST_SHOWN_BYTES = 32_768  # of parameters; longer ones are enforced all the sam
 CHANNEL = "channel:"  # begins the handler of a tool that takes an agent's messages further
 
 LIST = """
-SELECT t.id, t.adapter_id, a.name AS adapter_name, x.position, t.name, t.is_enforced,
-       left(t.description, $2) AS description,
-       CASE WHEN octet_length(t.parameters::text) <= $3 THEN t.parameters END AS parameters
+SELECT t.id, a.name AS adapter_name, x.position, t.name
 FROM agent_adapter x
 JOIN adapter a ON a.id = x.adapter_id
 JOIN tool t ON t.adapter_id = x.adapter_id
-WHERE x.agent_id = $1 AND NOT starts_with(t.handler, $4)
-ORDER BY x.position, t.id LIMIT $5
+WHERE x.agent_id = $1 AND NOT starts_with(t.handler, $2)
+ORDER BY x.position, t.id LIMIT $3
+"""
+
+DESCRIBE = """
+SELECT id, adapter_id, is_enforced, left(description, $2) AS description,
+       CASE WHEN octet_length(parameters::text) <= $3 THEN parameters END AS parameters
+FROM tool WHERE id = ANY ($1::uuid[])
 """
 
 GET = """
-SELECT t.name, t.handler, t.url, t.parameters, t.is_enforced, c.config,
+SELECT t.adapter_id, t.name, t.handler, t.url, t.parameters, t.is_enforced, c.config,
        coalesce(e.tool_call_secret, '') AS secret
 FROM agent_adapter x
 JOIN agent g ON g.id = x.agent_id AND g.deleted_at IS NULL
@@ -41,7 +46,7 @@ WHERE x.agent_id = $1 AND t.id = $2
 """
 
 GET_CHANNEL = """
-SELECT t.name, t.handler, t.url, t.parameters, t.is_enforced, c.config,
+SELECT t.adapter_id, t.name, t.handler, t.url, t.parameters, t.is_enforced, c.config,
        coalesce(e.tool_call_secret, '') AS secret
 FROM agent_adapter x
 JOIN agent g ON g.id = x.agent_id AND g.deleted_at IS NULL
@@ -55,16 +60,23 @@ ORDER BY x.position, t.id LIMIT 1
 
 @dataclass(frozen=True, slots=True)
 class ListedTool:
-    """A tool that an agent can call. `position` is its adapter's among the agent's.
+    """A tool that an agent can call. `position` is its adapter's among the agent's."""
+
+    id: UUID
+    adapter_name: str
+    position: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTool:
+    """What a model is told of a tool.
 
     `parameters` is None as well where they are too long to be shown to a model; `is_enforced` as in `Tool`.
     """
 
     id: UUID
     adapter_id: UUID
-    adapter_name: str
-    position: int
-    name: str
     description: str
     parameters: Any
     is_enforced: bool
@@ -78,6 +90,7 @@ class CallableTool:
     `tool_call_secret`, which may be blank.
     """
 
+    adapter_id: UUID
     name: str
     handler: str
     url: str
@@ -95,10 +108,13 @@ class AgentTools:
 
     async def list_for_agent(self, agent_id: UUID) -> list[ListedTool]:
         """Those for the agent's model, in the order of its adapters, and of each the oldest first."""
-        rows = await self._pool.fetch(
-            LIST, agent_id, MOST_SHOWN_CHARACTERS, MOST_SHOWN_BYTES, CHANNEL, MOST_TOOLS
-        )
+        rows = await self._pool.fetch(LIST, agent_id, CHANNEL, MOST_TOOLS)
         return [from_row(ListedTool, row) for row in rows]
+
+    async def describe(self, tool_ids: Collection[UUID]) -> dict[UUID, DescribedTool]:
+        """Those that there are, by id. Apart from the list, as it can be long and a call needs but one."""
+        rows = await self._pool.fetch(DESCRIBE, tool_ids, MOST_SHOWN_CHARACTERS, MOST_SHOWN_BYTES)
+        return {row["id"]: from_row(DescribedTool, row) for row in rows}
 
     async def get(self, agent_id: UUID, tool_id: UUID) -> CallableTool | None:
         """None if the agent has it not, or not any more."""

@@ -51,7 +51,10 @@ ORDER BY created_at DESC, id DESC LIMIT 1
 UPDATE = "UPDATE message SET /* set */ WHERE id = $1"
 
 # Whoever says first what became of it is right: its tool may do so before it answers.
-SETTLE = "UPDATE message SET status = $2 WHERE id = $1 AND status = 'queued'"
+SETTLE = """
+UPDATE message SET status = CASE WHEN status = 'queued' THEN $2 ELSE status END WHERE id = $1
+RETURNING status
+"""
 
 DELETE = "DELETE FROM message WHERE id = $1 RETURNING id"
 
@@ -180,9 +183,10 @@ class Messages:
             )
         return await self.get(message_id)
 
-    async def settle(self, message_id: UUID, status: MessageStatus) -> None:
-        """What became of a message that was queued; no change if that is known already."""
-        await self._pool.execute(SETTLE, message_id, status)
+    async def settle(self, message_id: UUID, status: MessageStatus) -> MessageStatus:
+        """What became of a message that was queued; if that is known already, what is known."""
+        kept = await self._pool.fetchval(SETTLE, message_id, status)
+        return status if kept is None else MessageStatus(kept)
 
     async def delete(self, message_id: UUID) -> bool:
         """Whether there was such a message. The notification of it stays."""

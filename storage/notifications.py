@@ -150,12 +150,19 @@ class NotificationOwner:
 class Notifications:
     """The table `notification`. A high one that becomes active moves `agent_state` in the same commit.
 
-    `on_commit` is told which agents a commit concerns, right after it and even if the caller has gone.
+    `on_commit` is told which agents a commit concerns, right after it and even if the caller has gone;
+    `on_clear`, where there is one, instead of it when nothing came, and something only went.
     """
 
-    def __init__(self, pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        on_commit: Callable[[Sequence[UUID]], None],
+        on_clear: Callable[[Sequence[UUID]], None] | None = None,
+    ) -> None:
         self._pool = pool
         self._on_commit = on_commit
+        self._on_clear = on_clear or on_commit
         self.created = dict.fromkeys(Source, 0)  # by this process, and committed
         self._arrivals = Batch("notifications", self._insert_many)
         self._late_arrivals = Batch("notifications of busy agents", self._insert_waiting)
@@ -326,7 +333,8 @@ class Notifications:
                 due_at = after.activated_at if after.activated_at > now else None
                 await connection.execute(MOVE_STATE, after.agent_id, due_at)
         if after.activated_at != before.activated_at:
-            self._on_commit([after.agent_id])
+            tell = self._on_clear if after.activated_at is None else self._on_commit
+            tell([after.agent_id])
         return after
 
     async def _list_each(
@@ -350,7 +358,7 @@ class Notifications:
         priorities = {(row["agent_id"], row["id"]): row["priority"] for row in rows}
         concerned = {agent_id for (agent_id, _), of in priorities.items() if of == Priority.HIGH}
         if concerned:
-            self._on_commit(list(concerned))
+            self._on_clear(list(concerned))
         outcomes = {item: None if of is None else True for item, of in priorities.items()}
         return [outcomes.get((agent_id, notification_id), False) for agent_id, notification_id, _ in items]
 
@@ -364,14 +372,14 @@ class Notifications:
         if row is None:
             return 0
         if row["high"]:
-            self._on_commit([agent_id])
+            self._on_clear([agent_id])
         cleared: int = row["cleared"]
         return cleared
 
     async def _delete(self, notification_id: UUID) -> bool:
         row = await self._pool.fetchrow(DELETE, notification_id)
         if row is not None and row["activated_at"] is not None:
-            self._on_commit([row["agent_id"]])
+            self._on_clear([row["agent_id"]])
         return row is not None
 
 

@@ -60,7 +60,7 @@ RECORD = """
 UPDATE webhook_delivery
 SET attempts = attempts + 1, delivered_at = $3, failed_at = $4, next_attempt_at = $5,
     last_status = $6, last_error = $7
-WHERE id = $1 AND attempts = $2 AND next_attempt_at IS NOT NULL
+WHERE id = $1 AND attempts = $2 AND next_attempt_at = $8
 """
 
 REDELIVER = """
@@ -204,6 +204,7 @@ class Outbox:
             attempt.next_attempt_at,
             attempt.status,
             attempt.error,
+            delivery.next_attempt_at,
         )
 
     async def redeliver(self, delivery_id: UUID, now: datetime) -> WebhookDelivery | None:

@@ -73,9 +73,15 @@ class Storage:
         await self.api_keys.close()
 
 
-def build_storage(pool: Pool, on_commit: Callable[[Sequence[UUID]], None]) -> Storage:
-    """`on_commit` is told which agents a committed change of the queue concerns."""
-    notifications, outbox = Notifications(pool, on_commit), Outbox(pool)
+def build_storage(
+    pool: Pool,
+    on_commit: Callable[[Sequence[UUID]], None],
+    on_clear: Callable[[Sequence[UUID]], None] | None = None,
+) -> Storage:
+    """`on_commit` is told which agents a committed change of the queue concerns; `on_clear`, if given,
+    instead of it when something was only cleared.
+    """
+    notifications, outbox = Notifications(pool, on_commit, on_clear), Outbox(pool)
     return Storage(
         pool=pool,
         instance=Instance(pool),

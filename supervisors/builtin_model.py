@@ -3,13 +3,13 @@
 It goes through the same loop, tools and spans as any other model, so it serves to try the service out.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
-from supervisors.models import Message, ModelAnswer, Speaker, ToolRequest
+from supervisors.models import Message, ModelAnswer, ModelRequest, Speaker, ToolRequest
 from supervisors.runs import RunError
-from supervisors.tools.toolkit import ToolDefinition
 
 PROVIDER = "builtin"
 PAGE = 100
@@ -18,10 +18,11 @@ PAGE = 100
 class BuiltinModel:
     """The provider `builtin`."""
 
-    async def complete(self, model: str, messages: list[Message], tools: list[ToolDefinition]) -> ModelAnswer:
+    async def complete(self, request: ModelRequest) -> ModelAnswer:
         """What a diligent clerk does next."""
-        if model != "inbox":
-            raise RunError(f"There is no model builtin/{model}; builtin/inbox is the only one.")
+        if request.model != "inbox":
+            raise RunError(f"There is no model builtin/{request.model}; builtin/inbox is the only one.")
+        messages = request.messages
         requests, results = _last_exchange(messages)
         names = {request.name for request in requests}
         if names == {"list_notifications"}:
@@ -32,13 +33,16 @@ class BuiltinModel:
         return _answer(_request(len(messages), 0, "list_notifications", limit=PAGE))
 
 
-def _last_exchange(messages: list[Message]) -> tuple[tuple[ToolRequest, ...], dict[str, Any]]:
-    """The tool calls last asked for, and what came of each; a failed list counts as an empty one."""
+def _last_exchange(messages: Sequence[Message]) -> tuple[tuple[ToolRequest, ...], dict[str, Any]]:
+    """The tool calls last asked for, and what came of each; a failed list counts as an empty one.
+
+    It needs not be told what came into its queue meanwhile: it lists that when its sleep is refused.
+    """
     results: dict[str, Any] = {}
     for message in reversed(messages):
         if message.speaker is Speaker.TOOL:
             results[message.tool_call_id] = {"result": [], **orjson.loads(message.text)}
-        else:
+        elif message.speaker is not Speaker.USER:
             return message.tool_requests, results
     return (), results
 

@@ -12,7 +12,8 @@ from storage.model import AgentStatus, Receipt
 class Look(StrEnum):
     """Why a supervisor should look again. Told, never asked; several at once are one look."""
 
-    NOTIFIED = "notified"  # its queue changed
+    NOTIFIED = "notified"  # something came into its queue, or changed there
+    CLEARED = "cleared"  # something of its queue was cleared
     DUE = "due"  # something of it fell due
     RELOAD = "reload"  # its settings, template or organization changed, or it is tried again after a defect
     RUN_OVER = "run over"  # its run has ended

@@ -1,12 +1,12 @@
 """Writes the usage of a run: one record for each answer of a model."""
 
-from collections import deque
+import asyncio
 from decimal import Decimal
 from uuid import UUID
 
 import structlog
 
-from storage.errors import StorageError
+from storage.errors import DatabaseUnavailable, StorageError
 from storage.ids import new_id
 from storage.model import Agent
 from storage.usage import UsageRecord
@@ -14,12 +14,16 @@ from supervisors.clock import Clock
 from supervisors.models import ModelAnswer
 from supervisors.ports import UsageStore
 from supervisors.prices import ModelCall, Prices
+from supervisors.runs import RunError
 
 log = structlog.get_logger()
 
+RETRIES_AFTER_SECONDS = (0.2, 1.0, 3.0)
+FREE_CALLS_KEPT = 16
+
 
 class Meter:
-    """The usage of one run. What could not be stored is kept for the next flush."""
+    """The usage of one run. What could not be stored is kept, and given again under the same id."""
 
     def __init__(self, agent: Agent, trace_id: UUID, store: UsageStore, prices: Prices, clock: Clock) -> None:
         self._agent = agent
@@ -27,7 +31,7 @@ class Meter:
         self._store = store
         self._prices = prices
         self._clock = clock
-        self._calls: deque[tuple[UUID, ModelCall]] = deque()
+        self._calls: list[tuple[UUID, ModelCall]] = []
 
     def note(self, model: str, answer: ModelAnswer) -> None:
         """At once, without an await: what is noted is stored even if the run is ended right then."""
@@ -36,16 +40,44 @@ class Meter:
         )
         self._calls.append((new_id(), call))
 
-    async def flush(self) -> None:
-        """Store what was noted so far. A failure is logged: the record never stops the work."""
-        while self._calls:
-            record_id, call = self._calls[0]
+    async def settle(self) -> None:
+        """Return when all that was noted is stored; RunError if it cannot be, for seconds on end.
+
+        A few calls that used nothing wait for one that did, or for the end of the run.
+        """
+        owes = any(call.input_tokens or call.output_tokens for _, call in self._calls)
+        if not owes and len(self._calls) < FREE_CALLS_KEPT:
+            return
+        for seconds in RETRIES_AFTER_SECONDS:
             try:
-                await self._store.insert(await self._record(record_id, call))
-            except StorageError as error:
-                log.warning("usage could not be stored yet", count=len(self._calls), error=str(error))
+                await self._store_all()
                 return
-            self._calls.popleft()
+            except DatabaseUnavailable as error:
+                log.warning("usage could not be stored yet", count=len(self._calls), error=str(error))
+                await self._clock.sleep(seconds)
+        try:
+            await self._store_all()
+        except DatabaseUnavailable as error:
+            raise RunError(
+                "What the model's answer used could not be stored, so it was not acted on: "
+                "the database is away."
+            ) from error
+
+    async def flush(self) -> None:
+        """Store what is left at the end of the run. What cannot be stored is logged, to be booked by hand."""
+        try:
+            await self._store_all()
+        except StorageError as error:
+            for record_id, call in self._calls:
+                log.error(
+                    "usage is lost to the bill", record=str(record_id), call=repr(call), error=str(error)
+                )
+
+    async def _store_all(self) -> None:
+        given = tuple(self._calls)
+        records = [await self._record(record_id, call) for record_id, call in given]
+        await asyncio.gather(*map(self._store.insert, records))
+        del self._calls[: len(given)]
 
     async def _record(self, record_id: UUID, call: ModelCall) -> UsageRecord:
         cost = await self._prices.cost_of(call)

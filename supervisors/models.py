@@ -16,6 +16,15 @@ class Speaker(StrEnum):
     TOOL = "tool"
 
 
+class FinishReason(StrEnum):
+    """Why an answer ends where it does, in the terms of the protocol; providers have others, too."""
+
+    STOP = "stop"
+    TOOL_CALLS = "tool_calls"
+    LENGTH = "length"
+    CONTENT_FILTER = "content_filter"
+
+
 @dataclass(frozen=True, slots=True)
 class ToolRequest:
     """A tool call that a model asks for; `arguments` is the JSON text as the model wrote it."""
@@ -36,14 +45,35 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """What a turn asks: the next answer of a conversation. `model` is its name at the provider.
+
+    A blank `reasoning_effort` and 0 `thinking_max_tokens` leave it to the model how long it thinks.
+    """
+
+    model: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolDefinition, ...] = ()
+    reasoning_effort: str = ""
+    thinking_max_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """What a model says: text, tool calls, or both. `cached_tokens` is part of `input_tokens`."""
+    """What a model says: text, tool calls, or both. `cached_tokens` is part of `input_tokens`.
+
+    `id`, `model` (which may be more precise than what was asked for) and `finish_reason` are the provider's
+    words, blank where it has none.
+    """
 
     text: str
     tool_requests: tuple[ToolRequest, ...]
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    id: str = ""
+    model: str = ""
+    finish_reason: str = ""
 
     def as_message(self) -> Message:
         """The answer as a message of the conversation."""
@@ -53,6 +83,6 @@ class ModelAnswer:
 class Model(Protocol):
     """A provider of models."""
 
-    async def complete(self, model: str, messages: list[Message], tools: list[ToolDefinition]) -> ModelAnswer:
-        """The next answer of the conversation; `model` is its name at this provider. Raises RunError."""
+    async def complete(self, request: ModelRequest) -> ModelAnswer:
+        """The model's answer; raises RunError. Cancelled, it leaves no call behind."""
         ...

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
+from uuid import UUID
 
 
 class OutboundError(Exception):
@@ -30,15 +31,16 @@ class NoAnswer(OutboundError):
 
 @dataclass(frozen=True, slots=True)
 class OutboundCall:
-    """A POST of JSON to an address that a tenant named.
+    """A POST of JSON to an address that a tenant named, the organization that calls it.
 
     It is signed as a Standard Webhook (https://www.standardwebhooks.com) with `secret`: the bytes behind
     `whsec_` in Base64, else its own; unsigned if blank. `id` stays the same when the call is repeated.
     """
 
     id: str
+    organization_id: UUID
     url: str
-    body: bytes
+    body: bytes = field(repr=False)  # it may hold the config of an adapter
     secret: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict)
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
-from storage.agent_tools import CallableTool, ListedTool
+from storage.agent_tools import CallableTool, DescribedTool, ListedTool
 from storage.arrivals import NewNotification
 from storage.contacts import Contact
 from storage.messages import Channel, Message, MessageStatus
@@ -100,13 +100,15 @@ class MessageStore(Protocol):
 
     async def insert(self, message: Message) -> None: ...
 
-    async def settle(self, message_id: UUID, status: MessageStatus) -> None: ...
+    async def settle(self, message_id: UUID, status: MessageStatus) -> MessageStatus: ...
 
 
 class AgentToolStore(Protocol):
     """The tools that agents have by their adapters."""
 
     async def list_for_agent(self, agent_id: UUID) -> list[ListedTool]: ...
+
+    async def describe(self, tool_ids: Collection[UUID]) -> dict[UUID, DescribedTool]: ...
 
     async def get(self, agent_id: UUID, tool_id: UUID) -> CallableTool | None: ...
 

@@ -1,5 +1,6 @@
 """Writes the trace of a run: its spans, gathered, and stored while it goes on."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,10 +16,12 @@ from storage.model import NewSpan, Span
 from storage.pool import to_json
 from supervisors.clock import Clock
 from supervisors.ports import SpanStore
+from supervisors.shortening import storable
 
 log = structlog.get_logger()
 
 STORED_EVERY_SECONDS = 1.0
+CUT_SHORT = "cut short: the run was ended"
 
 
 @dataclass(slots=True)
@@ -49,6 +52,9 @@ class Recorder:
         step = OpenSpan(new_id())
         try:
             yield step
+        except asyncio.CancelledError:
+            step.error = step.error or CUT_SHORT
+            raise
         except BaseException as error:
             step.error = step.error or str(error) or type(error).__name__
             raise
@@ -59,11 +65,11 @@ class Recorder:
                         id=step.id,
                         trace_id=self._trace_id,
                         parent_id=parent.id if parent else None,
-                        name=name,
+                        name=storable(name),
                         span_type=span_type,
                         started_at=started_at,
                         ended_at=self._clock.now(),
-                        error=step.error,
+                        error=storable(step.error),
                     ),
                     to_json(step.metadata).decode(),
                 )

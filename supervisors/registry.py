@@ -44,7 +44,7 @@ SNAPSHOT_PAGE = 200
 LOOP_LAG_SAMPLES = 1200  # a minute's
 CANCEL_SECONDS = 5.0
 OUT_OF_REACH = (DatabaseUnavailable, LeadershipLost)  # no fault of the agent that was to be looked at
-ONLY_NOTIFIED = frozenset({Look.NOTIFIED})
+OF_THE_QUEUE = frozenset({Look.NOTIFIED, Look.CLEARED})
 AT_REST = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 
 
@@ -101,6 +101,8 @@ class Registry:
     def tell(self, agent_id: UUID, look: Look) -> None:
         """Let the agent's supervisor look again, soon. Never fails, never blocks."""
         supervisor = self._supervisor_of(agent_id)
+        if look is Look.NOTIFIED and supervisor.run is not None:
+            supervisor.run.notified = True
         supervisor.mailbox.tell(look)
         self._drain(supervisor)
 
@@ -287,9 +289,9 @@ class Registry:
             self._look_later(supervisor, self._around.clock.now() + timedelta(seconds=held_back))
             self._remember(supervisor, ", ".join(sorted(looks)), "waits: the last attempt met a defect")
             return
-        if looks == ONLY_NOTIFIED and supervisor.run_goes_on:
+        if looks <= OF_THE_QUEUE and supervisor.run_goes_on:
             # Whatever arrives or is cleared now is looked at when the run is over.
-            self._remember(supervisor, Look.NOTIFIED, str(supervisor.phase))
+            self._remember(supervisor, ", ".join(sorted(looks)), str(supervisor.phase))
             return
         try:
             outcome = await supervisor.look_again()

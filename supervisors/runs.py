@@ -56,7 +56,7 @@ class Run:
         "_clock",
         "_end",
         "_ends_at",
-        "_interruption",
+        "_interruptible",
         "_task",
         "agent_id",
         "draining",
@@ -64,6 +64,7 @@ class Run:
         "id",
         "is_capped",
         "max_sleep_until",
+        "notified",
         "result",
         "settled",
         "slept",
@@ -84,12 +85,13 @@ class Run:
         self.turns = 0
         self.stopping = False
         self.draining = False
+        self.notified = False  # something came into the agent's queue that the run has not looked at
         self.is_capped = False  # whether a cap on spending is known; its supervisor keeps that up to date
         self.slept = asyncio.Event()  # set when sleep was granted: what follows is winding up
         self.ended = asyncio.Event()  # set when its end is stored
         self.result: RunResult | None = None  # set when it is over
         self.settled = asyncio.Event()  # set when it is over and its end is stored
-        self._interruption: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._interruptible: set[asyncio.Task[Any]] = set()  # what a stop cancels at once
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
         self._end: Timer | None = None  # of the grace of a stop
@@ -100,9 +102,10 @@ class Run:
 
     def stop(self, grace_seconds: float) -> None:
         """Ask the run to end at its next await; cancel it after the grace."""
-        if not self.stopping:
-            self.stopping = True
-            self._interruption.set_result(None)
+        self.stopping = True
+        for task in self._interruptible - {asyncio.current_task()}:
+            self._interruptible.discard(task)
+            task.cancel()
         ends_at = self._clock.monotonic() + grace_seconds
         if self._end is None or ends_at < self._ends_at:
             if self._end is not None:
@@ -136,15 +139,27 @@ class Run:
             raise RunDrained("interrupted: the service was shutting down")
 
     async def interruptible(self, awaitable: Awaitable[Answer]) -> Answer:
-        """Await something that a stop may cut short: RunStopped is raised, and the awaitable cancelled."""
-        work = asyncio.ensure_future(awaitable)
+        """Await something that a stop may cut short: it is cancelled, and RunStopped raised.
+
+        The stop cancels the task that awaits, as the limit of an asyncio.timeout does, so that no further
+        task is needed.
+        """
+        if self.stopping:
+            asyncio.ensure_future(awaitable).cancel()
+            raise RunStopped("stopped")
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("only a task can be interrupted")
+        cancelled_before = task.cancelling()
+        self._interruptible.add(task)
         try:
-            await asyncio.wait((work, self._interruption), return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                raise RunStopped("stopped")
-            return work.result()
+            return await awaitable
+        except (asyncio.CancelledError, Exception):
+            if task in self._interruptible or task.uncancel() > cancelled_before:
+                raise
+            raise RunStopped("stopped") from None
         finally:
-            work.cancel()
+            self._interruptible.discard(task)
 
     async def carry_out(self, harness: "Harness", ask: "Ask", max_seconds: float) -> None:
         """Let the harness work, and turn whatever happens into a result."""

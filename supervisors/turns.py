@@ -1,46 +1,36 @@
 """The built-in harness: wake context -> model -> its tool calls -> turn boundary -> model ... until sleep."""
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Coroutine, Mapping
 from typing import Any
-from zoneinfo import ZoneInfo
 
-import orjson
-
-from storage.model import Agent, Outcome, Template
+from storage.model import Agent, Outcome
 from supervisors.clock import Clock
+from supervisors.conversation import (
+    Conversation,
+    effective_max_turns,
+    effective_reasoning_effort,
+    first_messages,
+)
 from supervisors.meter import Meter
-from supervisors.models import Message, Model, ModelAnswer, Speaker, ToolRequest
-from supervisors.ports import AgentStore, SpanStore, TemplateStore, UsageStore
+from supervisors.models import FinishReason, Message, Model, ModelAnswer, Speaker
+from supervisors.news import News
+from supervisors.ports import AgentStore, QueueStore, SpanStore, TemplateStore, UsageStore
 from supervisors.prices import Prices
 from supervisors.recorder import OpenSpan, Recorder
 from supervisors.runs import Ask, Run, RunError, RunResult
 from supervisors.settings import RunSettings
 from supervisors.spend_cap import SpendCap
-from supervisors.tools.errors import ToolError
+from supervisors.tool_calls import ToolCalls
 from supervisors.tools.toolbox import Toolbox
-from supervisors.tools.toolkit import ToolDefinition
 
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """What one run works with: who it is for, which model answers, and what has been said.
-
-    `model` is its name at the provider, `qualified_model` that with the provider in front.
-    """
-
-    run: Run
-    ask: Ask
-    agent: Agent
-    provider: Model
-    model: str
-    qualified_model: str
-    tools: list[ToolDefinition]
-    max_turns: int | None
-    recorder: Recorder
-    meter: Meter
-    messages: list[Message]
+CUT_OFF = {
+    FinishReason.LENGTH: (
+        "The model's answer was cut off at its length limit, before it said or called anything that can be "
+        "acted on."
+    ),
+    FinishReason.CONTENT_FILTER: "The provider's content filter withheld the model's answer.",
+}
 
 
 class BuiltinHarness:
@@ -51,6 +41,7 @@ class BuiltinHarness:
         *,
         agents: AgentStore,
         templates: TemplateStore,
+        notifications: QueueStore,
         spans: SpanStore,
         usage: UsageStore,
         spend_cap: SpendCap,
@@ -62,11 +53,13 @@ class BuiltinHarness:
     ) -> None:
         self._agents = agents
         self._templates = templates
+        self._notifications = notifications
         self._spans = spans
         self._usage = usage
         self._spend_cap = spend_cap
         self._prices = prices
         self._toolbox = toolbox
+        self._tool_calls = ToolCalls(toolbox)
         self._providers = providers
         self._clock = clock
         self._settings = settings
@@ -82,32 +75,31 @@ class BuiltinHarness:
             with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as root:
                 root.metadata["gen_ai.operation.name"] = "invoke_agent"
                 root.metadata["gen_ai.agent.name"] = agent.name
-                conversation = await self._begin(run, ask, agent, recorder, meter)
-                return await self._converse(conversation, root)
+                return await self._converse(await self._begin(run, ask, agent, recorder, root, meter))
         finally:
-            await asyncio.gather(meter.flush(), recorder.flush())
+            await _in_any_case(_store_all(meter, recorder))
 
     async def _begin(
-        self, run: Run, ask: Ask, agent: Agent, recorder: Recorder, meter: Meter
+        self, run: Run, ask: Ask, agent: Agent, recorder: Recorder, root: OpenSpan, meter: Meter
     ) -> Conversation:
         template = await self._templates.get(agent.template_id) if agent.template_id else None
-        prefix, model = self._model_of(agent)
-        system_prompt = agent.system_prompt or (template.system_prompt if template else "")
+        provider_name, model = self._model_of(agent)
         return Conversation(
             run=run,
             ask=ask,
             agent=agent,
-            provider=self._providers[prefix],
+            provider=self._providers[provider_name],
+            provider_name=provider_name,
             model=model,
-            qualified_model=f"{prefix}/{model}",
-            tools=await self._toolbox.definitions(agent),
+            tools=tuple(await self._toolbox.definitions(agent)),
             max_turns=effective_max_turns(agent, template, self._settings.max_turns),
+            reasoning_effort=effective_reasoning_effort(agent, template),
+            thinking_max_tokens=template.thinking_max_tokens if template else 0,
             recorder=recorder,
+            root=root,
             meter=meter,
-            messages=[
-                Message(Speaker.SYSTEM, system_prompt),
-                Message(Speaker.USER, wake_context(run, agent, self._clock)),
-            ],
+            news=News(run, self._notifications, self._clock),
+            messages=first_messages(run, agent, template, self._clock),
         )
 
     def _model_of(self, agent: Agent) -> tuple[str, str]:
@@ -120,104 +112,74 @@ class BuiltinHarness:
             raise RunError(f'There is no model provider "{prefix}"; the service knows: {known}.')
         return prefix, name
 
-    async def _converse(self, conversation: Conversation, root: OpenSpan) -> RunResult:
-        run = conversation.run
+    async def _converse(self, conversation: Conversation) -> RunResult:
+        run, limit = conversation.run, conversation.max_turns
         while True:
             run.at_turn_boundary()
-            if conversation.max_turns is not None and run.turns >= conversation.max_turns:
-                return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {conversation.max_turns} turns")
+            if limit is not None and run.turns >= limit:
+                return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
             await self._spend_cap.check(run)
+            if run.turns and conversation.news.may_be_there():
+                await self._tell_news(conversation)
             run.turns += 1
-            answer = await self._ask_model(conversation, root)
+            answer = await self._ask_model(conversation)
             conversation.messages.append(answer.as_message())
             if not answer.tool_requests:
+                if answer.finish_reason in CUT_OFF:
+                    raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
                 return RunResult(Outcome.ENDED)
-            # Sleep ends the run, so what else was asked for in this turn comes first.
-            for request in sorted(answer.tool_requests, key=lambda request: request.name == "sleep"):
-                outcome = await self._call_tool(conversation, request, root)
-                conversation.messages.append(
-                    Message(Speaker.TOOL, orjson.dumps(outcome).decode(), tool_call_id=request.id)
-                )
-                if request.name == "sleep" and "result" in outcome:
-                    return RunResult(Outcome.SLEPT)
+            if await self._tool_calls.carry_out(conversation, answer.tool_requests):
+                return RunResult(Outcome.SLEPT)
             await conversation.recorder.keep_up()
 
-    async def _ask_model(self, conversation: Conversation, root: OpenSpan) -> ModelAnswer:
-        with conversation.recorder.span(f"chat {conversation.model}", "llm", root) as span:
-            answer = await conversation.run.interruptible(self._complete(conversation))
-            await conversation.meter.flush()
+    async def _tell_news(self, conversation: Conversation) -> None:
+        """What came into the queue meanwhile stands in the conversation before the next turn."""
+        news = await conversation.run.interruptible(conversation.news.look())
+        if news:
+            conversation.messages.append(Message(Speaker.USER, news))
+
+    async def _ask_model(self, conversation: Conversation) -> ModelAnswer:
+        with conversation.recorder.span(f"chat {conversation.model}", "llm", conversation.root) as span:
             span.metadata.update(
                 {
                     "gen_ai.operation.name": "chat",
-                    "gen_ai.request.model": conversation.agent.model,
-                    "gen_ai.usage.input_tokens": answer.input_tokens,
-                    "gen_ai.usage.output_tokens": answer.output_tokens,
+                    "gen_ai.provider.name": conversation.provider_name,
+                    "gen_ai.request.model": conversation.model,
                 }
             )
-            return answer
+            return await conversation.run.interruptible(self._complete(conversation, span))
 
-    async def _complete(self, conversation: Conversation) -> ModelAnswer:
-        """The model's answer, noted in the same step: a stop comes either before the answer or after both."""
-        answer = await conversation.provider.complete(
-            conversation.model, conversation.messages, conversation.tools
-        )
+    async def _complete(self, conversation: Conversation, span: OpenSpan) -> ModelAnswer:
+        """The model's answer, once what it used is stored: no answer is acted on that is not on the bill.
+
+        It is noted in the same step as it comes, so a run that dies right then has still paid for it.
+        """
+        answer = await conversation.provider.complete(conversation.request())
         conversation.meter.note(conversation.qualified_model, answer)
+        span.metadata.update(
+            {
+                "gen_ai.response.id": answer.id,
+                "gen_ai.response.model": answer.model,
+                "gen_ai.response.finish_reasons": [answer.finish_reason],
+                "gen_ai.usage.input_tokens": answer.input_tokens,
+                "gen_ai.usage.output_tokens": answer.output_tokens,
+                "gen_ai.usage.cache_read.input_tokens": answer.cached_tokens,
+            }
+        )
+        await conversation.meter.settle()
         return answer
 
-    async def _call_tool(
-        self, conversation: Conversation, request: ToolRequest, root: OpenSpan
-    ) -> dict[str, Any]:
-        """What the model sees of a call: `{"result": ...}` or `{"error": ...}`."""
-        with conversation.recorder.span(f"execute_tool {request.name}", "tool", root) as span:
-            span.metadata.update(
-                {
-                    "gen_ai.operation.name": "execute_tool",
-                    "gen_ai.tool.name": request.name,
-                    "gen_ai.tool.call.id": request.id,
-                    "gen_ai.tool.call.arguments": request.arguments,
-                }
-            )
-            try:
-                arguments = _parsed(request.arguments)
-                result = await self._toolbox.call(
-                    conversation.agent,
-                    conversation.run.id,
-                    conversation.ask,
-                    request.name,
-                    arguments,
-                    span_id=span.id,
-                )
-            except ToolError as error:
-                span.error = error.message
-                return {"error": error.as_json()}
-            span.metadata["gen_ai.tool.call.result"] = result
-            return {"result": result}
+
+async def _store_all(meter: Meter, recorder: Recorder) -> None:
+    await meter.flush()
+    await recorder.flush()
 
 
-def effective_max_turns(agent: Agent, template: Template | None, default: int) -> int | None:
-    """The agent's limit, else its template's, else the default; a negative one means none (None)."""
-    limit = agent.max_turns or (template.max_turns if template else 0) or default
-    return None if limit < 0 else limit
-
-
-def wake_context(run: Run, agent: Agent, clock: Clock) -> str:
-    """What the agent is told when it wakes: why, what time it is, how long it may sleep, what waits."""
-    local_time = clock.now().astimezone(ZoneInfo(agent.timezone))
-    cap = run.max_sleep_until
-    sleep = (
-        f"until {cap.astimezone(ZoneInfo(agent.timezone)):%Y-%m-%d %H:%M %Z}" if cap else "without a limit"
-    )
-    return (
-        f"You were woken: {run.wake_reason}. It is {local_time:%A, %Y-%m-%d %H:%M:%S %Z}. "
-        f"High-priority notifications that are uncleared: {run.waiting}. You may sleep {sleep}."
-    )
-
-
-def _parsed(arguments: str) -> dict[str, Any]:
+async def _in_any_case(work: Coroutine[Any, Any, None]) -> None:
+    """Bring it to its end even if the run is cancelled meanwhile, and only then let the run go."""
+    task = asyncio.create_task(work)
     try:
-        parsed = orjson.loads(arguments or "{}")
-    except orjson.JSONDecodeError as error:
-        raise ToolError("invalid", f"The arguments are not JSON: {error}.") from error
-    if not isinstance(parsed, dict):
-        raise ToolError("invalid", "The arguments take a JSON object.")
-    return parsed
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise

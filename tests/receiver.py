@@ -1,6 +1,7 @@
-"""A real endpoint for webhooks, which keeps what it got and answers as a test says."""
+"""A real endpoint for webhooks and calls of tools, which keeps what it got and answers as a test says."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,10 +13,12 @@ from standardwebhooks import Webhook
 
 Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+MOST_BYTES = 4 << 20  # of a call
+
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request, as it came."""
+    """A request, as it came over the wire."""
 
     path: str
     headers: Mapping[str, str]
@@ -25,6 +28,12 @@ class Received:
     def id(self) -> str:
         return self.headers["webhook-id"]
 
+    @property
+    def data(self) -> dict[str, Any]:
+        """What it says of itself."""
+        data: dict[str, Any] = json.loads(self.body)["data"]
+        return data
+
     def verified_by(self, secret: str | bytes) -> Any:
         """What it says, if it is signed with the secret."""
         return Webhook(secret).verify(self.body, dict(self.headers))
@@ -32,7 +41,7 @@ class Received:
 
 @dataclass(slots=True)
 class Receiver:
-    """Answers 204 unless `answer` is something else."""
+    """`got` are the requests that came, oldest first. Answers 204 unless `answer` is something else."""
 
     port: int = 0
     answer: Answering | None = None
@@ -57,21 +66,27 @@ class Receiver:
         return self.got
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        self.got.append(Received(request.path, dict(request.headers), await request.read()))
+        self.got.append(Received(request.path_qs, dict(request.headers), await request.read()))
         async with self._news:
             self._news.notify_all()
         return web.Response(status=204) if self.answer is None else await self.answer(request)
 
 
-def answering(status: int, **headers: str) -> Answering:
+def answering(status: int, body: bytes | str = b"", **headers: str) -> Answering:
     """Always the same."""
+    raw = body.encode() if isinstance(body, str) else body
 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(
-            status=status, headers={name.replace("_", "-"): headers[name] for name in headers}
+            status=status, body=raw, headers={name.replace("_", "-"): headers[name] for name in headers}
         )
 
     return answer
+
+
+def answering_json(body: bytes | str, status: int = 200) -> Answering:
+    """Always the same JSON."""
+    return answering(status, body, Content_Type="application/json")
 
 
 async def hang(_: web.Request) -> web.Response:
@@ -81,11 +96,11 @@ async def hang(_: web.Request) -> web.Response:
 
 
 @asynccontextmanager
-async def receiving() -> AsyncIterator[Receiver]:
+async def receiving(port: int | None = None) -> AsyncIterator[Receiver]:
     """A receiver on loopback, for as long as the block lasts."""
     receiver = Receiver()
-    app = web.Application()
+    app = web.Application(client_max_size=MOST_BYTES)
     app.router.add_route("*", "/{path:.*}", receiver.handle)
-    async with TestServer(app) as server:
+    async with TestServer(app, port=port) as server:
         receiver.port = server.port or 0
         yield receiver

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import orjson
 from aiohttp import web
-from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing
+from marshmallow import EXCLUDE, INCLUDE, Schema, ValidationError, fields, missing
 
 from web.bodies import read_raw
 from web.errors import BadRequest, Invalid, TooLarge, UnsupportedMediaType
@@ -278,11 +278,13 @@ def _check_depth(body: Any) -> None:
 def _gather(pairs: Iterable[tuple[str, str]], schema: Body, *, blank_is_null: bool = True) -> dict[str, Any]:
     """A form's or query's fields by name: repeated ones of a list together, of anything else the last."""
     known = {field.data_key or name: field for name, field in schema.load_fields.items()}
+    values: dict[str, Any] = {}
     texts: dict[str, list[str]] = {}
     for name, text in pairs:
         if name in known:
             texts.setdefault(name, []).append(text)
-    values: dict[str, Any] = {}
+        elif schema.unknown == INCLUDE:
+            values[name] = text
     refused: dict[str, Any] = {}
     for name, each in texts.items():
         try:

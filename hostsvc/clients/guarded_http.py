@@ -17,21 +17,21 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from hostsvc.clients.addresses import as_address, is_odd_address, why_not_public
+from hostsvc.clients.fair_slots import FairSlots
+from hostsvc.clients.frugal_connector import MOST_BYTES, TOO_LONG, FrugalConnector
 from hostsvc.clients.signatures import signed_headers
 from supervisors.clock import Clock
 from supervisors.outbound import AddressRefused, NoAnswer, NotConnected, OutboundAnswer, OutboundCall
 from supervisors.settings import require_between
 
-MOST_BYTES = 1 << 20  # of an answer
-CONNECTIONS = 400
-CONNECTIONS_TO_ONE_HOST = 50
-LOOKUPS = 64  # at once
+CALLS = 400  # at once
 ONLY_PUBLIC = "outbound calls go to public addresses only"
 
 
@@ -53,6 +53,7 @@ class GuardedHttp:
         self._session = session
         self._settings = settings
         self._clock = clock
+        self._slots = FairSlots(CALLS)
 
     async def post(self, call: OutboundCall) -> OutboundAnswer:
         """The answer, redirects included: they are not followed. Raises OutboundError."""
@@ -60,6 +61,25 @@ class GuardedHttp:
         host = url.raw_host or ""
         if not self._settings.allow_private:
             _refuse_address(host)
+        async with self._slot(call.organization_id, host):
+            return await self._send(call, url, host)
+
+    @asynccontextmanager
+    async def _slot(self, organization_id: UUID, host: str) -> AsyncIterator[None]:
+        """Room for a call of the organization's; to wait for it takes nothing of the call's own time."""
+        seconds = self._settings.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self._slots.take(organization_id)
+        except TimeoutError as error:
+            reason = f"too many other calls were under way for {seconds:g} s"
+            raise NotConnected(f"No connection to {host} was made: {reason}.") from error
+        try:
+            yield
+        finally:
+            self._slots.release(organization_id)
+
+    async def _send(self, call: OutboundCall, url: URL, host: str) -> OutboundAnswer:
         progress = _Progress()
         with _translated(host, progress, self._settings.timeout_seconds):
             async with (
@@ -89,14 +109,12 @@ async def open_guarded_http(
     settings: OutboundSettings, clock: Clock, names: AbstractResolver | None = None
 ) -> AsyncIterator[GuardedHttp]:
     """The client, for as long as the block lasts; `names` looks names up, if not the system does."""
-    threads = ThreadPoolExecutor(LOOKUPS, thread_name_prefix="lookup")
+    threads = ThreadPoolExecutor(CALLS, thread_name_prefix="lookup")
     resolver = names or SystemNames(threads)
-    connector = aiohttp.TCPConnector(
+    connector = FrugalConnector(
         resolver=resolver if settings.allow_private else PublicNames(resolver),
         use_dns_cache=False,
-        force_close=True,
-        limit=CONNECTIONS,
-        limit_per_host=CONNECTIONS_TO_ONE_HOST,
+        limit=0,  # the calls have one
     )
     tracing = aiohttp.TraceConfig()
     tracing.on_connection_create_end.append(_note_connection)
@@ -252,7 +270,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_any():
         body += chunk
         if len(body) > MOST_BYTES:
-            raise NoAnswer(f"The answer is longer than {MOST_BYTES:,} bytes; the rest was not read.")
+            raise NoAnswer(TOO_LONG)
     return bytes(body)
 
 

@@ -26,12 +26,12 @@ from hostsvc.clients.kept_process import KeptProcess, Order, ProcessEnd, kept_pr
 from hostsvc.clients.trees import remove
 from storage.model import Agent, Outcome, Template
 from supervisors.clock import Clock, comes_within
+from supervisors.conversation import effective_max_turns
 from supervisors.ports import AgentStore, SpanStore, TemplateStore
 from supervisors.recorder import OpenSpan, Recorder
 from supervisors.runs import Ask, Run, RunError, RunResult, RunStopped
 from supervisors.settings import RunSettings
 from supervisors.tools.toolkit import iso
-from supervisors.turns import effective_max_turns
 
 log = structlog.get_logger()
 

@@ -130,7 +130,9 @@ class Webhooks:
     async def _attempt(self, delivery: DueDelivery) -> Attempt:
         if delivery.secret is None:
             return Attempt(failed_at=self._clock.now(), error=NO_TEMPLATE)
-        call = OutboundCall(str(delivery.id), delivery.url, delivery.body, delivery.secret)
+        call = OutboundCall(
+            str(delivery.id), delivery.organization_id, delivery.url, delivery.body, delivery.secret
+        )
         answer: OutboundAnswer | OutboundError
         try:
             answer = await self._outbound.post(call)

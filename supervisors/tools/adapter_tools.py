@@ -8,7 +8,7 @@ from uuid import UUID
 
 import orjson
 
-from storage.agent_tools import CallableTool, ListedTool
+from storage.agent_tools import CallableTool, DescribedTool, ListedTool
 from storage.ids import new_id
 from storage.messages import Channel
 from storage.model import Agent
@@ -45,15 +45,25 @@ class AdapterTools:
         self._checker = checker
         self._clock = clock
 
-    async def by_name(self, agent: Agent, taken: Collection[str]) -> dict[str, Tool]:
+    async def definitions(self, agent: Agent, taken: Collection[str]) -> list[ToolDefinition]:
         """Those that the agent has now, by the names that models call them by; none of these is `taken`."""
-        if not agent.adapters:
-            return {}
-        listed = await self._store.list_for_agent(agent.id)
-        return {
-            name: Tool(_definition(name, tool), partial(self._use, tool.id))
-            for name, tool in names_for_models(listed, taken).items()
-        }
+        named = await self._by_name(agent, taken)
+        described = await self._store.describe([tool.id for tool in named.values()]) if named else {}
+        return [_definition(name, described[tool.id]) for name, tool in named.items() if tool.id in described]
+
+    async def find(self, agent: Agent, name: str, taken: Collection[str]) -> Tool | None:
+        """The one that models call so; None if the agent has none of this name."""
+        named = (await self._by_name(agent, taken)).get(name)
+        if named is None:
+            return None
+        described = await self._store.describe([named.id])
+        return (
+            Tool(_definition(name, described[named.id]), partial(self._use, named.id)) if described else None
+        )
+
+    async def _by_name(self, agent: Agent, taken: Collection[str]) -> dict[str, ListedTool]:
+        listed = await self._store.list_for_agent(agent.id) if agent.adapters else []
+        return names_for_models(listed, taken)
 
     async def channel(self, agent: Agent, channel: Channel) -> CallableTool | None:
         """What takes the agent's messages further by this channel."""
@@ -111,7 +121,7 @@ class AdapterTools:
         return await self._outbound.post(call)
 
 
-def _definition(name: str, tool: ListedTool) -> ToolDefinition:
+def _definition(name: str, tool: DescribedTool) -> ToolDefinition:
     description, parameters = for_models(tool.description, tool.parameters, is_schema=tool.is_enforced)
     return ToolDefinition(name, description, parameters, tool.adapter_id)
 
@@ -122,6 +132,7 @@ def _outbound_call(
     """What is sent for a call, the same however often it is tried."""
     data = {
         "tool_call_id": str(call_id),
+        "adapter": str(tool.adapter_id),
         "tool": tool.name,
         "handler": tool.handler,
         "agent": str(call.agent.id),
@@ -136,7 +147,7 @@ def _outbound_call(
     headers = {"Idempotency-Key": str(call_id)}
     if call.run_id is not None:
         headers["traceparent"] = _traceparent(call.run_id, call.span_id or call_id)
-    return OutboundCall(str(call_id), tool.url, body, tool.secret, headers)
+    return OutboundCall(str(call_id), call.agent.organization_id, tool.url, body, tool.secret, headers)
 
 
 def _traceparent(run_id: UUID, span_id: UUID) -> str:

@@ -60,7 +60,8 @@ class Correspondence:
     async def send_message(self, call: ToolCall) -> dict[str, Any]:
         """To a contact by the channel it last wrote by, else by what address it has; or to a relative."""
         recipient = await _recipient(call)
-        body, subject = call.arguments.text("body"), call.arguments.text("subject", "")
+        body = call.arguments.text("body")
+        subject = " ".join(call.arguments.text("subject", "").split())  # one line: it may become a header
         if isinstance(recipient, Agent):
             return await _tell_relative(call, recipient, subject, body)
         channel = await call.stores.messages.last_channel(call.agent.id, recipient.id)
@@ -87,10 +88,10 @@ class Correspondence:
         try:
             await self._adapters.post(call, tool, message.id, _arguments(message, contact))
         except ToolError as error:
-            await call.stores.messages.settle(message.id, MessageStatus.FAILED)
-            raise _not_sent(message, error) from error
-        await call.stores.messages.settle(message.id, MessageStatus.SENT)
-        return {"message_id": str(message.id), "channel": channel, "status": MessageStatus.SENT}
+            status = await call.stores.messages.settle(message.id, MessageStatus.FAILED)
+            raise _not_sent(message, status, error) from error
+        status = await call.stores.messages.settle(message.id, MessageStatus.SENT)
+        return {"message_id": str(message.id), "channel": channel, "status": status}
 
 
 async def open_sms_attachment(call: ToolCall) -> dict[str, Any]:
@@ -132,7 +133,7 @@ async def _tell_relative(call: ToolCall, relative: Agent, subject: str, body: st
         agent_id=relative.id,
         source=Source.SUBAGENT,
         source_id=str(call.agent.id),
-        title=subject.strip() or f"Message from {call.agent.name}",
+        title=subject or f"Message from {call.agent.name}",
         body=body,
         priority=Priority.HIGH,
         created_at=call.now,
@@ -193,10 +194,10 @@ def _no_channel(message: Message) -> ToolError:
     )
 
 
-def _not_sent(message: Message, error: ToolError) -> ToolError:
+def _not_sent(message: Message, status: MessageStatus, error: ToolError) -> ToolError:
     """The error of the channel's tool, as one of sending this message."""
     told = {**error.details, "channel": message.channel, "message_id": str(message.id)}
-    return ToolError(error.code, f"The message is kept as failed. {error.message}", **told)
+    return ToolError(error.code, f"The message is kept as {status}. {error.message}", **told)
 
 
 def _unknown(recipient_id: UUID) -> ToolError:

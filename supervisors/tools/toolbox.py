@@ -43,17 +43,15 @@ class Toolbox:
 
     async def definitions(self, agent: Agent) -> list[ToolDefinition]:
         """What the agent can call now: what every agent can, then the tools of its adapters."""
-        tools = {**self._builtin, **await self._adapters.by_name(agent, taken=self._builtin)}
-        return [tool.definition for tool in tools.values()]
+        definitions = [tool.definition for tool in self._builtin.values()]
+        return definitions + await self._adapters.definitions(agent, taken=self._builtin)
 
     async def find(self, agent: Agent, name: str) -> Tool:
         """Raises ToolError."""
-        if name in self._builtin:
-            return self._builtin[name]
-        tools = await self._adapters.by_name(agent, taken=self._builtin)
-        if name not in tools:
+        tool = self._builtin.get(name) or await self._adapters.find(agent, name, taken=self._builtin)
+        if tool is None:
             raise ToolError(UNKNOWN_TOOL, f"There is no tool named {name}.")
-        return tools[name]
+        return tool
 
     async def call(
         self,

@@ -16,13 +16,12 @@ from storage.messages import MessageStatus
 from storage.model import Agent, Outcome, Span
 from storage.pool import Pool
 from supervisors.messages import RunRequest
-from supervisors.models import Message, ModelAnswer, ToolRequest
+from supervisors.models import ModelAnswer, ModelRequest, ToolRequest
 from supervisors.states import Phase
 from supervisors.tools.errors import ToolError
-from supervisors.tools.toolkit import ToolDefinition
+from tests.receiver import Receiver, receiving
 from tests.storage.factories import adapter, tool
 from tests.supervisors.world import Puppet, World, open_world
-from tests.tool_server import ToolServer, serving_tools
 
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0"
 HTML = "<!doctype html><html><head><title>Log in</title></head></html>"
@@ -47,9 +46,9 @@ FAULTS = {
 class Clerk:
     """A model that calls all it is offered of adapters, one a turn, and sleeps."""
 
-    async def complete(self, model: str, messages: list[Message], tools: list[ToolDefinition]) -> ModelAnswer:
-        names = [tool.name for tool in tools if tool.adapter_id is not None]
-        turn = sum(len(message.tool_requests) for message in messages)
+    async def complete(self, request: ModelRequest) -> ModelAnswer:
+        names = [tool.name for tool in request.tools if tool.adapter_id is not None]
+        turn = sum(len(message.tool_requests) for message in request.messages)
         name = names[turn] if turn < len(names) else "sleep"
         return ModelAnswer("", (ToolRequest(f"call_{turn}", name, "{}"),))
 
@@ -79,8 +78,8 @@ async def misbehave(request: web.Request) -> web.StreamResponse:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[ToolServer]:
-    async with serving_tools() as server:
+async def server() -> AsyncIterator[Receiver]:
+    async with receiving() as server:
         yield server
 
 
@@ -119,10 +118,10 @@ async def code_of(run: Puppet, name: str, **arguments: Any) -> str:
 
 
 async def test_bad_tools_leave_clear_errors_in_the_trace_and_the_schedule_as_it_is(
-    pool: Pool, server: ToolServer
+    pool: Pool, server: Receiver
 ) -> None:
     server.answer = misbehave
-    urls = {name: server.url(f"/{name}") for name in (*FAULTS, "nothing", "fine")}
+    urls = {name: f"{server.url}/{name}" for name in (*FAULTS, "nothing", "fine")}
     urls |= {"nowhere": "", "scheme": "ftp://127.0.0.1/"}
     async with open_world(pool, model=Clerk(), outbound={"timeout_seconds": 0.5}) as world:
         agent = await agent_with(world, **urls)
@@ -140,25 +139,25 @@ async def test_bad_tools_leave_clear_errors_in_the_trace_and_the_schedule_as_it_
         assert await world.phase(agent) is Phase.ASLEEP
 
 
-async def test_the_span_of_a_call_is_what_its_server_knows_it_by(pool: Pool, server: ToolServer) -> None:
+async def test_the_span_of_a_call_is_what_its_server_knows_it_by(pool: Pool, server: Receiver) -> None:
     async with open_world(pool, model=Clerk()) as world:
-        agent = await agent_with(world, look_up=server.url())
+        agent = await agent_with(world, look_up=server.url)
         await world.ask(agent, RunRequest(), answered_within=PATIENCE_SECONDS)
         await world.quiet()
         [run] = await world.ledger(agent)
         assert run.outcome is Outcome.SLEPT
         span = (await steps_of(world, agent))["look_up"]
-        [received] = server.received
+        [received] = server.got
         assert received.data["tool_call_id"] == str(span.id)
         assert received.headers["traceparent"] == f"00-{run.id.hex}-{span.id.hex[16:]}-01"
 
 
-async def test_neither_secret_nor_config_is_in_the_trace(pool: Pool, server: ToolServer) -> None:
+async def test_neither_secret_nor_config_is_in_the_trace(pool: Pool, server: Receiver) -> None:
     async with open_world(pool, model=Clerk()) as world:
-        agent = await agent_with(world, look_up=server.url(), breaks="")
+        agent = await agent_with(world, look_up=server.url, breaks="")
         await world.ask(agent, RunRequest(), answered_within=PATIENCE_SECONDS)
         await world.quiet()
-        assert server.received[0].data["config"] == {"key": "hunter2"}
+        assert server.got[0].data["config"] == {"key": "hunter2"}
     kept = await pool.fetchval(
         """
         SELECT string_agg(s::text || m::text || r::text, '')
@@ -204,28 +203,28 @@ async def test_a_tool_that_comes_up_meanwhile_is_reached(world: World) -> None:
 
     calling = asyncio.create_task(run.call("look_up"))
     await waits_for(world, 0.2, calling)
-    async with serving_tools(port) as server:
+    async with receiving(port) as server:
         world.clock.advance(0.2)
-        assert await calling == {"fine": True}
-        assert len(server.received) == 1
+        assert await calling is None
+        assert len(server.got) == 1
 
 
 async def test_a_tool_that_was_detached_during_the_run_is_called_no_more(
-    world: World, server: ToolServer
+    world: World, server: Receiver
 ) -> None:
-    agent = await agent_with(world, look_up=server.url())
+    agent = await agent_with(world, look_up=server.url)
     run = await world.start(agent)
-    assert await run.call("look_up") == {"fine": True}
+    assert await run.call("look_up") is None
     await world.change(agent, adapters=())
 
     with pytest.raises(ToolError) as refused:  # by a run that has the agent as it was
         await world.toolbox.call(agent, run.run.id, world.registry.ask, "look_up", {})
     assert refused.value.code == "unknown_tool"
-    assert len(server.received) == 1
+    assert len(server.got) == 1
 
 
 async def test_a_message_stays_queued_if_its_run_ends_before_the_tool_answers(
-    world: World, server: ToolServer
+    world: World, server: Receiver
 ) -> None:
     called = asyncio.Event()
 
@@ -237,7 +236,7 @@ async def test_a_message_stays_queued_if_its_run_ends_before_the_tool_answers(
     server.answer = keep_waiting
     agent = await agent_with(world)
     [weather] = agent.adapters
-    await world.storage.tools.insert(tool(weather, handler="channel:sms", url=server.url()))
+    await world.storage.tools.insert(tool(weather, handler="channel:sms", url=server.url))
     ada = Contact(new_id(), agent.organization_id, None, "Ada", "", "1", {}, world.clock.now())
     await world.storage.contacts.insert(ada)
     run = await world.start(agent)
@@ -248,18 +247,16 @@ async def test_a_message_stays_queued_if_its_run_ends_before_the_tool_answers(
     sending.cancel()
     await asyncio.wait({sending})
 
-    kept = await world.storage.messages.get(UUID(server.received[0].data["arguments"]["message_id"]))
+    kept = await world.storage.messages.get(UUID(server.got[0].data["arguments"]["message_id"]))
     assert kept is not None
     assert kept.status is MessageStatus.QUEUED
 
 
-async def test_private_addresses_are_called_only_where_that_is_allowed(
-    pool: Pool, server: ToolServer
-) -> None:
+async def test_private_addresses_are_called_only_where_that_is_allowed(pool: Pool, server: Receiver) -> None:
     async with open_world(pool, outbound={"allow_private": False}) as world:
-        run = await world.start(await agent_with(world, look_up=server.url()))
+        run = await world.start(await agent_with(world, look_up=server.url))
         assert await code_of(run, "look_up") == "refused_address"
-    assert server.received == []
+    assert server.got == []
 
 
 async def test_an_agent_without_adapters_waits_for_no_database(world: World) -> None:

@@ -12,12 +12,11 @@ from storage.pool import Pool
 from supervisors.duties.budgets import Budgets
 from supervisors.duties.forgotten import Forgotten
 from supervisors.messages import OwnedFields, RunAnswer, RunReply, RunRequest, StopReply, StopRequest
-from supervisors.models import Message, ModelAnswer, ToolRequest
+from supervisors.models import ModelAnswer, ModelRequest, ToolRequest
 from supervisors.runs import Run, RunBudgetReached
 from supervisors.spend_cap import SpendCap
 from supervisors.states import Phase
 from supervisors.telling import tell_agents_of
-from supervisors.tools.toolkit import ToolDefinition
 from tests.supervisors.world import World, open_world
 
 FIVE = Decimal(5)
@@ -37,7 +36,7 @@ class Spender:
         self.agent: Agent
         self.meanwhile: Callable[[], Awaitable[None]] | None = None
 
-    async def complete(self, model: str, messages: list[Message], tools: list[ToolDefinition]) -> ModelAnswer:
+    async def complete(self, request: ModelRequest) -> ModelAnswer:
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile is not None:
             await meanwhile()

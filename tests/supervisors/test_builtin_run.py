@@ -1,7 +1,6 @@
 """The whole built-in harness: a run of builtin/inbox, as its trace tells it."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 from structlog.testing import capture_logs
@@ -10,9 +9,9 @@ from storage.model import Agent, AgentStatus, Outcome, Priority, Run, Span
 from storage.pool import Pool
 from supervisors.builtin_model import BuiltinModel
 from supervisors.messages import OwnedFields, RunRequest, StopReply, StopRequest
-from supervisors.models import Message, ModelAnswer, Speaker, ToolRequest
+from supervisors.models import Speaker
 from supervisors.states import Phase
-from supervisors.tools.toolkit import ToolDefinition
+from tests.supervisors.scripted_model import Script
 from tests.supervisors.world import World, open_world
 
 
@@ -138,32 +137,6 @@ async def test_a_model_without_a_prefix_is_of_the_default_provider(world: World)
     await world.notify(agent)
 
     assert (await only_run(world, agent)).outcome is Outcome.SLEPT
-
-
-class Script:
-    """A model that says what the test wrote, a turn at a time; at the end of it, it thinks for ever."""
-
-    def __init__(self, *turns: list[tuple[str, str]]) -> None:
-        self.turns = [
-            ModelAnswer("", tuple(ToolRequest(f"call_{n}", *call) for n, call in enumerate(turn)))
-            for turn in turns
-        ]
-        self.heard: list[Message] = []
-        self.is_thinking = asyncio.Event()
-        self.meanwhile: Callable[[], Awaitable[object]] | None = None
-
-    async def complete(self, model: str, messages: list[Message], tools: list[ToolDefinition]) -> ModelAnswer:
-        self.heard = list(messages)
-        if self.meanwhile is not None:
-            await self.meanwhile()
-        if not self.turns:
-            self.is_thinking.set()
-            await asyncio.Event().wait()
-        return self.turns.pop(0)
-
-    def told(self) -> list[str]:
-        """What the tools answered, as the model sees it."""
-        return [message.text for message in self.heard if message.speaker is Speaker.TOOL]
 
 
 async def test_what_else_is_called_in_the_turn_of_a_sleep_comes_first(pool: Pool) -> None:

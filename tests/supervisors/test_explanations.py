@@ -478,7 +478,7 @@ async def test_the_last_messages_are_told_with_what_came_of_them(world: World) -
     assert [(told.message, told.outcome) for told in (await world.see(agent)).recent] == [
         ("notified", "holding"),
         ("due", "started: notification:sms"),
-        ("notified", "running"),
+        ("cleared", "running"),
         ("sleep request", "granted until 2026-11-21 10:06:40"),
         ("run over", "asleep"),
         ("write of sleep_until", "done"),

@@ -7,29 +7,26 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from hostsvc.clients.prices import PriceList
-from storage.agents import Agents
 from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
 from storage.model import Agent, Outcome, RunStart
 from storage.pool import Pool
 from storage.spending import Spending
 from storage.storage import build_storage
-from storage.templates import Templates
-from storage.traces import Traces
 from storage.usage import ModelUsage, Usage, UsageRecord
 from supervisors.builtin_model import BuiltinModel
 from supervisors.json_schema import SchemaChecker
 from supervisors.messages import Question
-from supervisors.models import Message, Model, ModelAnswer, ToolRequest
+from supervisors.models import Model, ModelAnswer, ModelRequest, ToolRequest
 from supervisors.outbound import OutboundAnswer, OutboundCall
 from supervisors.ports import UsageStore
 from supervisors.runs import Run
 from supervisors.settings import RunSettings
 from supervisors.spend_cap import SpendCap
 from supervisors.tools.toolbox import Toolbox
-from supervisors.tools.toolkit import ToolDefinition
 from supervisors.turns import BuiltinHarness
 from tests.storage.factories import HOUR, NOW, stored_agent
 from tests.supervisors.held_clock import HeldClock
@@ -44,7 +41,7 @@ class Parrot:
         self._tools = tools
         self.meanwhile = meanwhile
 
-    async def complete(self, model: str, messages: list[Message], tools: list[ToolDefinition]) -> ModelAnswer:
+    async def complete(self, request: ModelRequest) -> ModelAnswer:
         self.meanwhile()
         return ModelAnswer("", self._tools, input_tokens=1000, output_tokens=10, cached_tokens=400)
 
@@ -60,6 +57,19 @@ class ForgetfulStore:
         if self._failures:
             self._failures -= 1
             raise DatabaseUnavailable("away")
+        await self._inner.insert(record)
+
+
+class SlowStore:
+    """Usage storage in whose face the run is cancelled: each time that it is asked to store something."""
+
+    def __init__(self, inner: Usage, cancel: Callable[[], None]) -> None:
+        self._inner = inner
+        self._cancel = cancel
+
+    async def insert(self, record: UsageRecord) -> None:
+        self._cancel()
+        await asyncio.sleep(0)
         await self._inner.insert(record)
 
 
@@ -80,21 +90,24 @@ def new_run(agent: Agent) -> Run:
 
 
 async def carry_out(pool: Pool, run: Run, model: Model, usage: UsageStore) -> None:
-    clock = HeldClock()
+    clock, storage = HeldClock(), build_storage(pool, lambda _: None)
     harness = BuiltinHarness(
-        agents=Agents(pool),
-        templates=Templates(pool),
-        spans=Traces(pool),
+        agents=storage.agents,
+        templates=storage.templates,
+        notifications=storage.notifications,
+        spans=storage.traces,
         usage=usage,
         spend_cap=SpendCap(Spending(pool), clock),
         prices=PriceList(),
-        toolbox=Toolbox(build_storage(pool, lambda _: None), clock, Nowhere(), SchemaChecker()),
+        toolbox=Toolbox(storage, clock, Nowhere(), SchemaChecker()),
         providers={"openai": model, "builtin": BuiltinModel()},
         clock=clock,
         settings=RunSettings(default_provider="openai"),
     )
     task = asyncio.create_task(run.carry_out(harness, nobody_answers, 60))
-    await asyncio.wait({task})
+    while not task.done():
+        await asyncio.wait({task}, timeout=0.01)
+        clock.advance(0.2)  # whoever waits to try again need not
 
 
 async def recorded(usage: Usage, agent: Agent) -> list[ModelUsage]:
@@ -115,6 +128,24 @@ async def test_each_model_call_is_a_record_with_its_price_and_trace(pool: Pool) 
     assert found.cost_usd > 0
     rows = await pool.fetch("SELECT trace_id, priced FROM usage_record")
     assert {tuple(row) for row in rows} == {(run.id, True)}
+
+
+async def test_calls_that_used_nothing_are_stored_together_and_not_one_by_one(pool: Pool) -> None:
+    scout = await stored_agent(pool, model="openai/gpt-4o", max_turns=20)
+    stored_at_once: list[int] = []
+
+    class CountingStore(Usage):
+        async def _insert_many(self, items: Any) -> list[None]:
+            stored_at_once.append(len(items))
+            return await super()._insert_many(items)
+
+    class IdleParrot(Parrot):
+        async def complete(self, request: ModelRequest) -> ModelAnswer:
+            return ModelAnswer("", LIST)
+
+    await carry_out(pool, new_run(scout), IdleParrot(LIST), CountingStore(pool))
+
+    assert stored_at_once == [16, 4]
 
 
 @pytest.mark.parametrize("ending", ["stopped", "cancelled"])
@@ -155,3 +186,36 @@ async def test_what_could_not_be_stored_is_stored_later_and_once(pool: Pool) -> 
 
     (found,) = await recorded(usage, scout)
     assert found.calls == 3
+
+
+async def test_an_answer_that_cannot_be_billed_is_not_acted_on_and_stands_in_the_log(pool: Pool) -> None:
+    scout, usage = await stored_agent(pool, model="gpt-4o"), Usage(pool)
+    run = new_run(scout)
+    note = ToolRequest("call_1", "create_notification", '{"title": "Acted on"}')
+
+    with capture_logs() as logged:
+        await carry_out(pool, run, Parrot((note,)), ForgetfulStore(usage, failures=1000))
+
+    assert run.result is not None
+    assert run.result.outcome is Outcome.FAILED
+    assert run.result.error.startswith("What the model's answer used could not be stored")
+    assert await pool.fetchval("SELECT count(*) FROM notification") == 0
+    assert [line["event"] for line in logged] == [
+        *["usage could not be stored yet"] * 3,
+        "usage is lost to the bill",
+    ]
+    assert "input_tokens=1000" in logged[-1]["call"]
+
+
+async def test_a_run_that_is_cancelled_while_it_stores_its_end_stores_it_all_the_same(pool: Pool) -> None:
+    scout, usage = await stored_agent(pool, model="openai/gpt-4o"), Usage(pool)
+    run, parrot = new_run(scout), Parrot(LIST)
+    store = SlowStore(usage, run.cancel)
+
+    parrot.meanwhile = lambda: run.stop(60)
+    await carry_out(pool, run, parrot, store)
+
+    assert run.result is not None
+    assert run.result.outcome is Outcome.STOPPED
+    (found,) = await recorded(usage, scout)
+    assert found.calls == 1

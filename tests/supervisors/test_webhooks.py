@@ -258,6 +258,33 @@ async def test_what_is_under_way_is_not_started_twice(post: Post, receiver: Rece
     assert len(receiver.got) == 1
 
 
+async def test_what_is_asked_for_once_more_while_it_is_under_way_is_sent_once_more(
+    post: Post, receiver: Receiver
+) -> None:
+    refuses = asyncio.Event()
+
+    async def refuse_later(_: web.Request) -> web.Response:
+        await refuses.wait()
+        return web.Response(status=410)
+
+    receiver.answer = refuse_later
+    desk = await post.template(receiver.url)
+    await post.tell(desk)
+    office = await post.office()
+    await office.start_due()
+    [first] = await receiver.wait_for(1)
+    post.clock.advance(1)
+    await post.storage.outbox.redeliver(UUID(first.id), post.clock.now())
+    refuses.set()
+    await office.settle(PATIENCE_SECONDS)
+    assert (await post.only(desk)).status is DeliveryStatus.PENDING
+
+    receiver.answer = None
+    await once(office)
+    assert (await post.only(desk)).status is DeliveryStatus.DELIVERED
+    assert [each.id for each in receiver.got] == [first.id] * 2
+
+
 class SlowOutbox(Outbox):
     """Hands out a list only when it is let go on, by when it may be out of date."""
 

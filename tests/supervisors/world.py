@@ -44,7 +44,6 @@ from supervisors.snapshot import Snapshot
 from supervisors.spend_cap import SpendCap
 from supervisors.states import Phase
 from supervisors.telling import tell_agents_of, tell_agents_of_template
-from supervisors.tools.toolbox import Toolbox
 from supervisors.turns import BuiltinHarness
 from tests.storage.factories import (
     new_notification,
@@ -54,6 +53,7 @@ from tests.storage.factories import (
     usage_record,
 )
 from tests.supervisors.held_clock import HeldClock
+from tests.supervisors.scripted_model import RiggedToolbox
 
 # Often enough for the alarm clock's horizon, and at no moment that a test is about.
 SCAN_SECONDS = 97.0
@@ -190,8 +190,8 @@ class World:
         self.pool = pool
         self.clock = HeldClock()
         self.began_at = self.clock.now()
-        self.storage = build_storage(pool, on_commit=self._tell)
-        self.toolbox = Toolbox(self.storage, self.clock, outbound, checker)
+        self.storage = build_storage(pool, on_commit=self._tell, on_clear=self._tell_of_clearings)
+        self.toolbox = RiggedToolbox(self.storage, self.clock, outbound, checker)
         self.puppets: dict[UUID, Puppet] = {}  # by agent; those whose run goes on
         self._latest: dict[UUID, Puppet] = {}
         self.puppets_are_stubborn = False
@@ -416,6 +416,9 @@ class World:
     def _tell(self, agent_ids: Sequence[UUID]) -> None:
         self.registry.tell_all(agent_ids, Look.NOTIFIED)
 
+    def _tell_of_clearings(self, agent_ids: Sequence[UUID]) -> None:
+        self.registry.tell_all(agent_ids, Look.CLEARED)
+
     async def _home(self) -> UUID:
         if self._organization_id is None:
             self._organization_id = await self.organization()
@@ -425,6 +428,7 @@ class World:
         return BuiltinHarness(
             agents=self.storage.agents,
             templates=self.storage.templates,
+            notifications=self.storage.notifications,
             spans=self.storage.traces,
             usage=self.storage.usage,
             spend_cap=SpendCap(self.storage.spending, self.clock),

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from supervisors.builtin_model import BuiltinModel
-from supervisors.models import Message, ModelAnswer, Speaker
+from supervisors.models import Message, ModelAnswer, ModelRequest, Speaker
 from supervisors.runs import RunError
 
 
@@ -19,7 +19,7 @@ class Talk:
 
     async def turn(self) -> list[tuple[str, dict[str, Any]]]:
         """What the model calls next: names and arguments."""
-        self.answer = await BuiltinModel().complete("inbox", self.messages, [])
+        self.answer = await BuiltinModel().complete(ModelRequest("inbox", tuple(self.messages)))
         self.messages.append(self.answer.as_message())
         return [(request.name, orjson.loads(request.arguments)) for request in self.answer.tool_requests]
 
@@ -94,4 +94,4 @@ async def test_each_call_has_an_id_of_its_own() -> None:
 
 async def test_another_builtin_model_does_not_exist() -> None:
     with pytest.raises(RunError, match="There is no model builtin/outbox"):
-        await BuiltinModel().complete("outbox", [], [])
+        await BuiltinModel().complete(ModelRequest("outbox", ()))

@@ -106,6 +106,15 @@ def test_every_command_refuses_an_unknown_key_by_one_line(tmp_path: Path, comman
     assert line.startswith("config.toml: server.prot: there is no such key; [server] has host, port")
 
 
+@pytest.mark.parametrize("command", ["check-config", "serve"])
+def test_a_providers_key_that_is_not_set_is_one_line_that_names_its_variable(
+    tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "config.toml").write_text("[models.a]\nbase_url = 'http://a'\napi_key_env = 'THE_KEY'\n")
+    line = refusal(hostsvc(tmp_path, command))
+    assert line == "models.a.api_key_env: the variable THE_KEY is not set; it takes the key of the provider"
+
+
 def test_a_missing_configuration_file_is_refused_by_its_name(tmp_path: Path) -> None:
     line = refusal(hostsvc(tmp_path, "check-config", "--config", "nowhere.toml"))
     assert line == "nowhere.toml: cannot be read: No such file or directory"

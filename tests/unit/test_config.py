@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hostsvc.clients.providers import ProviderSettings
 from hostsvc.config import SECTIONS, Config, ConfigError, load_config
 from storage.model import Source
 from supervisors.settings import RunSettings, SupervisorSettings
@@ -140,11 +141,85 @@ def test_a_whole_number_of_seconds_is_a_number() -> None:
         ("[harness]\nrepository = 'ext::sh -c id'", "repository takes a path or a URL that git takes"),
         ("[harness]\ncache_commits = 0", "cache_commits takes 1 to 100000, not 0"),
         ("[log]\nlevel = 'INFO'", "log.level: takes one of debug, info, warning, error, not 'INFO'"),
+        (
+            "[models]\nbase_url = 'http://a'",
+            "models holds providers: write [models.<provider>] above base_url",
+        ),
+        ("[models.a]\nstream = true", "config.toml: models.a.base_url: is missing; it takes the address"),
+        (
+            "[models.a]\nurl = 'http://a'",
+            "models.a.url: there is no such key; [models.a] has base",
+        ),
+        (
+            "[models.a]\nbase_url = 'a.org'",
+            "models.a: base_url takes http(s)://host[:port][/path]",
+        ),
+        ("[models.a]\nbase_url = 'http://me:pw@a.org'", "without user, password and query"),
+        (
+            "[models.a]\nbase_url = 'http://a'\ntimeout_seconds = 0",
+            "timeout_seconds takes 0.1 to 86400, not 0",
+        ),
+        ("[models.a]\nbase_url = 'http://a'\nmax_retries = 99", "max_retries takes 0 to 10, not 99"),
+        (
+            "[models.a]\nbase_url = 'http://a'\nthinking_field = 'x'",
+            "models.a.thinking_field: takes one of none, reasoning, thinking, thinking_token_budget, not 'x'",
+        ),
+        ("[models.builtin]\nbase_url = 'http://a'", "config.toml: models.builtin: a provider's name takes"),
+        ("[models.Open]\nbase_url = 'http://a'", "a provider's name takes small letters, digits and _.-"),
         ("[server", "config.toml: is not TOML: "),
     ],
 )
 def test_a_bad_file_is_refused_by_a_line_that_names_the_key(text: str, message: str) -> None:
     assert message in refusal(text)
+
+
+def test_providers_of_models_are_read_from_file_and_environment_together() -> None:
+    file = written(
+        "[models.openai]\napi_key_env = 'OPENAI_API_KEY'\n[models.local]\nbase_url = 'http://a/v1'"
+    )
+    config = load_config(
+        file,
+        {
+            "HOSTSVC__MODELS__OPENAI__BASE_URL": "https://api.openai.com/v1",
+            "HOSTSVC__MODELS__OPENAI__MAX_RETRIES": "5",
+            "OPENAI_API_KEY": "sk-secret",
+        },
+    )
+    assert config.models == {
+        "openai": ProviderSettings("https://api.openai.com/v1", "OPENAI_API_KEY", max_retries=5),
+        "local": ProviderSettings("http://a/v1"),
+    }
+    assert config.model_keys == {"openai": "sk-secret"}
+    assert "sk-secret" not in repr(config)
+    config.require_models()
+
+
+@pytest.mark.parametrize("environment", [{}, {"THE_KEY": ""}])
+def test_a_providers_key_that_is_not_set_is_refused_by_those_who_need_it(environment: dict[str, str]) -> None:
+    config = load_config(written("[models.a]\nbase_url = 'http://a'\napi_key_env = 'THE_KEY'"), environment)
+    with pytest.raises(ConfigError, match=r"models\.a\.api_key_env: the variable THE_KEY is not set"):
+        config.require_models()
+
+
+def test_a_default_provider_that_is_none_is_refused() -> None:
+    config = load_config(written("[runs]\ndefault_provider = 'openai'"), {})
+    with pytest.raises(ConfigError, match=r"runs\.default_provider: takes one of builtin, not 'openai'"):
+        config.require_models()
+
+
+@pytest.mark.parametrize("name", ["HOSTSVC__MODELS", "HOSTSVC__MODELS__OPENAI", "HOSTSVC__MODELS__OPENAI__"])
+def test_a_variable_of_a_provider_names_the_provider_and_a_key(name: str) -> None:
+    assert refusal(**{name: "x"}).startswith(f"{name}: takes the form HOSTSVC__SECTION__KEY in capitals")
+
+
+def test_the_providers_in_the_comments_of_the_shipped_file_have_every_key_and_its_default() -> None:
+    lines = SHIPPED.read_text().splitlines()
+    start = lines.index("# [models.openai]")
+    end = lines.index("", start)
+    shown = tomllib.loads("\n".join(line.removeprefix("# ") for line in lines[start:end]))["models"]["openai"]
+    assert shown.keys() == {key.name for key in fields(ProviderSettings)}
+    expected = ProviderSettings(base_url=shown["base_url"], api_key_env=shown["api_key_env"])
+    assert ProviderSettings(**shown) == expected
 
 
 @pytest.mark.parametrize("value", ["", " 80", "8_0", "80.0", "٨٠", "0x50", "true"])

@@ -8,10 +8,11 @@ import socket
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from aiohttp import web
@@ -19,8 +20,9 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 from standardwebhooks import WebhookVerificationError
 
+from hostsvc.clients.frugal_connector import MOST_BYTES
 from hostsvc.clients.guarded_http import (
-    MOST_BYTES,
+    CALLS,
     GuardedHttp,
     OutboundSettings,
     PublicNames,
@@ -34,6 +36,7 @@ from tests.supervisors.held_clock import HeldClock
 Server = Callable[..., Awaitable[TestServer]]
 Raw = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
+CALLER = UUID(int=1)
 BODY = b'{"type":"agent.created","data":{"name":"J\xc3\xb6rg"}}'
 FREELY = OutboundSettings(allow_private=True, timeout_seconds=5)
 IN_A_HURRY = OutboundSettings(allow_private=True, timeout_seconds=0.3)
@@ -81,7 +84,7 @@ async def post(
 ) -> OutboundAnswer:
     """One call by a client of its own."""
     async with open_guarded_http(settings, SystemClock(), names) as client:
-        return await client.post(OutboundCall("msg-1", url, BODY, secret, headers or {}))
+        return await client.post(OutboundCall("msg-1", CALLER, url, BODY, secret, headers or {}))
 
 
 @asynccontextmanager
@@ -211,7 +214,7 @@ async def test_a_call_connects_to_the_address_of_its_one_lookup(receiver: Receiv
     names = Names(("127.0.0.1",))
     async with open_guarded_http(FREELY, SystemClock(), names) as client:
         for number in (1, 2):
-            await client.post(OutboundCall("msg-1", receiver.url_by("hook.example"), BODY))
+            await client.post(OutboundCall("msg-1", CALLER, receiver.url_by("hook.example"), BODY))
             assert len(names.asked) == number == len(receiver.got)
 
 
@@ -243,7 +246,7 @@ async def test_cookies_and_proxies_of_the_environment_count_for_nothing(
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     async with open_guarded_http(FREELY, SystemClock(), Names(("127.0.0.1",))) as client:
         for _ in range(2):
-            await client.post(OutboundCall("msg-1", receiver.url_by("hook.example"), BODY))
+            await client.post(OutboundCall("msg-1", CALLER, receiver.url_by("hook.example"), BODY))
     assert ["Cookie" in each.headers for each in receiver.got] == [False, False]
 
 
@@ -300,6 +303,49 @@ async def test_of_an_endless_answer_no_more_than_a_little_is_read(receiver: Rece
     ):
         await post(receiver.url)
     assert written < 32 * MOST_BYTES  # what sockets hold
+
+
+PROVISIONAL = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begins", "goes_on", "reason"),
+    [
+        (b"", PROVISIONAL * 1000, "What came before the answer's body is longer than 65,536 bytes."),
+        (CHUNKED, b"1\r\na\r\n" * 10_000, "The answer is longer than 1,048,576 bytes"),
+        (CHUNKED + b"1;", b"a" * 65_536, "The answer is longer than 1,048,576 bytes"),
+    ],
+)
+async def test_an_answer_that_never_comes_to_its_point_is_given_up(
+    begins: bytes, goes_on: bytes, reason: str
+) -> None:
+    written = 0
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal written
+        await reader.readuntil(BODY[-8:])
+        writer.write(begins)
+        with suppress(ConnectionError):
+            while True:
+                writer.write(goes_on)
+                await writer.drain()
+                written += len(goes_on)
+
+    async with raw_server(flood) as url:
+        with pytest.raises(NoAnswer) as caught:
+            await post(url)
+    assert str(caught.value).startswith(reason)
+    assert written < 32 * MOST_BYTES  # what sockets hold
+
+
+async def test_an_answer_after_provisional_ones_is_read(receiver: Receiver) -> None:
+    async def hint_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(BODY[-8:])
+        writer.write(PROVISIONAL * 3 + CHUNKED + b"2\r\nhi\r\n0\r\n\r\n")
+
+    async with raw_server(hint_first) as url:
+        assert (await post(url)).body == b"hi"
 
 
 async def test_a_compressed_answer_is_not_decoded(receiver: Receiver) -> None:
@@ -367,25 +413,40 @@ async def test_how_long_an_address_asks_to_be_left_alone(
     receiver.answer = answering(429, Retry_After=header)
     clock = HeldClock(datetime(2026, 10, 21, 7, 28, tzinfo=UTC))
     async with open_guarded_http(FREELY, clock) as client:
-        answer = await client.post(OutboundCall("msg-1", receiver.url, BODY))
+        answer = await client.post(OutboundCall("msg-1", CALLER, receiver.url, BODY))
     assert answer.retry_after == (None if seconds is None else timedelta(seconds=seconds))
 
 
-async def test_a_receiver_that_hangs_does_not_keep_others_waiting(receiver: Receiver) -> None:
-    async def hang(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-        await reader.read()  # until the caller has gone
+async def hang(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    await reader.read()  # until the caller has gone
 
-    async with raw_server(hang) as hanging, open_guarded_http(FREELY, SystemClock()) as client:
-        stuck = [asyncio.create_task(_post_by(client, hanging)) for _ in range(60)]
+
+async def test_one_organization_whose_receivers_hang_keeps_no_other_waiting(receiver: Receiver) -> None:
+    other = UUID(int=2)
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(open_guarded_http(FREELY, SystemClock()))
+        hanging = [await stack.enter_async_context(raw_server(hang)) for _ in range(10)]
+        stuck = [asyncio.create_task(_post_by(client, url)) for url in hanging * (CALLS // 10)]
+        await asyncio.wait(stuck, timeout=0.2)
         async with asyncio.timeout(2):
-            assert (await _post_by(client, receiver.url)).status == 204
+            assert (await _post_by(client, receiver.url, other)).status == 204
         for task in stuck:
             task.cancel()
         await asyncio.wait(stuck)
 
 
-async def _post_by(client: GuardedHttp, url: str) -> OutboundAnswer:
-    return await client.post(OutboundCall("msg-1", url, BODY))
+async def test_who_finds_no_room_for_a_call_is_told_that_nothing_was_sent(receiver: Receiver) -> None:
+    async with open_guarded_http(IN_A_HURRY, SystemClock()) as client, raw_server(hang) as url:
+        calls = [asyncio.create_task(_post_by(client, url)) for _ in range(3 * CALLS)]
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        assert (await _post_by(client, receiver.url)).status == 204
+    assert "No connection to 127.0.0.1 was made: too many other calls were under way for 0.3 s." in {
+        str(end) for end in ends if isinstance(end, NotConnected)
+    }
+
+
+async def _post_by(client: GuardedHttp, url: str, organization_id: UUID = CALLER) -> OutboundAnswer:
+    return await client.post(OutboundCall("msg-1", organization_id, url, BODY))
 
 
 def test_the_time_for_a_call_has_limits() -> None:

@@ -11,7 +11,7 @@ from aiohttp import ClientError, ClientTimeout, web
 from standardwebhooks.webhooks import Webhook
 
 from storage.ids import new_id
-from tests.tool_server import ToolServer, serving_tools
+from tests.receiver import Receiver, answering_json, receiving
 from tests.web.conftest import SETTINGS, Answer, Api, Service
 from web.credentials import RunTokens
 
@@ -28,8 +28,8 @@ CITY = {
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[ToolServer]:
-    async with serving_tools() as server:
+async def server() -> AsyncIterator[Receiver]:
+    async with receiving() as server:
         yield server
 
 
@@ -92,21 +92,22 @@ async def test_the_tools_of_adapters_follow_in_their_order(api: Api) -> None:
     assert [each["name"] for each in await tools_of(api, agent)] == ["My_calendar_sleep", "look_up"]
 
 
-async def test_a_call_is_answered_by_the_tools_server(api: Api, server: ToolServer) -> None:
+async def test_a_call_is_answered_by_the_tools_server(api: Api, server: Receiver) -> None:
     adapter, template = await create_adapter(api), await api.create_template()
-    await create_tool(api, adapter, name="Look up", url=server.url("/a?b=c"), handler="weather.v1")
+    await create_tool(api, adapter, name="Look up", url=f"{server.url}/a?b=c", handler="weather.v1")
     config = {"template": template["id"], "adapter": adapter["id"], "config": {"unit": "K"}}
     await api.create("/api/toolbox/adapter-configs/", **config)
     agent = await api.create_agent(adapters=[adapter["id"]], template=template["id"])
-    server.answers('{"sun": true, "mm": 0.5}', "application/json")
+    server.answer = answering_json('{"sun": true, "mm": 0.5}')
 
     answer = await call(api, agent, "Look_up", city="Graz")
     assert (answer.status, answer.body) == (200, {"result": {"sun": True, "mm": 0.5}})
-    [received] = server.received
+    [received] = server.got
     call_id = received.data["tool_call_id"]
     assert received.path == "/a?b=c"
     assert received.data == {
         "tool_call_id": call_id,
+        "adapter": adapter["id"],
         "tool": "Look up",
         "handler": "weather.v1",
         "agent": agent["id"],
@@ -119,15 +120,15 @@ async def test_a_call_is_answered_by_the_tools_server(api: Api, server: ToolServ
     assert "webhook-signature" not in received.headers
 
     await call(api, agent, "Look_up")
-    assert server.received[1].data["tool_call_id"] != call_id
+    assert server.got[1].data["tool_call_id"] != call_id
 
 
 @pytest.mark.parametrize("secret", ["whsec_c2VjcmV0IG9mIHRoZSB0ZXN0", "any other text"])
-async def test_a_call_is_signed_with_the_templates_secret(api: Api, server: ToolServer, secret: str) -> None:
+async def test_a_call_is_signed_with_the_templates_secret(api: Api, server: Receiver, secret: str) -> None:
     template = await api.create_template(tool_call_secret=secret)
-    agent = await agent_with(api, {"url": server.url()}, template=template["id"])
+    agent = await agent_with(api, {"url": server.url}, template=template["id"])
     await call(api, agent, "look_up")
-    [received] = server.received
+    [received] = server.got
     key = secret if secret.startswith("whsec_") else secret.encode()
     sent = Webhook(key).verify(received.body, dict(received.headers))
     assert sent["type"] == "tool.call"
@@ -135,19 +136,19 @@ async def test_a_call_is_signed_with_the_templates_secret(api: Api, server: Tool
     assert sent["data"]["config"] is None
 
 
-async def test_a_runs_call_says_of_which_run_it_is(api: Api, server: ToolServer) -> None:
-    agent = await agent_with(api, {"url": server.url()})
+async def test_a_runs_call_says_of_which_run_it_is(api: Api, server: Receiver) -> None:
+    agent = await agent_with(api, {"url": server.url})
     run_id, run = await run_of(api, agent)
     assert (await call(run, agent, "look_up")).status == 200
-    [received] = server.received
+    [received] = server.got
     assert received.data["run"] == run_id
     version, trace_id, parent_id, flags = received.headers["traceparent"].split("-")
     assert (version, trace_id, flags) == ("00", run_id.replace("-", ""), "01")
     assert received.data["tool_call_id"].replace("-", "").endswith(parent_id)
 
 
-async def test_arguments_that_do_not_fit_a_schema_are_sent_nowhere(api: Api, server: ToolServer) -> None:
-    agent = await agent_with(api, {"url": server.url(), "parameters": CITY})
+async def test_arguments_that_do_not_fit_a_schema_are_sent_nowhere(api: Api, server: Receiver) -> None:
+    agent = await agent_with(api, {"url": server.url, "parameters": CITY})
     for arguments, errors in (
         ({}, ['$: "city" is a required property']),
         ({"city": 1}, ['$.city: 1 is not of type "string"']),
@@ -160,22 +161,22 @@ async def test_arguments_that_do_not_fit_a_schema_are_sent_nowhere(api: Api, ser
         message = f"The arguments do not fit the tool's parameters: {errors[0]}"
         error = {"code": "invalid", "message": message, "errors": errors}
         assert (answer.status, answer.body) == (400, {"error": error})
-    assert server.received == []
+    assert server.got == []
     assert (await call(api, agent, "look_up", city="Graz")).status == 200
 
 
 @pytest.mark.parametrize("parameters", [None, {"type": "objekt"}, ["city"], {"type": "string"}, "city"])
 async def test_what_is_no_schema_of_objects_is_not_enforced(
-    api: Api, server: ToolServer, parameters: Any
+    api: Api, server: Receiver, parameters: Any
 ) -> None:
-    agent = await agent_with(api, {"url": server.url(), "parameters": parameters})
+    agent = await agent_with(api, {"url": server.url, "parameters": parameters})
     assert (await call(api, agent, "look_up", anything=[1])).status == 200
-    assert server.received[0].data["arguments"] == {"anything": [1]}
+    assert server.got[0].data["arguments"] == {"anything": [1]}
 
 
-async def test_changed_parameters_hold_for_the_next_call(api: Api, server: ToolServer) -> None:
+async def test_changed_parameters_hold_for_the_next_call(api: Api, server: Receiver) -> None:
     adapter = await create_adapter(api)
-    tool = await create_tool(api, adapter, url=server.url())
+    tool = await create_tool(api, adapter, url=server.url)
     agent = await api.create_agent(adapters=[adapter["id"]])
     for parameters, status in ((CITY, 400), (None, 200), (CITY, 400), ("city", 200)):
         await api.patch(f"/api/toolbox/tools/{tool['id']}/", {"parameters": parameters})
@@ -183,32 +184,42 @@ async def test_changed_parameters_hold_for_the_next_call(api: Api, server: ToolS
         assert (await call(api, agent, "look_up")).status == status
 
 
-async def test_a_form_is_read_as_the_schema_says(api: Api, server: ToolServer) -> None:
-    agent = await agent_with(api, {"url": server.url(), "parameters": CITY})
+async def test_a_form_is_read_as_the_schema_says(api: Api, server: Receiver) -> None:
+    agent = await agent_with(api, {"url": server.url, "parameters": CITY})
     path = f"{AGENTS}{agent['id']}/tools/look_up/"
     answer = await api.request("POST", path, data={"city": "7", "days": "3", "dry": "true"})
     assert answer.status == 200
-    assert server.received[0].data["arguments"] == {"city": "7", "days": 3, "dry": True}
+    assert server.got[0].data["arguments"] == {"city": "7", "days": 3, "dry": True}
 
 
-async def test_odd_schemas_of_properties_make_no_odds(api: Api, server: ToolServer) -> None:
+async def test_what_the_schema_does_not_name_is_a_text_in_a_form(api: Api, server: Receiver) -> None:
+    words, closed = {"parameters": "a city"}, {"name": "closed", "parameters": CITY}
+    agent = await agent_with(api, {"url": server.url, **words}, {"url": server.url, **closed})
+    form = {"city": "Graz", "days": "3"}
+    assert (await api.request("POST", f"{AGENTS}{agent['id']}/tools/look_up/", data=form)).status == 200
+    assert server.got[0].data["arguments"] == form
+    refused = await api.request("POST", f"{AGENTS}{agent['id']}/tools/closed/", data={**form, "hour": "8"})
+    assert "'hour' was unexpected" in refused.body["error"]["message"]
+
+
+async def test_odd_schemas_of_properties_make_no_odds(api: Api, server: Receiver) -> None:
     properties = {"": True, "Meta": {"type": ["string", "null"]}, "load": {}, "a\u0001": {"type": "string"}}
-    agent = await agent_with(api, {"url": server.url(), "parameters": {"properties": properties}})
+    agent = await agent_with(api, {"url": server.url, "parameters": {"properties": properties}})
     assert (await call(api, agent, "look_up", **{"": 1, "Meta": "x", "load": 2})).status == 200
     form = await api.request("POST", f"{AGENTS}{agent['id']}/tools/look_up/", data={"load": "2"})
     assert form.status == 200
 
 
-async def test_what_json_cannot_hold_for_everyone_is_not_sent(api: Api, server: ToolServer) -> None:
-    agent = await agent_with(api, {"url": server.url()})
+async def test_what_json_cannot_hold_for_everyone_is_not_sent(api: Api, server: Receiver) -> None:
+    agent = await agent_with(api, {"url": server.url})
     answer = await call(api, agent, "look_up", number=10**30)
     assert (answer.status, answer.body["error"]["code"]) == (400, "invalid")
-    assert server.received == []
+    assert server.got == []
 
 
-async def test_tools_of_other_agents_and_removed_ones_are_unknown(api: Api, server: ToolServer) -> None:
+async def test_tools_of_other_agents_and_removed_ones_are_unknown(api: Api, server: Receiver) -> None:
     adapter = await create_adapter(api)
-    tool = await create_tool(api, adapter, url=server.url())
+    tool = await create_tool(api, adapter, url=server.url)
     agent, plain = await api.create_agent(adapters=[adapter["id"]]), await api.create_agent()
     unknown = {"code": "unknown_tool", "message": "There is no tool named look_up."}
     assert (await call(api, plain, "look_up")).body == {"error": unknown}
@@ -217,7 +228,7 @@ async def test_tools_of_other_agents_and_removed_ones_are_unknown(api: Api, serv
     await api.delete(f"/api/toolbox/tools/{tool['id']}/")
     answer = await call(api, agent, "look_up")
     assert (answer.status, answer.body) == (404, {"error": unknown})
-    assert len(server.received) == 1
+    assert len(server.got) == 1
 
 
 async def test_a_tool_without_an_address_cannot_be_called(api: Api) -> None:
@@ -227,26 +238,26 @@ async def test_a_tool_without_an_address_cannot_be_called(api: Api) -> None:
     assert (answer.status, answer.body) == (400, {"error": error})
 
 
-async def test_the_error_of_a_tool_is_told_with_its_status(api: Api, server: ToolServer) -> None:
-    agent = await agent_with(api, {"url": server.url()})
-    server.answers('{"detail": "no such city"}', "application/json", status=404)
+async def test_the_error_of_a_tool_is_told_with_its_status(api: Api, server: Receiver) -> None:
+    agent = await agent_with(api, {"url": server.url})
+    server.answer = answering_json('{"detail": "no such city"}', 404)
     answer = await call(api, agent, "look_up")
     message = 'The tool answered 404: {"detail": "no such city"}'
     error = {"code": "tool_failed", "message": message, "status": 404}
     assert (answer.status, answer.body) == (400, {"error": error})
 
 
-async def test_a_result_may_be_as_long_as_what_is_read(api: Api, server: ToolServer) -> None:
-    agent = await agent_with(api, {"url": server.url()})
+async def test_a_result_may_be_as_long_as_what_is_read(api: Api, server: Receiver) -> None:
+    agent = await agent_with(api, {"url": server.url})
     text = "x" * (2**20 - 2)
-    server.answers(f'"{text}"', "application/json")
+    server.answer = answering_json(f'"{text}"')
     assert (await call(api, agent, "look_up")).body == {"result": text}
-    server.answers(f'"{text}x"', "application/json")
+    server.answer = answering_json(f'"{text}x"')
     assert (await call(api, agent, "look_up")).body["error"]["code"] == "no_answer"
 
 
 async def test_a_slow_tool_holds_no_connection_and_outlives_its_caller(
-    service: Service, api: Api, server: ToolServer
+    service: Service, api: Api, server: Receiver
 ) -> None:
     called, may_answer, answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -257,7 +268,7 @@ async def test_a_slow_tool_holds_no_connection_and_outlives_its_caller(
         return web.json_response("late")
 
     server.answer = answer
-    agent = await agent_with(api, {"url": server.url(), "handler": "channel:email"})
+    agent = await agent_with(api, {"url": server.url, "handler": "channel:email"})
     contact = await api.create("/api/defaults/contacts/", email="ada@example.com")
 
     impatient = ClientTimeout(total=0.2)
@@ -282,10 +293,10 @@ async def test_a_slow_tool_holds_no_connection_and_outlives_its_caller(
 
 
 async def test_a_public_adapter_serves_other_organizations_by_their_own_configs(
-    service: Service, api: Api, other: Api, server: ToolServer
+    service: Service, api: Api, other: Api, server: Receiver
 ) -> None:
     adapter = await create_adapter(other)
-    await create_tool(other, adapter, url=server.url())
+    await create_tool(other, adapter, url=server.url)
     await service.storage.adapters.publish(UUID(adapter["id"]))
     own, theirs = await api.create_template(), await other.create_template()
     for client, template, unit in ((api, own, "K"), (other, theirs, "F")):
@@ -293,12 +304,12 @@ async def test_a_public_adapter_serves_other_organizations_by_their_own_configs(
         await client.create("/api/toolbox/adapter-configs/", **config)
     agent = await api.create_agent(adapters=[adapter["id"]], template=own["id"])
     assert (await call(api, agent, "look_up")).status == 200
-    assert server.received[0].data["config"] == {"unit": "K"}
+    assert server.got[0].data["config"] == {"unit": "K"}
 
 
-async def test_what_is_too_long_for_a_model_is_cut_and_still_enforced(api: Api, server: ToolServer) -> None:
+async def test_what_is_too_long_for_a_model_is_cut_and_still_enforced(api: Api, server: Receiver) -> None:
     long = {**CITY, "title": "x" * 40_000}
-    tool = {"url": server.url(), "parameters": long, "description": "y" * 5000}
+    tool = {"url": server.url, "parameters": long, "description": "y" * 5000}
     agent = await agent_with(api, tool)
     [shown] = await tools_of(api, agent)
     assert (shown["description"], shown["parameters"]) == ("y" * 4096, {"type": "object", "properties": {}})
@@ -318,9 +329,9 @@ async def test_there_are_no_more_tools_than_models_take(service: Service, api: A
     assert len(await tools_of(api, agent)) == 120
 
 
-async def test_a_deleted_agent_calls_nothing(api: Api, server: ToolServer) -> None:
-    agent = await agent_with(api, {"url": server.url()})
+async def test_a_deleted_agent_calls_nothing(api: Api, server: Receiver) -> None:
+    agent = await agent_with(api, {"url": server.url})
     await api.delete(f"{AGENTS}{agent['id']}/")
     assert (await call(api, agent, "look_up")).status == 404
     assert (await api.get(f"{AGENTS}{new_id()}/tools/")).status == 404
-    assert server.received == []
+    assert server.got == []

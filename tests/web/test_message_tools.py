@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.tool_server import ToolServer, serving_tools
+from tests.receiver import Receiver, answering, receiving
 from tests.web.conftest import Answer, Api
 
 MESSAGES = "/api/defaults/messages/"
@@ -18,19 +18,19 @@ PHOTO = {"name": "a.png", "content_type": "image/png", "url": "https://example.c
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[ToolServer]:
-    async with serving_tools() as server:
+async def server() -> AsyncIterator[Receiver]:
+    async with receiving() as server:
         yield server
 
 
-async def agent_with_channels(api: Api, server: ToolServer, *channels: str) -> Any:
+async def agent_with_channels(api: Api, server: Receiver, *channels: str) -> Any:
     """An agent with an adapter for each of the channels, that sends by the server."""
     adapters = []
     for channel in channels:
         adapter = await api.create("/api/toolbox/adapters/", name=channel)
         tool = {"adapter": adapter["id"], "name": "send", "handler": f"channel:{channel}"}
         # What its parameters say does not matter: the service knows what it sends.
-        await api.create("/api/toolbox/tools/", **tool, url=server.url(f"/{channel}"), parameters=NOTHING)
+        await api.create("/api/toolbox/tools/", **tool, url=f"{server.url}/{channel}", parameters=NOTHING)
         adapters.append(adapter["id"])
     return await api.create_agent(adapters=adapters)
 
@@ -81,7 +81,7 @@ async def test_an_answer_goes_by_the_channel_that_the_contact_last_wrote_by(api:
     assert [message["channel"] for message in sent] == ["sms", "sms", "mms"]
 
 
-async def test_a_message_goes_to_the_tool_of_its_channel(api: Api, server: ToolServer) -> None:
+async def test_a_message_goes_to_the_tool_of_its_channel(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "email", "sms")
     ada = await api.create(CONTACTS, name="Ada", email="ada@example.com", phone="1")
     for tool, arguments, channel in (
@@ -93,7 +93,7 @@ async def test_a_message_goes_to_the_tool_of_its_channel(api: Api, server: ToolS
         assert result == {"message_id": result["message_id"], "channel": channel, "status": "sent"}
         kept = (await api.get(f"{MESSAGES}{result['message_id']}/")).body
         assert (kept["status"], kept["channel"], kept["body"]) == ("sent", channel, arguments["body"])
-        received = server.received[-1]
+        received = server.got[-1]
         assert received.path == f"/{channel}"
         assert received.headers["Idempotency-Key"] == result["message_id"]
         assert received.data["tool_call_id"] == result["message_id"]
@@ -107,10 +107,10 @@ async def test_a_message_goes_to_the_tool_of_its_channel(api: Api, server: ToolS
         }
 
 
-async def test_a_message_that_its_tool_refuses_has_failed(api: Api, server: ToolServer) -> None:
+async def test_a_message_that_its_tool_refuses_has_failed(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "sms")
     ada = await api.create(CONTACTS, phone="1")
-    server.answers("no such number", "text/plain", status=422)
+    server.answer = answering(422, "no such number", Content_Type="text/plain")
     answer = await call(api, agent, "send_sms", contact_id=ada["id"], body="Hi")
     error = answer.body["error"]
     assert (answer.status, error) == (
@@ -126,28 +126,53 @@ async def test_a_message_that_its_tool_refuses_has_failed(api: Api, server: Tool
     assert (await api.get(f"{MESSAGES}{error['message_id']}/")).body["status"] == "failed"
 
 
-async def test_what_a_tool_said_of_a_message_before_it_answered_stays(api: Api, server: ToolServer) -> None:
+async def test_what_a_tool_said_of_a_message_before_it_answered_stays(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "sms")
     ada = await api.create(CONTACTS, phone="1")
 
     async def say_failed(_: web.Request) -> web.Response:
-        message_id = server.received[-1].data["arguments"]["message_id"]
+        message_id = server.got[-1].data["arguments"]["message_id"]
         await api.patch(f"{MESSAGES}{message_id}/", {"status": "failed"})
         return web.json_response(None)
 
     server.answer = say_failed
     result = (await call(api, agent, "send_sms", contact_id=ada["id"], body="Hi")).body["result"]
+    assert result["status"] == "failed"
     assert (await api.get(f"{MESSAGES}{result['message_id']}/")).body["status"] == "failed"
 
 
-async def test_the_tools_of_channels_are_not_the_models_to_call(api: Api, server: ToolServer) -> None:
+async def test_what_a_tool_said_of_a_message_before_it_broke_off_stays(api: Api, server: Receiver) -> None:
+    agent = await agent_with_channels(api, server, "sms")
+    ada = await api.create(CONTACTS, phone="1")
+
+    async def say_sent(_: web.Request) -> web.Response:
+        message_id = server.got[-1].data["arguments"]["message_id"]
+        await api.patch(f"{MESSAGES}{message_id}/", {"status": "sent"})
+        return web.Response(status=502)
+
+    server.answer = say_sent
+    error = (await call(api, agent, "send_sms", contact_id=ada["id"], body="Hi")).body["error"]
+    assert error["message"] == "The message is kept as sent. The tool answered 502."
+    assert (await api.get(f"{MESSAGES}{error['message_id']}/")).body["status"] == "sent"
+
+
+async def test_a_subject_is_one_line(api: Api, server: Receiver) -> None:
+    agent = await agent_with_channels(api, server, "email")
+    ada = await api.create(CONTACTS, email="ada@example.com")
+    subject = " Hello\r\nBcc: everybody@example.com "
+    await call(api, agent, "send_message", contact_id=ada["id"], body="Hi", subject=subject)
+    [received] = server.got
+    assert received.data["arguments"]["subject"] == "Hello Bcc: everybody@example.com"
+
+
+async def test_the_tools_of_channels_are_not_the_models_to_call(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "sms")
     listed = (await api.get(f"/api/cloud/agents/{agent['id']}/tools/")).body
     assert "send" not in {each["name"] for each in listed}
     assert (await call(api, agent, "send")).status == 404
     ada = await api.create(CONTACTS, email="ada@example.com")
     assert await code(api, agent, "send_message", contact_id=ada["id"], body="Hi") == "no_channel"
-    assert server.received == []
+    assert server.got == []
 
 
 async def test_parents_and_children_find_a_message_in_their_queue(api: Api) -> None:

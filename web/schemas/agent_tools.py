@@ -55,11 +55,11 @@ def show_agent_tool(definition: ToolDefinition) -> AgentToolShown:
 
 
 def parameters_schema(definition: ToolDefinition) -> Body:
-    """Says of a call's parameters how they are written in a form. The tool itself checks them."""
+    """Says of a call's parameters how they are written in a form; others are texts. The tool checks them."""
     flag = AS_FLAG if definition.adapter_id is None else AS_JSON  # as only our own tools read them
     properties = definition.parameters["properties"]
     forms = {name: _form_of(rules, flag) for name, rules in properties.items()}
-    return cast(Body, Body.from_dict(forms)())
+    return cast(Body, ToolCallBody.from_dict(forms)())
 
 
 def _form_of(rules: Any, flag: fields.Field[Any]) -> fields.Field[Any]:

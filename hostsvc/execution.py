@@ -1,0 +1,98 @@
+"""What carries runs out: the tools, the models, and the harness that `harness.kind` names."""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from hostsvc.clients.harness_process import Access, open_process_harness
+from hostsvc.clients.models import open_models
+from hostsvc.config import Config
+from storage.storage import Storage
+from supervisors.builtin_model import PROVIDER, BuiltinModel
+from supervisors.clock import Clock
+from supervisors.json_schema import SchemaChecker, open_schema_checker
+from supervisors.models import Model
+from supervisors.outbound import Outbound
+from supervisors.prices import Prices
+from supervisors.runs import Harness
+from supervisors.spend_cap import SpendCap
+from supervisors.tools.toolbox import Toolbox
+from supervisors.turns import BuiltinHarness
+from web.credentials import RunTokens
+
+RUN_TOKEN_SPARE_SECONDS = 7200.0  # for the graces after a run's longest time
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What is open while runs can be carried out."""
+
+    toolbox: Toolbox
+    schema_checker: SchemaChecker
+    harness: Harness
+
+
+@asynccontextmanager
+async def open_execution(
+    config: Config, storage: Storage, outbound: Outbound, prices: Prices, clock: Clock, access: Access
+) -> AsyncIterator[Execution]:
+    """`access` is for runs in processes of their own: how they reach this service."""
+    async with (
+        open_schema_checker() as checker,
+        open_models(config.models, config.model_keys) as models,
+    ):
+        toolbox = Toolbox(storage, clock, outbound, checker)
+        async with _open_harness(config, storage, toolbox, models, prices, clock, access) as harness:
+            yield Execution(toolbox, checker, harness)
+
+
+def access_of_runs(config: Config, token_secret: str, address: str, clock: Clock) -> Access:
+    """How a run in a process of its own reaches this service; its token outlives the run by no use."""
+    tokens = RunTokens(token_secret)
+    lifetime = timedelta(seconds=config.runs.max_seconds + RUN_TOKEN_SPARE_SECONDS)
+    address = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    return Access(
+        url=config.server.base_url or address,
+        issue_token=lambda run_id: tokens.issue(run_id, clock.now(), lifetime),
+    )
+
+
+@asynccontextmanager
+async def _open_harness(
+    config: Config,
+    storage: Storage,
+    toolbox: Toolbox,
+    models: Mapping[str, Model],
+    prices: Prices,
+    clock: Clock,
+    access: Access,
+) -> AsyncIterator[Harness]:
+    """What executes runs, as `harness.kind` says."""
+    if config.harness.kind == "process":
+        async with open_process_harness(
+            agents=storage.agents,
+            templates=storage.templates,
+            spans=storage.traces,
+            clock=clock,
+            settings=config.harness,
+            run_settings=config.runs,
+            access=access,
+            environment=os.environ,
+        ) as harness:
+            yield harness
+        return
+    yield BuiltinHarness(
+        agents=storage.agents,
+        templates=storage.templates,
+        notifications=storage.notifications,
+        spans=storage.traces,
+        usage=storage.usage,
+        spend_cap=SpendCap(storage.spending, clock),
+        prices=prices,
+        toolbox=toolbox,
+        providers={PROVIDER: BuiltinModel(), **models},
+        clock=clock,
+        settings=config.runs,
+    )

@@ -1,0 +1,100 @@
+"""A run against a server of somebody else's that speaks the protocol: LiteLLM's proxy.
+
+It is installed by hand, in an environment of its own, because it brings some hundred packages along:
+
+    python -m venv /tmp/litellm && /tmp/litellm/bin/pip install 'litellm[proxy]==1.106.2'
+    HOSTSVC_TEST_LITELLM=/tmp/litellm/bin/litellm make test
+"""
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.acceptance.client import eventually, sign_up
+from tests.acceptance.services import Services
+
+LITELLM = os.environ.get("HOSTSVC_TEST_LITELLM", "")
+START_SECONDS = 120.0
+
+SLEEP = {"id": "call_1", "type": "function", "function": {"name": "sleep", "arguments": '{"hours": 2}'}}
+MODELS = {
+    "model_list": [
+        {
+            "model_name": name,
+            "litellm_params": {"model": "openai/gpt-4o", "api_key": "none", **says},
+        }
+        for name, says in (
+            ("sleeper", {"mock_tool_calls": [SLEEP]}),
+            ("talker", {"mock_response": "I am done."}),
+            ("failure", {"mock_response": "litellm.ContextWindowExceededError"}),
+        )
+    ]
+}
+
+
+@asynccontextmanager
+async def litellm_proxy(directory: Path, session: aiohttp.ClientSession) -> AsyncIterator[str]:
+    """The base URL of a proxy whose models are mocks of its own; it asks for no key."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    config = directory / "litellm.yaml"
+    config.write_text(json.dumps(MODELS))  # JSON is YAML
+    with (directory / "litellm.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(LITELLM, "--config", str(config), "--host", "127.0.0.1", "--port", str(port)),
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(directory),
+                "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+            },
+            stdout=log,
+            stderr=log,
+        )
+    try:
+
+        async def lives() -> bool | None:
+            try:
+                async with session.get(f"http://127.0.0.1:{port}/health/liveliness") as answer:
+                    return True if answer.status == 200 else None
+            except aiohttp.ClientConnectionError:
+                return None
+
+        await eventually(lives, "the proxy to start", START_SECONDS)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+@pytest.mark.skipif(not LITELLM, reason="HOSTSVC_TEST_LITELLM names no installation of LiteLLM's proxy")
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_an_agent_runs_with_nothing_but_the_address_of_the_server(
+    services: Services, session: aiohttp.ClientSession, directory: Path, stream: bool
+) -> None:
+    async with litellm_proxy(directory, session) as url:
+        service = await services.start(**{"models.acme": {"base_url": url, "stream": stream}})
+        client = await sign_up(session, service.url)
+        runs = {}
+        for model in ("sleeper", "talker", "failure", "nobody"):
+            agent = await client.create_agent(model=f"acme/{model}")
+            await client.post(f"/api/cloud/agents/{agent}/run/")
+            runs[model] = await client.ended_run(agent)
+            if model in {"sleeper", "talker"}:
+                used = (await client.get(f"/api/cloud/agents/{agent}/usage/"))["model_breakdown"]
+                assert used[f"acme/{model}"]["input_tokens"] > 0
+
+    outcomes = {model: run["outcome"] for model, run in runs.items()}
+    assert outcomes == {
+        "sleeper": "ended" if stream else "slept",  # its mocks do not stream tool calls
+        "talker": "ended",
+        "failure": "failed",
+        "nobody": "failed",
+    }
+    assert "The model provider acme refused the call with 400" in runs["nobody"]["error"]

@@ -1,0 +1,331 @@
+"""The client of the chat-completions protocol, against an endpoint on a real socket."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from hostsvc.clients.models import open_models
+from hostsvc.clients.providers import ProviderSettings
+from supervisors.models import Message, Model, ModelRequest, Speaker, ToolRequest
+from supervisors.runs import RunError
+from supervisors.tools.toolkit import ToolDefinition, schema
+from tests.openai_endpoint import BreaksOff, Endpoint, Hangs, Refuses, Says, open_endpoint
+
+KEY = "sk-the-key-of-this-test"
+HELLO = ModelRequest("some-model", (Message(Speaker.SYSTEM, "Be kind."), Message(Speaker.USER, "Hello!")))
+TOOL = ToolDefinition("look_up", "Looks something up.", schema(("word",), word={"type": "string"}))
+STREAMS = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+
+
+@asynccontextmanager
+async def calling(endpoint: Endpoint, *, key: str = KEY, **settings: Any) -> AsyncIterator[Model]:
+    """A client that does not try again, unless it is told to."""
+    provider = ProviderSettings(
+        endpoint.url, **{"api_key_env": "THE_KEY", "max_retries": 0, "timeout_seconds": 10.0, **settings}
+    )
+    async with open_models({"acme": provider}, {"acme": key} if key else {}) as models:
+        yield models["acme"]
+
+
+async def failure(models: Model, request: ModelRequest = HELLO) -> str:
+    with pytest.raises(RunError) as caught:
+        await models.complete(request)
+    return str(caught.value)
+
+
+@STREAMS
+async def test_an_answer_is_read_with_what_it_used(stream: bool) -> None:
+    said = Says(
+        "Let me see.",
+        calls=[("look_up", '{"word": "tea"}'), ("look_up", '{"word": "coffee"}')],
+        input_tokens=1200,
+        output_tokens=34,
+        cached_tokens=1000,
+    )
+    async with open_endpoint(said) as endpoint, calling(endpoint, stream=stream) as models:
+        answer = await models.complete(HELLO)
+
+    assert answer.text.replace(" ", "") == "Letmesee."
+    assert [(each.name, each.arguments) for each in answer.tool_requests] == said.calls
+    assert len({each.id for each in answer.tool_requests}) == 2
+    assert (answer.input_tokens, answer.output_tokens, answer.cached_tokens) == (1200, 34, 1000)
+    assert (answer.model, answer.finish_reason) == ("some-model-2026-11-01", "tool_calls")
+    assert answer.id.startswith("chatcmpl-")
+
+
+async def test_a_call_holds_the_conversation_and_the_tools() -> None:
+    wanted = ToolRequest("call_7", "look_up", '{"word": "tea"}')
+    broken = ToolRequest("call_8", "look_up", '{"word": ')
+    request = ModelRequest(
+        "some-model",
+        (
+            *HELLO.messages,
+            Message(Speaker.ASSISTANT, "", (wanted, broken)),
+            Message(Speaker.TOOL, '{"result":"a drink"}', tool_call_id="call_7"),
+        ),
+        (TOOL,),
+    )
+    async with open_endpoint(Says("Tea.")) as endpoint, calling(endpoint) as models:
+        await models.complete(request)
+
+    [call] = endpoint.calls
+    assert call.headers["authorization"] == f"Bearer {KEY}"
+    assert call.body["messages"] == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Hello!"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "call_7",
+                    "type": "function",
+                    "function": {"name": "look_up", "arguments": '{"word": "tea"}'},
+                },
+                # What is not JSON would make some servers fail for the rest of the conversation.
+                {"id": "call_8", "type": "function", "function": {"name": "look_up", "arguments": "{}"}},
+            ],
+        },
+        {"role": "tool", "content": '{"result":"a drink"}', "tool_call_id": "call_7"},
+    ]
+    [tool] = call.body["tools"]
+    assert (tool["type"], tool["function"]["parameters"]) == ("function", TOOL.parameters)
+    assert call.body.keys() == {"model", "messages", "tools"}
+
+
+@pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"])
+async def test_without_a_key_none_is_sent_nor_what_the_sdk_finds_in_the_environment(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "somebody's")
+    async with open_endpoint(Says("Hi.")) as endpoint, calling(endpoint, key="") as models:
+        await models.complete(HELLO)
+
+    assert "authorization" not in endpoint.calls[0].headers
+    assert "somebody's" not in endpoint.calls[0].headers.values()
+
+
+@pytest.mark.parametrize(
+    ("field", "thinking_max_tokens", "sent"),
+    [
+        ("none", 0, {"reasoning_effort": "high"}),
+        ("none", 2000, {"reasoning_effort": "high"}),
+        ("reasoning", 0, {"reasoning_effort": "high"}),
+        ("reasoning", 2000, {"reasoning": {"max_tokens": 2000}}),
+        ("thinking", 2000, {"thinking": {"type": "enabled", "budget_tokens": 2000}}),
+        ("thinking_token_budget", 2000, {"thinking_token_budget": 2000}),
+    ],
+)
+async def test_a_limit_of_thinking_is_sent_as_the_provider_takes_it(
+    field: str, thinking_max_tokens: int, sent: dict[str, Any]
+) -> None:
+    request = ModelRequest("m", HELLO.messages, (), "high", thinking_max_tokens)
+    async with open_endpoint(Says("Hi.")) as endpoint, calling(endpoint, thinking_field=field) as models:
+        await models.complete(request)
+
+    body = endpoint.calls[0].body
+    assert {key: body[key] for key in body.keys() - {"model", "messages"}} == sent
+
+
+@STREAMS
+@pytest.mark.parametrize(
+    "bad", [Refuses(500), Refuses(503), Refuses(429, retry_after="0.05"), BreaksOff(in_the_middle=False)]
+)
+async def test_what_fails_for_the_moment_is_tried_again(bad: Refuses | BreaksOff, stream: bool) -> None:
+    async with (
+        open_endpoint(bad, Says("Hi.")) as endpoint,
+        calling(endpoint, max_retries=1, stream=stream) as models,
+    ):
+        answer = await models.complete(HELLO)
+
+    assert (answer.text, len(endpoint.calls)) == ("Hi.", 2)
+
+
+async def test_a_retry_waits_as_long_as_the_provider_asks() -> None:
+    async with (
+        open_endpoint(Refuses(429, retry_after="1"), Says("Hi.")) as endpoint,
+        calling(endpoint, max_retries=1) as models,
+    ):
+        began = time.monotonic()
+        await models.complete(HELLO)
+
+    assert 1.0 <= time.monotonic() - began < 1.5
+
+
+async def test_a_cancelled_call_does_not_finish_its_wait_for_a_retry() -> None:
+    async with (
+        open_endpoint(Refuses(429, retry_after="60")) as endpoint,
+        calling(endpoint, max_retries=1) as models,
+    ):
+        call = asyncio.create_task(models.complete(HELLO))
+        await endpoint.called()
+        began = time.monotonic()
+        call.cancel()
+        await asyncio.wait({call})
+
+    assert call.cancelled()
+    assert time.monotonic() - began < 0.1
+
+
+@STREAMS
+@pytest.mark.parametrize("in_the_middle", [False, True])
+async def test_a_cancelled_call_closes_its_connection(stream: bool, in_the_middle: bool) -> None:
+    async with open_endpoint(Hangs(in_the_middle)) as endpoint, calling(endpoint, stream=stream) as models:
+        call = asyncio.create_task(models.complete(HELLO))
+        await endpoint.called()
+        call.cancel()
+        await asyncio.wait({call})
+        await endpoint.until(lambda: endpoint.disconnects == 1)
+
+
+@STREAMS
+@pytest.mark.parametrize(
+    ("act", "says"),
+    [
+        (Refuses(500), 'refused the call with 500 Internal Server Error: "Something went wrong.".'),
+        (Refuses(502, "<html>Bad\n gateway</html>"), '502 Bad Gateway: "<html>Bad gateway</html>".'),
+        (
+            Refuses(401, f'{{"error": {{"message": "Incorrect key {KEY}."}}}}'),
+            'with 401 Unauthorized: "Incorrect key (hidden).". Check the key in THE_KEY.',
+        ),
+        (Refuses(403, f'{{"error": "{"x" * 290} {KEY}"}}'), 'x (hidden)". Check the key in THE_KEY.'),
+        (Refuses(404, '{"detail": "Not Found"}'), "Check that it has a model some-model, and its base_url."),
+        (
+            Refuses(
+                400,
+                '{"error": {"code": "context_length_exceeded", "message": "At most 8192 tokens, please."}}',
+            ),
+            "The conversation is too long for some-model.",
+        ),
+        (
+            Refuses(400, '{"error": "This model\'s maximum context length is 8192 tokens."}'),
+            "The conversation is too long for some-model.",
+        ),
+        (Refuses(429), "Its limit of calls is reached, or what was paid for is used up."),
+        (Refuses(307, "", ""), "refused the call with 307"),
+        (BreaksOff(in_the_middle=False), "ended the connection in the middle of its answer."),
+        (BreaksOff(), "ended the connection in the middle of its answer."),
+    ],
+)
+async def test_a_failure_says_what_went_wrong_and_what_to_do(
+    act: Refuses | BreaksOff, says: str, stream: bool
+) -> None:
+    async with open_endpoint(act) as endpoint, calling(endpoint, stream=stream) as models:
+        message = await failure(models)
+
+    assert message.startswith("The model provider acme ")
+    assert says in message
+    assert KEY[:8] not in message
+
+
+@STREAMS
+@pytest.mark.parametrize("in_the_middle", [False, True])
+async def test_a_silent_provider_is_given_up(stream: bool, in_the_middle: bool) -> None:
+    async with (
+        open_endpoint(Hangs(in_the_middle)) as endpoint,
+        calling(endpoint, stream=stream, timeout_seconds=0.2) as models,
+    ):
+        assert await failure(models) == "The model provider acme was silent for 0.2 s."
+
+
+async def test_nobody_at_the_address_is_a_failure_that_does_not_name_it() -> None:
+    async with open_endpoint() as endpoint:
+        url = endpoint.url
+    async with calling(Endpoint(url=url), max_retries=1) as models:
+        message = await failure(models)
+
+    assert message == "The model provider acme cannot be reached: Connection refused (2 attempts)."
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("Hello!", "gave no valid answer: it is not JSON: Hello!"),
+        ("[]", "gave no valid answer: it holds no choices[0].message: []"),
+        ('{"choices": []}', "gave no valid answer: it holds no choices[0].message"),
+        ('{"choices": [{"message": "Hi"}]}', "gave no valid answer: it holds no choices[0].message"),
+        ('{"choices": [{"message": {"tool_calls": [{}]}}]}', "a tool call of it names no function"),
+    ],
+)
+async def test_an_answer_that_is_none_is_shown_in_part(body: str, says: str) -> None:
+    async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint) as models:
+        assert says in await failure(models)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("data: Hello!\n\n", "gave no valid answer: "),
+        ("data: []\n\n", "gave no valid answer: a chunk of its stream is no object: []"),
+        ('data: {"error": {"message": "Overloaded"}}\n\n', "failed in the middle of its answer: Overloaded"),
+        ("", "gave no valid answer: its stream ended in the middle of the answer"),
+    ],
+)
+async def test_a_stream_that_is_none_is_a_failure(body: str, says: str) -> None:
+    async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint, stream=True) as models:
+        assert says in await failure(models)
+
+
+async def test_half_a_stream_is_a_failure_even_if_it_ends_politely() -> None:
+    async with (
+        open_endpoint(BreaksOff(politely=True)) as endpoint,
+        calling(endpoint, stream=True) as models,
+    ):
+        message = await failure(models)
+
+    assert message.endswith("gave no valid answer: its stream ended in the middle of the answer")
+
+
+async def test_what_cannot_be_stored_is_left_out_of_an_answer() -> None:
+    body = (
+        '{"choices": [{"message": {"content": "a\\u0000b\\ud800c", "tool_calls": '
+        '[{"function": {"name": "look\\u0000_up", "arguments": {"word": "tea"}}}]}}]}'
+    )
+    async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint) as models:
+        with capture_logs():
+            message = await failure(models)
+
+    assert "it is not JSON" in message  # half a surrogate pair is none
+
+    body = body.replace("\\ud800", "")
+    async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint) as models:
+        answer = await models.complete(HELLO)
+
+    [wanted] = answer.tool_requests
+    assert (answer.text, wanted.name, wanted.arguments) == ("abc", "look_up", '{"word":"tea"}')
+    assert wanted.id.startswith("call_")
+
+
+@STREAMS
+async def test_a_provider_that_reports_no_usage_is_told_of_in_the_log(stream: bool) -> None:
+    async with (
+        open_endpoint(Says("Hi.", reports_usage=False)) as endpoint,
+        calling(endpoint, stream=stream) as models,
+    ):
+        with capture_logs() as logged:
+            answer = await models.complete(HELLO)
+
+    assert (answer.input_tokens, answer.output_tokens) == (0, 0)
+    assert [(line["event"], line["provider"]) for line in logged] == [
+        ("a provider reports no usage: the call is not billed", "acme")
+    ]
+
+
+async def test_a_hundred_and_fifty_waiting_calls_do_not_keep_another_from_asking() -> None:
+    async with open_endpoint(*[Hangs()] * 150, Says("Hi.")) as endpoint, calling(endpoint) as models:
+        waiting = [asyncio.create_task(models.complete(HELLO)) for _ in range(150)]
+        await endpoint.called(150)
+        assert (await models.complete(HELLO)).text == "Hi."
+        for call in waiting:
+            call.cancel()
+        await asyncio.wait(waiting)
+
+
+async def test_neither_settings_nor_client_show_the_key() -> None:
+    async with open_endpoint() as endpoint, calling(endpoint) as models:
+        assert KEY not in repr(models)
