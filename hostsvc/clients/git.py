@@ -207,7 +207,7 @@ class Mirror:
         seconds: float | None = None,
     ) -> str:
         """What git prints; raises GitFailed."""
-        seconds = seconds or self._seconds
+        seconds = self._seconds if seconds is None else seconds
         paths = [f"--git-dir={self._directory}", *([f"--work-tree={tree}"] if tree else [])]
         environment = self._environment | ({"GIT_INDEX_FILE": str(index)} if index else {})
         async with self._turns:
@@ -229,8 +229,7 @@ class Mirror:
                 async with asyncio.timeout(seconds):
                     printed, complaint = await process.communicate()
             except TimeoutError:
-                limit = f"{seconds:g} s (harness.git_timeout_seconds)"
-                raise GitFailed(f"git {arguments[0]} took longer than {limit}") from None
+                raise GitFailed(f"git {arguments[0]} took longer than {seconds:g} s") from None
             finally:
                 await _end(process)
         if process.returncode:

@@ -47,10 +47,10 @@ def seal(tree: Path) -> None:
 
 
 def files_below(directory: Path) -> Iterator[Path]:
-    """All that is no directory, wherever it lies."""
+    """All that is no directory, wherever it lies; some of it may go meanwhile."""
     pending = [directory]
     while pending:
-        with os.scandir(pending.pop()) as entries:
+        with suppress(FileNotFoundError), os.scandir(pending.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(Path(entry.path))
