@@ -20,6 +20,7 @@ from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost,
 Connection: TypeAlias = (
     "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 )
+Lent: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 Result = TypeVar("Result")
 
 # The origin keeps the triggers for foreign writers quiet. Given at connect, because a later SET would
@@ -157,11 +158,18 @@ class Pool:
     A single statement is one call of `fetch`, `fetchrow`, `fetchval` or `execute`; several that belong
     together stand in a `transaction`. A caller that is cancelled in the middle of a write cannot know whether
     it was committed; a write that must reach its end, and tell somebody, goes through `to_the_end`.
+
+    asyncpg's pool makes the connections. It lends each one out by way of tasks, which are trips through the
+    event loop and most of what a short statement takes; so one that came back in order stays here for the
+    next.
     """
 
     def __init__(self, inner: "asyncpg.Pool[asyncpg.Record]", settings: DatabaseSettings) -> None:
         self._inner = inner
         self._settings = settings
+        self._free = asyncio.Semaphore(settings.pool_size)
+        self._idle: list[Lent] = []
+        self._is_closing = False
         self._waiting = 0
         self._writes: set[asyncio.Task[Any]] = set()
 
@@ -202,31 +210,61 @@ class Pool:
             raise
 
     def size(self) -> PoolSize:
-        return PoolSize(self._inner.get_size(), self._inner.get_idle_size(), self._waiting)
+        idle = self._inner.get_idle_size() + len(self._idle)
+        return PoolSize(self._inner.get_size(), idle, self._waiting)
 
     async def finish_writes(self) -> None:
         """Wait for the writes whose callers have gone."""
         while self._writes:
             await asyncio.wait(self._writes)
 
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator["asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"]:
-        with _translated():
-            connection = await self._acquire()
-            try:
-                with _dead_is_away(connection):
-                    yield connection
-            finally:
-                await self._inner.release(connection)
+    async def let_go(self) -> None:
+        """Give all connections back to asyncpg's pool: those in use when they come back."""
+        self._is_closing = True
+        while self._idle:
+            await self._inner.release(self._idle.pop())
 
-    async def _acquire(self) -> "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]":
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator["Lent"]:
+        with _translated():
+            await self._wait_for_turn()
+            try:
+                connection = await self._take()
+                try:
+                    with _dead_is_away(connection):
+                        yield connection
+                except BaseException:
+                    # Its statement may still be going on: asyncpg sees to it that nobody else meets that.
+                    await self._inner.release(connection)
+                    raise
+                if self._is_closing:
+                    await self._inner.release(connection)
+                else:
+                    self._idle.append(connection)
+            finally:
+                self._free.release()
+
+    async def _wait_for_turn(self) -> None:
+        if not self._free.locked():
+            await self._free.acquire()  # at once
+            return
         self._waiting += 1
+        try:
+            async with asyncio.timeout(self._settings.acquire_timeout_seconds):
+                await self._free.acquire()
+        finally:
+            self._waiting -= 1
+
+    async def _take(self) -> "Lent":
+        while self._idle:
+            connection = self._idle.pop()
+            if not _is_dead(connection):
+                return connection
+            await self._inner.release(connection)
         try:
             return await self._inner.acquire(timeout=self._settings.acquire_timeout_seconds)
         except asyncpg.InterfaceError as error:
             raise DatabaseUnavailable(str(error)) from error  # closing, or the new connection died at once
-        finally:
-            self._waiting -= 1
 
 
 def _log_failure(task: asyncio.Task[Any]) -> None:
@@ -266,6 +304,7 @@ async def _close(pool: Pool, inner: "asyncpg.Pool[asyncpg.Record]") -> None:
     try:
         async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
             await pool.finish_writes()
+            await pool.let_go()
             await inner.close()
     except TimeoutError:
         _log.warning("connections were still in use when the pool closed", size=pool.size())

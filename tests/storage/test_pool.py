@@ -19,7 +19,7 @@ from storage.errors import (
     RowLocked,
 )
 from storage.ids import new_id
-from storage.pool import DatabaseSettings, Pool, PoolSize, connect, open_pool
+from storage.pool import CLOSE_TIMEOUT_SECONDS, DatabaseSettings, Pool, PoolSize, connect, open_pool
 from tests.storage.dying_server import dying_server
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
@@ -155,6 +155,35 @@ async def test_closing_waits_for_a_write_whose_caller_has_gone(database_url: str
         await under_way.wait()
         caller.cancel()
     assert await count_by_another_client(database_url) == 1
+
+
+async def test_closing_waits_for_a_connection_in_use_and_no_longer(database_url: str) -> None:
+    under_way, go_on = asyncio.Event(), asyncio.Event()
+
+    async def write(pool: Pool) -> None:
+        async with pool.transaction() as connection:
+            await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
+            under_way.set()
+            await go_on.wait()
+
+    async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS / 2):
+        async with open_pool(DatabaseSettings(url=database_url), epoch=None) as pool:
+            writing = asyncio.create_task(write(pool))
+            await under_way.wait()
+            asyncio.get_running_loop().call_later(0.05, go_on.set)
+        await writing
+    assert await count_by_another_client(database_url) == 1
+
+
+async def test_who_gives_up_waiting_for_a_connection_takes_nobody_s_turn(database_url: str) -> None:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
+        async with pool.transaction():
+            waiting = [asyncio.create_task(pool.fetchval("SELECT 1")) for _ in range(3)]
+            await asyncio.sleep(0)
+            waiting[0].cancel()
+        waiting[1].cancel()  # its turn has come, and it has not taken it
+        assert await waiting[2] == 1
+        assert pool.size() == PoolSize(connections=1, idle=1, waiting=0)
 
 
 async def test_a_write_to_the_end_answers_and_raises_like_any_other(pool: Pool) -> None:
