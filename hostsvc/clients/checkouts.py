@@ -12,7 +12,8 @@ from typing import Any
 import structlog
 
 from hostsvc.clients.git import GitFailed, Mirror, NoSuchRef, is_full_hash, require_sound
-from hostsvc.clients.harness_cache import HarnessCache, remove
+from hostsvc.clients.harness_cache import HarnessCache
+from hostsvc.clients.trees import remove
 
 log = structlog.get_logger()
 
@@ -94,6 +95,7 @@ class Checkouts:
         except GitFailed as error:
             log.warning("the repository could not be fetched", reason=str(error))
             return False
+        self._spawn(self._mirror.tidy())
         return True
 
     async def _made(self, commit: str) -> None:

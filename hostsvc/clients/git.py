@@ -12,19 +12,32 @@ import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping
 from contextlib import suppress
+from math import ceil
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import structlog
+
+from hostsvc.clients.trees import files_below
+
+log = structlog.get_logger()
+
+PROGRAMS = ("git", "timeout")  # which have to be on the PATH
 AT_ONCE = 4
 CLEAN_UP_SECONDS = 2.0  # in which git removes its lock files
+TIDY_SECONDS = 3600.0
 DEFAULT_REF = "main"
+FETCH_OPTIONS = (
+    *("--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"),
+    "--no-auto-maintenance",  # which a run would have to wait for
+)
 
 # What git's own rules for names forbid, and all that could be taken for something else than a name.
 UNSOUND = re.compile(r"^[-/.]|\.\.|//|/\.|@\{|^@$|\.lock(/|$)|[/.]$|[ ~^:?*\[\\]")
 FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 HASH = re.compile(r"[0-9a-fA-F]{7,64}")
 PLACES = ("refs/heads/", "refs/tags/")
-SHOWN = "%(refname) %(objecttype) %(objectname) %(*objecttype) %(*objectname)"
+SHOWN = "%(refname) %(objecttype) %(objectname)"
 
 KEPT_VARIABLES = ("PATH", "SSH_AUTH_SOCK", "http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY")
 CONFIGURATION = """\
@@ -82,6 +95,7 @@ class Mirror:
         self._home = home
         self._seconds = seconds
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._is_tidying = False
         self._environment = {name: environment[name] for name in KEPT_VARIABLES if name in environment} | {
             "HOME": str(home),
             "LC_ALL": "C.UTF-8",
@@ -100,21 +114,44 @@ class Mirror:
 
     async def prepare(self) -> None:
         """Make the mirror where there is none, and free it of what a killed git left behind."""
-        await asyncio.to_thread(self._clear)
+        await asyncio.to_thread(self._set_up)
         await self._git("init", "--quiet", "--bare", "--template=")
 
-    def _clear(self) -> None:
+    def _set_up(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._directory.chmod(0o700)
         (self._home / "gitconfig").write_text(CONFIGURATION)
-        for lock in self._directory.rglob("*.lock"):
-            lock.unlink()
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what a killed git leaves: its locks, and the objects that it had not received in full."""
+        objects = self._directory / "objects"
+        for path in files_below(self._directory):
+            is_partial = path.name.startswith("tmp_") and path.is_relative_to(objects)
+            if is_partial or path.suffix == ".lock":
+                path.unlink(missing_ok=True)
 
     async def fetch(self) -> None:
-        """Bring the mirror up to date; raises GitFailed."""
+        """Bring the mirror up to date, one call at a time; raises GitFailed."""
         branches, tags = (f"+{place}*:{place}*" for place in PLACES)
-        options = ("--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
-        await self._git("fetch", *options, "origin", branches, tags)
+        try:
+            await self._git("fetch", *FETCH_OPTIONS, "origin", branches, tags)
+        except GitFailed:
+            if not self._is_tidying:
+                await asyncio.to_thread(self._sweep)
+            raise
+
+    async def tidy(self) -> None:
+        """Put together what many fetches have left in pieces; git knows when. That may take minutes."""
+        if self._is_tidying:
+            return
+        self._is_tidying = True
+        try:
+            await self._git("gc", "--auto", "--quiet", seconds=TIDY_SECONDS)
+        except GitFailed as error:
+            log.warning("the mirror of the repository could not be tidied up", reason=str(error))
+        finally:
+            self._is_tidying = False
 
     async def resolve(self, ref: str) -> str:
         """The commit that a branch, a tag, or a commit reachable from one of them is, as last fetched.
@@ -122,7 +159,10 @@ class Mirror:
         Raises GitError.
         """
         require_sound(ref)
-        commit = await self._named(ref) or await self._reachable(ref)
+        if is_full_hash(ref):  # that commit, even if a branch is called the same; so does git
+            commit = await self._reachable(ref) or await self._named(ref)
+        else:
+            commit = await self._named(ref) or await self._reachable(ref)
         if commit is None:
             raise NoSuchRef(f'the repository has no branch, tag or commit "{ref}"')
         return commit
@@ -134,44 +174,62 @@ class Mirror:
     async def _named(self, ref: str) -> str | None:
         """The commit of a branch, or else of a tag."""
         names = [ref] if ref.startswith(PLACES) else [place + ref for place in PLACES]
-        found: dict[str, str] = {}
         # The patterns find as well what lies below them, as below a directory.
-        for line in (await self._git("for-each-ref", f"--format={SHOWN}", *names)).splitlines():
-            name, kind, named, kind_below, below = line.split(" ")
-            if "commit" in {kind, kind_below}:
-                found[name] = named if kind == "commit" else below
-        return next((found[name] for name in names if name in found), None)
+        lines = (await self._git("for-each-ref", f"--format={SHOWN}", *names)).splitlines()
+        found = {name: (kind, named) for name, kind, named in (line.split(" ") for line in lines)}
+        for name in names:
+            kind, named = found.get(name, ("", ""))
+            commit = named if kind == "commit" else await self._commit_of(named) if kind == "tag" else None
+            if commit is not None:
+                return commit
+        return None
 
     async def _reachable(self, ref: str) -> str | None:
         """The commit of this hash, or beginning of one, if a branch or a tag leads to it."""
-        if not HASH.fullmatch(ref):
-            return None
-        try:
-            commit = (await self._git("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")).strip()
-        except GitFailed:
+        commit = await self._commit_of(ref) if HASH.fullmatch(ref) else None
+        if commit is None:
             return None
         leads = await self._git("for-each-ref", "--count=1", f"--contains={commit}", *PLACES)
         return commit if leads else None
 
-    async def _git(self, *arguments: str, tree: Path | None = None, index: Path | None = None) -> str:
+    async def _commit_of(self, name: str) -> str | None:
+        """The commit that an object is, or that a tag, or a tag of a tag, stands for."""
+        try:
+            return (await self._git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")).strip()
+        except GitFailed:
+            return None
+
+    async def _git(
+        self,
+        *arguments: str,
+        tree: Path | None = None,
+        index: Path | None = None,
+        seconds: float | None = None,
+    ) -> str:
         """What git prints; raises GitFailed."""
+        seconds = self._seconds if seconds is None else seconds
         paths = [f"--git-dir={self._directory}", *([f"--work-tree={tree}"] if tree else [])]
         environment = self._environment | ({"GIT_INDEX_FILE": str(index)} if index else {})
         async with self._turns:
-            process = await asyncio.create_subprocess_exec(
-                *("git", *paths, *arguments),
-                stdin=DEVNULL,
-                stdout=PIPE,
-                stderr=PIPE,
-                cwd=tree or self._home,
-                env=environment,
-                start_new_session=True,
-            )
             try:
-                async with asyncio.timeout(self._seconds):
+                process = await asyncio.create_subprocess_exec(
+                    # We end it ourselves; but should the service be killed, it must not go on for ever.
+                    *("timeout", "-s", "KILL", str(ceil(seconds + CLEAN_UP_SECONDS))),
+                    *("git", *paths, *arguments),
+                    stdin=DEVNULL,
+                    stdout=PIPE,
+                    stderr=PIPE,
+                    cwd=tree or self._home,
+                    env=environment,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise GitFailed(f"git could not be started: {error.strerror}") from error
+            try:
+                async with asyncio.timeout(seconds):
                     printed, complaint = await process.communicate()
             except TimeoutError:
-                raise GitFailed(f"git {arguments[0]} took longer than {self._seconds:g} s") from None
+                raise GitFailed(f"git {arguments[0]} took longer than {seconds:g} s") from None
             finally:
                 await _end(process)
         if process.returncode:

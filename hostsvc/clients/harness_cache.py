@@ -12,7 +12,6 @@ import asyncio
 import fcntl
 import hashlib
 import os
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,11 +19,12 @@ from pathlib import Path
 from typing import IO
 from uuid import UUID
 
+from hostsvc.clients.trees import EXECUTABLE, READ_ONLY, remove, seal
 from storage.ids import new_id
 from supervisors.clock import Clock
 
 HASH_CHARACTERS = 16
-READ_ONLY, EXECUTABLE = 0o444, 0o111
+PASSAGE = 0o711
 POLL_SECONDS = 0.1
 ATTEMPTS = 150
 
@@ -52,6 +52,9 @@ class HarnessCache:
         """Remove what a killed service left, and what is of another repository."""
         for directory in (self.checkouts, self.root / "unfinished", self.root / "homes"):
             directory.mkdir(parents=True, exist_ok=True)
+        # Whatever the umask: a run gets to its checkout and its home, but need not see those of others.
+        for directory in (self.repository.parent, self.repository, self.checkouts, self.root / "homes"):
+            directory.chmod(PASSAGE)
         others = set(self.repository.parent.iterdir()) - {self.repository}
         for left in (*others, *(self.root / "unfinished").iterdir(), *(self.root / "homes").iterdir()):
             remove(left)
@@ -68,7 +71,7 @@ class HarnessCache:
 
     def keep(self, fresh: Path, commit: str) -> None:
         """Put what was made in its place, readable by all and writable by nobody."""
-        _seal(fresh)
+        seal(fresh)
         fresh.chmod(0o755)  # what cannot be written cannot be moved either
         place = fresh.rename(self.checkouts / commit)
         place.chmod(READ_ONLY | EXECUTABLE)
@@ -114,7 +117,9 @@ async def open_cache(directory: Path, repository: str, clock: Clock) -> AsyncIte
 
 def _made(directory: Path) -> Path:
     root = directory.expanduser().absolute()
-    root.mkdir(parents=True, exist_ok=True)
+    if not root.exists():
+        root.mkdir(parents=True)
+        root.chmod(PASSAGE)
     return root
 
 
@@ -124,22 +129,3 @@ def _is_taken(lock: IO[str]) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def remove(path: Path) -> None:
-    """Remove a file or a directory, sealed or not."""
-    if not path.is_dir():
-        path.unlink(missing_ok=True)
-        return
-    for directory, _, _ in os.walk(path):
-        os.chmod(directory, 0o700)
-    shutil.rmtree(path, ignore_errors=True)
-
-
-def _seal(tree: Path) -> None:
-    for directory, _, files in os.walk(tree):
-        for name in files:
-            path = os.path.join(directory, name)
-            if not os.path.islink(path):
-                os.chmod(path, READ_ONLY | (os.stat(path).st_mode & EXECUTABLE))
-        os.chmod(directory, READ_ONLY | EXECUTABLE)

@@ -8,8 +8,8 @@ import os
 import pwd
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,11 @@ import orjson
 import structlog
 
 from hostsvc.clients.checkouts import Checkout, Checkouts, Lease, open_checkouts
-from hostsvc.clients.git import DEFAULT_REF, GitError, Mirror, address_of
-from hostsvc.clients.harness_cache import HarnessCache, HarnessRefused, open_cache, remove
+from hostsvc.clients.git import DEFAULT_REF, PROGRAMS, GitError, Mirror, address_of
+from hostsvc.clients.harness_cache import HarnessCache, HarnessRefused, open_cache
 from hostsvc.clients.harness_settings import HarnessSettings
 from hostsvc.clients.kept_process import KeptProcess, Order, ProcessEnd, kept_process
+from hostsvc.clients.trees import remove
 from storage.model import Agent, Outcome, Template
 from supervisors.clock import Clock, comes_within
 from supervisors.conversation import effective_max_turns
@@ -101,6 +102,7 @@ class ProcessHarness:
         try:
             with (
                 recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as span,
+                _in_plain_words(),
                 self._checkouts.lease() as lease,
             ):
                 span.metadata["gen_ai.operation.name"] = "invoke_agent"
@@ -232,8 +234,11 @@ async def open_process_harness(
     """The harness for as long as the block lasts; raises HarnessRefused."""
     if sys.platform != "linux":
         raise HarnessRefused('harness.kind "process" needs Linux')
-    if shutil.which("git", path=environment.get("PATH")) is None:
-        raise HarnessRefused('git is not on the PATH: install it, or set harness.kind to "builtin"')
+    for program in PROGRAMS:
+        if shutil.which(program, path=environment.get("PATH")) is None:
+            raise HarnessRefused(
+                f'{program} is not on the PATH: install it, or set harness.kind to "builtin"'
+            )
     repository = address_of(settings.repository)
     async with open_cache(settings.cache_dir, repository, clock) as cache:
         account = _account_of(settings.user, cache.root)
@@ -276,6 +281,16 @@ def _may_pass(account: Account, directory: os.stat_result) -> bool:
     if directory.st_uid == account.user:
         return bool(directory.st_mode & 0o100)
     return bool(directory.st_mode & (0o010 if directory.st_gid in account.groups else 0o001))
+
+
+@contextmanager
+def _in_plain_words() -> Iterator[None]:
+    """What the machine lacks or denies, as the agent's people may read it; the log has where that was."""
+    try:
+        yield
+    except OSError as error:
+        log.warning("a run could not be prepared", reason=str(error))
+        raise RunError(f"The run could not be prepared: {error.strerror}.") from error
 
 
 def _ref_of(agent: Agent, template: Template | None) -> str:

@@ -35,7 +35,11 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     order, is_to_end = _read_order()
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
-    keeper = Keeper(json.loads(order))
+    try:
+        keeper = Keeper(json.loads(order))
+    except OSError as error:  # the disk is full, or there are processes enough
+        _report(None, str(error.strerror))
+        return
     if is_to_end:
         keeper.ask_to_end()
     keeper.keep()
@@ -69,7 +73,8 @@ class Keeper:
         self._kill()
         while self._take_output():
             pass
-        self._report()
+        code = os.waitstatus_to_exitcode(self._status) if self._status is not None else None
+        _report(code, self._error, self._written)
 
     def _is_over(self) -> bool:
         """Whether the leader has ended. It stays a zombie, so that its group keeps its number."""
@@ -117,12 +122,12 @@ class Keeper:
         self._written = (self._written + piece)[-OUTPUT_BYTES:]
         return bool(piece)
 
-    def _report(self) -> None:
-        code = os.waitstatus_to_exitcode(self._status) if self._status is not None else None
-        report = json.dumps({"code": code, "error": self._error}).encode() + b"\n" + self._written
-        with suppress(BrokenPipeError):  # the service is gone
-            while report:
-                report = report[os.write(REPORT, report) :]
+
+def _report(code: int | None, error: str, written: bytes = b"") -> None:
+    report = json.dumps({"code": code, "error": error}).encode() + b"\n" + written
+    with suppress(BrokenPipeError):  # the service is gone
+        while report:
+            report = report[os.write(REPORT, report) :]
 
 
 def _read_order() -> tuple[bytes, bool]:

@@ -234,6 +234,10 @@ async def test_each_way_to_go_wrong_is_told_in_the_trace_and_the_agent_goes_on(
         if ref == "floods":
             assert len(root["metadata"]["output"]) == 65_536
             assert root["metadata"]["output"].endswith("flood the last line\n")
+    (directory / "cache/homes").rename(directory / "cache/elsewhere")
+    [ended] = (await results(client, "ends")).values()
+    words = "The run could not be prepared: No such file or directory."
+    assert (ended["error"], (await root_of(client, ended))["error"]) == (words, words)
     assert services.defects() == []
 
     service.terminate()

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import stat
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from hostsvc.clients import harness_cache
+from hostsvc.clients import harness_cache, trees
 from hostsvc.clients.checkouts import Checkout, Checkouts, open_checkouts
 from hostsvc.clients.git import GitFailed, Mirror, NoSuchRef
 from hostsvc.clients.harness_cache import HarnessRefused, open_cache
@@ -89,6 +90,25 @@ async def test_a_commit_is_checked_out_once_and_cannot_be_written(
     directory = several[0].directory
     assert (directory / "run.py").read_text() == "print()"
     assert [path.stat().st_mode & 0o777 for path in (directory, directory / "run.py")] == [0o555, 0o444]
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+async def test_a_run_gets_to_its_files_whatever_the_umask(
+    umask: int, repository: GitRepository, cache: Cache
+) -> None:
+    repository.commit(run="1")
+    usual = os.umask(umask)
+    try:
+        async with cache.open() as checkouts:
+            directory = (await taken(checkouts, "main")).directory
+            home = checkouts._cache.make_home(UUID(int=1), None)
+    finally:
+        os.umask(usual)
+    on_the_way = {
+        place for place in (*directory.parents, *home.parents) if place.is_relative_to(cache.directory)
+    }
+    assert {f"{stat.S_IMODE(place.stat().st_mode):o}" for place in on_the_way} == {"711"}
+    assert f"{stat.S_IMODE((directory / 'run.py').stat().st_mode):o}" == "444"
 
 
 async def test_a_commit_named_in_full_that_is_here_is_not_fetched_for(
@@ -175,7 +195,7 @@ async def test_a_checkout_that_somebody_removed_is_made_again(
     commit = repository.commit(run="1")
     async with cache.open() as checkouts:
         directory = (await taken(checkouts, commit)).directory
-        harness_cache.remove(directory)
+        trees.remove(directory)
         assert (await taken(checkouts, commit)).directory == directory
         assert (directory / "run.py").exists()
 

@@ -2,12 +2,17 @@
 
 import asyncio
 import os
+import socket
+import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
 
 from hostsvc.clients.git import GitFailed, Mirror, NoSuchRef, address_of, require_sound
+from hostsvc.clients.trees import remove
 from tests.git_repository import GitRepository
+from tests.processes import POLL_SECONDS, all_gone, marked
 
 
 @pytest.fixture
@@ -114,6 +119,24 @@ async def test_of_a_branch_and_a_tag_with_one_name_the_branch_is_meant(
     assert await mirror.resolve("refs/tags/twice") == first
 
 
+async def test_a_tag_of_a_tag_is_the_commit_below(repository: GitRepository, mirror: Mirror) -> None:
+    commit = repository.commit(run="1")
+    repository.git("tag", "--annotate", "--message=inner", "v1")
+    repository.git("tag", "--annotate", "--message=outer", "released", "v1")
+    await mirror.fetch()
+    assert await mirror.resolve("released") == commit
+
+
+async def test_a_full_hash_is_that_commit_whatever_a_branch_is_called(
+    repository: GitRepository, mirror: Mirror
+) -> None:
+    commit = repository.commit(run="1")
+    repository.commit(run="2")
+    repository.git("branch", commit)
+    await mirror.fetch()
+    assert await mirror.resolve(commit) == commit
+
+
 async def test_what_the_repository_has_not_is_refused(repository: GitRepository, mirror: Mirror) -> None:
     repository.commit(run="1")
     repository.branch("feature/x")
@@ -218,6 +241,83 @@ async def test_what_a_killed_git_left_behind_is_in_nobodys_way(
     mirror = await mirror_of(str(repository.path), tmp_path)
     await mirror.fetch()
     assert await mirror.resolve("main") == second
+
+
+async def test_a_branch_may_lie_as_deep_as_its_name_is_long(
+    repository: GitRepository, mirror: Mirror, tmp_path: Path
+) -> None:
+    commit = repository.commit(run="1")
+    name = "/".join("a" * 1500)
+    repository.git("branch", name)
+    try:
+        await mirror.fetch()
+        mirror = await mirror_of(str(repository.path), tmp_path)
+        assert await mirror.resolve(name) == commit
+    finally:
+        for directory in (repository.path, tmp_path / "cache"):
+            remove(directory)  # which is beyond pytest
+
+
+async def test_what_a_fetch_that_failed_had_received_does_not_stay(
+    repository: GitRepository, mirror: Mirror, tmp_path: Path
+) -> None:
+    repository.commit(run="1")
+    repository.git("branch", "tmp_pack_mine")
+    await mirror.fetch()
+    partial = tmp_path / "cache/mirror.git/objects/pack/tmp_pack_xYz123"
+    partial.touch()
+    repository.path.rename(tmp_path / "elsewhere")
+    with pytest.raises(GitFailed):
+        await mirror.fetch()
+    assert not partial.exists()
+    assert await mirror.resolve("tmp_pack_mine")
+
+
+async def test_a_fetch_does_not_wait_until_the_mirror_is_tidied_up(
+    repository: GitRepository, tmp_path: Path
+) -> None:
+    mirror = await mirror_of(str(repository.path), tmp_path, seconds=2)
+    place = GitRepository(tmp_path / "cache/mirror.git")
+    place.git("config", "fetch.unpackLimit", "1")
+    place.git("config", "gc.autoPackLimit", "1")
+    place.git("config", "core.hooksPath", "hooks")
+    hook = place.path / "hooks/pre-auto-gc"
+    hook.parent.mkdir()
+    hook.write_text("#!/bin/sh\nexec sleep 600\n")
+    hook.chmod(0o755)
+    for step in "123":
+        commit = repository.commit(run=step)
+        await mirror.fetch()
+    assert len(list(place.path.glob("objects/pack/*.pack"))) == 3
+
+    hook.unlink()
+    await mirror.tidy()
+    assert len(list(place.path.glob("objects/pack/*.pack"))) == 1
+    assert await mirror.resolve("main") == commit
+
+
+async def test_git_ends_in_time_though_nobody_is_left_to_end_it(tmp_path: Path) -> None:
+    """As after a kill -9 of the service."""
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+    program = (
+        "import asyncio, os, sys; from pathlib import Path; from hostsvc.clients import git;"
+        "git.CLEAN_UP_SECONDS = 0; home = Path(sys.argv[2]); (home / 'mirror.git').mkdir(parents=True);"
+        "mirror = git.Mirror(sys.argv[1], home / 'mirror.git', home, 1, os.environ);"
+        "asyncio.run(mirror.prepare()); print(flush=True); asyncio.run(mirror.fetch())"
+    )
+    home = tmp_path / "cache"
+    service = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", program, f"git://127.0.0.1:{port}/x", str(home)), stdout=PIPE
+    )
+    assert service.stdout is not None
+    await service.stdout.readline()
+    while not marked(str(home)):  # noqa: ASYNC110 -- it is no child of ours
+        await asyncio.sleep(POLL_SECONDS)
+    service.kill()
+    await service.wait()
+    await all_gone(str(home))
+    server.close()
 
 
 def all_that_is_in(directory: Path) -> str:

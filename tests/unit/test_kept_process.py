@@ -122,6 +122,17 @@ async def test_a_command_that_is_missing_says_so(tmp_path: Path, mark: str) -> N
     assert end.describe() == "the command could not be started: No such file or directory"
 
 
+async def test_what_keeps_a_command_from_its_input_is_told_as_well(
+    tmp_path: Path, mark: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As a full disk does."""
+    ordered = order(tmp_path, mark, "true")
+    (tmp_path / "home").rmdir()
+    end = await outcome(ordered)
+    assert end.describe() == "the command could not be started: No such file or directory"
+    assert capfd.readouterr().err == ""
+
+
 async def test_a_file_that_is_no_program_says_so(tmp_path: Path, mark: str) -> None:
     (tmp_path / "run.py").write_text("print()")
     end = await outcome(order(tmp_path, mark, "./run.py"))
