@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from hostsvc.clients.guarded_http import OutboundSettings
 from hostsvc.clients.harness_settings import HarnessSettings
 from hostsvc.clients.providers import ProviderSettings
-from hostsvc.config_values import is_base_url, reader_of
+from hostsvc.config_values import is_base_url, is_visible_ascii, reader_of
 from hostsvc.logs import LogSettings
 from storage.pool import DatabaseSettings
 from supervisors.builtin_model import PROVIDER
@@ -99,7 +99,7 @@ class OperatorSettings:
     open_metrics: bool = False
 
     def __post_init__(self) -> None:
-        if not all("!" <= character <= "~" for character in self.token):
+        if not is_visible_ascii(self.token):
             raise ValueError("token takes visible ASCII characters without spaces, or a blank")
 
 
@@ -138,7 +138,7 @@ class Config:
     origins: tuple[str, ...] = ()
 
     def require_models(self) -> None:
-        """Raise ConfigError if the default provider is none, or the key of one is not there."""
+        """Raise ConfigError if the default provider is none, or the key of one is not there, or is no key."""
         if self.runs.default_provider not in {PROVIDER, *self.models}:
             known = ", ".join((PROVIDER, *self.models))
             raise ConfigError(
@@ -149,6 +149,11 @@ class Config:
                 raise ConfigError(
                     f"{MODELS}.{name}.api_key_env: the variable {provider.api_key_env} is not set; "
                     "it takes the key of the provider"
+                )
+            if not is_visible_ascii(self.model_keys.get(name, "")):
+                raise ConfigError(
+                    f"{MODELS}.{name}.api_key_env: the variable {provider.api_key_env} holds what is no key; "
+                    "keys are visible ASCII characters without spaces and line breaks"
                 )
 
 
@@ -211,6 +216,8 @@ def _of_providers(file: Path, tables: Mapping[str, Any]) -> Iterator[Written]:
     for name, keys in tables.items():
         if not isinstance(keys, dict):
             raise ConfigError(f"{file}: {MODELS} holds providers: write [{MODELS}.<provider>] above {name}")
+        if not keys:
+            raise ConfigError(f"{file}: {MODELS}.{name}: is empty; it takes at least a base_url")
         for key, value in keys.items():
             yield Written(f"{MODELS}.{name}", key, value, f"{file}: {MODELS}.{name}.{key}")
 

@@ -33,7 +33,8 @@ def is_base_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
         port_is_valid = parts.port is None or parts.port > 0
-    except ValueError:
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # a UnicodeError is one
         return False
     return (
         parts.scheme in {"http", "https"}
@@ -45,6 +46,11 @@ def is_base_url(text: str) -> bool:
         and text.isprintable()
         and " " not in text
     )
+
+
+def is_visible_ascii(text: str) -> bool:
+    """Whether it can be sent as a key or token in a header."""
+    return all("!" <= character <= "~" for character in text)
 
 
 def _choice(values: tuple[str, ...]) -> Reader:

@@ -86,7 +86,7 @@ async def _open_harness(
     yield BuiltinHarness(
         agents=storage.agents,
         templates=storage.templates,
-        notifications=storage.notifications,
+        newcomers=storage.newcomers,
         spans=storage.traces,
         usage=storage.usage,
         spend_cap=SpendCap(storage.spending, clock),

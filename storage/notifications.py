@@ -215,7 +215,7 @@ class Notifications:
 
     async def get(self, notification_id: UUID) -> Notification | None:
         row = await self._pool.fetchrow(GET, notification_id)
-        return None if row is None else _notification(row)
+        return None if row is None else notification_of(row)
 
     async def page(self, filters: NotificationFilters, page: Page) -> list[Notification]:
         """Newest first, those scheduled for later among them."""
@@ -231,7 +231,7 @@ class Notifications:
         if filters.source is not None:
             conditions.add("n.source = $", filters.source)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [_notification(row) for row in rows]
+        return [notification_of(row) for row in rows]
 
     async def list_for_agent(
         self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime
@@ -316,7 +316,7 @@ class Notifications:
             row = await connection.fetchrow(LOCK, notification_id)
             if row is None:
                 return None
-            before = _notification(row)
+            before = notification_of(row)
             after = _changed(before, changes, now)
             await connection.execute(
                 UPDATE,
@@ -342,7 +342,7 @@ class Notifications:
     ) -> list[list[Notification]]:
         queues: list[list[Notification]] = [[] for _ in items]
         for row in await self._pool.fetch(statement, *zip(*items, strict=True)):
-            queues[row["ordinal"] - 1].append(_notification(row))
+            queues[row["ordinal"] - 1].append(notification_of(row))
         return queues
 
     async def _clear_each(self, items: list[tuple[UUID, UUID, datetime]]) -> list[bool | None]:
@@ -391,5 +391,6 @@ def _changed(before: Notification, changes: Mapping[str, Any], now: datetime) ->
     return replace(after, cleared_at=cleared_at, activated_at=activated_at)
 
 
-def _notification(row: Record) -> Notification:
+def notification_of(row: Record) -> Notification:
+    """A row of the table."""
     return from_row(Notification, row, source=Source(row["source"]), priority=Priority(row["priority"]))

@@ -18,6 +18,7 @@ from storage.instance import Instance
 from storage.invites import Invites
 from storage.memberships import Memberships
 from storage.messages import Messages
+from storage.newcomers import Newcomers
 from storage.notifications import Notifications
 from storage.organizations import Organizations
 from storage.outbox import Outbox
@@ -49,6 +50,7 @@ class Storage:
     agents: Agents
     agent_states: AgentStates
     notifications: Notifications
+    newcomers: Newcomers
     contacts: Contacts
     messages: Messages
     documents: Documents
@@ -65,6 +67,7 @@ class Storage:
         """Write what is on its way, then refuse."""
         await self.agents.close()
         await self.notifications.close()
+        await self.newcomers.close()
         await self.agent_states.close()
         await self.traces.close()
         await self.usage.close()
@@ -98,6 +101,7 @@ def build_storage(
         agents=Agents(pool, on_told=outbox.stored.set),
         agent_states=AgentStates(pool),
         notifications=notifications,
+        newcomers=Newcomers(pool),
         contacts=Contacts(pool),
         messages=Messages(pool, notifications),
         documents=Documents(pool),

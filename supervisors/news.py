@@ -1,15 +1,14 @@
 """What comes into an agent's queue while its run goes on: the model is told at the next turn boundary."""
 
-from datetime import datetime
 from uuid import UUID
 
 from storage.model import Notification
 from storage.pool import to_json
 from supervisors.clock import Clock
-from supervisors.ports import QueueStore
+from supervisors.ports import NewsStore
 from supervisors.runs import Run
 
-LOOKED_THROUGH = 100  # as many as one call of list_notifications shows
+LOOKED_THROUGH = 100  # the last of what came
 NAMED = 10
 LOOKS_EVERY_SECONDS = 30.0  # for what nobody is told of: reminders that fall due, and low ones
 
@@ -17,7 +16,7 @@ LOOKS_EVERY_SECONDS = 30.0  # for what nobody is told of: reminders that fall du
 class News:
     """The news of one run. The queue is read only if something came, or after a while."""
 
-    def __init__(self, run: Run, queue: QueueStore, clock: Clock) -> None:
+    def __init__(self, run: Run, queue: NewsStore, clock: Clock) -> None:
         self._run = run
         self._queue = queue
         self._clock = clock
@@ -33,18 +32,12 @@ class News:
         # First the mark: what comes while the queue is read leaves it for the next boundary.
         self._run.notified = False
         self._looked_at = self._clock.monotonic()
-        waiting = await self._queue.list_for_agent(
-            self._run.agent_id, include_cleared=False, limit=LOOKED_THROUGH, now=self._clock.now()
+        came = await self._queue.list_for_agent(
+            self._run.agent_id, since=self._run.started_at, limit=LOOKED_THROUGH, now=self._clock.now()
         )
-        found = [
-            one for one in waiting if one.id not in self._told and _active_since(one) >= self._run.started_at
-        ]
+        found = [one for one in came if one.id not in self._told]
         self._told.update(one.id for one in found)
         return _told(found) if found else ""
-
-
-def _active_since(notification: Notification) -> datetime:
-    return notification.activated_at or notification.scheduled_for or notification.created_at
 
 
 def _told(found: list[Notification]) -> str:
@@ -52,7 +45,8 @@ def _told(found: list[Notification]) -> str:
         {"id": one.id, "priority": one.priority, "source": one.source, "title": one.title}
         for one in found[:NAMED]
     ]
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    at_least = "at least " if len(found) == LOOKED_THROUGH else ""
+    more = f" and {at_least}{len(found) - NAMED} more" if len(found) > NAMED else ""
     return (
         f"Since this run began, this came into your queue: {to_json(named).decode()}{more}. "
         "list_notifications shows it in full."

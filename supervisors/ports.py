@@ -79,6 +79,14 @@ class QueueStore(Protocol):
     async def insert(self, notification: NewNotification, allowed: Collection[UUID]) -> None: ...
 
 
+class NewsStore(Protocol):
+    """The notification queues, as a run looks at them between turns."""
+
+    async def list_for_agent(
+        self, agent_id: UUID, *, since: datetime, limit: int, now: datetime
+    ) -> list[Notification]: ...
+
+
 class AgentStore(Protocol):
     """What a run needs to know of its agent."""
 

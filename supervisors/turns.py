@@ -15,7 +15,7 @@ from supervisors.conversation import (
 from supervisors.meter import Meter
 from supervisors.models import FinishReason, Message, Model, ModelAnswer, Speaker
 from supervisors.news import News
-from supervisors.ports import AgentStore, QueueStore, SpanStore, TemplateStore, UsageStore
+from supervisors.ports import AgentStore, NewsStore, SpanStore, TemplateStore, UsageStore
 from supervisors.prices import Prices
 from supervisors.recorder import OpenSpan, Recorder
 from supervisors.runs import Ask, Run, RunError, RunResult
@@ -41,7 +41,7 @@ class BuiltinHarness:
         *,
         agents: AgentStore,
         templates: TemplateStore,
-        notifications: QueueStore,
+        newcomers: NewsStore,
         spans: SpanStore,
         usage: UsageStore,
         spend_cap: SpendCap,
@@ -53,7 +53,7 @@ class BuiltinHarness:
     ) -> None:
         self._agents = agents
         self._templates = templates
-        self._notifications = notifications
+        self._newcomers = newcomers
         self._spans = spans
         self._usage = usage
         self._spend_cap = spend_cap
@@ -98,7 +98,7 @@ class BuiltinHarness:
             recorder=recorder,
             root=root,
             meter=meter,
-            news=News(run, self._notifications, self._clock),
+            news=News(run, self._newcomers, self._clock),
             messages=first_messages(run, agent, template, self._clock),
         )
 

@@ -35,6 +35,7 @@ class Refuses:
     status: int
     body: str = '{"error": {"message": "Something went wrong.", "type": "server_error"}}'
     retry_after: str = ""
+    compressed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +112,12 @@ class Endpoint:
                 return response
             case Refuses():
                 headers = {"Retry-After": act.retry_after} if act.retry_after else {}
-                return web.Response(
+                response = web.Response(
                     status=act.status, text=act.body, headers=headers, content_type="application/json"
                 )
+                if act.compressed:
+                    response.enable_compression(web.ContentCoding.gzip)
+                return response
             case Hangs(in_the_middle):
                 if in_the_middle:
                     await self._begin(request, body)

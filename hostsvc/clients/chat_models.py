@@ -26,6 +26,7 @@ log = structlog.get_logger()
 
 PATH = "/chat/completions"
 CONNECT_SECONDS = 10.0
+ANSWER_BYTES = 2**26  # a stream takes some 300 for each token
 HIDDEN = "(hidden)"
 CONTEXT_TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|too many tokens|prompt is too long", re.I)
 
@@ -68,11 +69,7 @@ class ChatModels:
         response = await self._client.post(
             PATH, content=body, cast_to=httpx2.Response, options={"headers": self._headers}
         )
-        try:
-            payload = orjson.loads(response.content)
-        except orjson.JSONDecodeError:
-            raise NotTheProtocol(f"it is not JSON: {error_text(response.text)}") from None
-        return answer_of(payload)
+        return answer_of(response.content)
 
     async def _streamed(self, request: ModelRequest) -> ModelAnswer:
         body = orjson.dumps(body_of(request, self._settings.thinking_field, stream=True))
@@ -85,8 +82,11 @@ class ChatModels:
             stream=True,
             stream_cls=openai.AsyncStream[object],
         ) as stream:
-            async for chunk in stream:
-                answer.add(chunk)
+            try:
+                async for chunk in stream:
+                    answer.add(chunk)
+            except openai.APIConnectionError as error:  # not tried again: a part of the answer was here
+                raise self._error(self._failure(error, attempts=1)) from error
         return answer.answer()
 
     @contextmanager
@@ -97,16 +97,18 @@ class ChatModels:
         except openai.APIStatusError as error:
             raise self._error(self._refusal(model, error)) from error
         except openai.APIConnectionError as error:
-            raise self._error(self._failure(error)) from error
+            raise self._error(self._failure(error, self._settings.max_retries + 1)) from error
         except openai.APIError as error:  # in the middle of a stream
-            raise self._error(f"failed in the middle of its answer: {error_text(error.message)}") from error
+            raise self._error("failed in the middle of its answer", error.message) from error
         except NotTheProtocol as error:
-            raise self._error(f"gave no valid answer: {error}") from error
-        except (aiohttp.ClientError, json.JSONDecodeError, UnicodeError) as error:  # unreadable
-            raise self._error(f"gave no valid answer: {error_text(str(error))}") from error
+            raise self._error(f"gave no valid answer: {error}", error.said) from error
+        except aiohttp.ClientResponseError as error:
+            raise self._error("gave no valid answer: it is not HTTP", error.message) from error
+        except (json.JSONDecodeError, UnicodeError, RecursionError) as error:
+            raise self._error("gave no valid answer: its stream is not JSON", str(error)) from error
 
     def _refusal(self, model: str, error: openai.APIStatusError) -> str:
-        said = error_text(self._without_key(error.response.text))
+        said = self._quoted(error.response.text)
         phrase = HTTPStatus(error.status_code).phrase if error.status_code in _STATUSES else ""
         refused = f'refused the call with {error.status_code} {phrase}: "{said}".'
         match error.status_code:
@@ -123,9 +125,9 @@ class ChatModels:
                 hint = ""
         return f"{refused} {hint}".rstrip()
 
-    def _failure(self, error: openai.APIConnectionError) -> str:
+    def _failure(self, error: openai.APIConnectionError, attempts: int) -> str:
         cause = _cause_of(error)
-        tried = f" ({self._settings.max_retries + 1} attempts)" if self._settings.max_retries else ""
+        tried = f" ({attempts} attempts)" if attempts > 1 else ""
         match cause:
             case aiohttp.ConnectionTimeoutError():
                 return f"cannot be reached: no connection within {CONNECT_SECONDS:g} s{tried}."
@@ -133,16 +135,19 @@ class ChatModels:
                 return f"was silent for {self._settings.timeout_seconds:g} s{tried}."
             case aiohttp.ClientConnectorError():
                 return f"cannot be reached: {_reason_of(cause.os_error)}{tried}."
+            case httpx2.DecodingError():
+                return f"sent an answer that cannot be decompressed{tried}."
             case _:
                 return f"ended the connection in the middle of its answer{tried}."
 
-    def _error(self, what: str) -> RunError:
-        said = self._without_key(what)
-        log.warning("a model call failed", provider=self._name, reason=said)
-        return RunError(f"The model provider {self._name} {said}")
+    def _error(self, what: str, said: str = "") -> RunError:
+        reason = f"{what}: {self._quoted(said)}" if said else what
+        log.warning("a model call failed", provider=self._name, reason=reason)
+        return RunError(f"The model provider {self._name} {reason}")
 
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._key, HIDDEN) if self._key else text
+    def _quoted(self, said: str) -> str:
+        """What the provider said, on one line. The key is taken out first: a cut could leave a part of it."""
+        return error_text(said.replace(self._key, HIDDEN) if self._key else said)
 
 
 @asynccontextmanager
@@ -153,7 +158,8 @@ async def connect(
     # Without a limit, so that a run that waits for its model never keeps another from asking; 0 is aiohttp's
     # way to say so, and None would be a hundred.
     limits = httpx2.Limits(max_connections=0)
-    async with openai.DefaultAioHttpClient(limits=limits, follow_redirects=False) as http:
+    hooks = {"response": [limit_size]}
+    async with openai.DefaultAioHttpClient(limits=limits, follow_redirects=False, event_hooks=hooks) as http:
         yield {
             name: _chat_models(name, settings, keys.get(name, ""), http)
             for name, settings in providers.items()
@@ -178,13 +184,43 @@ def _chat_models(name: str, settings: ProviderSettings, key: str, http: httpx2.A
     return ChatModels(name, settings, client, headers, key)
 
 
+async def limit_size(response: httpx2.Response) -> None:
+    """See to it that reading the answer ends with NotTheProtocol where it takes more than ANSWER_BYTES."""
+    encoded = httpx2.Response(
+        response.status_code,
+        headers=response.headers,
+        stream=response.stream,
+        request=response.request,
+    )
+    response.stream = _Limited(encoded)
+    response.headers.pop("Content-Encoding", None)  # it is decoded by then: few bytes can unfold to many
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """The decoded bytes of a response, as far as the limit."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = ANSWER_BYTES
+        async for piece in self._response.aiter_bytes():
+            left -= len(piece)
+            if left < 0:
+                raise NotTheProtocol(f"it is longer than {ANSWER_BYTES} bytes")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
 _STATUSES = frozenset(HTTPStatus)
 
 
 def _cause_of(error: BaseException) -> BaseException:
-    """What aiohttp said: the SDK and its transport wrap it, and take every lost connection for a timeout."""
+    """What it was at first: the SDK and its transport wrap it, and take a lost connection for a timeout."""
     cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, aiohttp.ClientError):
+    while cause is not None and not isinstance(cause, aiohttp.ClientError | httpx2.DecodingError):
         cause = cause.__cause__
     return cause or error
 

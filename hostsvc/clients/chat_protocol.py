@@ -3,8 +3,9 @@
 Only what is needed is read, and that leniently: the many servers that speak it differ in the rest.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -17,12 +18,17 @@ from supervisors.tools.toolkit import ToolDefinition
 
 Json = dict[str, Any]
 
-TOKENS_MOST = 2**53
+TOKENS_MOST = 2**31  # of a call; sums of them, and what they cost, stay within what the database holds
 EXCERPT_CHARACTERS = 300
+WORD_CHARACTERS = 255  # of an id or a name
 
 
 class NotTheProtocol(Exception):
-    """What came is no answer in the terms of the protocol; the message says what is wrong with it."""
+    """What came is no answer in the terms of the protocol: what is wrong with it, and what it said, uncut."""
+
+    def __init__(self, what: str, said: object = "") -> None:
+        super().__init__(what)
+        self.said = said if isinstance(said, str) else json.dumps(said)
 
 
 def body_of(request: ModelRequest, thinking: ThinkingField, *, stream: bool) -> Json:
@@ -35,18 +41,19 @@ def body_of(request: ModelRequest, thinking: ThinkingField, *, stream: bool) -> 
     return body | _thinking(request, thinking)
 
 
-def answer_of(payload: Any) -> ModelAnswer:
+def answer_of(body: bytes) -> ModelAnswer:
     """The answer in a whole body; raises NotTheProtocol."""
+    payload = _parsed(body)
     choice = _first_choice(payload)
     message = choice.get("message") if choice else None
     if choice is None or not isinstance(message, dict):
-        raise NotTheProtocol(f"it holds no choices[0].message: {_excerpt_of(payload)}")
+        raise NotTheProtocol("it holds no choices[0].message", payload)
     return ModelAnswer(
         text=_text(message.get("content")) or _text(message.get("refusal")),
-        tool_requests=tuple(_tool_request(each) for each in _dicts(message.get("tool_calls"))),
-        id=_text(payload.get("id")),
-        model=_text(payload.get("model")),
-        finish_reason=_text(choice.get("finish_reason")),
+        tool_requests=_told_apart(_tool_request(each) for each in _dicts(message.get("tool_calls"))),
+        id=_word(payload.get("id")),
+        model=_word(payload.get("model")),
+        finish_reason=_word(choice.get("finish_reason")),
         **_usage(payload.get("usage")),
     )
 
@@ -56,23 +63,28 @@ class StreamedAnswer:
     """Puts an answer together from the chunks of a stream."""
 
     _texts: list[str] = field(default_factory=list)
-    _calls: dict[int, "_StreamedCall"] = field(default_factory=dict)
+    _calls: list["_StreamedCall"] = field(default_factory=list)
+    _places: dict[int, "_StreamedCall"] = field(default_factory=dict)  # which call goes on at which index
     _usage: dict[str, int] = field(default_factory=dict)
     _id: str = ""
     _model: str = ""
     _finish_reason: str = ""
+    _began: bool = False
 
     def add(self, chunk: Any) -> None:
         """The next chunk; raises NotTheProtocol."""
         if not isinstance(chunk, dict):
-            raise NotTheProtocol(f"a chunk of its stream is no object: {_excerpt_of(chunk)}")
-        self._id = self._id or _text(chunk.get("id"))
-        self._model = self._model or _text(chunk.get("model"))
-        self._usage = _usage(chunk.get("usage")) or self._usage
+            raise NotTheProtocol("a chunk of its stream is no object", chunk)
+        self._began = True
+        self._id = self._id or _word(chunk.get("id"))
+        self._model = self._model or _word(chunk.get("model"))
+        usage = _usage(chunk.get("usage"))
+        if any(usage.values()):  # some servers end with one of nothing but zeros
+            self._usage = usage
         choice = _first_choice(chunk)
         if choice is None:  # so comes the usage
             return
-        self._finish_reason = _text(choice.get("finish_reason")) or self._finish_reason
+        self._finish_reason = _word(choice.get("finish_reason")) or self._finish_reason
         delta = choice.get("delta")
         if isinstance(delta, dict):
             self._texts.append(_text(delta.get("content")) or _text(delta.get("refusal")))
@@ -81,11 +93,13 @@ class StreamedAnswer:
 
     def answer(self) -> ModelAnswer:
         """What came; NotTheProtocol if the end is missing."""
+        if not self._began:
+            raise NotTheProtocol("it is no stream")
         if not self._finish_reason:
             raise NotTheProtocol("its stream ended in the middle of the answer")
         return ModelAnswer(
             text="".join(self._texts),
-            tool_requests=tuple(self._calls[index].request() for index in sorted(self._calls)),
+            tool_requests=_told_apart(call.request() for call in self._calls),
             id=self._id,
             model=self._model,
             finish_reason=self._finish_reason,
@@ -93,13 +107,18 @@ class StreamedAnswer:
         )
 
     def _add_to_call(self, position: int, part: Json) -> None:
-        index = part.get("index")
-        call = self._calls.setdefault(index if isinstance(index, int) else position, _StreamedCall())
-        call.id = call.id or _text(part.get("id"))
+        """Some servers give all calls of an answer the same index, or none: a new id tells them apart."""
         function = part.get("function")
-        if isinstance(function, dict):
-            call.name = call.name or _text(function.get("name"))
-            call.arguments.append(_arguments(function.get("arguments")))
+        function = function if isinstance(function, dict) else {}
+        index, id_, name = part.get("index"), _text(part.get("id")), _word(function.get("name"))
+        place = index if isinstance(index, int) else position
+        call = self._places.get(place)
+        if call is None or (id_ and call.id not in {"", id_}) or (name and not id_ and index is None):
+            call = self._places[place] = _StreamedCall()
+            self._calls.append(call)
+        call.id = call.id or id_
+        call.name = call.name or name
+        call.arguments.append(_arguments(function.get("arguments")))
 
 
 @dataclass(slots=True)
@@ -109,7 +128,7 @@ class _StreamedCall:
     arguments: list[str] = field(default_factory=list)
 
     def request(self) -> ToolRequest:
-        return ToolRequest(self.id or f"call_{new_id().hex}", self.name, "".join(self.arguments))
+        return ToolRequest(self.id, self.name, "".join(self.arguments))
 
 
 def error_text(text: str) -> str:
@@ -178,17 +197,43 @@ def _first_choice(payload: Any) -> Json | None:
 def _tool_request(call: Mapping[str, Any]) -> ToolRequest:
     function = call.get("function")
     if not isinstance(function, dict):
-        raise NotTheProtocol(f"a tool call of it names no function: {_excerpt_of(call)}")
+        raise NotTheProtocol("a tool call of it names no function", call)
     return ToolRequest(
-        _text(call.get("id")) or f"call_{new_id().hex}",
-        _text(function.get("name")),
-        _arguments(function.get("arguments")),
+        _text(call.get("id")), _word(function.get("name")), _arguments(function.get("arguments"))
     )
+
+
+def _told_apart(requests: Iterable[ToolRequest]) -> tuple[ToolRequest, ...]:
+    """Each under an id of its own. An id has no meaning but in our own next request, where it must be one."""
+    by_id: dict[str, ToolRequest] = {}
+    for request in requests:
+        usable = 0 < len(request.id) <= WORD_CHARACTERS and request.id not in by_id
+        kept = request if usable else replace(request, id=f"call_{new_id().hex}")
+        by_id[kept.id] = kept
+    return tuple(by_id.values())
 
 
 def _arguments(value: Any) -> str:
     """As the model wrote them; some servers have parsed them already."""
-    return orjson.dumps(value).decode() if isinstance(value, dict) else _text(value)
+    return json.dumps(value) if isinstance(value, dict) else _text(value)
+
+
+def _parsed(body: bytes) -> Any:
+    """What is JSON to orjson, and what Python takes as well: half a surrogate pair, NaN, other encodings."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        what = "it is not JSON" if body else "it is empty"
+        raise NotTheProtocol(what, body.decode(errors="replace")) from None
+
+
+def _word(value: Any) -> str:
+    """A text that is an id or a name."""
+    return excerpt(_text(value), WORD_CHARACTERS)
 
 
 def _text(value: Any) -> str:
@@ -217,8 +262,9 @@ def _usage(usage: Any) -> dict[str, int]:
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and 0 <= value < TOKENS_MOST else 0
-
-
-def _excerpt_of(value: object) -> str:
-    return excerpt(repr(value), EXCERPT_CHARACTERS)
+    """Some servers write 12.0 or "12"; what cannot be a count is none."""
+    try:
+        count = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return 0
+    return count if 0 <= count < TOKENS_MOST else 0

@@ -16,6 +16,7 @@ from storage.arrivals import NewNotification
 from storage.errors import Forbidden, ReferenceMissing, RowLocked
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
+from storage.newcomers import Newcomers
 from storage.notifications import NotificationFilters, NotificationOwner, Notifications
 from storage.paging import Page
 from storage.pool import Pool
@@ -685,3 +686,28 @@ async def test_those_that_are_named_are_cleared_reminders_too(
         low.id: NotificationOwner(scout.organization_id, scout.id),
         strange.id: NotificationOwner(other.organization_id, other.id),
     }
+
+
+async def test_newcomers_are_the_last_that_came_since_a_moment_and_still_wait(
+    queue: Notifications, scout: Agent, pool: Pool
+) -> None:
+    newcomers, long_ago = Newcomers(pool), NOW - 60 * MINUTE
+    low = {"priority": Priority.LOW}
+    await arrived(queue, scout, title="old", created_at=long_ago)
+    raised = await arrived(queue, scout, title="raised", created_at=long_ago, **low)
+    await updated(queue, raised, NOW, priority=Priority.HIGH)
+    await arrived(queue, scout, title="high")
+    await arrived(queue, scout, title="low", **low)
+    await arrived(queue, scout, title="due", created_at=long_ago, scheduled_for=NOW, **low)
+    await arrived(queue, scout, title="for the past", scheduled_for=long_ago, **low)
+    await arrived(queue, scout, title="ahead", scheduled_for=LATER + MINUTE)
+    await queue.clear(scout.id, (await arrived(queue, scout, title="cleared")).id, LATER)
+
+    async def seen(limit: int) -> list[str]:
+        found = await newcomers.list_for_agent(scout.id, since=NOW - MINUTE, limit=limit, now=LATER)
+        return sorted(one.title for one in found)
+
+    assert await seen(100) == ["due", "for the past", "high", "low", "raised"]
+    assert len(await seen(2)) == 2
+    assert await newcomers.list_for_agent(new_id(), since=long_ago, limit=9, now=LATER) == []
+    await newcomers.close()

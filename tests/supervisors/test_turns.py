@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from storage.model import Agent, AgentStatus, Outcome, Priority, ReasoningEffort
 from storage.pool import Pool
 from supervisors.messages import OwnedFields, StopReply, StopRequest
 from supervisors.models import FinishReason, ModelAnswer, Speaker
+from supervisors.news import LOOKED_THROUGH
 from supervisors.tool_calls import RESULT_BYTES
 from tests.storage.factories import new_notification
 from tests.supervisors.scripted_model import Script, Turn
@@ -220,6 +222,35 @@ async def test_what_arrives_during_a_run_is_shown_at_the_next_turn_boundary_and_
             f"Since this run began, this came into your queue: {named}. list_notifications shows it in full."
         ]
         assert script.heard[3].text == shown[0], "it stands behind the tool's answer"
+
+
+async def test_what_arrives_is_shown_however_much_was_waiting_before(pool: Pool) -> None:
+    async with running(pool, [("wait", "")], []) as (world, agent, script):
+
+        async def wait() -> None:
+            before = world.clock.now() - timedelta(minutes=1)
+            for _ in range(LOOKED_THROUGH):
+                old = new_notification(agent.id, created_at=before)
+                await world.storage.notifications.insert(old, {agent.organization_id})
+            await notify(world, agent, "A fire")
+
+        world.toolbox.rigged = {"wait": wait}
+        await start(world, agent)
+
+        assert '"title":"A fire"' in script.heard[-1].text
+
+
+async def test_of_many_that_arrive_at_once_a_few_are_named_and_no_number_is_made_up(pool: Pool) -> None:
+    async with running(pool, [("wait", "")], []) as (world, agent, script):
+
+        async def wait() -> None:
+            for number in range(LOOKED_THROUGH + 1):
+                await notify(world, agent, f"Fire {number}")
+
+        world.toolbox.rigged = {"wait": wait}
+        await start(world, agent)
+
+        assert "] and at least 90 more. list_notifications" in script.heard[-1].text
 
 
 async def test_what_another_program_wrote_is_shown_too_when_its_ring_is_heard(pool: Pool) -> None:

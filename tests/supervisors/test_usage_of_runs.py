@@ -94,7 +94,7 @@ async def carry_out(pool: Pool, run: Run, model: Model, usage: UsageStore) -> No
     harness = BuiltinHarness(
         agents=storage.agents,
         templates=storage.templates,
-        notifications=storage.notifications,
+        newcomers=storage.newcomers,
         spans=storage.traces,
         usage=usage,
         spend_cap=SpendCap(Spending(pool), clock),

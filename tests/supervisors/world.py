@@ -428,7 +428,7 @@ class World:
         return BuiltinHarness(
             agents=self.storage.agents,
             templates=self.storage.templates,
-            notifications=self.storage.notifications,
+            newcomers=self.storage.newcomers,
             spans=self.storage.traces,
             usage=self.storage.usage,
             spend_cap=SpendCap(self.storage.spending, self.clock),

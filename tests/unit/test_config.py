@@ -166,6 +166,8 @@ def test_a_whole_number_of_seconds_is_a_number() -> None:
         ),
         ("[models.builtin]\nbase_url = 'http://a'", "config.toml: models.builtin: a provider's name takes"),
         ("[models.Open]\nbase_url = 'http://a'", "a provider's name takes small letters, digits and _.-"),
+        ("[models.a]\nbase_url = 'http://a..b/v1'", "models.a: base_url takes http(s)://host[:port][/path]"),
+        ("[models.a]", "config.toml: models.a: is empty; it takes at least a base_url"),
         ("[server", "config.toml: is not TOML: "),
     ],
 )
@@ -199,6 +201,20 @@ def test_a_providers_key_that_is_not_set_is_refused_by_those_who_need_it(environ
     config = load_config(written("[models.a]\nbase_url = 'http://a'\napi_key_env = 'THE_KEY'"), environment)
     with pytest.raises(ConfigError, match=r"models\.a\.api_key_env: the variable THE_KEY is not set"):
         config.require_models()
+
+
+@pytest.mark.parametrize("key", [" ", "sk-a\n", "sk a", "sk-é", "sk-a\r\nX-Other: 1", "\udcff"])
+def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(key: str) -> None:
+    config = load_config(
+        written("[models.a]\nbase_url = 'http://a'\napi_key_env = 'THE_KEY'"), {"THE_KEY": key}
+    )
+    with pytest.raises(ConfigError) as caught:
+        config.require_models()
+
+    assert str(caught.value) == (
+        "models.a.api_key_env: the variable THE_KEY holds what is no key; "
+        "keys are visible ASCII characters without spaces and line breaks"
+    )
 
 
 def test_a_default_provider_that_is_none_is_refused() -> None:

@@ -4,11 +4,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 from structlog.testing import capture_logs
 
+from hostsvc.clients import chat_models
 from hostsvc.clients.models import open_models
 from hostsvc.clients.providers import ProviderSettings
 from supervisors.models import Message, Model, ModelRequest, Speaker, ToolRequest
@@ -246,6 +249,9 @@ async def test_nobody_at_the_address_is_a_failure_that_does_not_name_it() -> Non
     ("body", "says"),
     [
         ("Hello!", "gave no valid answer: it is not JSON: Hello!"),
+        ("", "gave no valid answer: it is empty"),
+        ('{"a":' * 100_000, 'gave no valid answer: it is not JSON: {"a":'),
+        ('{"error": {"message": "Overloaded", "code": 502}}', "choices[0].message: Overloaded"),
         ("[]", "gave no valid answer: it holds no choices[0].message: []"),
         ('{"choices": []}', "gave no valid answer: it holds no choices[0].message"),
         ('{"choices": [{"message": "Hi"}]}', "gave no valid answer: it holds no choices[0].message"),
@@ -263,7 +269,10 @@ async def test_an_answer_that_is_none_is_shown_in_part(body: str, says: str) -> 
         ("data: Hello!\n\n", "gave no valid answer: "),
         ("data: []\n\n", "gave no valid answer: a chunk of its stream is no object: []"),
         ('data: {"error": {"message": "Overloaded"}}\n\n', "failed in the middle of its answer: Overloaded"),
-        ("", "gave no valid answer: its stream ended in the middle of the answer"),
+        ("", "gave no valid answer: it is no stream"),
+        ("<html>Welcome!</html>", "gave no valid answer: it is no stream"),
+        ('data: {"choices": []}\n\n', "gave no valid answer: its stream ended in the middle of the answer"),
+        ("data: " + '{"a":' * 100_000 + "\n\n", "gave no valid answer: its stream is not JSON"),
     ],
 )
 async def test_a_stream_that_is_none_is_a_failure(body: str, says: str) -> None:
@@ -281,24 +290,152 @@ async def test_half_a_stream_is_a_failure_even_if_it_ends_politely() -> None:
     assert message.endswith("gave no valid answer: its stream ended in the middle of the answer")
 
 
+@STREAMS
+@pytest.mark.parametrize("shape", ["%s", '{"oops": "%s"}', 'data: "%s"\n\n', 'data: {"error": "%s"}\n\n'])
+async def test_where_an_answer_is_cut_no_part_of_the_key_is_left(shape: str, stream: bool) -> None:
+    body = shape % ("x" * 285 + KEY)
+    async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint, stream=stream) as models:
+        assert KEY[:6] not in await failure(models)
+
+
 async def test_what_cannot_be_stored_is_left_out_of_an_answer() -> None:
     body = (
         '{"choices": [{"message": {"content": "a\\u0000b\\ud800c", "tool_calls": '
         '[{"function": {"name": "look\\u0000_up", "arguments": {"word": "tea"}}}]}}]}'
     )
     async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint) as models:
-        with capture_logs():
-            message = await failure(models)
-
-    assert "it is not JSON" in message  # half a surrogate pair is none
-
-    body = body.replace("\\ud800", "")
-    async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint) as models:
         answer = await models.complete(HELLO)
 
     [wanted] = answer.tool_requests
-    assert (answer.text, wanted.name, wanted.arguments) == ("abc", "look_up", '{"word":"tea"}')
+    assert (answer.text, wanted.name, wanted.arguments) == ("ab?c", "look_up", '{"word": "tea"}')
     assert wanted.id.startswith("call_")
+
+
+def whole(**said: Any) -> Refuses:
+    """An answer word for word, with this message."""
+    return Refuses(200, orjson.dumps({"choices": [{"message": said}]}).decode())
+
+
+def streamed(*chunks: Any) -> Refuses:
+    """A stream of these chunks."""
+    events = (f"data: {orjson.dumps(chunk).decode()}\n\n" for chunk in chunks)
+    return Refuses(200, "".join([*events, "data: [DONE]\n\n"]))
+
+
+def wanting(id_: str | None, name: str, arguments: Any = "{}", **more: Any) -> dict[str, Any]:
+    """A tool call, or a part of one, as a server writes it."""
+    return {"id": id_, "function": {"name": name, "arguments": arguments}, **more}
+
+
+async def test_calls_of_one_answer_have_ids_of_their_own() -> None:
+    calls = [wanting(id_, "look_up") for id_ in ("same", "same", None, "", "x" * 1000)]
+    async with open_endpoint(whole(tool_calls=calls)) as endpoint, calling(endpoint) as models:
+        answer = await models.complete(HELLO)
+
+    ids = [each.id for each in answer.tool_requests]
+    assert ids[0] == "same"
+    assert len(set(ids)) == 5
+    assert all(0 < len(id_) < 64 for id_ in ids)
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [wanting("a", "one", index=0), wanting("b", "two", index=0)],
+        [wanting("a", "one"), wanting("b", "two")],
+        [wanting("", "one"), wanting("", "two")],
+        [wanting("a", "one", index=7), wanting("b", "two", index=2)],
+    ],
+    ids=["the same index", "no index", "neither index nor id", "indexes that jump"],
+)
+async def test_streamed_calls_are_told_apart_whatever_their_indexes(calls: list[dict[str, Any]]) -> None:
+    chunks = [{"choices": [{"delta": {"tool_calls": [call]}}]} for call in calls]
+    end = {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
+    async with (
+        open_endpoint(streamed(*chunks, end)) as endpoint,
+        calling(endpoint, stream=True) as models,
+    ):
+        answer = await models.complete(HELLO)
+
+    assert [(each.name, each.arguments) for each in answer.tool_requests] == [("one", "{}"), ("two", "{}")]
+
+
+async def test_the_parts_of_a_streamed_call_are_one_even_if_each_repeats_its_id_and_name() -> None:
+    parts = [wanting("a", "one", piece, index=0) for piece in ('{"word": ', '"tea"}')]
+    chunks = [{"choices": [{"delta": {"tool_calls": [part]}}]} for part in parts]
+    end = {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
+    async with (
+        open_endpoint(streamed(*chunks, end)) as endpoint,
+        calling(endpoint, stream=True) as models,
+    ):
+        [call] = (await models.complete(HELLO)).tool_requests
+
+    assert (call.id, call.name, call.arguments) == ("a", "one", '{"word": "tea"}')
+
+
+async def test_streamed_arguments_that_are_an_object_may_hold_any_number() -> None:
+    call = f'{{"function": {{"name": "f", "arguments": {{"n": {2**80}}}}}}}'
+    choice = f'{{"delta": {{"tool_calls": [{call}]}}, "finish_reason": "stop"}}'
+    body = f'data: {{"choices": [{choice}]}}\n\n'
+    async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint, stream=True) as models:
+        [request] = (await models.complete(HELLO)).tool_requests
+
+    assert request.arguments == f'{{"n": {2**80}}}'
+
+
+@pytest.mark.parametrize(
+    ("reported", "counted"),
+    [
+        ({"prompt_tokens": "120", "completion_tokens": 10.0}, (120, 10, 0)),
+        ({"prompt_tokens": -5, "completion_tokens": None}, (0, 0, 0)),
+        ({"prompt_tokens": 2**62, "completion_tokens": 10}, (0, 10, 0)),
+        ({"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 9}}, (5, 0, 5)),
+        ([1], (0, 0, 0)),
+    ],
+)
+async def test_usage_is_read_as_servers_write_it(reported: Any, counted: tuple[int, int, int]) -> None:
+    body = orjson.dumps({"choices": [{"message": {"content": "Hi."}}], "usage": reported}).decode()
+    async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint) as models:
+        answer = await models.complete(HELLO)
+
+    assert (answer.input_tokens, answer.output_tokens, answer.cached_tokens) == counted
+
+
+async def test_a_stream_that_ends_with_a_usage_of_zeros_keeps_what_it_said_before() -> None:
+    said = {"choices": [{"delta": {"content": "Hi."}, "finish_reason": "stop"}]}
+    chunks = ({**said, "usage": {"prompt_tokens": 7}}, {"choices": [], "usage": {"prompt_tokens": 0}})
+    async with (
+        open_endpoint(streamed(*chunks)) as endpoint,
+        calling(endpoint, stream=True) as models,
+    ):
+        assert (await models.complete(HELLO)).input_tokens == 7
+
+
+@STREAMS
+@pytest.mark.parametrize("compressed", [False, True])
+async def test_an_answer_without_end_is_given_up(
+    compressed: bool, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_models, "ANSWER_BYTES", 2**16)
+    act = Refuses(200, " " * 2**20, compressed=compressed)
+    async with open_endpoint(act) as endpoint, calling(endpoint, stream=stream) as models:
+        assert (await failure(models)).endswith("gave no valid answer: it is longer than 65536 bytes")
+
+
+@STREAMS
+async def test_a_compressed_answer_is_read(stream: bool) -> None:
+    end = {"choices": [{"delta": {"content": "Hi."}, "finish_reason": "stop"}]}
+    act = replace(streamed(end) if stream else whole(content="Hi."), compressed=True)
+    async with open_endpoint(act) as endpoint, calling(endpoint, stream=stream) as models:
+        assert (await models.complete(HELLO)).text == "Hi."
+
+
+async def test_a_stream_that_breaks_off_is_not_said_to_have_been_tried_again() -> None:
+    async with (
+        open_endpoint(Hangs(in_the_middle=True)) as endpoint,
+        calling(endpoint, stream=True, max_retries=2, timeout_seconds=0.2) as models,
+    ):
+        assert await failure(models) == "The model provider acme was silent for 0.2 s."
 
 
 @STREAMS
