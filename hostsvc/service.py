@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -48,6 +49,7 @@ FORGOTTEN_SECONDS = 10.0
 DUTY_CLOSE_SECONDS = 5.0
 RUN_TOKEN_SPARE_SECONDS = 7200.0  # for the graces after a run's longest time
 ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
+MOST_DESCRIPTORS = 65_536
 
 
 @dataclass(slots=True)
@@ -111,6 +113,7 @@ async def open_service(
     On leaving, runs are let to end at a turn boundary for `server.drain_seconds`, and everything is stored.
     """
     config.require_models()
+    _allow_descriptors()
     clock, prices = SystemClock(), PriceList()
     random = Random()  # noqa: S311 -- spreads load, keeps no secret
     async with AsyncExitStack() as stack:
@@ -229,6 +232,14 @@ def _listen(host: str, port: int) -> socket.socket:
 def _url_of(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _allow_descriptors() -> None:
+    """Each client and each run that waits for its model is a descriptor; the usual limit of 1,024 is soft."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < MOST_DESCRIPTORS:
+        most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _settle_memory() -> None:

@@ -1,6 +1,7 @@
 """Starting: how soon the service is ready, and who leads where there are two."""
 
 import asyncio
+import resource
 from statistics import median
 
 import aiohttp
@@ -63,6 +64,16 @@ async def test_a_standby_that_is_told_to_end_ends_in_order(services: Services) -
     await standby.standing_by()
     standby.terminate()
     assert await standby.exit_code() == 0
+
+
+async def test_it_takes_as_many_descriptors_as_it_may_have(services: Services) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+    try:
+        service = await services.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert resource.prlimit(service.pid, resource.RLIMIT_NOFILE) == (min(hard, 65_536), hard)
 
 
 async def test_whether_it_lives_and_is_ready_is_told_to_anybody(
