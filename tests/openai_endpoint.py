@@ -60,6 +60,18 @@ Act: TypeAlias = Says | Refuses | Hangs | BreaksOff
 Script: TypeAlias = Callable[[Json], Act | Awaitable[Act]]
 
 
+def clerk(body: Json) -> Says:
+    """What a model says that lists what is in its queue, clears it, and sleeps."""
+    last = body["messages"][-1]
+    if last["role"] == "user":
+        return Says(calls=[("list_notifications", "{}")])
+    result = orjson.loads(last["content"]).get("result")
+    if isinstance(result, list) and result:
+        ids = [orjson.dumps({"notification_id": one["id"]}).decode() for one in result]
+        return Says(calls=[("clear_notification", arguments) for arguments in ids])
+    return Says(calls=[("sleep", "{}")])
+
+
 @dataclass(slots=True)
 class Call:
     """What was asked, and by which headers."""

@@ -14,7 +14,7 @@ from supervisors.prices import ModelCall
 from tests.acceptance.client import Client, sign_up
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services
-from tests.openai_endpoint import Endpoint, Hangs, Json, Refuses, Says, open_endpoint
+from tests.openai_endpoint import Endpoint, Hangs, Json, Refuses, Says, clerk, open_endpoint
 
 MODEL = "openai/gpt-4o"  # whose price is known
 
@@ -50,16 +50,9 @@ def priced(body: Json, *calls: tuple[str, str]) -> Says:
     return Says(calls=calls, input_tokens=1000 + 7 * said, output_tokens=13 * said, cached_tokens=512)
 
 
-def clerk(body: Json) -> Says:
+def priced_clerk(body: Json) -> Says:
     """A model that lists what is in its queue, clears it, and sleeps."""
-    last = body["messages"][-1]
-    if last["role"] == "user":
-        return priced(body, ("list_notifications", "{}"))
-    result = orjson.loads(last["content"]).get("result")
-    if isinstance(result, list) and result:
-        ids = [orjson.dumps({"notification_id": one["id"]}).decode() for one in result]
-        return priced(body, *(("clear_notification", arguments) for arguments in ids))
-    return priced(body, ("sleep", '{"hours": 2}'))
+    return priced(body, *clerk(body).calls)
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -67,7 +60,7 @@ async def test_a_run_calls_tools_and_its_usage_is_what_the_endpoint_billed(
     services: Services, session: aiohttp.ClientSession, stream: bool
 ) -> None:
     async with open_endpoint(Refuses(429, retry_after="0.05")) as endpoint:
-        endpoint.otherwise = clerk
+        endpoint.otherwise = priced_clerk
         service = await serve(services, endpoint, stream=stream)
         client = await sign_up(session, service.url)
         template = await client.post(

@@ -6,7 +6,7 @@ nothing more is sent to what it was about.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -25,6 +25,7 @@ PACE_SECONDS = 0.005
 AGENTS = "/api/cloud/agents/"
 NOTIFICATIONS = "/api/defaults/notifications/"
 CONVERSATIONAL = ("email", "sms")
+OFFLINE = "builtin/inbox"
 # 409: the first of two with one key is still being answered; 500 is a defect, which the log will tell of.
 UNANSWERED = frozenset({409, 500, 502, 503})
 
@@ -36,9 +37,10 @@ class Unanswered(Exception):
 class Load:
     """Writers, and the address of whoever serves at the moment."""
 
-    def __init__(self, client: Client, seed: int) -> None:
+    def __init__(self, client: Client, seed: int, models: Sequence[str] = (OFFLINE,)) -> None:
         self.ledger = Ledger()
         self.urls = [client.url]
+        self.models = models  # of the agents, by lot
         self._client = client
         self._writers = [Writer(self, Random(seed * 1000 + number)) for number in range(WRITERS)]  # noqa: S311
         self._enough = asyncio.Event()
@@ -165,8 +167,8 @@ class Writer:
         return True
 
     async def _create_agent(self, window_seconds: int) -> None:
-        name = f"Clerk {uuid4().hex[:8]}"
-        body = {"name": name, "model": "builtin/inbox", "debounce_window_seconds": window_seconds}
+        name, model = f"Clerk {uuid4().hex[:8]}", self._random.choice(self._load.models)
+        body = {"name": name, "model": model, "debounce_window_seconds": window_seconds}
         answer = await self._send_until_answered(AGENTS, **body)
         agent = Owned(answer["id"], name, window_seconds)
         self._agents.append(agent)

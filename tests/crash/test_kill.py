@@ -1,16 +1,20 @@
 """kill -9 of the service, again and again, while clients write: whatever was acknowledged is kept."""
 
+import asyncio
 from random import Random
 
 import aiohttp
 import aiopg
 
 from tests.acceptance.client import sign_up
+from tests.acceptance.process import Sections
 from tests.acceptance.services import Services
 from tests.crash.ledger import Note, Owned
-from tests.crash.load import Load
+from tests.crash.load import OFFLINE, Load
 from tests.crash.recording import all_is_kept
+from tests.openai_endpoint import Json, Says, clerk, open_endpoint
 
+THINKING_SECONDS = 0.02
 NARROW = {"max_concurrent": 4}  # so that some starts have to wait for a slot
 
 INSERT = """
@@ -23,18 +27,27 @@ async def test_kill_9_again_and_again_while_other_programs_write_too(
     services: Services, session: aiohttp.ClientSession, cycles: int
 ) -> None:
     random = Random(cycles)  # noqa: S311
-    service = await services.start(runs=NARROW)
-    load = Load(await sign_up(session, service.url), seed=cycles)
-    async with load.going_on():
-        for _ in range(cycles):
-            await load.acknowledged(random.randint(10, 80))
-            await service.kill()
-            await _insert_by_another_program(services.database["url"], load, random)
-            service = await services.start(runs=NARROW)
-            load.urls = [service.url]
-    found = await all_is_kept(load, services)
+    async with open_endpoint() as endpoint:
+        endpoint.otherwise = _think
+        sections: Sections = {"runs": NARROW, "models.slow": {"base_url": endpoint.url}}
+        service = await services.start(**sections)
+        load = Load(await sign_up(session, service.url), seed=cycles, models=(OFFLINE, "slow/clerk"))
+        async with load.going_on():
+            for _ in range(cycles):
+                await load.acknowledged(random.randint(10, 80))
+                await service.kill()
+                await _insert_by_another_program(services.database["url"], load, random)
+                service = await services.start(**sections)
+                load.urls = [service.url]
+        found = await all_is_kept(load, services)
     interrupted = sum(run.outcome == "interrupted" for runs in found.runs.values() for run in runs)
     assert interrupted >= cycles / 2, "hardly any run was hit: the test shows less than it should"
+
+
+async def _think(body: Json) -> Says:
+    """As a clerk, but so slowly that most kills find somebody at work."""
+    await asyncio.sleep(THINKING_SECONDS)
+    return clerk(body)
 
 
 async def _insert_by_another_program(database_url: str, load: Load, random: Random) -> None:
