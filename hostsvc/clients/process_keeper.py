@@ -183,6 +183,7 @@ def _become(order: dict[str, Any], given: int, output: int, fault: int, keeper: 
             signal.signal(number, signal.SIG_DFL)
         for source, target in ((given, 0), (output, 1), (output, 2)):
             os.dup2(source, target)
+        os.get_exec_path()  # imports what execvpe will need while this user can still read it
         if order["user"] is not None:
             os.setgroups(order["groups"])
             os.setgid(order["group"])
@@ -191,7 +192,7 @@ def _become(order: dict[str, Any], given: int, output: int, fault: int, keeper: 
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == keeper:
             os.execvpe(order["command"][0], order["command"], order["environment"])  # noqa: S606
-    except (OSError, ValueError) as error:
+    except Exception as error:  # the outermost edge of this process
         os.write(fault, str(error.strerror if isinstance(error, OSError) else error).encode())
     finally:
         os._exit(127)
