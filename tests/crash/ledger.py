@@ -5,6 +5,18 @@ from datetime import datetime
 
 
 @dataclass(slots=True)
+class Write:
+    """When something was sent and answered; without an answer it may have had its effect any time later."""
+
+    sent_at: datetime
+    answered_at: datetime | None = None
+
+    def may_be_within(self, start: datetime, end: datetime) -> bool:
+        """Whether it may have had its effect then."""
+        return self.sent_at <= end and (self.answered_at is None or self.answered_at >= start)
+
+
+@dataclass(slots=True)
 class Note:
     """A notification whose creation was acknowledged, as its last acknowledged write left it."""
 
@@ -19,6 +31,7 @@ class Note:
     is_cleared: bool = False  # by the client
     is_deleted: bool = False
     in_doubt: str = ""  # the method of a write that was not answered; nothing was sent after it
+    writes: list["Write"] = field(default_factory=list)  # all after its creation
 
     @property
     def is_settled(self) -> bool:

@@ -17,7 +17,7 @@ import aiohttp
 
 from tests.acceptance.client import POLL_SECONDS, Client, Json, Refused, eventually, moment
 from tests.acceptance.process import PATIENCE_SECONDS
-from tests.crash.ledger import Ledger, Note, Owned, RunAsked, Stop
+from tests.crash.ledger import Ledger, Note, Owned, RunAsked, Stop, Write
 
 WRITERS = 6
 WINDOWS_SECONDS = (0, 1, 2)  # of each writer's agents
@@ -159,11 +159,15 @@ class Writer:
 
     async def _send_once(self, subject: Note | Owned, method: str, path: str, **body: Any) -> bool:
         """Whether it was acknowledged; if not, its subject is in doubt."""
+        write = Write(datetime.now(UTC))
+        if isinstance(subject, Note):
+            subject.writes.append(write)
         try:
             await self._load.send(method, path, body, uuid4().hex)
         except Unanswered:
             subject.in_doubt = method
             return False
+        write.answered_at = datetime.now(UTC)
         return True
 
     async def _create_agent(self, window_seconds: int) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.crash.ledger import Ledger, Note, Owned, RunAsked, Stop
+from tests.crash.ledger import Ledger, Note, Owned, RunAsked, Stop, Write
 from tests.crash.verdict import Found, NoteRow, RunRow, StateRow, judge
 
 Tamper = Callable[[Owned, Found], Found]
@@ -112,3 +112,12 @@ def test_the_judge_finds(what: str) -> None:
     breaches = judge(ledger, tamper(ledger.agents["clerk"], found))
 
     assert any(sentence in breach for breach in breaches), breaches
+
+
+def test_a_run_that_something_since_deleted_may_have_started_did_not_end_a_hold_early() -> None:
+    ledger, found = history()
+    briefly = Note("briefly", "clerk", "Never mind", "api", "high", at(-1), is_deleted=True)
+    briefly.writes.append(Write(at(1.85), at(1.95)))
+    ledger.agents["clerk"].notes.append(briefly)
+
+    assert judge(ledger, run(found, "held", started_at=at(1.9))) == []

@@ -173,7 +173,10 @@ def early_starts(agent: Owned, runs: Sequence[RunRow]) -> Iterator[str]:
 
 
 def _is_early_end_of_hold(run: RunRow, before: RunRow | None, agent: Owned) -> bool:
-    """Judged where the hold alone can have started the run: nothing came meanwhile but conversation."""
+    """Judged where the hold alone can have started the run: nothing else came meanwhile, or went.
+
+    What went may have been there when the agent was looked at: the claim of a run does not ask again.
+    """
     if run.reason.removeprefix("notification:") not in CONVERSATIONAL:
         return False
     known = {note.id: note for note in agent.notes}
@@ -188,7 +191,11 @@ def _is_early_end_of_hold(run: RunRow, before: RunRow | None, agent: Owned) -> b
     if not held or run.started_at >= min(held) + timedelta(seconds=agent.window_seconds):
         return False
     meanwhile = [note for note in agent.notes if min(held) <= note.created_at <= run.started_at]
-    return all(map(_is_plain_conversation, meanwhile))
+    claimed_by = run.ended_at or run.started_at
+    is_written_to = any(
+        write.may_be_within(min(held), claimed_by) for note in agent.notes for write in note.writes
+    )
+    return not is_written_to and all(map(_is_plain_conversation, meanwhile))
 
 
 def _is_plain_conversation(note: Note) -> bool:
