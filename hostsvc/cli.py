@@ -35,6 +35,7 @@ from storage.migrate import check, migrate, read_migrations, refuse_unsafe
 from storage.model import Organization
 from storage.organizations import Organizations
 from storage.pool import Pool, open_pool
+from storage.token_holders import TokenHolders
 from supervisors.clock import SystemClock
 from supervisors.duties.retention import Retention
 from supervisors.states import Phase
@@ -334,7 +335,8 @@ async def _print_reset_code(config: Config, *, email: str) -> int:
     code = make_code()
     async with _current_database(config) as pool:
         until = SystemClock().now() + RESET_CODE_LIFETIME
-        if not await Accounts(pool).keep_reset_code(email.strip(), hash_secret(code), until):
+        accounts = Accounts(pool, TokenHolders(pool))
+        if not await accounts.keep_reset_code(email.strip(), hash_secret(code), until):
             raise NoSuchThing(f"there is no user with the e-mail address {email}")
     click.echo(code)
     return 0

@@ -1,15 +1,14 @@
 """Users: how they come to be, what lets them in, and where they belong."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from storage.batching import Batch
 from storage.ids import new_id
 from storage.model import Membership, Organization, Role, User
 from storage.pool import Pool
 from storage.rows import from_row
+from storage.token_holders import TokenHolders
 
 INSERT_USER = """
 INSERT INTO user_account (id, email, name, password_hash, token_version, created_at)
@@ -58,34 +57,13 @@ WHERE m.user_id = $1
 ORDER BY m.created_at, m.id
 """
 
-LIST_HOLDERS = """
-SELECT u.id, u.token_version, m.organization_id, o.name AS organization_name, m.role
-FROM user_account u
-LEFT JOIN membership m ON m.user_id = u.id
-LEFT JOIN organization o ON o.id = m.organization_id
-WHERE u.id = ANY($1::uuid[])
-ORDER BY m.created_at, m.id
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenHolder:
-    """What authentication needs to know of a user; memberships oldest first."""
-
-    user_id: UUID
-    token_version: int
-    memberships: tuple[Membership, ...]
-
 
 class Accounts:
     """The table `user_account`, and the organization that each sign-up brings with it."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, token_holders: TokenHolders) -> None:
         self._pool = pool
-        self._token_holders = Batch("token holders", self._get_token_holders)
-
-    async def close(self) -> None:
-        await self._token_holders.close()
+        self._token_holders = token_holders
 
     async def insert_account(self, user: User, organization: Organization) -> None:
         """A user who owns a new organization; NotUnique if the e-mail address is taken."""
@@ -109,16 +87,18 @@ class Accounts:
 
     async def end_tokens(self, user_id: UUID) -> None:
         """Every token of the user that has been issued stops working."""
-        await self._pool.execute(END_TOKENS, user_id)
+        with self._token_holders.changing():
+            await self._pool.execute(END_TOKENS, user_id)
 
     async def replace_password(self, user: User, password_hash: str) -> int | None:
         """The version of the user's tokens from here on: older ones stop working, and so does a reset code.
 
         None if the password is no longer that of `user`.
         """
-        version: int | None = await self._pool.fetchval(
-            REPLACE_HASH, user.id, user.password_hash, password_hash
-        )
+        with self._token_holders.changing():
+            version: int | None = await self._pool.fetchval(
+                REPLACE_HASH, user.id, user.password_hash, password_hash
+            )
         return version
 
     async def keep_reset_code(self, email: str, code_hash: bytes, expires_at: datetime) -> bool:
@@ -132,31 +112,14 @@ class Accounts:
 
         None if the user is unknown, or the code wrong, used or expired.
         """
-        row = await self._pool.fetchrow(RESET, email, code_hash, now, password_hash)
+        with self._token_holders.changing():
+            row = await self._pool.fetchrow(RESET, email, code_hash, now, password_hash)
         return None if row is None else from_row(User, row)
 
     async def list_memberships(self, user_id: UUID) -> list[Membership]:
         """The user's places, oldest first."""
         rows = await self._pool.fetch(LIST_MEMBERSHIPS, user_id)
         return [from_row(Membership, row, role=Role(row["role"])) for row in rows]
-
-    async def get_token_holder(self, user_id: UUID) -> TokenHolder | None:
-        """Every request with a token asks; concurrent calls share a statement."""
-        return await self._token_holders.add(user_id)
-
-    async def _get_token_holders(self, user_ids: list[UUID]) -> list[TokenHolder | None]:
-        versions: dict[UUID, int] = {}
-        memberships: dict[UUID, list[Membership]] = {}
-        for row in await self._pool.fetch(LIST_HOLDERS, list(set(user_ids))):
-            versions[row["id"]] = row["token_version"]
-            places = memberships.setdefault(row["id"], [])
-            if row["organization_id"] is not None:
-                places.append(from_row(Membership, row, role=Role(row["role"])))
-        holders = {
-            user_id: TokenHolder(user_id, version, tuple(memberships[user_id]))
-            for user_id, version in versions.items()
-        }
-        return [holders.get(user_id) for user_id in user_ids]
 
 
 def user_columns(user: User) -> tuple[Any, ...]:

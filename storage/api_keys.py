@@ -1,7 +1,6 @@
 """API keys, known by their prefix and the hash of the whole key."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -10,6 +9,7 @@ from storage.batching import Batch
 from storage.clauses import assign
 from storage.model import ApiKey
 from storage.pool import Pool
+from storage.remembered import Remembered
 from storage.rows import from_row
 
 TOUCH_INTERVAL = timedelta(minutes=1)
@@ -35,18 +35,6 @@ SELECT * FROM api_key WHERE organization_id = ANY($1::uuid[]) ORDER BY created_a
 
 CHANGEABLE = frozenset({"name", "is_active"})
 
-REMEMBERED = timedelta(seconds=1)
-MOST_REMEMBERED = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A key as it was read."""
-
-    key: ApiKey
-    key_hash: bytes
-    read_at: datetime
-
 
 class ApiKeys:
     """The table `api_key`."""
@@ -54,8 +42,7 @@ class ApiKeys:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._finds = Batch("API keys", self._find_many)
-        self._found: dict[str, Found] = {}
-        self._changes = 0
+        self._remembered = Remembered(self._finds.add)
         self._touched_at: dict[UUID, datetime] = {}
 
     async def close(self) -> None:
@@ -84,40 +71,19 @@ class ApiKeys:
         if not changes:
             return await self.get(key_id)
         sql = assign(UPDATE, changes, CHANGEABLE, after=1)
-        try:
+        with self._remembered.changing():
             row = await self._pool.fetchrow(sql, key_id, *changes.values())
-        finally:
-            self._forget()
         return None if row is None else from_row(ApiKey, row)
 
     async def delete(self, key_id: UUID) -> bool:
         """Whether there was such a key; the very next `find` does not know it."""
         self._touched_at.pop(key_id, None)
-        try:
+        with self._remembered.changing():
             return await self._pool.fetchval(DELETE, key_id) is not None
-        finally:
-            self._forget()
 
     async def find(self, prefix: str, now: datetime) -> tuple[ApiKey, bytes] | None:
-        """The key with this prefix, and its hash. Every request asks, so it is remembered for a second.
-
-        A key that this instance changes or deletes is forgotten at once; one that another program deletes
-        from the table may be found for that second.
-        """
-        found = self._found.get(prefix)
-        if found is not None and found.read_at <= now < found.read_at + REMEMBERED:
-            return found.key, found.key_hash
-        changes = self._changes
-        fresh = await self._finds.add(prefix)
-        if fresh is not None and changes == self._changes:  # else it may have been read before the change
-            if len(self._found) >= MOST_REMEMBERED:
-                self._found.clear()
-            self._found[prefix] = Found(*fresh, now)
-        return fresh
-
-    def _forget(self) -> None:
-        self._changes += 1
-        self._found.clear()
+        """The key with this prefix, and its hash. Every request with a key asks, so it is `Remembered`."""
+        return await self._remembered.get(prefix, now)
 
     async def touch(self, key_id: UUID, now: datetime) -> None:
         """Note that the key was used; written at most once a minute."""

@@ -14,6 +14,7 @@ from storage.model import Role, User
 from storage.paging import Page
 from storage.pool import Pool
 from storage.rows import from_row
+from storage.token_holders import TokenHolders
 
 INSERT = """
 INSERT INTO invite (id, organization_id, email, role, code_hash, expires_at, accepted_at, created_at)
@@ -62,8 +63,9 @@ class Invite:
 class Invites:
     """The table `invite`."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, token_holders: TokenHolders) -> None:
         self._pool = pool
+        self._token_holders = token_holders
 
     async def insert(self, invite: Invite) -> None:
         await self._pool.execute(
@@ -97,15 +99,16 @@ class Invites:
 
         `is_new`: the user is stored as well; NotUnique if the e-mail address was taken meanwhile.
         """
-        async with self._pool.transaction() as connection:
-            accepted = await connection.fetchrow(ACCEPT, invite_id, now)
-            if accepted is None:
-                return False
-            if is_new:
-                await connection.execute(INSERT_USER, *user_columns(user))
-            organization_id, role = accepted
-            await connection.execute(JOIN, new_id(), organization_id, user.id, role, now)
-            return True
+        with self._token_holders.changing():
+            async with self._pool.transaction() as connection:
+                accepted = await connection.fetchrow(ACCEPT, invite_id, now)
+                if accepted is None:
+                    return False
+                if is_new:
+                    await connection.execute(INSERT_USER, *user_columns(user))
+                organization_id, role = accepted
+                await connection.execute(JOIN, new_id(), organization_id, user.id, role, now)
+                return True
 
 
 def _invite(row: Record) -> Invite:

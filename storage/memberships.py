@@ -1,6 +1,7 @@
 """Who belongs to an organization, seen from the organization: the rows that its admins look after."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -13,6 +14,7 @@ from storage.model import Role
 from storage.paging import Page
 from storage.pool import Connection, Pool
 from storage.rows import from_row
+from storage.token_holders import TokenHolders
 
 GET = """
 SELECT m.id, m.organization_id, m.role, m.created_at, m.user_id, u.email, u.name
@@ -58,8 +60,9 @@ class Member:
 class Memberships:
     """The table `membership`, as those who look after an organization use it."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, token_holders: TokenHolders) -> None:
         self._pool = pool
+        self._token_holders = token_holders
 
     async def get(self, membership_id: UUID) -> Member | None:
         row = await self._pool.fetchrow(GET, membership_id)
@@ -77,7 +80,7 @@ class Memberships:
 
         `by` is the role of whoever asks: Forbidden above it. LastOwner if no owner would be left.
         """
-        async with self._pool.transaction() as connection:
+        async with self._changing() as connection:
             member = await _lock(connection, membership_id, by)
             if member is None:
                 return None
@@ -91,13 +94,20 @@ class Memberships:
 
     async def delete(self, membership_id: UUID, by: Role) -> bool:
         """Whether there was such a membership. Errors as of `change_role`."""
-        async with self._pool.transaction() as connection:
+        async with self._changing() as connection:
             member = await _lock(connection, membership_id, by)
             if member is None:
                 return False
             await _require_other_owner(connection, member)
             await connection.execute(DELETE, membership_id)
             return True
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncIterator[Connection]:
+        """A transaction that the very next request knows of."""
+        with self._token_holders.changing():
+            async with self._pool.transaction() as connection:
+                yield connection
 
 
 async def _lock(connection: Connection, membership_id: UUID, by: Role) -> Member | None:

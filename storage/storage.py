@@ -28,6 +28,7 @@ from storage.receipts import Receipts
 from storage.runs import Runs
 from storage.spending import Spending
 from storage.templates import Templates
+from storage.token_holders import TokenHolders
 from storage.tools import Tools
 from storage.traces import Traces
 from storage.usage import Usage
@@ -38,6 +39,7 @@ class Storage:
     pool: Pool
     instance: Instance
     accounts: Accounts
+    token_holders: TokenHolders
     organizations: Organizations
     memberships: Memberships
     invites: Invites
@@ -72,7 +74,7 @@ class Storage:
         await self.traces.close()
         await self.usage.close()
         await self.spending.close()
-        await self.accounts.close()
+        await self.token_holders.close()
         await self.api_keys.close()
 
 
@@ -85,13 +87,15 @@ def build_storage(
     instead of it when something was only cleared.
     """
     notifications, outbox = Notifications(pool, on_commit, on_clear), Outbox(pool)
+    token_holders = TokenHolders(pool)
     return Storage(
         pool=pool,
         instance=Instance(pool),
-        accounts=Accounts(pool),
+        accounts=Accounts(pool, token_holders),
+        token_holders=token_holders,
         organizations=Organizations(pool),
-        memberships=Memberships(pool),
-        invites=Invites(pool),
+        memberships=Memberships(pool, token_holders),
+        invites=Invites(pool, token_holders),
         api_keys=ApiKeys(pool),
         templates=Templates(pool),
         adapters=Adapters(pool),

@@ -4,7 +4,6 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 from uuid import UUID
 
 from aiohttp import web
@@ -159,12 +158,12 @@ async def _key_caller(request: web.Request, credential: str, prefix: str) -> Cal
 
 
 async def _user_caller(request: web.Request, credential: str) -> Caller:
-    read = request.app[USER_TOKENS].read(credential, request.app[CLOCK].now())
-    holder = read and await request.app[STORAGE].accounts.get_token_holder(read[0])
+    now = request.app[CLOCK].now()
+    read = request.app[USER_TOKENS].read(credential, now)
+    holder = read and await request.app[STORAGE].token_holders.get(read[0], now)
     if not (read and holder) or holder.token_version != read[1]:
         raise NotAuthenticated("Invalid token.")
-    roles = MappingProxyType({place.organization_id: place.role for place in holder.memberships})
-    return Caller(holder.user_id, roles, is_user=True)
+    return Caller(holder.user_id, holder.roles, is_user=True)
 
 
 async def _run_caller(request: web.Request, credential: str) -> Caller:

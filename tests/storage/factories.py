@@ -11,6 +11,7 @@ from storage.adapters import Adapter
 from storage.agents import Agents
 from storage.arrivals import NewNotification
 from storage.ids import new_id
+from storage.invites import Invite
 from storage.model import (
     Agent,
     AgentStatus,
@@ -31,6 +32,7 @@ from storage.model import (
     Visibility,
 )
 from storage.pool import Pool, to_json
+from storage.token_holders import TokenHolders
 from storage.tools import Tool
 from storage.usage import UsageRecord
 
@@ -232,10 +234,25 @@ async def pairs(pool: Pool, sql: str) -> dict[Any, Any]:
     return {row[0]: row[1] for row in await pool.fetch(sql)}
 
 
+def open_invite(organization_id: UUID, **fields: Any) -> Invite:
+    """One that can be accepted."""
+    plain = Invite(
+        id=new_id(),
+        organization_id=organization_id,
+        email="bob@example.com",
+        role=Role.ADMIN,
+        code_hash=b"hash",
+        expires_at=NOW + HOUR,
+        accepted_at=None,
+        created_at=NOW,
+    )
+    return replace(plain, **fields)
+
+
 async def stored_organization(pool: Pool, **fields: Any) -> Organization:
     """An organization that is in the database, with its owner."""
     stored = organization(**fields)
-    await Accounts(pool).insert_account(user(), stored)
+    await Accounts(pool, TokenHolders(pool)).insert_account(user(), stored)
     return stored
 
 
@@ -244,7 +261,7 @@ async def stored_member(
 ) -> UUID:
     """The membership of a new user, who owns an organization as well."""
     member, membership_id = user(**fields), new_id()
-    await Accounts(pool).insert_account(member, organization())
+    await Accounts(pool, TokenHolders(pool)).insert_account(member, organization())
     await pool.execute(INSERT_MEMBERSHIP, membership_id, organization_id, member.id, role, joined_at)
     return membership_id
 

@@ -13,6 +13,7 @@ from storage.instance import Instance
 from storage.model import Membership, Role
 from storage.organizations import Organizations
 from storage.pool import Pool
+from storage.token_holders import TokenHolders
 from tests.storage.factories import HOUR, NOW, organization, user
 
 ADD_MEMBERSHIP = """
@@ -22,7 +23,7 @@ INSERT INTO membership (id, organization_id, user_id, role, created_at) VALUES (
 
 @pytest.fixture
 def accounts(pool: Pool) -> Accounts:
-    return Accounts(pool)
+    return Accounts(pool, TokenHolders(pool))
 
 
 async def test_a_new_account_is_a_user_who_owns_an_organization(accounts: Accounts, pool: Pool) -> None:
@@ -61,57 +62,6 @@ async def test_who_is_unknown_is_none(accounts: Accounts, pool: Pool) -> None:
     assert await accounts.get_user_by_email("nobody@example.com") is None
     assert await Organizations(pool).get(new_id()) is None
     assert await accounts.list_memberships(new_id()) == []
-    assert await accounts.get_token_holder(new_id()) is None
-
-
-async def test_a_token_holder_lists_memberships_oldest_first(accounts: Accounts, pool: Pool) -> None:
-    ada, own = user(token_version=3), organization(name="Own")
-    await accounts.insert_account(ada, own)
-    older = organization(name="Older")
-    await accounts.insert_account(user(), older)
-    await pool.execute(ADD_MEMBERSHIP, new_id(), older.id, ada.id, "member", NOW - HOUR)
-
-    holder = await accounts.get_token_holder(ada.id)
-
-    assert holder is not None
-    assert (holder.user_id, holder.token_version) == (ada.id, 3)
-    assert [place.organization_name for place in holder.memberships] == ["Older", "Own"]
-    assert [place.role for place in holder.memberships] == [Role.MEMBER, Role.OWNER]
-    assert await accounts.list_memberships(ada.id) == list(holder.memberships)
-
-
-async def test_token_holders_asked_for_at_once_each_get_their_own(accounts: Accounts) -> None:
-    users = [user() for _ in range(5)]
-    for one in users:
-        await accounts.insert_account(one, organization())
-    wanted = [one.id for one in users] + [new_id(), users[0].id]
-
-    holders = await asyncio.gather(*map(accounts.get_token_holder, wanted))
-
-    found = [holder.user_id if holder else None for holder in holders]
-    assert found == [*wanted[:5], None, wanted[0]]
-
-
-async def test_a_user_without_an_organization_still_holds_tokens(accounts: Accounts, pool: Pool) -> None:
-    ada = user()
-    await accounts.insert_account(ada, organization())
-    await pool.execute("DELETE FROM membership")
-
-    holder = await accounts.get_token_holder(ada.id)
-
-    assert holder is not None
-    assert holder.memberships == ()
-
-
-async def test_tokens_that_are_ended_are_of_an_older_version(accounts: Accounts) -> None:
-    ada = user(token_version=3)
-    await accounts.insert_account(ada, organization())
-
-    await accounts.end_tokens(ada.id)
-
-    holder = await accounts.get_token_holder(ada.id)
-    assert holder is not None
-    assert holder.token_version == 4
 
 
 async def test_of_two_who_replace_a_password_at_once_one_must_ask_again(accounts: Accounts) -> None:

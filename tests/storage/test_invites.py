@@ -14,28 +14,19 @@ from storage.invites import Invite, Invites
 from storage.model import Membership, Role
 from storage.paging import Page
 from storage.pool import Pool
-from tests.storage.factories import HOUR, NOW, stored_member, stored_organization, user
+from storage.token_holders import TokenHolders
+from tests.storage.factories import HOUR, NOW, open_invite, stored_member, stored_organization, user
 
 
 @pytest.fixture
 def invites(pool: Pool) -> Invites:
-    return Invites(pool)
+    return Invites(pool, TokenHolders(pool))
 
 
 async def stored_invite(invites: Invites, organization_id: UUID, **fields: Any) -> Invite:
-    plain = Invite(
-        id=new_id(),
-        organization_id=organization_id,
-        email="bob@example.com",
-        role=Role.ADMIN,
-        code_hash=b"hash",
-        expires_at=NOW + HOUR,
-        accepted_at=None,
-        created_at=NOW,
-    )
-    invite = replace(plain, **fields)
-    await invites.insert(invite)
-    return invite
+    stored = open_invite(organization_id, **fields)
+    await invites.insert(stored)
+    return stored
 
 
 async def test_an_accepted_invite_makes_the_new_user_a_member(invites: Invites, pool: Pool) -> None:
@@ -44,7 +35,7 @@ async def test_an_accepted_invite_makes_the_new_user_a_member(invites: Invites, 
 
     assert await invites.accept(invite.id, bob, NOW, is_new=True)
 
-    accounts = Accounts(pool)
+    accounts = Accounts(pool, TokenHolders(pool))
     assert await accounts.get_user(bob.id) == bob
     assert await accounts.list_memberships(bob.id) == [
         Membership(organization.id, organization.name, Role.ADMIN)
@@ -59,7 +50,7 @@ async def test_an_invite_is_accepted_once_however_many_try(invites: Invites, poo
     accepted = await asyncio.gather(*(invites.accept(invite.id, one, NOW, is_new=True) for one in users))
 
     assert sorted(accepted) == [False, False, False, False, True]
-    stored = [await Accounts(pool).get_user(one.id) for one in users]
+    stored = [await Accounts(pool, TokenHolders(pool)).get_user(one.id) for one in users]
     assert [one is not None for one in stored] == accepted
 
 
@@ -69,7 +60,7 @@ async def test_an_expired_or_unknown_invite_lets_nobody_in(invites: Invites, poo
     assert not await invites.accept(invite.id, bob, invite.expires_at, is_new=True)
     assert not await invites.accept(new_id(), bob, NOW, is_new=True)
 
-    assert await Accounts(pool).get_user(bob.id) is None
+    assert await Accounts(pool, TokenHolders(pool)).get_user(bob.id) is None
 
 
 async def test_an_address_that_was_taken_meanwhile_leaves_the_invite_open(
@@ -94,7 +85,7 @@ async def test_who_belongs_there_already_keeps_the_role(invites: Invites, pool: 
 
     assert await invites.accept(second.id, bob, NOW, is_new=False)
 
-    [place] = await Accounts(pool).list_memberships(bob.id)
+    [place] = await Accounts(pool, TokenHolders(pool)).list_memberships(bob.id)
     assert place.role is Role.MEMBER
 
 

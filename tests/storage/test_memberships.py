@@ -10,12 +10,13 @@ from storage.memberships import Member, Memberships
 from storage.model import Role
 from storage.paging import Page
 from storage.pool import Pool
+from storage.token_holders import TokenHolders
 from tests.storage.factories import HOUR, NOW, stored_member, stored_organization
 
 
 @pytest.fixture
 def memberships(pool: Pool) -> Memberships:
-    return Memberships(pool)
+    return Memberships(pool, TokenHolders(pool))
 
 
 async def the_owner(memberships: Memberships, pool: Pool) -> Member:

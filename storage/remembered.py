@@ -1,0 +1,51 @@
+"""What every request asks of the database, kept for a second instead of being read each time."""
+
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+
+REMEMBERED = timedelta(seconds=1)
+MOST_REMEMBERED = 10_000
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Remembered(Generic[Key, Value]):
+    """Values by key, each read within the last second; what there is none of is read each time.
+
+    What this instance changes is forgotten at once, so the very next `get` knows of it. What another program
+    changes may be answered as it was for that second.
+    """
+
+    def __init__(self, read: Callable[[Key], Awaitable[Value | None]]) -> None:
+        self._read = read
+        self._values: dict[Key, tuple[datetime, Value]] = {}
+        self._changes = 0
+
+    def __repr__(self) -> str:
+        return f"<Remembered {len(self._values)}>"
+
+    async def get(self, key: Key, now: datetime) -> Value | None:
+        """The value as of a second ago at most; None if there is none."""
+        if known := self._values.get(key):
+            read_at, value = known
+            if read_at <= now < read_at + REMEMBERED:
+                return value
+        changes = self._changes
+        fresh = await self._read(key)
+        if fresh is not None and changes == self._changes:  # else it may have been read before the change
+            if len(self._values) >= MOST_REMEMBERED:
+                self._values.clear()
+            self._values[key] = (now, fresh)
+        return fresh
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Around a write that any of the values may depend on: whatever becomes of it, all are forgotten."""
+        try:
+            yield
+        finally:
+            self._changes += 1
+            self._values.clear()
