@@ -7,9 +7,6 @@ from typing import Generic, TypeVar
 
 from storage.errors import ConstraintError, DatabaseUnavailable, RowLocked
 
-# After a flush of several, before the next: under load more share each, and one costs as much as many.
-GATHERING_SECONDS = 0.002
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -67,8 +64,6 @@ class Batch(Generic[Item, Result]):
             while self._pending:
                 taken = [self._pending.popleft() for _ in range(min(self._most, len(self._pending)))]
                 await self._flush_together(taken)
-                if len(taken) > 1:
-                    await asyncio.sleep(GATHERING_SECONDS)
         finally:
             # No await since the last look at `_pending`: an item added later starts the next worker.
             self._worker = None

@@ -24,12 +24,14 @@ Lent: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 Result = TypeVar("Result")
 
 # The origin keeps the triggers for foreign writers quiet. Given at connect, because a later SET would
-# not survive a reset. Compiling small statements costs more than it saves, hence no jit.
+# not survive a reset. Compiling small statements costs more than it saves, hence no jit. What is asked for is
+# in memory most of the time, hence the cost: finding some rows by their ids is cheaper than reading all.
 SERVER_SETTINGS = {
     "hostsvc.origin": "service",
     "application_name": "hostsvc",
     "timezone": "UTC",
     "jit": "off",
+    "random_page_cost": "1.1",
 }
 
 LIMIT_WAIT = "SET LOCAL lock_timeout = '1s'"  # of a transaction that locks rows others may hold for long

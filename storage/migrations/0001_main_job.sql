@@ -103,7 +103,9 @@ CREATE TABLE agent (
     deleted_at timestamptz,                     -- the row outlives its deletion for the traces that name it
     emptied_at timestamptz                      -- nothing else is left of it any more
 );
-CREATE INDEX agent_of_organization ON agent (organization_id, created_at DESC, id DESC) WHERE deleted_at IS NULL;
+-- Not only of those that are not deleted: until it has statistics PostgreSQL takes these for very few, and would
+-- read them all to find one by its id.
+CREATE INDEX agent_of_organization ON agent (organization_id, created_at DESC, id DESC);
 CREATE INDEX agent_of_template ON agent (template_id) WHERE template_id IS NOT NULL;
 CREATE INDEX agent_of_parent ON agent (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX agent_deleted ON agent (deleted_at) WHERE deleted_at IS NOT NULL;
