@@ -16,7 +16,8 @@ class Remembered(Generic[Key, Value]):
     """Values by key, each read within the last second; what there is none of is read each time.
 
     What this instance changes is forgotten at once, so the very next `get` knows of it. What another program
-    changes may be answered as it was for that second.
+    changes may be answered as it was for that second, by the wall clock; so may a write that failed here for
+    want of the connection, and was made all the same.
     """
 
     def __init__(self, read: Callable[[Key], Awaitable[Value | None]]) -> None:
@@ -36,14 +37,14 @@ class Remembered(Generic[Key, Value]):
         changes = self._changes
         fresh = await self._read(key)
         if fresh is not None and changes == self._changes:  # else it may have been read before the change
-            if len(self._values) >= MOST_REMEMBERED:
+            if len(self._values) >= MOST_REMEMBERED and key not in self._values:
                 self._values.clear()
             self._values[key] = (now, fresh)
         return fresh
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Around a write that any of the values may depend on: whatever becomes of it, all are forgotten."""
+        """Around a write that the values may depend on: it is answered, or fails, and all are forgotten."""
         try:
             yield
         finally:

@@ -1,19 +1,21 @@
 """What a client was promised: each write that was acknowledged, and each that was sent and not answered."""
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+
+DOUBT = timedelta(seconds=10)  # longer than anything here stands still or takes to start again
 
 
 @dataclass(slots=True)
 class Write:
-    """When something was sent and answered; without an answer it may have had its effect any time later."""
+    """When something was sent and answered; without an answer it may have had its effect some time later."""
 
     sent_at: datetime
     answered_at: datetime | None = None
 
     def may_be_within(self, start: datetime, end: datetime) -> bool:
         """Whether it may have had its effect then."""
-        return self.sent_at <= end and (self.answered_at is None or self.answered_at >= start)
+        return self.sent_at <= end and (self.answered_at or self.sent_at + DOUBT) >= start
 
 
 @dataclass(slots=True)
@@ -31,7 +33,7 @@ class Note:
     is_cleared: bool = False  # by the client
     is_deleted: bool = False
     in_doubt: str = ""  # the method of a write that was not answered; nothing was sent after it
-    writes: list["Write"] = field(default_factory=list)  # all after its creation
+    writes: list[Write] = field(default_factory=list)  # all after its creation
 
     @property
     def is_settled(self) -> bool:

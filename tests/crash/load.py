@@ -179,7 +179,7 @@ class Writer:
         self._load.ledger.agents[agent.id] = agent
 
     async def _notify(self, agent: Owned) -> None:
-        sources = (*CONVERSATIONAL, "api") if agent.window_seconds else ("api",)
+        sources = (*CONVERSATIONAL * 3, "api") if agent.window_seconds else ("api",)
         priority = self._random.choices(("high", "low"), (4, 1))[0]
         await self._post_note(agent, source=self._random.choice(sources), priority=priority)
 

@@ -115,9 +115,27 @@ def test_the_judge_finds(what: str) -> None:
 
 
 def test_a_run_that_something_since_deleted_may_have_started_did_not_end_a_hold_early() -> None:
-    ledger, found = history()
-    briefly = Note("briefly", "clerk", "Never mind", "api", "high", at(-1), is_deleted=True)
-    briefly.writes.append(Write(at(1.85), at(1.95)))
-    ledger.agents["clerk"].notes.append(briefly)
+    ledger, found = history_with_another_note(priority="high", write=Write(at(1.85), at(1.95)))
 
     assert judge(ledger, run(found, "held", started_at=at(1.9))) == []
+
+
+@pytest.mark.parametrize(
+    ("priority", "write"),
+    [("low", Write(at(1.85), at(1.95))), ("high", Write(at(-0.5), at(-0.1))), ("high", Write(at(-11)))],
+    ids=["a low note was deleted", "it was deleted before", "its deletion was never answered, long before"],
+)
+def test_a_hold_that_ended_early_is_found_though(priority: str, write: Write) -> None:
+    ledger, found = history_with_another_note(priority, write)
+
+    [breach] = judge(ledger, run(found, "held", started_at=at(1.9)))
+
+    assert "ended a hold of 2 s before its time" in breach
+
+
+def history_with_another_note(priority: str, write: Write) -> tuple[Ledger, Found]:
+    """As `history`, but something that would not have been held came before the text, and was deleted."""
+    ledger, found = history()
+    other = Note("other", "clerk", "Never mind", "api", priority, at(-20), is_deleted=True, writes=[write])
+    ledger.agents["clerk"].notes.append(other)
+    return ledger, found

@@ -192,10 +192,14 @@ def _is_early_end_of_hold(run: RunRow, before: RunRow | None, agent: Owned) -> b
         return False
     meanwhile = [note for note in agent.notes if min(held) <= note.created_at <= run.started_at]
     claimed_by = run.ended_at or run.started_at
-    is_written_to = any(
-        write.may_be_within(min(held), claimed_by) for note in agent.notes for write in note.writes
+    went = (note for note in agent.notes if note.id not in run.notifications and _may_start(note))
+    return all(map(_is_plain_conversation, meanwhile)) and not any(
+        write.may_be_within(min(held), claimed_by) for note in went for write in note.writes
     )
-    return not is_written_to and all(map(_is_plain_conversation, meanwhile))
+
+
+def _may_start(note: Note) -> bool:
+    return note.priority == "high" or note.is_changed
 
 
 def _is_plain_conversation(note: Note) -> bool:
