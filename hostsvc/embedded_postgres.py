@@ -43,8 +43,6 @@ _SILENCE_SECONDS = 2.0  # a live server listens long before
 _POLL_SECONDS = 0.05
 _WATCH_SECONDS = 1.0
 _LOG_LINES = 3
-# Plans made for small tables are made anew when these have been analysed: soon after they have grown.
-_SETTINGS = "-c autovacuum_naptime=5s"
 
 
 class EmbeddedPostgresError(Exception):
@@ -180,7 +178,7 @@ class EmbeddedPostgres:
         sockets = self._make_socket_directory()
         for left_over in (self._cluster / "postmaster.pid", sockets / f"{_SOCKET_NAME}.lock"):
             left_over.unlink(missing_ok=True)
-        settings = f"-c listen_addresses= -c unix_socket_directories={sockets} {_SETTINGS}"
+        settings = f"-c listen_addresses= -c unix_socket_directories={sockets}"
         log = self._cluster / "postgres.log"
         arguments = ["-D", str(self._cluster), "-l", str(log), "-o", settings, "-t", str(_START_SECONDS)]
         for _ in range(_ORPHAN_ATTEMPTS):
