@@ -47,6 +47,7 @@ SELECT $1, adapter_id, position FROM unnest($2::uuid[]) WITH ORDINALITY AS i (ad
 
 DELETE_ADAPTERS = "DELETE FROM agent_adapter WHERE agent_id = $1"
 
+# The array by a subquery, whose length the planner does not ask: else it would plan the statement each time.
 GET = """
 SELECT a.*,
        s.status, s.sleep_until, s.run_started_at, s.last_wake_reason, s.last_wake_interrupted_sleep_until,
@@ -56,7 +57,7 @@ FROM agent a
 JOIN agent_state s ON s.agent_id = a.id
 LEFT JOIN template t ON t.id = a.template_id
 LEFT JOIN agent p ON p.id = a.parent_id
-WHERE a.id = ANY($1::uuid[]) AND a.deleted_at IS NULL
+WHERE a.id = ANY((SELECT $1::uuid[])::uuid[]) AND a.deleted_at IS NULL
 """
 
 # A page of each organization, then the newest of them all: so each is read along its index.

@@ -45,9 +45,10 @@ CROSS JOIN LATERAL (
 ORDER BY n.created_at DESC, n.id DESC LIMIT $2 OFFSET $3
 """
 
+# The array by a subquery, whose length the planner does not ask: else it would plan the statement each time.
 LIST_FOR_AGENTS = """
 SELECT asked.ordinal, n.*
-FROM unnest($1::uuid[], $2::integer[], $3::timestamptz[])
+FROM unnest((SELECT $1::uuid[]), $2::integer[], $3::timestamptz[])
      WITH ORDINALITY AS asked (agent_id, most, now, ordinal)
 JOIN agent a ON a.id = asked.agent_id AND a.deleted_at IS NULL
 CROSS JOIN LATERAL (
