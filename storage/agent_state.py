@@ -8,7 +8,7 @@ from uuid import UUID
 
 import asyncpg
 
-from storage.batching import Batch
+from storage.batching import RUNS_GATHER_SECONDS, Batch
 from storage.model import AgentState, AgentStatus, Budget, Circumstances, Counts, Era, Move, Source, Waiting
 from storage.moves import MOVE, MOVE_WAITING, move_parameters
 from storage.pool import LIMIT_WAIT, Connection, Pool
@@ -174,8 +174,8 @@ class AgentStates:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._looks = Batch("agent looks", self._look_at_many)
-        self._moves = Batch("agent moves", self._move_many)
+        self._looks = Batch("agent looks", self._look_at_many, pause_seconds=RUNS_GATHER_SECONDS)
+        self._moves = Batch("agent moves", self._move_many, pause_seconds=RUNS_GATHER_SECONDS)
 
     async def close(self) -> None:
         await self._moves.close()

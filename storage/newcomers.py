@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from storage.batching import Batch
+from storage.batching import RUNS_GATHER_SECONDS, Batch
 from storage.model import Notification
 from storage.notifications import notification_of
 from storage.pool import Pool
@@ -31,7 +31,7 @@ class Newcomers:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._reads = Batch("newcomers", self._list_each)
+        self._reads = Batch("newcomers", self._list_each, pause_seconds=RUNS_GATHER_SECONDS)
 
     async def close(self) -> None:
         await self._reads.close()

@@ -20,7 +20,7 @@ from storage.arrivals import (
     insert_parameters,
     refusal_of,
 )
-from storage.batching import Batch
+from storage.batching import RUNS_GATHER_SECONDS, Batch
 from storage.clauses import Conditions
 from storage.errors import ConstraintError, RowLocked, StorageError
 from storage.model import Notification, Priority, Receipt, Source
@@ -167,9 +167,15 @@ class Notifications:
         self.created = dict.fromkeys(Source, 0)  # by this process, and committed
         self._arrivals = Batch("notifications", self._insert_many)
         self._late_arrivals = Batch("notifications of busy agents", self._insert_waiting)
-        self._clears = Batch("clearings", self._clear_each)
-        self._whole_queues = Batch("queues", partial(self._list_each, LIST_FOR_AGENTS))
-        self._queues = Batch("uncleared queues", partial(self._list_each, LIST_UNCLEARED_FOR_AGENTS))
+        self._clears = Batch("clearings", self._clear_each, pause_seconds=RUNS_GATHER_SECONDS)
+        self._whole_queues = Batch(
+            "queues", partial(self._list_each, LIST_FOR_AGENTS), pause_seconds=RUNS_GATHER_SECONDS
+        )
+        self._queues = Batch(
+            "uncleared queues",
+            partial(self._list_each, LIST_UNCLEARED_FOR_AGENTS),
+            pause_seconds=RUNS_GATHER_SECONDS,
+        )
 
     async def close(self) -> None:
         for batch in (self._arrivals, self._late_arrivals, self._clears, self._whole_queues, self._queues):

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 from uuid import UUID
 
-from storage.batching import Batch
+from storage.batching import RUNS_GATHER_SECONDS, Batch
 from storage.clauses import Conditions
 from storage.model import NewSpan, Receipt, Span, Trace, TraceSummary
 from storage.pool import Pool
@@ -168,7 +168,9 @@ class Traces:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         # Fewer than elsewhere, as each may be long: what is sent in one piece holds everybody else up.
-        self._new_spans = Batch("spans", self._insert_span_groups, most=100)
+        self._new_spans = Batch(
+            "spans", self._insert_span_groups, pause_seconds=RUNS_GATHER_SECONDS, most=100
+        )
 
     async def close(self) -> None:
         await self._new_spans.close()

@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
 
-from storage.batching import Batch
+from storage.batching import RUNS_GATHER_SECONDS, Batch
 from storage.model import Receipt
 from storage.pool import Pool
 from storage.receipts import receipt_columns
@@ -83,7 +83,7 @@ class Usage:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._records = Batch("usage", self._insert_many)
+        self._records = Batch("usage", self._insert_many, pause_seconds=RUNS_GATHER_SECONDS)
 
     async def close(self) -> None:
         await self._records.close()

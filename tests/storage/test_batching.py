@@ -56,6 +56,18 @@ async def test_a_lone_item_is_flushed_at_once() -> None:
     assert await add == "A"
 
 
+async def test_what_arrives_in_the_pause_after_a_flush_of_several_shares_the_next() -> None:
+    table = Table()
+    batch = Batch("letters", table.flush, pause_seconds=0.05)
+    await add_all(batch, "a", "b")
+
+    first = asyncio.create_task(batch.add("c"))
+    await let_others_run()
+    await asyncio.gather(first, batch.add("d"))
+
+    assert table.flushes == [["a", "b"], ["c", "d"]]
+
+
 async def test_what_arrives_during_a_flush_forms_the_next_one_in_order() -> None:
     table = Table()
     table.gate.clear()
