@@ -45,7 +45,7 @@ from web.fields import parse_uuid
 try:
     from uvloop import run as run_loop
 except ImportError:  # optional: there is none for Windows
-    from asyncio import run as run_loop  # type: ignore[assignment]
+    from asyncio import run as run_loop  # type: ignore[assignment] # fewer parameters, none used here
 
 REFUSED = 2
 PENDING = 1

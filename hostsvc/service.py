@@ -41,13 +41,6 @@ from web.standby import build_standby_app
 
 log = structlog.get_logger()
 
-LEAD_POLL_SECONDS = 0.25
-IDLE_SWEEP_SECONDS = 10.0
-PURGE_SECONDS = 60.0
-RETENTION_SECONDS = 3600.0
-FORGOTTEN_SECONDS = 10.0
-DUTY_CLOSE_SECONDS = 5.0
-RUN_TOKEN_SPARE_SECONDS = 7200.0  # for the graces after a run's longest time
 ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 MOST_DESCRIPTORS = 65_536
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -44,12 +45,12 @@ def history() -> tuple[Ledger, Found]:
     return ledger, found
 
 
-def note(found: Found, which: str, **fields: object) -> Found:
-    return replace(found, notes={**found.notes, which: replace(found.notes[which], **fields)})  # type: ignore[arg-type]
+def note(found: Found, which: str, **fields: Any) -> Found:
+    return replace(found, notes={**found.notes, which: replace(found.notes[which], **fields)})
 
 
-def run(found: Found, which: str, **fields: object) -> Found:
-    runs = [replace(each, **fields) if each.id == which else each for each in found.runs["clerk"]]  # type: ignore[arg-type]
+def run(found: Found, which: str, **fields: Any) -> Found:
+    runs = [replace(each, **fields) if each.id == which else each for each in found.runs["clerk"]]
     return replace(found, runs={"clerk": runs})
 
 

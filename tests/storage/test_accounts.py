@@ -16,10 +16,6 @@ from storage.pool import Pool
 from storage.token_holders import TokenHolders
 from tests.storage.factories import HOUR, NOW, organization, user
 
-ADD_MEMBERSHIP = """
-INSERT INTO membership (id, organization_id, user_id, role, created_at) VALUES ($1, $2, $3, $4, $5)
-"""
-
 
 @pytest.fixture
 def accounts(pool: Pool) -> Accounts:

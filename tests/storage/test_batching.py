@@ -58,7 +58,7 @@ async def test_a_lone_item_is_flushed_at_once() -> None:
 
 async def test_what_arrives_in_the_pause_after_a_flush_of_several_shares_the_next() -> None:
     table = Table()
-    batch = Batch("letters", table.flush, pause_seconds=0.05)
+    batch = Batch("letters", table.flush, pause_seconds=0.5)
     await add_all(batch, "a", "b")
 
     first = asyncio.create_task(batch.add("c"))
