@@ -34,6 +34,7 @@ log = structlog.get_logger()
 
 _MAJOR_VERSION = "18"
 _SYSTEM_USER = "pgserver"  # what root runs PostgreSQL as, which refuses to run as root
+_ADMINISTRATION = ("/usr/sbin", "/sbin")  # where useradd is, which not every PATH of root has
 _SOCKET_NAME = ".s.PGSQL.5432"
 _LONGEST_SOCKET_PATH = 100  # bytes; the kernel's limit is 107 on Linux, 103 on macOS
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")  # needs no quoting in a URL, a shell or a server setting
@@ -301,11 +302,34 @@ def _run(program: str, *arguments: str, owner_of: Path) -> subprocess.CompletedP
 
 
 def _system_account() -> pwd.struct_passwd:
+    """What root runs PostgreSQL as; made on the machine where it is missing."""
     try:
         return pwd.getpwnam(_SYSTEM_USER)
     except KeyError:
-        subprocess.run(["useradd", "--system", "--shell", "/bin/false", _SYSTEM_USER], check=True)  # noqa: S603, S607
-        return pwd.getpwnam(_SYSTEM_USER)
+        said = _make_system_account()
+    try:
+        return pwd.getpwnam(_SYSTEM_USER)  # whoever made it: another start may have been quicker
+    except KeyError:
+        raise EmbeddedPostgresError(
+            f'PostgreSQL does not run as root, and its account "{_SYSTEM_USER}" could not be made ({said}): '
+            "make it, start hostsvc as another user, or set database.url"
+        ) from None
+
+
+def _make_system_account() -> str:
+    """What `useradd` says."""
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_ADMINISTRATION))
+    useradd = shutil.which("useradd", path=path)
+    if useradd is None:
+        return "there is no useradd"
+    made = subprocess.run(  # noqa: S603 - with arguments of ours
+        [useradd, "--system", "--shell", "/bin/false", _SYSTEM_USER],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return _last_lines(made.stdout)
 
 
 def _let_through(path: Path) -> None:

@@ -222,3 +222,16 @@ def test_a_server_that_does_not_start_says_why(data_dir: Path) -> None:
             EmbeddedPostgres(data_dir).start()
     finally:
         settings.write_text(kept)
+
+
+def test_root_without_an_account_for_postgresql_is_told_why_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    useradd = tmp_path / "useradd"
+    useradd.write_text("#!/bin/sh\necho cannot lock /etc/passwd >&2\nexit 1\n")
+    useradd.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("hostsvc.embedded_postgres._SYSTEM_USER", "nobody-by-this-name")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(EmbeddedPostgresError, match=r'"nobody-by-this-name".*cannot lock /etc/passwd.*url'):
+        EmbeddedPostgres(tmp_path / "data").start()
