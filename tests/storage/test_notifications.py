@@ -198,7 +198,7 @@ async def test_a_reminder_after_the_end_of_a_sleep_leaves_that_as_it_is(
 
 
 @pytest.mark.parametrize(
-    "state", ["status = 'archived'", "status = 'running'", "queued_at = '2026-11-21T09:00:00Z'"]
+    "state", ["status = 'archived'", "status = 'running'", "queued_at = '2126-11-21T09:00:00Z'"]
 )
 async def test_an_agent_that_waits_for_nothing_gets_no_due_time_from_a_reminder(
     queue: Notifications, scout: Agent, pool: Pool, state: str

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from contextlib import suppress
-from datetime import UTC, datetime
 from uuid import UUID
 
 import aiopg
@@ -21,8 +20,7 @@ from storage.errors import (
 from storage.ids import new_id
 from storage.pool import CLOSE_TIMEOUT_SECONDS, DatabaseSettings, Pool, PoolSize, connect, open_pool
 from tests.storage.dying_server import dying_server
-
-NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+from tests.storage.factories import NOW
 
 INSERT_ORGANIZATION = "INSERT INTO organization (id, name, created_at) VALUES ($1, $2, $3)"
 INSERT_USER = "INSERT INTO user_account (id, email, password_hash, created_at) VALUES ($1, $2, '', $3)"

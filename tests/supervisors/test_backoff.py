@@ -33,7 +33,7 @@ async def test_a_quarantine_is_told_once_in_the_agents_queue_and_wakes_nobody(wo
     [notice] = await world.queue(agent)
     assert (notice.title, notice.source, notice.priority) == (NOTICE, Source.SYSTEM, Priority.LOW)
     assert notice.created_at == world.at(15)
-    assert "until 2026-11-21 09:15:15 UTC after 5 failures in a row" in notice.body
+    assert "until 2126-11-21 09:15:15 UTC after 5 failures in a row" in notice.body
     assert "The model is away." in notice.body
     assert (await world.see(agent)).blockers == ()
 

@@ -24,7 +24,7 @@ EVENING = (14 * 60 + 55) * 60  # of the test's timeline: five minutes to midnigh
 MIDNIGHT = 15 * 60 * 60
 HELD = (
     "Over its budget: 5.00 of 5.00 USD spent today; "
-    "it starts no run before 2026-11-22 00:00 UTC, unless the cap is raised."
+    "it starts no run before 2126-11-22 00:00 UTC, unless the cap is raised."
 )
 
 
@@ -326,7 +326,7 @@ async def test_a_stop_ends_what_waits_for_midnight(world: World) -> None:
     assert await world.ask(idle, StopRequest()) is StopReply.NOT_RUNNING
     assert await world.ask(waiting, StopRequest()) is StopReply.STOPPED
     assert (await world.see(waiting)).why == (
-        f"Stopped at 2026-11-21 09:00:01 UTC: what waited then starts nothing. {HELD}"
+        f"Stopped at 2126-11-21 09:00:01 UTC: what waited then starts nothing. {HELD}"
     )
     await until_midnight(world)
 

@@ -182,8 +182,8 @@ async def test_an_agent_is_told_why_it_woke_and_how_long_it_may_sleep(pool: Pool
         assert (system.speaker, system.text) == (Speaker.SYSTEM, "Be kind.")
         assert user.speaker is Speaker.USER
         assert user.text == (
-            "You were woken: notification:api. It is Saturday, 2026-11-21 10:00:00 CET. "
-            "High-priority notifications that are uncleared: 1. You may sleep until 2026-11-21 18:00 CET."
+            "You were woken: notification:api. It is Thursday, 2126-11-21 10:00:00 CET. "
+            "High-priority notifications that are uncleared: 1. You may sleep until 2126-11-21 18:00 CET."
         )
 
 

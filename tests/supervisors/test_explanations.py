@@ -479,7 +479,7 @@ async def test_the_last_messages_are_told_with_what_came_of_them(world: World) -
         ("notified", "holding"),
         ("due", "started: notification:sms"),
         ("cleared", "running"),
-        ("sleep request", "granted until 2026-11-21 10:06:40"),
+        ("sleep request", "granted until 2126-11-21 10:06:40"),
         ("run over", "asleep"),
         ("write of sleep_until", "done"),
         ("run request without wakeup", "sleeping"),
@@ -489,13 +489,13 @@ async def test_the_last_messages_are_told_with_what_came_of_them(world: World) -
 async def test_a_schedule_that_was_cut_is_not_said_to_be_as_was_asked(world: World) -> None:
     agent = await asleep_to_its_cap_before_any_run(world)
     assert (await world.see(agent)).why == (
-        "Asleep until 2026-11-21 10:00 UTC, the longest it may sleep; "
+        "Asleep until 2126-11-21 10:00 UTC, the longest it may sleep; "
         "any high-priority notification wakes it earlier."
     )
 
     await world.ask(agent, OwnedFields(sleep_until=world.at(1800)))
 
-    assert (await world.see(agent)).why.startswith("Asleep until 2026-11-21 09:30 UTC, as was asked;")
+    assert (await world.see(agent)).why.startswith("Asleep until 2126-11-21 09:30 UTC, as was asked;")
 
 
 async def test_a_wake_reason_that_a_client_writes_is_not_what_woke_the_agent(world: World) -> None:
@@ -503,7 +503,7 @@ async def test_a_wake_reason_that_a_client_writes_is_not_what_woke_the_agent(wor
     await world.start(agent)
     await world.ask(agent, OwnedFields(last_wake_reason="a full moon"))
 
-    assert (await world.see(agent)).why == "Running since 2026-11-21 09:00 UTC, woken by a run request."
+    assert (await world.see(agent)).why == "Running since 2126-11-21 09:00 UTC, woken by a run request."
 
 
 async def test_what_is_due_and_may_not_start_is_said_to_be_due(world: World) -> None:
@@ -514,7 +514,7 @@ async def test_what_is_due_and_may_not_start_is_said_to_be_due(world: World) -> 
     seen = await world.see(agent)
 
     assert seen.why == (
-        "Due since 2026-11-21 09:00:10 UTC, but no run may start: the service is regaining its lead, or is "
+        "Due since 2126-11-21 09:00:10 UTC, but no run may start: the service is regaining its lead, or is "
         "shutting down. The sleep it was given ends."
     )
 
@@ -528,6 +528,6 @@ async def test_what_waits_in_line_while_no_run_may_start_is_not_said_to_lack_a_s
         await run.end()
 
         assert (await world.see(second)).why == (
-            "Waiting for a run slot since 2026-11-21 09:00 UTC; at present no run may start: "
+            "Waiting for a run slot since 2126-11-21 09:00 UTC; at present no run may start: "
             "the service is regaining its lead, or is shutting down."
         )

@@ -330,7 +330,7 @@ async def test_a_snapshot_tells_the_whole_story(world: World) -> None:
 
     assert (seen.agent, seen.name, seen.organization) == (agent.id, "Scout", agent.organization_id)
     assert (seen.phase, seen.status, seen.since) == (Phase.RUNNING, "running", world.at(0))
-    assert seen.why == ("Running since 2026-11-21 09:00 UTC, woken by a high-priority notification from api.")
+    assert seen.why == ("Running since 2126-11-21 09:00 UTC, woken by a high-priority notification from api.")
     assert seen.run is not None
     assert (seen.run.id, seen.run.trace) == (world.puppets[agent.id].run.id,) * 2
     assert (seen.run.started_at, seen.run.max_sleep_until) == (world.at(0), world.at(8 * 3600))

@@ -37,7 +37,7 @@ async def test_sleep_is_clamped_to_the_cap_that_the_start_has_fixed(world: World
     await world.change(agent, max_sleep_hours=9)  # counts from the next start
     await world.go_to(600)
 
-    assert await run.sleeps(hours=8) == {"sleep_until": "2026-11-21T11:00:00.000000Z", "clamped": True}
+    assert await run.sleeps(hours=8) == {"sleep_until": "2126-11-21T11:00:00.000000Z", "clamped": True}
     assert (await world.agent_now(agent.id)).sleep_until == world.at(7200)
 
 

@@ -13,13 +13,13 @@ from tests.supervisors.world import World
 SLEEPS: list[tuple[dict[str, Any], str | None]] = [
     ({}, None),
     ({"until": None, "hours": None}, None),
-    ({"hours": 0.5}, "2026-11-21T09:30:00.000000Z"),
-    ({"hours": " 0.5 "}, "2026-11-21T09:30:00.000000Z"),
-    ({"until": " 2026-11-21t12:00:00z"}, "2026-11-21T12:00:00.000000Z"),
-    ({"hours": 87_600}, "2036-11-18T09:00:00.000000Z"),
-    ({"until": "2026-11-21T12:00:00Z"}, "2026-11-21T12:00:00.000000Z"),
-    ({"until": "2026-11-21T07:00:00-05:00"}, "2026-11-21T12:00:00.000000Z"),
-    ({"until": "2026-11-21T12:00:00"}, "2026-11-21T11:00:00.000000Z"),
+    ({"hours": 0.5}, "2126-11-21T09:30:00.000000Z"),
+    ({"hours": " 0.5 "}, "2126-11-21T09:30:00.000000Z"),
+    ({"until": " 2126-11-21t12:00:00z"}, "2126-11-21T12:00:00.000000Z"),
+    ({"hours": 87_600}, "2136-11-18T09:00:00.000000Z"),
+    ({"until": "2126-11-21T12:00:00Z"}, "2126-11-21T12:00:00.000000Z"),
+    ({"until": "2126-11-21T07:00:00-05:00"}, "2126-11-21T12:00:00.000000Z"),
+    ({"until": "2126-11-21T12:00:00"}, "2126-11-21T11:00:00.000000Z"),
 ]
 
 UNFIT: list[tuple[str, dict[str, Any], str]] = [
@@ -48,15 +48,15 @@ UNFIT: list[tuple[str, dict[str, Any], str]] = [
         {"title": "x", "scheduled_for": "0001-01-01T00:00:00+14:00"},
         "scheduled_for",
     ),
-    ("create_notification", {"title": "x", "scheduled_for": "2026-11-22"}, "scheduled_for"),
+    ("create_notification", {"title": "x", "scheduled_for": "2126-11-22"}, "scheduled_for"),
     ("create_notification", {"title": "x", "scheduled_for": "0001-06-01T00:00:00Z"}, "scheduled_for"),
     ("create_notification", {"title": "x", "scheduled_for": "9999-06-01T00:00:00Z"}, "scheduled_for"),
-    ("sleep", {"until": "2026-11-22"}, "until"),
+    ("sleep", {"until": "2126-11-22"}, "until"),
     ("sleep", {"until": "9999-06-01T00:00:00Z"}, "until"),
     ("sleep", {"until": "9999-12-31T23:59:59.999999Z"}, "until"),
-    ("sleep", {"until": "2026-11-21T09:00:00Z"}, "until"),
+    ("sleep", {"until": "2126-11-21T09:00:00Z"}, "until"),
     ("sleep", {"until": "9999-12-31T23:59:59-12:00"}, "until"),
-    ("sleep", {"until": "2026-11-22T09:00:00Z", "hours": 1}, "hours"),
+    ("sleep", {"until": "2126-11-22T09:00:00Z", "hours": 1}, "hours"),
     ("sleep", {"hours": 0}, "hours"),
     ("sleep", {"hours": -1}, "hours"),
     ("sleep", {"hours": 87_601}, "hours"),
@@ -97,7 +97,7 @@ async def test_a_listed_notification_shows_what_the_interface_says(world: World)
             "title": "New sms from Ada",
             "body": "Hello",
             "priority": "high",
-            "created_at": "2026-11-21T09:00:00.000000Z",
+            "created_at": "2126-11-21T09:00:00.000000Z",
             "scheduled_for": None,
             "cleared": False,
             "cleared_at": None,
@@ -168,7 +168,7 @@ async def test_cleared_notifications_are_listed_if_asked_for(world: World) -> No
 
     assert await run.lists() == []
     [shown] = await run.call("list_notifications", include_cleared=True)
-    assert (shown["cleared"], shown["cleared_at"]) == (True, "2026-11-21T09:00:05.000000Z")
+    assert (shown["cleared"], shown["cleared_at"]) == (True, "2126-11-21T09:00:05.000000Z")
 
 
 async def test_clearing_again_changes_nothing(world: World) -> None:
@@ -222,9 +222,9 @@ async def test_an_agent_reminds_itself_in_its_own_timezone(world: World) -> None
     run = await world.start(agent)
 
     shown = await run.call(
-        "create_notification", title="Call Ada", priority="high", scheduled_for="2026-11-21T10:10:00"
+        "create_notification", title="Call Ada", priority="high", scheduled_for="2126-11-21T10:10:00"
     )
-    assert shown["scheduled_for"] == "2026-11-21T09:10:00.000000Z"
+    assert shown["scheduled_for"] == "2126-11-21T09:10:00.000000Z"
     assert await run.lists() == []
     await run.sleeps()
     await world.go_to(700)

@@ -38,14 +38,14 @@ STORIES = [
     (
         circumstances(state(sleep_until=NOW + HOUR)),
         Phase.ASLEEP,
-        "Asleep until 2026-11-21 10:00 UTC, as was asked; any high-priority notification wakes it earlier.",
+        "Asleep until 2126-11-21 10:00 UTC, as was asked; any high-priority notification wakes it earlier.",
         "The sleep it was given ends.",
     ),
     (
         circumstances(state(sleep_until=NOW + HOUR, max_sleep_until=NOW + HOUR)),
         Phase.ASLEEP,
         (
-            "Asleep until 2026-11-21 10:00 UTC, the longest it may sleep; "
+            "Asleep until 2126-11-21 10:00 UTC, the longest it may sleep; "
             "any high-priority notification wakes it earlier."
         ),
         "The sleep it was given ends.",
@@ -54,22 +54,22 @@ STORIES = [
         circumstances(state(sleep_until=NOW + HOUR), reminder(NOW + MINUTE)),
         Phase.ASLEEP,
         (
-            "Asleep until 2026-11-21 10:00 UTC, as was asked; "
-            "something else wakes it before that, at 2026-11-21 09:01 UTC."
+            "Asleep until 2126-11-21 10:00 UTC, as was asked; "
+            "something else wakes it before that, at 2126-11-21 09:01 UTC."
         ),
         "A reminder falls due.",
     ),
     (
         circumstances(state(sleep_until=NOW, last_started_at=NOW)),
         Phase.ASLEEP,
-        "About to start at 2026-11-21 09:00:01 UTC: its sleep ends sooner than it may start again.",
+        "About to start at 2126-11-21 09:00:01 UTC: its sleep ends sooner than it may start again.",
         "The sleep it was given ends.",
     ),
     (
         circumstances(state(stopped_at=NOW - MINUTE), waiting(era=Era.STOPPED), reminder(NOW + HOUR)),
         Phase.ASLEEP,
         (
-            "Stopped at 2026-11-21 08:59 UTC: what waited then starts nothing. "
+            "Stopped at 2126-11-21 08:59 UTC: what waited then starts nothing. "
             "Asleep until a high-priority notification, a reminder or a run request wakes it."
         ),
         "A reminder falls due.",
@@ -78,22 +78,22 @@ STORIES = [
         HELD,
         Phase.HOLDING,
         (
-            "Holding since 2026-11-21 08:59:40 UTC for the conversation to pause: it wakes 60 s "
-            "after the last message, at 2026-11-21 09:00:40 UTC if no other comes."
+            "Holding since 2126-11-21 08:59:40 UTC for the conversation to pause: it wakes 60 s "
+            "after the last message, at 2126-11-21 09:00:40 UTC if no other comes."
         ),
         "The debounce window over its messages ends.",
     ),
     (
         circumstances(state(queued_at=NOW, run_requested_at=NOW)),
         Phase.QUEUED,
-        "Waiting for a run slot since 2026-11-21 09:00 UTC; all 100 were taken.",
+        "Waiting for a run slot since 2126-11-21 09:00 UTC; all 100 were taken.",
         "A run was requested.",
     ),
     (
         circumstances(backing_off(WakeReason.UNCLEARED_NOTIFICATIONS), waiting(era=Era.BEFORE, count=2)),
         Phase.BACKING_OFF,
         (
-            "Backing off until 2026-11-21 09:01 UTC: its last run left high-priority notifications uncleared "
+            "Backing off until 2126-11-21 09:01 UTC: its last run left high-priority notifications uncleared "
             "(2 are)."
         ),
         "Something its last run left uncleared is tried again.",
@@ -107,8 +107,8 @@ STORIES = [
         ),
         Phase.BACKING_OFF,
         (
-            "Backing off until 2026-11-21 09:01 UTC: its last run left high-priority notifications uncleared "
-            "(1 is). Something else wakes it before that, at 2026-11-21 09:00:30 UTC."
+            "Backing off until 2126-11-21 09:01 UTC: its last run left high-priority notifications uncleared "
+            "(1 is). Something else wakes it before that, at 2126-11-21 09:00:30 UTC."
         ),
         "A reminder falls due.",
     ),
@@ -117,7 +117,7 @@ STORIES = [
             backing_off(WakeReason.RETRY_AFTER_FAILURE, failures=1, last_error="The model is away.")
         ),
         Phase.BACKING_OFF,
-        "Backing off until 2026-11-21 09:01 UTC after a failure: The model is away.",
+        "Backing off until 2126-11-21 09:01 UTC after a failure: The model is away.",
         "It is tried again after a failure.",
     ),
     (
@@ -126,7 +126,7 @@ STORIES = [
         ),
         Phase.QUARANTINED,
         (
-            "Quarantined until 2026-11-21 09:01 UTC after 5 failures in a row, the last one: "
+            "Quarantined until 2126-11-21 09:01 UTC after 5 failures in a row, the last one: "
             "The model is away. A run request starts it at once, "
             "a high-priority notification at most once a minute."
         ),
@@ -135,19 +135,19 @@ STORIES = [
     (
         circumstances(running(last_wake_reason="written by a client"), wake_reason="notification:sms"),
         Phase.RUNNING,
-        "Running since 2026-11-21 08:59 UTC, woken by a high-priority notification from sms.",
+        "Running since 2126-11-21 08:59 UTC, woken by a high-priority notification from sms.",
         None,
     ),
     (
         circumstances(running(stopped_at=NOW)),
         Phase.STOPPING,
-        "Its run was asked to stop at 2026-11-21 09:00 UTC and has not ended yet.",
+        "Its run was asked to stop at 2126-11-21 09:00 UTC and has not ended yet.",
         None,
     ),
     (
         circumstances(state(status=AgentStatus.ARCHIVED, stopped_at=NOW)),
         Phase.ARCHIVED,
-        "Archived since 2026-11-21 09:00 UTC; nothing wakes it until it is restored.",
+        "Archived since 2126-11-21 09:00 UTC; nothing wakes it until it is restored.",
         None,
     ),
     (
@@ -174,7 +174,7 @@ def test_every_phase_is_told() -> None:
 def test_every_wake_reason_is_told_in_words(reason: str) -> None:
     _, why, _ = told(circumstances(running(), wake_reason=str(reason)))
 
-    assert why.startswith("Running since 2026-11-21 08:59 UTC, woken by ")
+    assert why.startswith("Running since 2126-11-21 08:59 UTC, woken by ")
     assert "_" not in why
 
 

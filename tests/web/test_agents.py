@@ -287,10 +287,10 @@ async def test_a_deleted_agent_is_gone_and_its_alias_free(api: Api) -> None:
 
 
 async def test_local_times_are_meant_in_the_agents_timezone(api: Api) -> None:
-    agent = await api.create_agent(timezone="America/New_York", sleep_until="2027-07-01T09:00")
-    assert agent["sleep_until"] == "2027-07-01T13:00:00.000000Z"
-    answer = await api.patch(path(agent), {"timezone": "Asia/Tokyo", "sleep_until": "2027-07-01T09:00"})
-    assert answer.body["sleep_until"] == "2027-07-01T00:00:00.000000Z"
+    agent = await api.create_agent(timezone="America/New_York", sleep_until="2127-07-01T09:00")
+    assert agent["sleep_until"] == "2127-07-01T13:00:00.000000Z"
+    answer = await api.patch(path(agent), {"timezone": "Asia/Tokyo", "sleep_until": "2127-07-01T09:00"})
+    assert answer.body["sleep_until"] == "2127-07-01T00:00:00.000000Z"
 
 
 async def test_what_the_supervisor_owns_is_kept_as_given(api: Api) -> None:
@@ -306,20 +306,20 @@ async def test_what_the_supervisor_owns_is_kept_as_given(api: Api) -> None:
 
 
 async def test_archiving_and_restoring(api: Api) -> None:
-    agent = await api.create_agent(sleep_until="2027-01-01T00:00Z")
-    both = {"status": "archived", "sleep_until": "2027-01-01T00:00Z"}
+    agent = await api.create_agent(sleep_until="2127-01-01T00:00Z")
+    both = {"status": "archived", "sleep_until": "2127-01-01T00:00Z"}
     answer = await api.patch(path(agent), both)
     assert (answer.status, list(answer.body)) == (400, ["sleep_until"])
     archived = await api.patch(path(agent), {"status": "archived", "sleep_until": None})
     assert (archived.status, archived.body["status"], archived.body["sleep_until"]) == (200, "archived", None)
-    for body in ({"status": "running"}, {"sleep_until": "2027-01-01T00:00Z", "name": "Zoe"}):
+    for body in ({"status": "running"}, {"sleep_until": "2127-01-01T00:00Z", "name": "Zoe"}):
         assert (await api.patch(path(agent), body)).status == 409
     assert (await api.post(f"{path(agent)}run/")).status == 409
     assert (await api.get(path(agent))).body["name"] == "Ann"
     assert (await api.patch(path(agent), {"sleep_until": None, "name": "Eve"})).body["name"] == "Eve"
-    restored = await api.patch(path(agent), {"status": "sleeping", "sleep_until": "2027-01-01T00:00Z"})
+    restored = await api.patch(path(agent), {"status": "sleeping", "sleep_until": "2127-01-01T00:00Z"})
     assert (restored.status, restored.body["status"]) == (200, "sleeping")
-    assert restored.body["sleep_until"] == "2027-01-01T00:00:00.000000Z"
+    assert restored.body["sleep_until"] == "2127-01-01T00:00:00.000000Z"
 
 
 async def test_a_shorter_window_ends_a_hold(api: Api) -> None:
@@ -354,7 +354,7 @@ async def test_a_higher_cap_wakes_what_is_due(service: Service, api: Api) -> Non
 
 
 async def test_a_born_archived_agent_with_a_schedule_is_refused(api: Api) -> None:
-    body = {"name": "Ann", "model": "m", "status": "archived", "sleep_until": "2027-01-01T00:00Z"}
+    body = {"name": "Ann", "model": "m", "status": "archived", "sleep_until": "2127-01-01T00:00Z"}
     assert (await api.post(AGENTS, body)).status == 400
 
 

@@ -40,7 +40,7 @@ async def test_a_run_starts_once_and_is_in_the_ledger(api: Api) -> None:
 
 
 async def test_a_sleeping_agent_stays_asleep_without_wakeup(api: Api) -> None:
-    agent = await api.create_agent(sleep_until="2027-01-01T00:00Z")
+    agent = await api.create_agent(sleep_until="2127-01-01T00:00Z")
     answer = await api.request("POST", path(agent, "run/"), data={"wakeup": "false"})
     assert answer.body == {"status": "sleeping", "run": None}
     answer = await api.post(path(agent, "run/"), {"wakeup": "maybe"})
@@ -87,11 +87,11 @@ async def test_a_run_of_another_agent_is_not_found(api: Api) -> None:
 
 
 async def test_the_supervisor_says_why(api: Api) -> None:
-    agent = await api.create_agent(sleep_until="2027-01-01T00:00Z")
+    agent = await api.create_agent(sleep_until="2127-01-01T00:00Z")
     snapshot = (await api.get(path(agent, "supervisor/"))).body
     assert (snapshot["agent"], snapshot["phase"]) == (agent["id"], "asleep")
-    assert "2027-01-01 00:00" in snapshot["why"]
-    assert snapshot["next_wake"]["at"] == "2027-01-01T00:00:00.000000Z"
+    assert "2127-01-01 00:00" in snapshot["why"]
+    assert snapshot["next_wake"]["at"] == "2127-01-01T00:00:00.000000Z"
 
 
 async def test_a_deleted_agents_run_is_stopped(api: Api) -> None:
