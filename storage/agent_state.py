@@ -11,7 +11,7 @@ import asyncpg
 from storage.batching import RUNS_GATHER_SECONDS, Batch
 from storage.model import AgentState, AgentStatus, Budget, Circumstances, Counts, Era, Move, Source, Waiting
 from storage.moves import MOVE, MOVE_WAITING, move_parameters
-from storage.pool import LIMIT_WAIT, Connection, Pool
+from storage.pool import Connection, Pool
 from storage.spending import budgets_of
 
 # One row for each kind of waiting notification, so a queue of any length is a handful of rows; and one
@@ -196,9 +196,7 @@ class AgentStates:
     @asynccontextmanager
     async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator["LockedState"]:
         """Look and move with the row locked: whoever makes a notification active waits until this is over."""
-        async with self._pool.transaction() as connection:
-            await connection.execute(LIMIT_WAIT)
-            await connection.execute(LOCK, agent_id)
+        async with self._pool.locking(LOCK, agent_id) as connection:
             rows = await connection.fetch(LOOK, [agent_id], [now])
             budgets = await budgets_of(rows, {agent_id: now}, connection.fetch)
             yield LockedState(connection, _circumstances(rows, budgets) if rows else None)
@@ -284,9 +282,7 @@ class AgentStates:
         return [circumstances.get(agent_id) for agent_id, _ in items]
 
     async def _move_alone(self, move: Move) -> bool:
-        async with self._pool.transaction() as connection:
-            await connection.execute(LIMIT_WAIT)
-            return await LockedState(connection, None).move(move)
+        return await self._pool.patiently(lambda connection: LockedState(connection, None).move(move))
 
     async def _move_many(self, moves: list[Move]) -> list[bool | None]:
         """Whether each was made; None where somebody else holds the row.

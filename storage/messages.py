@@ -199,9 +199,11 @@ class Messages:
         allowed: Collection[UUID],
         receipt: Receipt | None,
     ) -> None:
-        async with self._pool.transaction() as connection:
+        async def write(connection: Connection) -> None:
             await _insert(connection, message, receipt)
             await self._notifications.insert_within(connection, notification, allowed)
+
+        await self._pool.patiently(write)
         self._notifications.tell([notification])
 
 

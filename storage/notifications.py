@@ -1,7 +1,9 @@
 """The queue that directs an agent's attention."""
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -100,8 +102,6 @@ WITH item AS MATERIALIZED (
 SELECT item.agent_id, id, gone.priority FROM item LEFT JOIN gone USING (id)
 """
 
-CLEAR_WAITING = CLEAR.replace(" SKIP LOCKED", "")
-
 # Locked in the order of their ids, so that two who clear the same cannot wait for each other.
 CLEAR_MANY = """
 WITH waiting AS MATERIALIZED (
@@ -127,6 +127,9 @@ DELETE FROM notification n USING agent a
 WHERE n.id = $1 AND a.id = n.agent_id AND a.deleted_at IS NULL
 RETURNING n.agent_id, n.activated_at
 """
+
+HELD_SECONDS = 30.0  # an agent waits so long to clear what somebody else holds
+HELD_POLL_SECONDS = 0.05
 
 CHANGEABLE = frozenset({"title", "body", "priority", "scheduled_for", "cleared"})
 
@@ -201,10 +204,9 @@ class Notifications:
     ) -> None:
         """As `insert`, but in the caller's transaction, whose commit is to be followed by `tell`.
 
-        RowLocked if the agent's state is held by somebody else for long.
+        It waits for the agent's state for as long as that transaction waits for locks.
         """
         arrival = Arrival(notification, allowed)
-        await connection.execute(LIMIT_WAIT)
         (row,) = await connection.fetch(INSERT_WAITING, *insert_parameters([arrival]))
         refusal = refusal_of(arrival, row)
         if refusal is not None:
@@ -266,11 +268,13 @@ class Notifications:
         Concurrent clearings share a commit.
         """
         item = (agent_id, notification_id, now)
-        cleared = await self._clears.add(item)
-        if cleared is None:  # somebody else holds it; nobody's neighbours shall wait for that
-            name = f"clearing of notification {notification_id}"
-            cleared = await self._pool.to_the_end(self._clear_waiting(item), name)
-        return cleared
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HELD_SECONDS):
+                # None: somebody else holds it, and nobody who waits keeps a connection from others meanwhile.
+                while (cleared := await self._clears.add(item)) is None:  # noqa: ASYNC110 -- in another process
+                    await asyncio.sleep(HELD_POLL_SECONDS)
+                return cleared
+        raise RowLocked(f"notification {notification_id} is held by somebody else")
 
     async def clear_many(self, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime) -> int:
         """Clear these of the agent, or all that are not scheduled for later; how many it were."""
@@ -319,7 +323,7 @@ class Notifications:
     async def _update(
         self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
     ) -> Notification | None:
-        async with self._pool.transaction() as connection:
+        async def write(connection: Connection) -> tuple[Notification, Notification] | None:
             row = await connection.fetchrow(LOCK, notification_id)
             if row is None:
                 return None
@@ -339,6 +343,12 @@ class Notifications:
             if after.activated_at is not None and after.activated_at != before.activated_at:
                 due_at = after.activated_at if after.activated_at > now else None
                 await connection.execute(MOVE_STATE, after.agent_id, due_at)
+            return before, after
+
+        written = await self._pool.patiently(write)
+        if written is None:
+            return None
+        before, after = written
         if after.activated_at != before.activated_at:
             tell = self._on_clear if after.activated_at is None else self._on_commit
             tell([after.agent_id])
@@ -355,11 +365,6 @@ class Notifications:
     async def _clear_each(self, items: list[tuple[UUID, UUID, datetime]]) -> list[bool | None]:
         return self._cleared(items, await self._pool.fetch(CLEAR, *zip(*items, strict=True)))
 
-    async def _clear_waiting(self, item: tuple[UUID, UUID, datetime]) -> bool:
-        agent_id, notification_id, now = item
-        rows = await self._pool.fetch(CLEAR_WAITING, [agent_id], [notification_id], [now])
-        return self._cleared([item], rows) == [True]
-
     def _cleared(self, items: list[tuple[UUID, UUID, datetime]], rows: list[Record]) -> list[bool | None]:
         """Whether each is cleared now, None if it is held; tells of what may have kept an agent awake."""
         priorities = {(row["agent_id"], row["id"]): row["priority"] for row in rows}
@@ -375,7 +380,8 @@ class Notifications:
             conditions.add("(n.scheduled_for IS NULL OR n.scheduled_for <= $)", now)
         else:
             conditions.add("n.id = ANY($::uuid[])", ids)
-        row = await self._pool.fetchrow(conditions.into(CLEAR_MANY), *conditions.parameters)
+        sql = conditions.into(CLEAR_MANY)
+        row = await self._pool.patiently(lambda connection: connection.fetchrow(sql, *conditions.parameters))
         if row is None:
             return 0
         if row["high"]:
@@ -384,7 +390,7 @@ class Notifications:
         return cleared
 
     async def _delete(self, notification_id: UUID) -> bool:
-        row = await self._pool.fetchrow(DELETE, notification_id)
+        row = await self._pool.patiently(lambda connection: connection.fetchrow(DELETE, notification_id))
         if row is not None and row["activated_at"] is not None:
             self._on_clear([row["agent_id"]])
         return row is not None

@@ -1,8 +1,8 @@
 """The way to PostgreSQL: pooled connections with a limit on every wait, and asyncpg's errors in our words."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -35,6 +35,8 @@ SERVER_SETTINGS = {
 }
 
 LIMIT_WAIT = "SET LOCAL lock_timeout = '1s'"  # of a transaction that locks rows others may hold for long
+BRIEF_WAIT = "SET LOCAL lock_timeout = '50ms'"  # longer than a write of ours holds a row
+SHARE_THAT_WAITS = 4  # of the connections, one in so many waits for rows that are held for longer
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 CLOSE_TIMEOUT_SECONDS = 10.0
@@ -170,6 +172,7 @@ class Pool:
         self._inner = inner
         self._settings = settings
         self._free = asyncio.Semaphore(settings.pool_size)
+        self._patience = asyncio.Semaphore(max(1, settings.pool_size // SHARE_THAT_WAITS))
         self._idle: list[Lent] = []
         self._is_closing = False
         self._waiting = 0
@@ -225,6 +228,53 @@ class Pool:
         self._is_closing = True
         while self._idle:
             await self._inner.release(self._idle.pop())
+
+    async def patiently(self, write: Callable[[Connection], Awaitable[Result]]) -> Result:
+        """Let `write` work in a transaction that waits for rows somebody else holds; RowLocked in the end.
+
+        Beyond a moment only a few wait at a time, a second each, and the others for their turn, without a
+        connection: whoever holds many rows for long keeps nobody from the rest. `write` may be called twice.
+        """
+        with suppress(RowLocked):
+            async with self.transaction() as connection:
+                await connection.execute(BRIEF_WAIT)
+                return await write(connection)
+        async with self._turn_to_wait(), self.transaction() as connection:
+            await connection.execute(LIMIT_WAIT)
+            return await write(connection)
+
+    @asynccontextmanager
+    async def locking(self, sql: str, *args: Any) -> AsyncIterator[Connection]:
+        """A transaction that begins with the lock that `sql` takes, for which it waits as patiently."""
+        is_locked = False
+        try:
+            async with self.transaction() as connection:
+                await connection.execute(BRIEF_WAIT)
+                await connection.execute(sql, *args)
+                is_locked = True
+                await connection.execute(LIMIT_WAIT)
+                yield connection
+        except RowLocked:
+            if is_locked:
+                raise
+        if is_locked:
+            return
+        async with self._turn_to_wait(), self.transaction() as connection:
+            await connection.execute(LIMIT_WAIT)
+            await connection.execute(sql, *args)
+            yield connection
+
+    @asynccontextmanager
+    async def _turn_to_wait(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._settings.acquire_timeout_seconds):
+                await self._patience.acquire()
+        except TimeoutError:
+            raise RowLocked("too many wait for rows that somebody else holds") from None
+        try:
+            yield
+        finally:
+            self._patience.release()
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator["Lent"]:

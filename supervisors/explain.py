@@ -49,17 +49,17 @@ def since(
         case Phase.RUNNING:
             moment = state.last_started_at
         case Phase.STOPPING if state.stopped_at is None:
-            moment = state.last_started_at
+            return seen_since
         case Phase.STOPPING | Phase.ARCHIVED:
             moment = state.stopped_at
         case Phase.QUEUED:
             moment = state.queued_at
-        case Phase.HOLDING:
-            moment = decision.hold.first_at if decision.hold else None
         case Phase.PAUSED:
             return seen_since
-        case Phase.ASLEEP | Phase.BACKING_OFF | Phase.QUARANTINED:
-            moments = (state.last_ended_at, state.stopped_at, seen_since)
+        case Phase.HOLDING | Phase.ASLEEP | Phase.BACKING_OFF | Phase.QUARANTINED:
+            # What is held may have come earlier, in a run or a pause.
+            held_since = decision.hold.first_at if phase is Phase.HOLDING and decision.hold else None
+            moments = (held_since, state.last_ended_at, state.stopped_at, seen_since)
             moment = max(filter(None, moments), default=None)
     return moment or circumstances.created_at
 
@@ -70,10 +70,11 @@ def why(
     phase: Phase,
     now: datetime,
     *,
+    since: datetime | None,
     slots: int,
     may_start: bool,
 ) -> str:
-    """One sentence, or two, on why the agent is in this phase.
+    """One sentence, or two, on why the agent is in this phase, which began at `since`.
 
     `slots`: how many runs there may be. `may_start`: whether runs may begin at all.
     """
@@ -98,7 +99,7 @@ def why(
                 return f"Due since {when(due.at)}, but {NO_STARTS}. {because(due)}"
             if due is not None:
                 return f"About to start, due since {when(due.at)}. {because(due)}"
-            return _why_waiting(circumstances, decision, now)
+            return _why_waiting(circumstances, decision, now, since)
 
 
 def why_quarantined(state: AgentState) -> str:
@@ -165,12 +166,14 @@ def _cause_of(wake: Wake) -> str:
             return "It was restored, and something is active."
 
 
-def _why_waiting(circumstances: Circumstances, decision: Decision, now: datetime) -> str:
+def _why_waiting(
+    circumstances: Circumstances, decision: Decision, now: datetime, since: datetime | None
+) -> str:
     if decision.over_budget is not None:
         return _why_held_by_budget(circumstances.state, decision, decision.over_budget, now)
     match decision.phase:
         case Phase.HOLDING:
-            return _why_holding(decision)
+            return _why_holding(decision, since)
         case Phase.BACKING_OFF:
             return _why_backing_off(circumstances) + _but_earlier(decision)
         case Phase.QUARANTINED:
@@ -223,17 +226,17 @@ def _stop(state: AgentState) -> str:
     return f"Stopped at {when(stopped_at)}: what waited then starts nothing. " if stopped_at else ""
 
 
-def _why_holding(decision: Decision) -> str:
+def _why_holding(decision: Decision, since: datetime | None) -> str:
     hold, wake = decision.hold, decision.wake
     if hold is None or wake is None:
         return "Holding a wake."
-    since = f"Holding since {when(hold.first_at)} for the conversation to pause"
+    holding = f"Holding since {when(since)} for the conversation to pause"
     if wake.because is not Because.HOLD:
-        return f"{since}; something else wakes it before that, at {when(wake.at)}."
+        return f"{holding}; something else wakes it before that, at {when(wake.at)}."
     if hold.is_capped:
-        return f"{since}: it wakes at {when(hold.due_at)}, however long the conversation goes on."
+        return f"{holding}: it wakes at {when(hold.due_at)}, however long the conversation goes on."
     return (
-        f"{since}: it wakes {hold.window_seconds} s after the last message, "
+        f"{holding}: it wakes {hold.window_seconds} s after the last message, "
         f"at {when(hold.due_at)} if no other comes."
     )
 

@@ -47,6 +47,7 @@ def snapshot(
     is_stopping = run is not None and run.stopping
     phase = explain.phase_of(circumstances, decision, now, run_is_stopping=is_stopping)
     seen_since = supervisor.phase_since if supervisor is not None and supervisor.phase is phase else None
+    since = explain.since(circumstances, decision, phase, seen_since)
     slots, may_start = around.slots.limit, around.may_start
     wake = explain.next_wake(decision) if phase is not Phase.QUEUED else None
     hold = decision.hold if phase is Phase.HOLDING else None
@@ -56,8 +57,8 @@ def snapshot(
         organization=circumstances.organization_id,
         status=state.status,
         phase=phase,
-        since=explain.since(circumstances, decision, phase, seen_since),
-        why=explain.why(circumstances, decision, phase, now, slots=slots, may_start=may_start),
+        since=since,
+        why=explain.why(circumstances, decision, phase, now, since=since, slots=slots, may_start=may_start),
         next_wake=NextWake(wake.at, explain.because(wake)) if wake else None,
         run=_run_shown(circumstances, around),
         debounce=DebounceShown(hold.window_seconds, hold.first_at, hold.last_at, hold.due_at)

@@ -233,19 +233,25 @@ CREATE TABLE span_metadata (
 );
 
 -- Other programs may write the queue. The service marks its own connections by the setting
--- hostsvc.origin; for everybody else these triggers do what the service does itself.
+-- hostsvc.origin; for everybody else these triggers do what the service does itself. They find its tables by the
+-- search path of the migration: that of another program may be any, or empty, as in what pg_dump writes.
 
-CREATE FUNCTION notification_complete() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION notification_complete() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     becomes_active boolean;
 BEGIN
-    SELECT organization_id INTO NEW.organization_id FROM agent WHERE id = NEW.agent_id;
+    SELECT organization_id INTO NEW.organization_id FROM agent
+        WHERE id = NEW.agent_id AND (deleted_at IS NULL OR id = OLD.agent_id);
+    IF NOT FOUND THEN
+        RAISE foreign_key_violation USING MESSAGE = format('there is no agent %s', NEW.agent_id);
+    END IF;
     NEW.cleared_at := CASE WHEN NEW.cleared THEN coalesce(NEW.cleared_at, clock_timestamp()) END;
     IF NEW.priority <> 'high' OR NEW.cleared THEN
         NEW.activated_at := NULL;
     ELSE
         becomes_active := TG_OP = 'INSERT'
             OR OLD.activated_at IS NULL
+            OR NEW.agent_id <> OLD.agent_id
             OR NEW.scheduled_for IS DISTINCT FROM OLD.scheduled_for;
         IF becomes_active THEN
             NEW.activated_at := greatest(NEW.scheduled_for, clock_timestamp());
@@ -275,7 +281,7 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION notification_ring() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION notification_ring() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     PERFORM agent_ring(array_agg(agent_id), array_agg(due_at))
         FROM (SELECT agent_id, min(activated_at) AS due_at FROM touched
@@ -283,16 +289,16 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- One that no longer waits, or waits for longer, may have been all that an agent was held for: the agent is
--- due for a look, by whoever comes to it first.
-CREATE FUNCTION notification_ring_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+-- One that no longer waits, waits for longer, or went to another agent, may have been all that an agent was held
+-- for: the agent is due for a look, by whoever comes to it first.
+CREATE FUNCTION notification_ring_changed() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     PERFORM agent_ring(array_agg(agent_id), array_agg(due_at))
-        FROM (SELECT t.agent_id,
+        FROM (SELECT agent_id,
                      min(CASE WHEN t.activated_at <= b.activated_at OR b.activated_at IS NULL THEN t.activated_at
                               ELSE clock_timestamp() END) AS due_at
-              FROM touched t JOIN before b USING (id)
-              WHERE t.activated_at IS NOT NULL OR b.activated_at IS NOT NULL GROUP BY t.agent_id) t;
+              FROM touched t FULL JOIN before b USING (id, agent_id)
+              WHERE t.activated_at IS NOT NULL OR b.activated_at IS NOT NULL GROUP BY agent_id) t;
     RETURN NULL;
 END $$;
 

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from tests.acceptance.client import Client, eventually, sign_up
-from tests.acceptance.locks import held_by_somebody_else
+from tests.acceptance.locks import LOCK_AGENT, held_by_somebody_else
 from tests.acceptance.services import Services
 from tests.crash.faults import (
     END_LEADER_CONNECTION,
@@ -56,14 +56,15 @@ async def test_writes_that_wait_for_every_connection_are_refused_and_nothing_is_
     client = await sign_up(session, service.url)
     load = Load(client, seed=13)
     busy = [await client.create_agent(name=f"Busy {number}") for number in range(3)]
-    notes = [await client.notify(agent, "By the way", priority="low") for agent in busy]
     async with load.going_on():
         await load.acknowledged(30)
         with ExitStack() as held:
-            for note in notes:
-                held.enter_context(held_by_somebody_else(database_url, note["id"]))
-            await asyncio.gather(*(client.post(f"/api/cloud/agents/{agent}/run/") for agent in busy))
+            for agent in busy:
+                held.enter_context(held_by_somebody_else(database_url, agent, LOCK_AGENT))
+            paths = (f"/api/cloud/agents/{agent}/tag/" for agent in busy)
+            waiting = [asyncio.create_task(client.post(path, tags=["busy"])) for path in paths]
             await load.refused(10)
+        await asyncio.gather(*waiting)
         await load.acknowledged(30)
     await all_is_kept(load, services)
 

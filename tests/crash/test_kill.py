@@ -15,6 +15,8 @@ from tests.crash.recording import all_is_kept
 from tests.openai_endpoint import Json, Says, clerk, open_endpoint
 
 THINKING_SECONDS = 0.02
+QUIET = "Quiet"
+WINDOW_SECONDS = 4  # longer than a start of the service takes, so that it finds a hold that goes on
 NARROW = {"max_concurrent": 4}  # so that some starts have to wait for a slot
 
 INSERT = """
@@ -35,8 +37,9 @@ async def test_kill_9_again_and_again_while_other_programs_write_too(
         async with load.going_on():
             for _ in range(cycles):
                 await load.acknowledged(random.randint(10, 80))
+                quiet = await _create_quiet_agent(load)
                 await service.kill()
-                await _insert_by_another_program(services.database["url"], load, random)
+                await _insert_by_another_program(services.database["url"], load, quiet, random)
                 service = await services.start(**sections)
                 load.urls = [service.url]
         found = await all_is_kept(load, services)
@@ -50,13 +53,21 @@ async def _think(body: Json) -> Says:
     return clerk(body)
 
 
-async def _insert_by_another_program(database_url: str, load: Load, random: Random) -> None:
-    """While nobody serves: a message and a reminder, by plain SQL over a connection that is none of ours."""
-    agents: list[Owned] = [each for each in load.ledger.agents.values() if each.deleted_at is None]
+async def _create_quiet_agent(load: Load) -> Owned:
+    """One that no writer writes to, so that a hold over its messages is all that can start it."""
+    agent_id = await load.client.create_agent(name=QUIET, debounce_window_seconds=WINDOW_SECONDS)
+    agent = load.ledger.agents[agent_id] = Owned(agent_id, QUIET, WINDOW_SECONDS)
+    return agent
+
+
+async def _insert_by_another_program(database_url: str, load: Load, quiet: Owned, random: Random) -> None:
+    """While nobody serves: messages and a reminder, by plain SQL over a connection that is none of ours."""
+    agents = [each for each in load.ledger.agents.values() if not (each.deleted_at or each.name == QUIET)]
     async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
         for agent, source, delay in (
             (random.choice(agents), "sms", None),
             (random.choice(agents), "api", 1.5),
+            (quiet, "sms", None),
         ):
             await cursor.execute(INSERT, (agent.id, "From psql", source, delay))
             note_id, created_at, scheduled_for = await cursor.fetchone()

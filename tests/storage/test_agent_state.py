@@ -11,7 +11,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from storage import agent_state
+import storage.pool
 from storage.agent_state import AgentStates
 from storage.agents import Agents
 from storage.errors import RowLocked
@@ -363,11 +363,12 @@ async def test_of_two_moves_of_an_agent_at_once_only_the_one_that_was_made_is_to
 
 
 @asynccontextmanager
-async def held_by_somebody_else(database_url: str, agent: Agent) -> AsyncIterator[None]:
-    """Whoever moves this agent waits until the block is left."""
+async def held_by_somebody_else(database_url: str, *agents: Agent) -> AsyncIterator[None]:
+    """Whoever moves these agents waits until the block is left."""
     connection = await asyncpg.connect(database_url)
     async with connection.transaction():
-        await connection.execute("SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE", agent.id)
+        ids = [agent.id for agent in agents]
+        await connection.execute("SELECT 1 FROM agent_state WHERE agent_id = ANY($1::uuid[]) FOR UPDATE", ids)
         yield
     await connection.close()
 
@@ -393,10 +394,32 @@ async def test_a_row_that_somebody_else_holds_delays_no_other_agents_move(
     assert (await look(states, agents[2])).state.sleep_until == NOW + HOUR
 
 
+async def test_many_rows_that_somebody_else_holds_keep_nobody_from_the_database(
+    states: AgentStates, pool: Pool, database_url: str
+) -> None:
+    owner = await stored_organization(pool)
+    agents = [await stored_agent(pool, owner.id) for _ in range(31)]
+    *seen, free = [(await look(states, agent)).state for agent in agents]
+
+    async def lock(agent: Agent) -> None:
+        async with states.locked(agent.id, NOW):
+            pass
+
+    async with held_by_somebody_else(database_url, *agents[:-1]):
+        waiting = [
+            *(asyncio.create_task(states.move(replace_guarded(state, sleep_until=NOW))) for state in seen),
+            *(asyncio.create_task(lock(agent)) for agent in agents[:-1]),
+        ]
+        async with asyncio.timeout(3):
+            assert await states.move(replace_guarded(free, sleep_until=NOW + HOUR))
+            await lock(agents[-1])
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
 async def test_a_move_gives_up_a_row_that_is_held_for_too_long(
     states: AgentStates, pool: Pool, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_state, "LIMIT_WAIT", "SET LOCAL lock_timeout = '10ms'")
+    monkeypatch.setattr(storage.pool, "LIMIT_WAIT", "SET LOCAL lock_timeout = '10ms'")
     agent = await stored_agent(pool)
     before = (await look(states, agent)).state
     async with held_by_somebody_else(database_url, agent), asyncio.timeout(5):

@@ -213,6 +213,37 @@ async def test_deleting_one_tells_the_agent(psql: Psql) -> None:
     assert await psql.rings() == [agent_id, agent_id]
 
 
+async def test_one_that_is_given_to_another_agent_tells_both_and_is_active_anew(psql: Psql) -> None:
+    agent_id, other_id = await psql.agent(), await psql.agent()
+    await psql.run(INSERT_HIGH, agent_id)
+    first = (await psql.notification(agent_id))["activated_at"]
+    assert await psql.rings() == [agent_id]
+    await psql.run("UPDATE notification SET agent_id = %s", other_id)
+    given = await psql.notification(other_id)
+    assert given["activated_at"] > first
+    assert (await psql.state(other_id))["next_due_at"] == given["activated_at"]
+    assert (await psql.state(agent_id))["wake_seq"] == 2
+    assert set(await psql.rings()) == {agent_id, other_id}
+
+
+async def test_one_that_is_raised_and_given_another_id_tells_the_agent(psql: Psql) -> None:
+    agent_id = await psql.agent()
+    await psql.run(INSERT_LOW, agent_id)
+    await psql.run("UPDATE notification SET id = gen_random_uuid(), priority = 'high'")
+    raised = await psql.notification(agent_id)
+    assert (await psql.state(agent_id))["next_due_at"] == raised["activated_at"]
+    assert await psql.rings() == [agent_id]
+
+
+async def test_a_program_that_finds_no_table_without_its_schema_is_heard_as_well(psql: Psql) -> None:
+    agent_id = await psql.agent()
+    await psql.run("SET search_path TO ''")  # as what pg_dump writes does
+    await psql.run("INSERT INTO public.notification (agent_id, title) VALUES (%s, 'Hello')", agent_id)
+    await psql.run("UPDATE public.notification SET priority = 'high'")
+    await psql.run("DELETE FROM public.notification")
+    assert await psql.rings() == [agent_id, agent_id]
+
+
 async def test_a_bulk_load_wakes_each_of_its_agents_and_rings_once_for_each(
     psql: Psql, database_url: str
 ) -> None:
@@ -251,6 +282,19 @@ async def test_writers_to_the_same_agents_in_any_order_do_not_deadlock(psql: Psq
 async def test_a_row_for_no_agent_is_refused(psql: Psql) -> None:
     with pytest.raises(psycopg2.IntegrityError):
         await psql.run(INSERT_HIGH, uuid4())
+
+
+async def test_a_row_for_a_deleted_agent_is_refused_and_those_that_it_left_may_be_changed(psql: Psql) -> None:
+    agent_id, deleted_id = await psql.agent(), await psql.agent()
+    await psql.run(INSERT_HIGH, agent_id)
+    await psql.run(INSERT_HIGH, deleted_id)
+    await psql.run("UPDATE agent SET deleted_at = now() WHERE id = %s", deleted_id)
+    await psql.run("DELETE FROM agent_state WHERE agent_id = %s", deleted_id)
+    for late in (INSERT_HIGH, "UPDATE notification SET agent_id = %s"):
+        with pytest.raises(psycopg2.IntegrityError, match=f"there is no agent {deleted_id}"):
+            await psql.run(late, deleted_id)
+    await psql.run("UPDATE notification SET cleared = true")
+    assert (await psql.notification(deleted_id))["cleared"]
 
 
 async def test_a_moment_beyond_the_calendar_is_refused(psql: Psql) -> None:

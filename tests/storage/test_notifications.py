@@ -294,6 +294,28 @@ async def test_an_arrival_for_a_locked_agent_waits_and_delays_nobody_else(
     assert await wake_seq(pool, free) == 5
 
 
+async def test_whoever_waits_for_a_notification_that_is_held_keeps_nobody_from_the_database(
+    queue: Notifications, scout: Agent, other_program: Any
+) -> None:
+    free, held = await arrived(queue, scout), await arrived(queue, scout)
+    async with other_program.transaction():
+        await other_program.execute("UPDATE notification SET title = 'Held' WHERE id = $1", held.id)
+        waiting = [
+            asyncio.create_task(wait)
+            for _ in range(15)
+            for wait in (
+                queue.update(held.id, {"title": "Free"}, NOW),
+                queue.delete(held.id),
+                queue.clear(scout.id, held.id, NOW),
+                queue.clear_many(scout.id, [held.id], NOW),
+            )
+        ]
+        async with asyncio.timeout(3):
+            assert await queue.update(free.id, {"title": "Changed"}, NOW)
+            assert await queue.delete(free.id)
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
 async def test_an_arrival_gives_up_on_an_agent_that_stays_locked_and_leaves_nothing(
     queue: Notifications, scout: Agent, pool: Pool, other_program: Any
 ) -> None:

@@ -440,6 +440,39 @@ async def test_a_pause_that_began_unseen_has_lasted_since_nobody_knows_when(worl
     assert (seen.phase, seen.since) == (Phase.PAUSED, None)
 
 
+async def test_a_hold_over_what_came_during_a_run_has_lasted_since_the_end_of_that(world: World) -> None:
+    agent = await holding_what_came_during_a_run(world)
+    await world.go_to(20)
+
+    seen = await world.see(agent)
+    assert (seen.phase, seen.since) == (Phase.HOLDING, world.at(15))
+    assert seen.why.startswith("Holding since 2026-11-21 09:00:15 UTC ")
+
+
+async def test_a_hold_over_what_came_during_a_pause_has_lasted_since_the_end_of_that(world: World) -> None:
+    agent = await world.agent(debounce_window_seconds=60)
+    await world.pause(agent.organization_id, True)
+    await world.sms(agent)
+    await world.go_to(30)
+    await world.pause(agent.organization_id, False)
+
+    seen = await world.see(agent)
+    assert (seen.phase, seen.since) == (Phase.HOLDING, world.at(30))
+    assert seen.why.startswith("Holding since 2026-11-21 09:00:30 UTC ")
+
+
+async def test_a_run_that_a_pause_stops_is_stopping_since_the_pause(world: World) -> None:
+    world.puppets_are_stubborn = True
+    agent = await world.agent()
+    await world.start(agent)
+    await world.go_to(3)
+    await world.pause(agent.organization_id, True)
+    await world.go_to(4)
+
+    seen = await world.see(agent)
+    assert (seen.phase, seen.since) == (Phase.STOPPING, world.at(3))
+
+
 async def test_a_restored_agent_has_slept_since_its_restore(world: World) -> None:
     agent = await world.agent()
     await world.ask(agent, OwnedFields(status=AgentStatus.ARCHIVED))

@@ -19,7 +19,8 @@ def told(seen: Circumstances) -> tuple[Phase, str, str | None]:
     decision = decide(seen, NOW, POLICY)
     phase = explain.phase_of(seen, decision, NOW)
     because = explain.because(decision.wake) if decision.wake else None
-    return phase, explain.why(seen, decision, phase, NOW, slots=100, may_start=True), because
+    since = explain.since(seen, decision, phase)
+    return phase, explain.why(seen, decision, phase, NOW, since=since, slots=100, may_start=True), because
 
 
 def backing_off(reason: WakeReason, **fields: Any) -> AgentState:
