@@ -99,14 +99,25 @@ class Keeper:
                 _send(os.killpg, self._leader, signal.SIGKILL)
             for child in children:
                 _send(os.kill, child, signal.SIGKILL)
+            if not self._bury(os.WNOHANG if not children and self._status is not None else 0):
+                return
+
+    def _bury(self, options: int) -> bool:
+        """Take all that have died, the first as the options say; whether there was any.
+
+        One at a time would cost a look at all that are left for each: too long for a crowd.
+        """
+        is_any = False
+        while True:
             try:
-                child, status = os.waitpid(-1, 0 if children or self._status is None else os.WNOHANG)
+                child, status = os.waitpid(-1, options)
             except ChildProcessError:
-                return
+                return is_any
             if child == 0:
-                return
+                return is_any
             if child == self._leader:
                 self._status = status
+            is_any, options = True, os.WNOHANG
 
     def _bury_the_adopted(self) -> None:
         for child in _children():

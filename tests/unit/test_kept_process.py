@@ -44,6 +44,16 @@ while not os.path.exists("daemon"):
     time.sleep(0.01)
 """
 
+LEAVES_A_CROWD = """
+import os, signal
+for _ in range(2000):
+    if os.fork() == 0:
+        os.setsid()
+        signal.pause()
+open("crowd", "w").write("\\n")
+signal.pause()
+"""
+
 SERVICE = """
 import asyncio, json, sys
 from hostsvc.clients.kept_process import Order, kept_process
@@ -206,6 +216,13 @@ async def test_nothing_is_left_of_a_process_that_is_killed(tmp_path: Path, mark:
         await content(tmp_path / "daemon")
         assert len(marked(mark)) == 3
         await process.kill()
+        assert marked(mark) == []
+
+
+async def test_nothing_is_left_of_a_crowd(tmp_path: Path, mark: str) -> None:
+    async with kept_process(python(tmp_path, mark, LEAVES_A_CROWD)) as process:
+        await content(tmp_path / "crowd")
+        assert (await process.kill()).code == -signal.SIGKILL, "its keeper has seen to all of them in time"
         assert marked(mark) == []
 
 
