@@ -9,6 +9,7 @@ program of its own on the standard library alone, so that it starts in a few mil
 """
 
 import ctypes
+import errno
 import json
 import os
 import select
@@ -202,11 +203,22 @@ def _become(order: dict[str, Any], given: int, output: int, fault: int, keeper: 
         os.chdir(order["directory"])
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == keeper:
-            os.execvpe(order["command"][0], order["command"], order["environment"])  # noqa: S606
+            _execute(order["command"], order["environment"])
     except Exception as error:  # the outermost edge of this process
         os.write(fault, str(error.strerror if isinstance(error, OSError) else error).encode())
     finally:
         os._exit(127)
+
+
+def _execute(command: list[str], environment: dict[str, str]) -> NoReturn:
+    """A command that is nowhere on the PATH is missing, even if some of that is closed to this user."""
+    try:
+        os.execvpe(command[0], command, environment)  # noqa: S606
+    except PermissionError:
+        places = [""] if "/" in command[0] else os.get_exec_path(environment)
+        if any(os.path.exists(os.path.join(place, command[0])) for place in places):
+            raise
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from None
 
 
 def _send(send: Callable[[int, int], None], target: int, number: int) -> None:

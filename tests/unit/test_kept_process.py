@@ -132,6 +132,18 @@ async def test_a_command_that_is_missing_says_so(tmp_path: Path, mark: str) -> N
     assert end.describe() == "the command could not be started: No such file or directory"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may run something as somebody else")
+async def test_a_command_that_is_missing_says_so_where_a_part_of_the_path_is_closed(
+    tmp_path: Path, mark: str
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    environment = {"PATH": f"{closed}:{os.environ['PATH']}", MARK: mark}
+    given: dict[str, Any] = {"directory": "/", "environment": environment, "user": 65534, "group": 65534}
+    end = await outcome(order(tmp_path, mark, "no-such-program", **given))
+    assert end.describe() == "the command could not be started: No such file or directory"
+
+
 async def test_what_keeps_a_command_from_its_input_is_told_as_well(
     tmp_path: Path, mark: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
