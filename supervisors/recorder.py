@@ -14,7 +14,7 @@ from storage.errors import StorageError
 from storage.ids import new_id
 from storage.model import NewSpan, Span
 from storage.pool import to_json
-from supervisors.clock import Clock
+from supervisors.clock import Clock, Timer
 from supervisors.ports import SpanStore
 from supervisors.shortening import storable
 
@@ -42,6 +42,8 @@ class Recorder:
         self._clock = clock
         self._finished: list[NewSpan] = []
         self._stored_at = clock.monotonic()
+        self._next: Timer | None = None  # at which what has finished meanwhile is stored
+        self._writing: asyncio.Task[None] | None = None
 
     @contextmanager
     def span(
@@ -74,14 +76,36 @@ class Recorder:
                     to_json(step.metadata).decode(),
                 )
             )
-
-    async def keep_up(self) -> None:
-        """As `flush`, but at most once a second: a short run stores all of its spans at its end."""
-        if self._clock.monotonic() >= self._stored_at + STORED_EVERY_SECONDS:
-            await self.flush()
+            self._keep_up()
 
     async def flush(self) -> None:
-        """Store the spans finished so far. A failure is logged: the record never stops the work."""
+        """Store the spans finished so far, at the end of the run."""
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
+        if self._next is not None:
+            self._next.cancel()
+        await self._store_finished()
+
+    def _keep_up(self) -> None:
+        """See to it that what has finished is stored, whatever the run waits for, but once a second at most.
+
+        A short run stores all of its spans at its end.
+        """
+        if self._next is None:
+            moment = max(self._stored_at + STORED_EVERY_SECONDS, self._clock.monotonic())
+            self._next = self._clock.call_at(moment, self._begin_to_store)
+
+    def _begin_to_store(self) -> None:
+        self._writing = asyncio.ensure_future(self._store_now_and_then())
+
+    async def _store_now_and_then(self) -> None:
+        await self._store_finished()
+        self._next = None
+        if self._finished:
+            self._keep_up()
+
+    async def _store_finished(self) -> None:
+        """A failure is logged: the record never stops the work."""
         self._stored_at = self._clock.monotonic()
         spans, self._finished = self._finished, []
         try:

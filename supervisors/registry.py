@@ -39,6 +39,7 @@ from supervisors.supervisor import RECOVERY_SECONDS, Supervisor, Surroundings
 log = structlog.get_logger()
 
 RETRY_AFTER = timedelta(seconds=1)
+WINDING_UP_SECONDS = 1.0
 STOP_ANSWER_SECONDS = 1.0
 SNAPSHOT_PAGE = 200
 LOOP_LAG_SAMPLES = 1200  # a minute's
@@ -144,10 +145,15 @@ class Registry:
         return run is not None and run.id == run_id and run.result is None
 
     async def wait_for_end(self, agent_id: UUID, run_id: UUID, seconds: float) -> None:
-        """Return when the end of the run is stored, or after so long; at once if no such run goes on here."""
+        """Return when the end of the run is stored, or after so long; at once if no such run goes on here.
+
+        After a sleep it has a moment to wind up, so that its trace is there as well.
+        """
         run = self._around.runs.get(agent_id)
-        if run is not None and run.id == run_id:
-            await comes_within(run.ended, seconds, self._around.clock)
+        if run is None or run.id != run_id:
+            return
+        if await comes_within(run.ended, seconds, self._around.clock):
+            await comes_within(run.settled, WINDING_UP_SECONDS, self._around.clock)
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None:
         """One agent in full; None if there is no such agent."""

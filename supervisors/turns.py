@@ -130,7 +130,6 @@ class BuiltinHarness:
                 return RunResult(Outcome.ENDED)
             if await self._tool_calls.carry_out(conversation, answer.tool_requests):
                 return RunResult(Outcome.SLEPT)
-            await conversation.recorder.keep_up()
 
     async def _tell_news(self, conversation: Conversation) -> None:
         """What came into the queue meanwhile stands in the conversation before the next turn."""

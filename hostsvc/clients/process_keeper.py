@@ -9,6 +9,7 @@ program of its own on the standard library alone, so that it starts in a few mil
 """
 
 import ctypes
+import errno
 import json
 import os
 import select
@@ -99,14 +100,25 @@ class Keeper:
                 _send(os.killpg, self._leader, signal.SIGKILL)
             for child in children:
                 _send(os.kill, child, signal.SIGKILL)
+            if not self._bury(os.WNOHANG if not children and self._status is not None else 0):
+                return
+
+    def _bury(self, options: int) -> bool:
+        """Take all that have died, the first as the options say; whether there was any.
+
+        One at a time would cost a look at all that are left for each: too long for a crowd.
+        """
+        is_any = False
+        while True:
             try:
-                child, status = os.waitpid(-1, 0 if children or self._status is None else os.WNOHANG)
+                child, status = os.waitpid(-1, options)
             except ChildProcessError:
-                return
+                return is_any
             if child == 0:
-                return
+                return is_any
             if child == self._leader:
                 self._status = status
+            is_any, options = True, os.WNOHANG
 
     def _bury_the_adopted(self) -> None:
         for child in _children():
@@ -191,11 +203,22 @@ def _become(order: dict[str, Any], given: int, output: int, fault: int, keeper: 
         os.chdir(order["directory"])
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == keeper:
-            os.execvpe(order["command"][0], order["command"], order["environment"])  # noqa: S606
+            _execute(order["command"], order["environment"])
     except Exception as error:  # the outermost edge of this process
         os.write(fault, str(error.strerror if isinstance(error, OSError) else error).encode())
     finally:
         os._exit(127)
+
+
+def _execute(command: list[str], environment: dict[str, str]) -> NoReturn:
+    """A command that is nowhere on the PATH is missing, even if some of that is closed to this user."""
+    try:
+        os.execvpe(command[0], command, environment)  # noqa: S606
+    except PermissionError:
+        places = [""] if "/" in command[0] else os.get_exec_path(environment)
+        if any(os.path.exists(os.path.join(place, command[0])) for place in places):
+            raise
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from None
 
 
 def _send(send: Callable[[int, int], None], target: int, number: int) -> None:

@@ -73,14 +73,26 @@ async def test_no_run_begins_before_the_one_that_slept_has_wound_up(world: World
     assert (await world.registry.overview()).run_totals.ended == {Outcome.SLEPT: 1}
 
 
-async def test_a_run_has_ended_as_soon_as_its_sleep_is_granted(world: World) -> None:
+async def test_who_waits_for_a_run_that_sleeps_is_told_when_its_trace_is_there_or_a_moment_later(
+    world: World,
+) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     waiting = asyncio.create_task(world.registry.wait_for_end(agent.id, run.run.id, 60))
     await run.call("sleep")
+    await asyncio.wait({waiting}, timeout=0.1)
+    await world.advance(0.9)
+    assert not waiting.done()
+
+    await world.advance(0.1)
     async with asyncio.timeout(20):
         await waiting
     assert not run.run.settled.is_set()
+
+    last = asyncio.create_task(world.registry.wait_for_end(agent.id, run.run.id, 60))
+    await run.end(Outcome.SLEPT)
+    async with asyncio.timeout(20):
+        await last
 
 
 async def test_a_sleep_of_no_length_starts_the_agent_once_a_second_at_most(world: World) -> None:

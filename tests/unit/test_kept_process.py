@@ -44,6 +44,16 @@ while not os.path.exists("daemon"):
     time.sleep(0.01)
 """
 
+LEAVES_A_CROWD = """
+import os, signal
+for _ in range(2000):
+    if os.fork() == 0:
+        os.setsid()
+        signal.pause()
+open("crowd", "w").write("\\n")
+signal.pause()
+"""
+
 SERVICE = """
 import asyncio, json, sys
 from hostsvc.clients.kept_process import Order, kept_process
@@ -119,6 +129,18 @@ async def test_a_process_has_its_own_environment_and_no_descriptor_of_the_servic
 
 async def test_a_command_that_is_missing_says_so(tmp_path: Path, mark: str) -> None:
     end = await outcome(order(tmp_path, mark, "no-such-program"))
+    assert end.describe() == "the command could not be started: No such file or directory"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may run something as somebody else")
+async def test_a_command_that_is_missing_says_so_where_a_part_of_the_path_is_closed(
+    tmp_path: Path, mark: str
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    environment = {"PATH": f"{closed}:{os.environ['PATH']}", MARK: mark}
+    given: dict[str, Any] = {"directory": "/", "environment": environment, "user": 65534, "group": 65534}
+    end = await outcome(order(tmp_path, mark, "no-such-program", **given))
     assert end.describe() == "the command could not be started: No such file or directory"
 
 
@@ -206,6 +228,13 @@ async def test_nothing_is_left_of_a_process_that_is_killed(tmp_path: Path, mark:
         await content(tmp_path / "daemon")
         assert len(marked(mark)) == 3
         await process.kill()
+        assert marked(mark) == []
+
+
+async def test_nothing_is_left_of_a_crowd(tmp_path: Path, mark: str) -> None:
+    async with kept_process(python(tmp_path, mark, LEAVES_A_CROWD)) as process:
+        await content(tmp_path / "crowd")
+        assert (await process.kill()).code == -signal.SIGKILL, "its keeper has seen to all of them in time"
         assert marked(mark) == []
 
 

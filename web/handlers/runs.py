@@ -85,11 +85,11 @@ async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
 
 
 async def get_run(request: web.Request, caller: Caller) -> web.Response:
-    """With `wait`, when it has ended or so many seconds are over."""
+    """With `wait`, when it has ended and its trace is there, or so many seconds are over."""
     agent_id = await agent_of_path(request, caller)
     run = await _run(request, agent_id)
     query = read_query(request, WAIT)
-    if query["wait"] is not None and run.ended_at is None:
+    if query["wait"] is not None:
         await request.app[REGISTRY].wait_for_end(agent_id, run.id, query["wait"])
         run = await _run(request, agent_id)
     return json_response(show_run(run))
