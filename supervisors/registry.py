@@ -152,8 +152,10 @@ class Registry:
         run = self._around.runs.get(agent_id)
         if run is None or run.id != run_id:
             return
+        until = self._around.clock.monotonic() + seconds
         if await comes_within(run.ended, seconds, self._around.clock):
-            await comes_within(run.settled, WINDING_UP_SECONDS, self._around.clock)
+            left = until - self._around.clock.monotonic()
+            await comes_within(run.settled, min(left, WINDING_UP_SECONDS), self._around.clock)
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None:
         """One agent in full; None if there is no such agent."""

@@ -446,7 +446,7 @@ async def test_a_hold_over_what_came_during_a_run_has_lasted_since_the_end_of_th
 
     seen = await world.see(agent)
     assert (seen.phase, seen.since) == (Phase.HOLDING, world.at(15))
-    assert seen.why.startswith("Holding since 2026-11-21 09:00:15 UTC ")
+    assert seen.why.startswith("Holding since 2126-11-21 09:00:15 UTC ")
 
 
 async def test_a_hold_over_what_came_during_a_pause_has_lasted_since_the_end_of_that(world: World) -> None:
@@ -458,7 +458,7 @@ async def test_a_hold_over_what_came_during_a_pause_has_lasted_since_the_end_of_
 
     seen = await world.see(agent)
     assert (seen.phase, seen.since) == (Phase.HOLDING, world.at(30))
-    assert seen.why.startswith("Holding since 2026-11-21 09:00:30 UTC ")
+    assert seen.why.startswith("Holding since 2126-11-21 09:00:30 UTC ")
 
 
 async def test_a_run_that_a_pause_stops_is_stopping_since_the_pause(world: World) -> None:

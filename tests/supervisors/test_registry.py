@@ -1,7 +1,6 @@
 """The registry: supervisors made on demand, supervised, bounded, and open to inspection."""
 
 import asyncio
-from datetime import UTC, datetime
 
 import asyncpg
 import pytest
@@ -16,7 +15,7 @@ from supervisors.errors import MailboxFull
 from supervisors.messages import Look, OwnedFields, RunAnswer, RunRequest, StopRequest
 from supervisors.snapshot import Spread
 from supervisors.states import Phase
-from tests.storage.factories import SECOND, new_notification
+from tests.storage.factories import new_notification
 from tests.supervisors.world import World, open_world
 
 QUARANTINE = """
@@ -285,8 +284,6 @@ async def test_a_row_that_another_program_writes_wakes_the_agent_at_the_next_sca
         "INSERT INTO notification (agent_id, title, priority) VALUES ($1, 'Psst', 'high')", agent.id
     )
     await psql.close()
-    # PostgreSQL has put the machine's time into it.
-    world.clock.step((datetime.now(UTC) - world.clock.now() + SECOND).total_seconds())
 
     await world.scan.run_once()
     await world.quiet()

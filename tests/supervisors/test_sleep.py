@@ -12,6 +12,7 @@ from storage.notifications import Notifications
 from storage.pool import DatabaseSettings, Pool, open_pool
 from supervisors.errors import AgentArchived, RunIsOver
 from supervisors.messages import OwnedFields, SleepRequest, StopRequest
+from supervisors.registry import WINDING_UP_SECONDS
 from supervisors.states import Phase
 from supervisors.tools.errors import ToolError
 from tests.storage.factories import new_notification
@@ -80,8 +81,10 @@ async def test_who_waits_for_a_run_that_sleeps_is_told_when_its_trace_is_there_o
     run = await world.start(agent)
     waiting = asyncio.create_task(world.registry.wait_for_end(agent.id, run.run.id, 60))
     await run.call("sleep")
-    await asyncio.wait({waiting}, timeout=0.1)
-    await world.advance(0.9)
+    async with asyncio.timeout(20):
+        while world.clock.monotonic() + WINDING_UP_SECONDS not in world.clock.timers():  # noqa: ASYNC110 -- nobody says when
+            await asyncio.sleep(0)
+    await world.advance(WINDING_UP_SECONDS - 0.1)
     assert not waiting.done()
 
     await world.advance(0.1)
