@@ -71,6 +71,12 @@ class Client:
 
         return await eventually(look, f"run {number} of {agent_id} to be over")
 
+    async def trace(self, run: Json) -> Json:
+        """What a run that is over left, once it has wound up, which a run that sleeps does after its end."""
+        await self.get(f"/api/cloud/agents/{run['agent']}/runs/{run['id']}/?wait=10")
+        trace: Json = await self.get(f"/api/tracing/traces/{run['trace']}/")
+        return trace
+
     async def notify(self, agent_id: str, title: str = "Hello", **fields: Any) -> Json:
         answer: Json = await self.post(
             "/api/defaults/notifications/", agent=agent_id, title=title, **{"priority": "high", **fields}

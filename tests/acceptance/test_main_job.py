@@ -44,7 +44,7 @@ async def test_three_texts_are_one_wake_after_which_the_agent_sleeps_until_a_rem
     assert second["notifications"] == [reminder["id"]]
     assert moment(second["interrupted_sleep_until"]) == cap
 
-    trace = await client.get(f"/api/tracing/traces/{run['trace']}/")
+    trace = await client.trace(run)
     names = [span["name"] for span in trace["spans"]]
     assert names.count("execute_tool clear_notification") == 3
     assert names.count("execute_tool sleep") == 1

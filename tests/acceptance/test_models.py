@@ -82,7 +82,7 @@ async def test_a_run_calls_tools_and_its_usage_is_what_the_endpoint_billed(
         used = await usage(client, agent)
         assert used["llm_calls"] == len(endpoint.billed) == 3
         assert Decimal(str(used["total_cost_usd"])) == await bill(endpoint)
-        trace = await client.get(f"/api/tracing/traces/{run['trace']}/")
+        trace = await client.trace(run)
         assert [span["name"] for span in trace["spans"]].count("chat gpt-4o") == 3
 
 
@@ -108,7 +108,7 @@ async def test_a_run_works_on_what_goes_wrong_and_the_agents_schedule_stays_inta
         failed = await client.ended_run(agent, 2)
         assert failed["outcome"] == "failed"
         assert "The conversation is too long for gpt-4o." in failed["error"]
-        trace = await client.get(f"/api/tracing/traces/{failed['trace']}/")
+        trace = await client.trace(failed)
         assert trace["error"] == failed["error"]
         assert (await client.ended_run(agent, 3))["outcome"] == "slept"
 

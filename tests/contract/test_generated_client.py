@@ -95,6 +95,7 @@ async def have_an_agent_work(made: Generated, server: Any) -> None:
 
     run = await eventually(ended_run, "the run to be over")
     assert (run.outcome, run.notifications) == (made.Outcome.SLEPT, [notification.id])
+    await made.call("agents", "get_run")(agent.id, run.id, client=server, wait=10)  # until it has wound up
     trace = await made.call("traces", "get_trace")(run.trace, client=server)
     assert trace.total_spans == len(trace.spans) > 0
     cleared = await made.call("notifications", "get_notification")(notification.id, client=server)
