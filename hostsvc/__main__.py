@@ -1,5 +1,5 @@
 """`python -m hostsvc` is the command `hostsvc`."""
 
-from hostsvc.cli import main
+from hostsvc.cli.commands import main
 
 main(prog_name="hostsvc")

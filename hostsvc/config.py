@@ -10,14 +10,14 @@ from types import MappingProxyType
 from typing import Any, Literal, get_type_hints
 from urllib.parse import urlsplit
 
-from hostsvc.clients.guarded_http import OutboundSettings
-from hostsvc.clients.harness_settings import HarnessSettings
-from hostsvc.clients.providers import ProviderSettings
 from hostsvc.config_values import is_base_url, is_visible_ascii, reader_of
+from hostsvc.llm.providers import ProviderSettings
 from hostsvc.logs import LogSettings
-from storage.pool import DatabaseSettings
-from supervisors.builtin_model import PROVIDER
-from supervisors.duties.retention import RetentionSettings
+from hostsvc.outbound.guarded_http import OutboundSettings
+from hostsvc.process_harness.settings import HarnessSettings
+from storage.postgres.pool import DatabaseSettings
+from supervisors.llm.inbox_model import PROVIDER
+from supervisors.maintenance.retention_cleaner import RetentionSettings
 from supervisors.settings import RunSettings, SupervisorSettings, require_between
 from web.settings import LEAST_SECRET_BYTES, SPAN_BODY_BYTES
 

@@ -28,7 +28,7 @@ from pathlib import Path
 import structlog
 
 from supervisors.clock import Clock
-from supervisors.duties.loop import repeat
+from supervisors.maintenance.loop import repeat
 
 log = structlog.get_logger()
 

@@ -6,21 +6,21 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from hostsvc.clients.harness_process import Access, open_process_harness
-from hostsvc.clients.models import open_models
 from hostsvc.config import Config
+from hostsvc.llm.configured_models import open_models
+from hostsvc.process_harness.harness import Access, open_process_harness
 from storage.storage import Storage
-from supervisors.builtin_model import PROVIDER, BuiltinModel
 from supervisors.clock import Clock
-from supervisors.json_schema import SchemaChecker, open_schema_checker
-from supervisors.models import Model
+from supervisors.engine.run import Harness
+from supervisors.harness.budget_guard import SpendCap
+from supervisors.harness.builtin import BuiltinHarness
+from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
+from supervisors.llm.inbox_model import PROVIDER, BuiltinModel
+from supervisors.llm.port import Model
+from supervisors.llm.pricing import Prices
 from supervisors.outbound import Outbound
-from supervisors.prices import Prices
-from supervisors.runs import Harness
-from supervisors.spend_cap import SpendCap
 from supervisors.tools.toolbox import Toolbox
-from supervisors.turns import BuiltinHarness
-from web.credentials import RunTokens
+from web.credentials.formats import RunTokens
 
 RUN_TOKEN_SPARE_SECONDS = 7200.0  # for the graces after a run's longest time
 

@@ -8,7 +8,7 @@ from typing import Literal, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from web.request_id import name_request
+from web.observability.request_id import name_request
 
 HIDDEN = "(hidden)"
 SECRET_KEYS = frozenset(

@@ -14,30 +14,30 @@ from uuid import UUID
 
 import structlog
 
-from hostsvc.clients.guarded_http import open_guarded_http
-from hostsvc.clients.prices import PriceList
+from hostsvc.background import standing_duties
 from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.execution import access_of_runs, open_execution
-from hostsvc.standing_duties import standing_duties
-from storage.doorbell import Doorbell, open_doorbell
+from hostsvc.llm.price_list import PriceList
+from hostsvc.outbound.guarded_http import open_guarded_http
 from storage.errors import LeadershipLost
-from storage.leadership import Leadership, is_led, lead
-from storage.migrate import migrate, refuse_unsafe
-from storage.pool import open_pool
+from storage.postgres.leadership import Leadership, is_led, lead
+from storage.postgres.migrations import migrate, refuse_unsafe
+from storage.postgres.notify_listener import Doorbell, open_doorbell
+from storage.postgres.pool import open_pool
 from storage.storage import Storage, build_storage
 from supervisors.clock import Clock, SystemClock
-from supervisors.duties.due_scan import DueScan
-from supervisors.duties.forgotten import Forgotten
-from supervisors.duties.webhooks import open_webhooks
-from supervisors.explain import when
-from supervisors.messages import Look
-from supervisors.registry import Registry, open_registry
+from supervisors.engine.messages import Look
+from supervisors.engine.registry import Registry, open_registry
+from supervisors.maintenance.due_scan import DueScan
+from supervisors.maintenance.stuck_agent_watch import Forgotten
+from supervisors.maintenance.webhook_delivery import open_webhooks
+from supervisors.policy.explanations import when
 from web.app import build_app
 from web.ports import Readiness, ServiceState
-from web.serving import BACKLOG, serving
+from web.server.listener import BACKLOG, serving
+from web.server.standby import build_standby_app
 from web.settings import WebSettings
-from web.standby import build_standby_app
 
 log = structlog.get_logger()
 

@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
-from storage.agent_tools import CallableTool, DescribedTool, ListedTool
-from storage.arrivals import NewNotification
-from storage.contacts import Contact
-from storage.messages import Channel, Message, MessageStatus
+from storage.channels.contacts import Contact
+from storage.channels.messages import Channel, Message, MessageStatus
+from storage.history.usage import UsageRecord
 from storage.model import Agent, Budget, Circumstances, Counts, Move, NewSpan, Notification, Template
-from storage.usage import UsageRecord
+from storage.notifications.inserts import NewNotification
+from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 
 
 class LockedAgent(Protocol):
@@ -24,7 +24,7 @@ class LockedAgent(Protocol):
 
 
 class StateStore(Protocol):
-    """The states of all agents; `storage.agent_state.AgentStates` says what each operation does."""
+    """The states of all agents; `storage.agents.state.AgentStates` says what each operation does."""
 
     async def look(self, agent_id: UUID, now: datetime) -> Circumstances | None: ...
 

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
-from storage.migrate import migrate
-from storage.pool import DatabaseSettings, Pool, open_pool
+from storage.postgres.migrations import migrate
+from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from tests.postgres import TestServer
 
 MEMORY = Path("/dev/shm")  # noqa: S108 -- a directory of our own is made in it

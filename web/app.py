@@ -9,12 +9,33 @@ from aiohttp.typedefs import Handler
 
 from storage.storage import Storage
 from supervisors.clock import Clock
-from supervisors.json_schema import SchemaChecker
-from supervisors.prices import Prices
+from supervisors.json_schema.checker import SchemaChecker
+from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
-from web import request_id
-from web.auth import authenticate, authenticate_operator
-from web.credentials import RunTokens, UserTokens
+from web.access.auth import authenticate, authenticate_operator
+from web.app_keys import (
+    API_DOCUMENT,
+    BODY_TURN,
+    CLOCK,
+    IN_FLIGHT,
+    LIST_TURNS,
+    PASSWORDS,
+    PRICES,
+    READINESS,
+    REGISTRY,
+    REQUEST_COUNTS,
+    RUN_TOKENS,
+    SCHEMA_CHECKER,
+    SETTINGS,
+    STARTED_AT,
+    STORAGE,
+    THROTTLE,
+    TOOLBOX,
+    USER_TOKENS,
+)
+from web.credentials.formats import RunTokens, UserTokens
+from web.credentials.passwords import Passwords
+from web.credentials.throttle import Throttle
 from web.errors import errors_as_json
 from web.handlers import (
     accounts,
@@ -44,33 +65,12 @@ from web.handlers import (
     webhook_deliveries,
 )
 from web.json import to_json
-from web.keys import (
-    API_DOCUMENT,
-    BODY_TURN,
-    CLOCK,
-    IN_FLIGHT,
-    LIST_TURNS,
-    PASSWORDS,
-    PRICES,
-    READINESS,
-    REGISTRY,
-    REQUEST_COUNTS,
-    RUN_TOKENS,
-    SCHEMA_CHECKER,
-    SETTINGS,
-    STARTED_AT,
-    STORAGE,
-    THROTTLE,
-    TOOLBOX,
-    USER_TOKENS,
-)
+from web.observability import request_id
+from web.observability.request_counts import RequestCounts
 from web.openapi.document import build_document
-from web.passwords import Passwords
 from web.ports import Readiness, Registry
-from web.request_counts import RequestCounts
 from web.routes import Access
 from web.settings import WebSettings
-from web.throttle import Throttle
 
 LISTS_AT_ONCE = 2  # one is read from the database while another is written
 

@@ -34,7 +34,7 @@ from storage.errors import (
 )
 from supervisors.errors import AgentArchived, AgentGone, NoStarts, TryAgainLater
 from web.json import json_response
-from web.request_id import request_id
+from web.observability.request_id import request_id
 
 log = structlog.get_logger(__name__)
 

@@ -16,11 +16,11 @@ from aiohttp import web
 
 from storage.errors import AnsweredBefore
 from storage.model import Receipt, ReceiptKey
-from web.auth import ORGANIZATION_HEADER, Caller
+from web.access.auth import ORGANIZATION_HEADER, Caller
+from web.app_keys import CLOCK, IN_FLIGHT, STORAGE
 from web.errors import BadRequest, Conflict, KeyReused
 from web.json import JSON_TYPE
-from web.keys import CLOCK, IN_FLIGHT, STORAGE
-from web.parsing import Body, check_body, read_values
+from web.request.parsing import Body, check_body, read_values
 
 HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotency-Replayed"

@@ -11,13 +11,13 @@ from aiohttp import web
 from marshmallow import ValidationError
 
 from storage import ids
-from storage.paging import Cursor, Page
+from storage.postgres.paging import Cursor, Page
+from web.app_keys import LIST_TURNS, SETTINGS
 from web.errors import Invalid
 from web.fields import MOST_OFFSET, Integer, Uuid, unknown_id
 from web.json import JSON_TYPE, json_response, to_json
-from web.keys import LIST_TURNS, SETTINGS
-from web.parsing import Body
-from web.request_id import HEADER, request_id
+from web.observability.request_id import HEADER, request_id
+from web.request.parsing import Body
 
 Item = TypeVar("Item")
 

@@ -6,9 +6,9 @@ from enum import StrEnum
 from typing import Any, Protocol
 from uuid import UUID
 
-from supervisors.messages import Look, Question
-from supervisors.snapshot import Overview, Snapshot
-from supervisors.states import Phase
+from supervisors.engine.messages import Look, Question
+from supervisors.engine.snapshot import Overview, Snapshot
+from supervisors.policy.phases import Phase
 
 
 class Registry(Protocol):
@@ -27,7 +27,7 @@ class Registry(Protocol):
         ...
 
     async def ask(self, agent_id: UUID, question: Question, *, admitted: bool = False) -> Any:
-        """The reply, of the kind that `supervisors.messages` says; raises supervisors.errors."""
+        """The reply, of the kind that `supervisors.engine.messages` says; raises supervisors.errors."""
         ...
 
     def goes_on(self, agent_id: UUID, run_id: UUID) -> bool:

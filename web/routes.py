@@ -5,15 +5,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
 from typing import Any
-from uuid import UUID
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from marshmallow import Schema
 
-from web.auth import RunAccess, authenticate, authenticate_operator
-from web.errors import NotFound
-from web.fields import parse_uuid
+from web.access.auth import RunAccess, authenticate, authenticate_operator
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE
 
@@ -174,11 +171,3 @@ def for_operators(
         refusals=frozenset(),
         media_types=media_types,
     )
-
-
-def path_id(request: web.Request, name: str = "id") -> UUID:
-    """The id in the path; what is no UUID names nothing."""
-    parsed = parse_uuid(request.match_info[name])
-    if parsed is None:
-        raise NotFound
-    return parsed

@@ -8,12 +8,12 @@ from uuid import UUID
 
 import orjson
 
-from storage.agent_tools import CallableTool, DescribedTool, ListedTool
+from storage.channels.messages import Channel
 from storage.ids import new_id
-from storage.messages import Channel
 from storage.model import Agent
+from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 from supervisors.clock import Clock
-from supervisors.json_schema import SchemaChecker
+from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import (
     AddressRefused,
     NoAnswer,
@@ -25,7 +25,7 @@ from supervisors.outbound import (
 from supervisors.ports import AgentToolStore
 from supervisors.tools.answers import result_of
 from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
-from supervisors.tools.names import names_for_models
+from supervisors.tools.model_names import names_for_models
 from supervisors.tools.parameters import for_models
 from supervisors.tools.toolkit import Tool, ToolCall, ToolDefinition, iso
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from storage.arrivals import NewNotification
 from storage.ids import new_id
 from storage.model import Notification, Priority, Source
+from storage.notifications.inserts import NewNotification
 from supervisors.tools.errors import ToolError
 from supervisors.tools.toolkit import ToolCall, ToolDefinition, iso, schema
 

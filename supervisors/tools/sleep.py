@@ -3,8 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+from supervisors.engine.messages import SleepRefused, SleepRequest
 from supervisors.errors import RunIsOver
-from supervisors.messages import SleepRefused, SleepRequest
 from supervisors.tools.errors import ToolError
 from supervisors.tools.toolkit import ToolCall, ToolDefinition, iso, schema
 

@@ -6,14 +6,14 @@ from uuid import UUID
 
 from storage.model import Agent
 from supervisors.clock import Clock
-from supervisors.json_schema import SchemaChecker
+from supervisors.engine.run import Ask
+from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import Outbound
 from supervisors.ports import ToolStores
-from supervisors.runs import Ask
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.arguments import Arguments
 from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
-from supervisors.tools.messages import (
+from supervisors.tools.messaging import (
     OPEN_SMS_ATTACHMENT,
     SEND_MESSAGE,
     SEND_SMS,

@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from storage.model import Agent
+from supervisors.engine.run import Ask
 from supervisors.ports import ToolStores
-from supervisors.runs import Ask
 from supervisors.tools.arguments import Arguments
 
 

@@ -39,7 +39,11 @@ class Services:
     def defects(self) -> list[str]:
         """What the services logged as errors so far; that another one took the lead is none."""
         lines = (line for process in self._started for line in process.log().splitlines())
-        return [line for line in lines if '"level": "error"' in line and '"storage.leadership"' not in line]
+        return [
+            line
+            for line in lines
+            if '"level": "error"' in line and '"storage.postgres.leadership"' not in line
+        ]
 
     async def end(self) -> None:
         """End what still runs."""

@@ -8,9 +8,9 @@ import aiohttp
 import orjson
 import pytest
 
-from hostsvc.clients.prices import PriceList
+from hostsvc.llm.price_list import PriceList
 from supervisors.clock import SystemClock
-from supervisors.prices import ModelCall
+from supervisors.llm.pricing import ModelCall
 from tests.acceptance.client import Client, sign_up
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services

@@ -20,9 +20,10 @@ from tests.acceptance.harnesses import COMMON, RUNS
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services
 from tests.git_repository import GitRepository
+from tests.paths import ROOT
 from tests.processes import all_gone, content, marked
 
-EXAMPLE = Path(__file__).parents[2] / "docs/example_harness.py"
+EXAMPLE = ROOT / "docs/example_harness.py"
 GRACE_SECONDS = 0.5
 STARTS = 5
 LOOSE_LIMIT_MILLISECONDS = 2000  # 300 on a machine that does nothing else

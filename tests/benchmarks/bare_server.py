@@ -19,7 +19,7 @@ import uvloop
 from aiohttp import web
 
 from storage.ids import new_id
-from storage.pool import SERVER_SETTINGS, DatabaseSettings
+from storage.postgres.pool import SERVER_SETTINGS, DatabaseSettings
 
 PATH = "/notifications/"
 

@@ -7,11 +7,11 @@ from ipaddress import IPv4Address
 from itertools import count
 from typing import Any
 
-from storage.pool import Pool
+from storage.postgres.pool import Pool
 from tests.contract.places import Request
 from tests.web.conftest import Answer, Service
 from web.errors import CHALLENGE
-from web.openapi.refusals import statuses
+from web.openapi.error_responses import statuses
 
 VARYING = {"id", "token", "key", "prefix", "code", "email", "email_alias", "duration_ms"}
 UUID_OR_INSTANT = re.compile(

@@ -6,7 +6,7 @@ from ipaddress import ip_network
 
 import pytest_asyncio
 
-from storage.pool import DatabaseSettings, open_pool
+from storage.postgres.pool import DatabaseSettings, open_pool
 from tests.contract.places import Place, new_place
 from tests.postgres import TestServer
 from tests.web.conftest import SETTINGS, Service, api, service, serving, start_service

@@ -15,8 +15,8 @@ import aiohttp
 
 from tests.acceptance.client import Client
 from tests.acceptance.process import Sections, serving
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 OPERATOR_TOKEN = "operator-token-of-the-fuzzer"
 

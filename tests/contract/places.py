@@ -10,7 +10,7 @@ from storage.model import Organization, Role, User
 from tests.contract.requests_by_route import MARK, TEMPLATE, THINGS, UNIQUE, One, Row, row_of
 from tests.web.conftest import OPERATOR_TOKEN, Api, Service
 from tests.web.people import as_user, new_user, staff
-from web.credentials import hash_secret
+from web.credentials.formats import hash_secret
 from web.routes import Access, Route
 
 DELIVERIES = "/api/organizations/webhook-deliveries/"

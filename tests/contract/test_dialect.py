@@ -27,7 +27,7 @@ from tests.contract.requests_by_route import walk
 from tests.web.conftest import Answer
 from web.app import ROUTES
 from web.fields import Datetime, ListOf, ObjectOf
-from web.parsing import Body
+from web.request.parsing import Body
 from web.routes import Access, Route
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -5,8 +5,9 @@ from pathlib import Path
 from tests.acceptance.process import Sections, serving
 from tests.contract.guide import examples, run
 from tests.curl import environment_with_curl
+from tests.paths import ROOT
 
-GUIDE = Path(__file__).parents[2] / "docs" / "api.md"
+GUIDE = ROOT / "docs" / "api.md"
 ADDRESS = "http://127.0.0.1:8080"
 
 

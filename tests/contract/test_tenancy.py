@@ -16,9 +16,9 @@ from tests.contract.places import Making, Place, Request, make, named_in, named_
 from tests.contract.requests_by_route import AGENT, ROWS, THINGS, TRACE, One, key_of, row_of, walk
 from tests.web.conftest import OPERATOR_TOKEN, SETTINGS, Answer, Api, Service
 from tests.web.people import TOKENS, as_user, join, new_user
+from web.access.auth import RunAccess
 from web.app import ROUTES
-from web.auth import RunAccess
-from web.credentials import RunTokens, make_key
+from web.credentials.formats import RunTokens, make_key
 from web.fields import Uuid
 from web.paging import PageQuery
 from web.routes import Access, Route

@@ -12,8 +12,9 @@ from pathlib import Path
 from tests.acceptance.process import Sections, serving
 from tests.contract.guide import examples, run
 from tests.curl import environment_with_curl
+from tests.paths import ROOT
 
-GUIDE = Path(__file__).parents[2] / "docs" / "tools.md"
+GUIDE = ROOT / "docs" / "tools.md"
 SERVICE = "http://127.0.0.1:8080"
 TOOLS = "http://127.0.0.1:9000"
 PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -10,12 +10,20 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from storage.arrivals import NewNotification
 from storage.errors import StorageError
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
+from storage.notifications.inserts import NewNotification
+from supervisors.engine.broadcast import tell_agents_of, tell_agents_of_template
+from supervisors.engine.messages import (
+    Look,
+    OwnedFields,
+    Question,
+    RunAnswer,
+    RunRequest,
+    StopReply,
+    StopRequest,
+)
 from supervisors.errors import SupervisorError
-from supervisors.messages import Look, OwnedFields, Question, RunAnswer, RunRequest, StopReply, StopRequest
-from supervisors.telling import tell_agents_of, tell_agents_of_template
 from tests.simulation.history import History
 from tests.simulation.ids import Ids
 from tests.simulation.judge import Judge

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from storage.model import AgentState, AgentStatus, Move, Notification, Outcome, RunEnd, RunStart
-from supervisors.messages import SleepGranted
-from supervisors.runs import Run
+from supervisors.engine.messages import SleepGranted
+from supervisors.engine.run import Run
 from tests.simulation.clock import Wall, beginning_of_moment
 from tests.simulation.due import (
     CONVERSATIONAL,

@@ -1,4 +1,4 @@
-"""The queue in memory: what `storage.notifications.Notifications` does, without a database."""
+"""The queue in memory: what `storage.notifications.notifications.Notifications` does, without a database."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from storage.activation import activation
-from storage.arrivals import NewNotification
 from storage.errors import Forbidden, ReferenceMissing
 from storage.model import AgentState, AgentStatus, Notification, Priority
+from storage.notifications.activation import activation
+from storage.notifications.inserts import NewNotification
 from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
 
 
@@ -169,7 +169,7 @@ class MemoryNotifications:
 
 
 def changed(before: Notification, changes: Mapping[str, Any], now: datetime) -> Notification:
-    """The notification after a change, with the activation that `storage.activation` gives it."""
+    """Return the notification after a change, activated as `storage.notifications.activation` says."""
     after = replace(before, **changes)
     cleared_at = (before.cleared_at or now) if after.cleared else None
     since = before.activated_at if after.scheduled_for == before.scheduled_for else None

@@ -1,4 +1,4 @@
-"""The states of agents in memory: what `storage.agent_state.AgentStates` does, without a database.
+"""The states of agents in memory: what `storage.agents.state.AgentStates` does, without a database.
 
 The contract suite in `tests/storage/test_store_contract.py` holds the two to the same behaviour.
 """

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from storage.history.usage import UsageRecord
 from storage.model import (
     Agent,
     AgentState,
@@ -23,7 +24,6 @@ from storage.model import (
     Run,
     Template,
 )
-from storage.usage import UsageRecord
 from tests.simulation.memory_queue import MemoryNotifications
 from tests.simulation.memory_states import MemoryStates, budgets
 from tests.simulation.tables import ShortWire, Tables, Transaction, Wire

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from supervisors import debounce, questions, rules, transitions
-from supervisors.duties.budgets import Budgets
-from supervisors.registry import Registry
-from supervisors.run_slots import RunSlots
-from supervisors.supervisor import Supervisor
+from supervisors.engine import requests
+from supervisors.engine.registry import Registry
+from supervisors.engine.run_slots import RunSlots
+from supervisors.engine.supervisor import Supervisor
+from supervisors.maintenance.budget_renewal import Budgets
+from supervisors.policy import debounce, decisions, transitions
 from tests.simulation import memory_states
 from tests.simulation.memory_queue import MemoryNotifications
 from tests.simulation.memory_states import MemoryStates
@@ -84,7 +85,7 @@ PLANTED = (
     ),
     PlantedBug(
         "an end that is not fenced by its run",
-        questions.request_sleep,
+        requests.request_sleep,
         "seen.state.run_id != request.run_id or seen.state.stopped_at is not None",
         "seen.state.stopped_at is not None",
     ),
@@ -116,7 +117,7 @@ PLANTED = (
     ),
     PlantedBug(
         "a start that does not mind the budget",
-        rules._put_off,
+        decisions._put_off,
         "replace(wake, at=until, is_put_off=True)",
         "wake",
     ),

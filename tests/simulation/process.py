@@ -9,13 +9,13 @@ from uuid import UUID
 
 import aiojobs
 
-from supervisors.duties.budgets import Budgets
-from supervisors.duties.due_scan import DueScan
-from supervisors.duties.loop import repeat
-from supervisors.duties.pauses import Pauses
-from supervisors.messages import Look
-from supervisors.registry import CANCEL_SECONDS, Registry
-from supervisors.runs import Harness
+from supervisors.engine.messages import Look
+from supervisors.engine.registry import CANCEL_SECONDS, Registry
+from supervisors.engine.run import Harness
+from supervisors.maintenance.budget_renewal import Budgets
+from supervisors.maintenance.due_scan import DueScan
+from supervisors.maintenance.loop import repeat
+from supervisors.maintenance.pause_sync import Pauses
 from supervisors.settings import RunSettings, SupervisorSettings
 from tests.simulation.clock import ProcessClock, Wall
 from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire

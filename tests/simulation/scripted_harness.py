@@ -7,13 +7,13 @@ from datetime import timedelta
 from decimal import Decimal
 from random import Random
 
-from storage.arrivals import NewNotification
 from storage.errors import StorageError
 from storage.model import Outcome, Priority, Source
+from storage.notifications.inserts import NewNotification
+from supervisors.engine.messages import SleepGranted, SleepRefused, SleepRequest
+from supervisors.engine.run import Ask, Run, RunError, RunResult
 from supervisors.errors import SupervisorError
-from supervisors.messages import SleepGranted, SleepRefused, SleepRequest
-from supervisors.runs import Ask, Run, RunError, RunResult
-from supervisors.spend_cap import SpendCap
+from supervisors.harness.budget_guard import SpendCap
 from tests.simulation.faulty_wire import QUANTUM_SECONDS
 from tests.simulation.history import History
 from tests.simulation.ids import Ids

@@ -12,7 +12,7 @@ import structlog
 
 from storage.errors import StorageError
 from storage.model import AgentState, Organization
-from supervisors import remarks, supervisor
+from supervisors.engine import notices, supervisor
 from supervisors.errors import SupervisorError
 from tests.simulation.clients import Clients
 from tests.simulation.clock import Wall
@@ -207,7 +207,7 @@ def simulate(seed: int) -> Verdict:
 @contextmanager
 def _ids_of(ids: Ids) -> Iterator[None]:
     """Runs and remarks get the simulation's ids."""
-    makers = (vars(supervisor), vars(remarks))
+    makers = (vars(supervisor), vars(notices))
     real = [maker["new_id"] for maker in makers]
     for maker in makers:
         maker["new_id"] = ids.new

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from supervisors.registry import Registry
+from supervisors.engine.registry import Registry
 from tests.simulation.__main__ import SEEDS, main
 from tests.simulation.planted import PLANTED, PlantedBug
 from tests.simulation.simulation import simulate

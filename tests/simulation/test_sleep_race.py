@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from storage.model import AgentStatus, Move
-from storage.pool import Pool
+from storage.postgres.pool import Pool
 from supervisors.tools.errors import ToolError
 from tests.simulation.planted import SLEEP_WITHOUT_WAKE_SEQ
 from tests.supervisors.world import open_world

@@ -9,8 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
-from supervisors.explain import OVER_BUDGET
-from supervisors.messages import OwnedFields
+from supervisors.engine.messages import OwnedFields
+from supervisors.policy.explanations import OVER_BUDGET
 from tests.simulation.clients import Clients
 from tests.simulation.faulty_wire import QUANTUM_SECONDS
 from tests.simulation.ids import Ids

@@ -6,12 +6,12 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from storage.accounts import INSERT_MEMBERSHIP, Accounts
-from storage.adapters import Adapter
-from storage.agents import Agents
-from storage.arrivals import NewNotification
+from storage.agents.agents import Agents
+from storage.history.usage import UsageRecord
+from storage.identity.accounts import INSERT_MEMBERSHIP, Accounts
+from storage.identity.invites import Invite
+from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
-from storage.invites import Invite
 from storage.model import (
     Agent,
     AgentStatus,
@@ -31,10 +31,10 @@ from storage.model import (
     User,
     Visibility,
 )
-from storage.pool import Pool, to_json
-from storage.token_holders import TokenHolders
-from storage.tools import Tool
-from storage.usage import UsageRecord
+from storage.notifications.inserts import NewNotification
+from storage.postgres.pool import Pool, to_json
+from storage.toolbox.adapters import Adapter
+from storage.toolbox.tools import Tool
 
 # Not before anything that the database dates by its own clock, whenever the tests are run.
 NOW = datetime(2126, 11, 21, 9, 0, tzinfo=UTC)

@@ -32,7 +32,7 @@ from storage.model import (
     Source,
     Waiting,
 )
-from storage.pool import Pool
+from storage.postgres.pool import Pool
 from storage.storage import Storage, build_storage
 from tests.simulation.memory_store import MemoryStorage, build_memory_storage
 from tests.simulation.tables import Tables

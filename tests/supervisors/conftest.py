@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from storage.pool import Pool
+from storage.postgres.pool import Pool
 from tests.supervisors.world import World, open_world
 
 

@@ -8,8 +8,8 @@ from uuid import UUID
 import orjson
 
 from storage.model import Agent
-from supervisors.models import Message, ModelAnswer, ModelRequest, Speaker, ToolRequest
-from supervisors.runs import Ask
+from supervisors.engine.run import Ask
+from supervisors.llm.port import Message, ModelAnswer, ModelRequest, Speaker, ToolRequest
 from supervisors.tools.toolbox import Toolbox
 
 Turn = Sequence[tuple[str, str]] | ModelAnswer  # tool calls by name and arguments, or a whole answer

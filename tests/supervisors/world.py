@@ -12,9 +12,9 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from hostsvc.clients.guarded_http import OutboundSettings, open_guarded_http
-from hostsvc.clients.prices import PriceList
-from storage.agent_state import AgentStates, LockedState
+from hostsvc.llm.price_list import PriceList
+from hostsvc.outbound.guarded_http import OutboundSettings, open_guarded_http
+from storage.agents.state import AgentStates, LockedState
 from storage.errors import DatabaseUnavailable
 from storage.model import (
     Agent,
@@ -27,24 +27,24 @@ from storage.model import (
     Template,
 )
 from storage.model import Run as LedgerEntry
-from storage.notifications import NotificationFilters
-from storage.paging import Page
-from storage.pool import Pool
+from storage.notifications.notifications import NotificationFilters
+from storage.postgres.paging import Page
+from storage.postgres.pool import Pool
 from storage.storage import build_storage
 from supervisors.clock import SystemClock
-from supervisors.duties.due_scan import DueScan
-from supervisors.json_schema import SchemaChecker, open_schema_checker
-from supervisors.messages import Look, Question, RunRequest
-from supervisors.models import Model
+from supervisors.engine.broadcast import tell_agents_of, tell_agents_of_template
+from supervisors.engine.messages import Look, Question, RunRequest
+from supervisors.engine.registry import Registry, open_registry
+from supervisors.engine.run import Ask, Run, RunDrained, RunError, RunResult
+from supervisors.engine.snapshot import Snapshot
+from supervisors.harness.budget_guard import SpendCap
+from supervisors.harness.builtin import BuiltinHarness
+from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
+from supervisors.llm.port import Model
+from supervisors.maintenance.due_scan import DueScan
 from supervisors.outbound import Outbound
-from supervisors.registry import Registry, open_registry
-from supervisors.runs import Ask, Run, RunDrained, RunError, RunResult
+from supervisors.policy.phases import Phase
 from supervisors.settings import RunSettings, SupervisorSettings
-from supervisors.snapshot import Snapshot
-from supervisors.spend_cap import SpendCap
-from supervisors.states import Phase
-from supervisors.telling import tell_agents_of, tell_agents_of_template
-from supervisors.turns import BuiltinHarness
 from tests.storage.factories import (
     new_notification,
     stored_agent,

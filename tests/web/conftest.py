@@ -13,24 +13,24 @@ from uuid import UUID
 import pytest
 from aiohttp import ClientSession, web
 
-from hostsvc.clients.guarded_http import OutboundSettings, open_guarded_http
-from hostsvc.clients.prices import PriceList
+from hostsvc.llm.price_list import PriceList
+from hostsvc.outbound.guarded_http import OutboundSettings, open_guarded_http
 from storage.ids import new_id
 from storage.model import ApiKey, Organization, Outcome, User
-from storage.pool import Pool
+from storage.postgres.pool import Pool
 from storage.storage import Storage, build_storage
 from supervisors.clock import SystemClock
-from supervisors.json_schema import open_schema_checker
-from supervisors.messages import Look
-from supervisors.registry import Registry, open_registry
-from supervisors.runs import Ask, Run, RunResult
+from supervisors.engine.messages import Look
+from supervisors.engine.registry import Registry, open_registry
+from supervisors.engine.run import Ask, Run, RunResult
+from supervisors.json_schema.checker import open_schema_checker
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.tools.toolbox import Toolbox
 from tests.leaks import Overheard, contents_by
 from web.app import build_app
-from web.credentials import make_key
+from web.credentials.formats import make_key
 from web.ports import Readiness, ServiceState
-from web.serving import serving as listening
+from web.server.listener import serving as listening
 from web.settings import WebSettings
 
 OPERATOR_TOKEN = "operator-token-of-the-tests"

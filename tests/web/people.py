@@ -6,7 +6,7 @@ from uuid import UUID
 from storage.ids import new_id
 from storage.model import Organization, Role, User
 from tests.web.conftest import SETTINGS, Api, Service
-from web.credentials import UserTokens
+from web.credentials.formats import UserTokens
 
 JOIN = """
 INSERT INTO membership (id, organization_id, user_id, role, created_at) VALUES ($1, $2, $3, $4, $5)

@@ -8,12 +8,12 @@ import asyncpg
 import pytest
 from aiohttp import FormData
 
-from supervisors.duties.receipts import ReceiptPurge
+from supervisors.maintenance.receipt_cleaner import ReceiptPurge
 from tests.storage.factories import HOUR
 from tests.supervisors.held_clock import HeldClock
 from tests.web.conftest import Answer, Api, Service, StartService
 from web.app import ROUTES
-from web.keys import CLOCK, IN_FLIGHT
+from web.app_keys import CLOCK, IN_FLIGHT
 
 TEMPLATES = "/api/templates/"
 AGENTS = "/api/cloud/agents/"

@@ -5,13 +5,13 @@ from aiohttp import web
 from storage.errors import NotUnique
 from storage.ids import new_id
 from storage.model import Organization, User
-from web.attempts import check_attempts, count_refusal
-from web.auth import Caller
-from web.credentials import hash_secret
+from web.access.auth import Caller
+from web.access.login_attempts import check_attempts, count_refusal
+from web.app_keys import CLOCK, PASSWORDS, SETTINGS, STORAGE, USER_TOKENS
+from web.credentials.formats import hash_secret
 from web.errors import Invalid, NotAuthenticated, PermissionDenied
 from web.json import json_response
-from web.keys import CLOCK, PASSWORDS, SETTINGS, STORAGE, USER_TOKENS
-from web.parsing import read_body
+from web.request.parsing import read_body
 from web.routes import for_anyone, for_callers
 from web.schemas.accounts import (
     FreshToken,

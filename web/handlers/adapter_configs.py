@@ -5,21 +5,21 @@ from uuid import UUID
 
 from aiohttp import web
 
-from storage.adapter_configs import AdapterConfig
-from storage.adapters import Adapter
 from storage.errors import ConstraintError
 from storage.ids import new_id
 from storage.model import Template, Visibility
-from web.auth import Caller
-from web.constraints import refusal
+from storage.toolbox.adapter_configs import AdapterConfig
+from storage.toolbox.adapters import Adapter
+from web.access.auth import Caller
+from web.access.path_access import path_id, require_adapter, require_template
+from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
+from web.constraint_errors import refusal
 from web.errors import Invalid, NotFound, PermissionDenied
 from web.fields import unknown_id
 from web.json import json_response
-from web.keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.paging import Listing, answer_list
-from web.parsing import read_body, read_query
-from web.reach import require_adapter, require_template
-from web.routes import for_callers, path_id
+from web.request.parsing import read_body, read_query
+from web.routes import for_callers
 from web.schemas.adapter_configs import (
     AdapterConfigBody,
     AdapterConfigChanges,

@@ -5,17 +5,17 @@ from uuid import UUID
 
 from aiohttp import web
 
-from storage.adapters import Adapter
 from storage.ids import new_id
 from storage.model import Visibility
-from web.auth import Caller, organization_for_create
+from storage.toolbox.adapters import Adapter
+from web.access.auth import Caller, organization_for_create
+from web.access.path_access import may_see, path_id, require_visible
+from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.errors import Invalid, NotFound
 from web.json import json_response
-from web.keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.paging import Listing, answer_list
-from web.parsing import read_body, read_query
-from web.reach import may_see, require_visible
-from web.routes import for_callers, path_id
+from web.request.parsing import read_body, read_query
+from web.routes import for_callers
 from web.schemas.adapters import AdapterBody, AdapterQuery, AdapterShown, show_adapter
 
 BODY = AdapterBody()

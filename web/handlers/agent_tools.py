@@ -7,13 +7,14 @@ from aiohttp import web
 from storage.errors import ReferenceMissing
 from storage.model import Agent
 from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
-from web.auth import Caller, RunAccess
+from web.access.auth import Caller, RunAccess
+from web.access.path_access import path_id
+from web.app_keys import REGISTRY, STORAGE, TOOLBOX
 from web.errors import NotFound
 from web.fields import shown
 from web.json import json_response
-from web.keys import REGISTRY, STORAGE, TOOLBOX
-from web.parsing import read_values
-from web.routes import for_callers, path_id
+from web.request.parsing import read_values
+from web.routes import for_callers
 from web.schemas.agent_tools import (
     AgentToolShown,
     ToolCallBody,

@@ -11,23 +11,29 @@ from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
-from storage.agents import AgentFilters
+from storage.agents.agents import AgentFilters
 from storage.errors import ConstraintError, NotUnique, ReferenceMissing
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
-from supervisors.messages import Look, OwnedFields
-from web.agent_references import References, refusal, resolve
-from web.auth import Caller, RunAccess, organization_for_create
+from supervisors.engine.messages import Look, OwnedFields
+from web.access.agent_references import References, refusal, resolve
+from web.access.auth import Caller, RunAccess, organization_for_create
+from web.access.path_access import (
+    agent_of_path,
+    path_id,
+    require_agent,
+    require_organization,
+    require_template,
+)
+from web.app_keys import CLOCK, REGISTRY, STORAGE
 from web.errors import Conflict, Invalid, NotFound
 from web.fields import REQUIRED
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.keys import CLOCK, REGISTRY, STORAGE
-from web.local_times import place
 from web.paging import Listing, answer_list
-from web.parsing import read_body, read_query
-from web.reach import agent_of_path, require_agent, require_organization, require_template
-from web.routes import for_callers, path_id
+from web.request.local_times import place
+from web.request.parsing import read_body, read_query
+from web.routes import for_callers
 from web.schemas.agents import MOMENTS, AgentBody, AgentQuery, AgentShown, TagsBody, show_agent
 
 BODY = AgentBody()

@@ -7,15 +7,16 @@ from aiohttp import web
 from storage.errors import NotUnique
 from storage.ids import new_id
 from storage.model import ApiKey
-from storage.paging import Page
-from web.auth import Caller, organization_for_create
-from web.credentials import NewKey, make_key
+from storage.postgres.paging import Page
+from web.access.auth import Caller, organization_for_create
+from web.access.path_access import path_id
+from web.app_keys import CLOCK, STORAGE
+from web.credentials.formats import NewKey, make_key
 from web.errors import NotFound
 from web.json import json_response
-from web.keys import CLOCK, STORAGE
 from web.paging import Listing, PageQuery, answer_list
-from web.parsing import read_body, read_query
-from web.routes import for_callers, path_id
+from web.request.parsing import read_body, read_query
+from web.routes import for_callers
 from web.schemas.api_keys import ApiKeyChanges, ApiKeyShown, NewApiKey, NewApiKeyShown, show_api_key
 
 NEW_KEY = NewApiKey()

@@ -4,19 +4,19 @@ from uuid import UUID
 
 from aiohttp import web
 
-from storage.contacts import Contact, ContactFilters
+from storage.channels.contacts import Contact, ContactFilters
 from storage.errors import ReferenceMissing
 from storage.ids import new_id
-from web.auth import Caller
-from web.constraints import refusal
+from web.access.auth import Caller
+from web.access.body_references import owner_of_new, require_owner
+from web.access.path_access import path_id, require_agent
+from web.app_keys import CLOCK, STORAGE
+from web.constraint_errors import refusal
 from web.errors import NotFound
 from web.json import json_response
-from web.keys import CLOCK, STORAGE
-from web.named import owner_of_new, require_owner
 from web.paging import Listing, answer_list
-from web.parsing import read_body, read_query
-from web.reach import require_agent
-from web.routes import for_callers, path_id
+from web.request.parsing import read_body, read_query
+from web.routes import for_callers
 from web.schemas.contacts import ContactBody, ContactQuery, ContactShown, show_contact
 
 BODY = ContactBody()

@@ -6,8 +6,8 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from web.app_keys import API_DOCUMENT
 from web.json import JSON_TYPE
-from web.keys import API_DOCUMENT
 from web.routes import for_anyone
 
 PAGES = "/api/docs/"

@@ -4,9 +4,9 @@ from typing import Literal, TypedDict
 
 from aiohttp import web
 
+from web.app_keys import READINESS, STORAGE
 from web.errors import Unavailable
 from web.json import json_response
-from web.keys import READINESS, STORAGE
 from web.ports import ServiceState
 from web.routes import for_anyone
 

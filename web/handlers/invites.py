@@ -9,18 +9,19 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.errors import NotUnique
+from storage.identity.invites import Invite
 from storage.ids import new_id
-from storage.invites import Invite
 from storage.model import User
-from web.attempts import check_attempts, count_refusal
-from web.auth import Caller, organization_for_create
-from web.credentials import hash_secret, make_code
+from web.access.auth import Caller, organization_for_create
+from web.access.login_attempts import check_attempts, count_refusal
+from web.access.path_access import path_id
+from web.app_keys import CLOCK, PASSWORDS, STORAGE, USER_TOKENS
+from web.credentials.formats import hash_secret, make_code
 from web.errors import Invalid, NotAuthenticated, NotFound, PermissionDenied
 from web.json import json_response
-from web.keys import CLOCK, PASSWORDS, STORAGE, USER_TOKENS
 from web.paging import Listing, PageQuery, answer_list
-from web.parsing import read_body, read_query
-from web.routes import for_anyone, for_callers, path_id
+from web.request.parsing import read_body, read_query
+from web.routes import for_anyone, for_callers
 from web.schemas.accounts import SignedUp, show_organization, show_user
 from web.schemas.invites import Acceptance, InviteShown, NewInvite, NewInviteShown, show_invite
 

@@ -4,14 +4,15 @@ from uuid import UUID
 
 from aiohttp import web
 
-from storage.memberships import Member
-from web.auth import Caller
+from storage.identity.memberships import Member
+from web.access.auth import Caller
+from web.access.path_access import path_id
+from web.app_keys import STORAGE
 from web.errors import NotFound, PermissionDenied
 from web.json import json_response
-from web.keys import STORAGE
 from web.paging import Listing, PageQuery, answer_list
-from web.parsing import read_body, read_query
-from web.routes import for_callers, path_id
+from web.request.parsing import read_body, read_query
+from web.routes import for_callers
 from web.schemas.memberships import MembershipChanges, MembershipShown, show_member
 
 CHANGES = MembershipChanges()

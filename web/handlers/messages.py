@@ -7,23 +7,23 @@ from uuid import UUID
 
 from aiohttp import web
 
-from storage.arrivals import NewNotification
-from storage.contacts import Contact
+from storage.channels.contacts import Contact
+from storage.channels.messages import Attachment, Direction, Message, MessageFilters, MessageStatus
 from storage.errors import ReferenceMissing
 from storage.ids import new_id
-from storage.messages import Attachment, Direction, Message, MessageFilters, MessageStatus
 from storage.model import Priority, Source
-from web.auth import Caller
-from web.constraints import refusal
+from storage.notifications.inserts import NewNotification
+from web.access.auth import Caller
+from web.access.body_references import owner_of_new, require_owner
+from web.access.path_access import path_id, require_agent, require_contact
+from web.app_keys import CLOCK, STORAGE
+from web.constraint_errors import refusal
 from web.errors import NotFound
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.keys import CLOCK, STORAGE
-from web.named import owner_of_new, require_owner
 from web.paging import Listing, answer_list
-from web.parsing import read_body, read_query
-from web.reach import require_agent, require_contact
-from web.routes import for_callers, path_id
+from web.request.parsing import read_body, read_query
+from web.routes import for_callers
 from web.schemas.messages import MessageChanges, MessageQuery, MessageShown, NewMessageBody, show_message
 
 NEW = NewMessageBody()

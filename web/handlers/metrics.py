@@ -6,10 +6,10 @@ import re
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
-from web.auth import authenticate_scraper
+from web.access.auth import authenticate_scraper
+from web.app_keys import READINESS, REGISTRY, REQUEST_COUNTS, STORAGE
 from web.handlers.status import VERSION
-from web.keys import READINESS, REGISTRY, REQUEST_COUNTS, STORAGE
-from web.metrics import Scrape
+from web.observability.metrics import Scrape
 from web.routes import for_operators
 
 MEDIA_TYPES = ("text/plain", "application/openmetrics-text")

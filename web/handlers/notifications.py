@@ -6,22 +6,22 @@ from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
-from storage.arrivals import NewNotification
 from storage.errors import ReferenceMissing
 from storage.ids import new_id
 from storage.model import Notification
-from storage.notifications import NotificationFilters, NotificationOwner
-from web.auth import Caller
+from storage.notifications.inserts import NewNotification
+from storage.notifications.notifications import NotificationFilters, NotificationOwner
+from web.access.auth import Caller
+from web.access.path_access import path_id, require_agent
+from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, NotFound, PermissionDenied
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.keys import CLOCK, STORAGE
-from web.local_times import place
 from web.paging import Listing, answer_list
-from web.parsing import read_body, read_query
-from web.reach import require_agent
-from web.routes import for_callers, path_id
+from web.request.local_times import place
+from web.request.parsing import read_body, read_query
+from web.routes import for_callers
 from web.schemas.notifications import (
     ClearBody,
     Cleared,

@@ -5,14 +5,15 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.model import Organization
-from supervisors.telling import tell_agents_of
-from web.auth import Caller
+from supervisors.engine.broadcast import tell_agents_of
+from web.access.auth import Caller
+from web.access.path_access import path_id
+from web.app_keys import REGISTRY, STORAGE
 from web.errors import NotFound
 from web.json import json_response
-from web.keys import REGISTRY, STORAGE
 from web.paging import Listing, PageQuery, answer_list
-from web.parsing import read_body, read_query
-from web.routes import for_callers, path_id
+from web.request.parsing import read_body, read_query
+from web.routes import for_callers
 from web.schemas.organizations import (
     OrganizationChanges,
     WholeOrganizationShown,

@@ -5,17 +5,17 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.model import Receipt, Run
-from supervisors.messages import RunReply, RunRequest, StopReply, StopRequest
-from supervisors.snapshot import Snapshot
-from web.auth import Caller
+from supervisors.engine.messages import RunReply, RunRequest, StopReply, StopRequest
+from supervisors.engine.snapshot import Snapshot
+from web.access.auth import Caller
+from web.access.path_access import agent_of_path, path_id
+from web.app_keys import REGISTRY, STORAGE
 from web.errors import NotFound
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.keys import REGISTRY, STORAGE
 from web.paging import Listing, answer_list
-from web.parsing import read_body, read_query
-from web.reach import agent_of_path
-from web.routes import for_callers, path_id
+from web.request.parsing import read_body, read_query
+from web.routes import for_callers
 from web.schemas.runs import (
     RunAnswered,
     RunBody,

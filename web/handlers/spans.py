@@ -10,18 +10,18 @@ from zoneinfo import ZoneInfo
 from aiohttp import web
 
 from storage.errors import NotUnique
+from storage.history.traces import FullSpan, SpanPlace, TraceOwner, Traces
 from storage.ids import new_id
 from storage.model import NewSpan, Span
-from storage.traces import FullSpan, SpanPlace, TraceOwner, Traces
-from web.auth import Caller, RunAccess
-from web.closings import check_order, closing_of
+from web.access.auth import Caller, RunAccess
+from web.access.path_access import path_id
+from web.app_keys import CLOCK, SETTINGS, STORAGE
 from web.errors import Invalid, NotFound, PermissionDenied, TooLarge
 from web.fields import unknown_id
 from web.json import json_response, to_json
-from web.keys import CLOCK, SETTINGS, STORAGE
-from web.local_times import place
-from web.parsing import read_body, read_items
-from web.routes import for_callers, path_id
+from web.request.local_times import place
+from web.request.parsing import read_body, read_items
+from web.routes import for_callers
 from web.schemas.spans import (
     MOMENTS,
     FullSpanShown,
@@ -32,6 +32,7 @@ from web.schemas.spans import (
     show_span,
 )
 from web.settings import SPAN_BODY_BYTES
+from web.trace_endings import check_order, closing_of
 
 NEW = NewSpanBody()
 END = SpanEnd()

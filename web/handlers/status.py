@@ -4,12 +4,13 @@ from importlib.metadata import version
 
 from aiohttp import web
 
-from supervisors.snapshot import Snapshot
+from supervisors.engine.snapshot import Snapshot
+from web.access.path_access import path_id
+from web.app_keys import CLOCK, READINESS, REGISTRY, STARTED_AT, STORAGE
 from web.errors import NotFound
 from web.json import json_response
-from web.keys import CLOCK, READINESS, REGISTRY, STARTED_AT, STORAGE
-from web.parsing import read_query
-from web.routes import for_operators, path_id
+from web.request.parsing import read_query
+from web.routes import for_operators
 from web.schemas.status import ServiceShown, StatusShown, SupervisorQuery
 
 VERSION = version("hostsvc")

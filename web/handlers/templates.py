@@ -6,16 +6,17 @@ from aiohttp import web
 
 from storage.ids import new_id
 from storage.model import Template
-from supervisors.messages import Look
-from supervisors.telling import tell_agents_of_template
-from web.auth import Caller, organization_for_create
+from supervisors.engine.broadcast import tell_agents_of_template
+from supervisors.engine.messages import Look
+from web.access.auth import Caller, organization_for_create
+from web.access.path_access import path_id
+from web.app_keys import CLOCK, REGISTRY, STORAGE
 from web.errors import Conflict, NotFound
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.keys import CLOCK, REGISTRY, STORAGE
 from web.paging import Listing, PageQuery, answer_list
-from web.parsing import read_body, read_query
-from web.routes import for_callers, path_id
+from web.request.parsing import read_body, read_query
+from web.routes import for_callers
 from web.schemas.templates import TemplateBody, TemplateDeletion, TemplateShown, show_template
 
 BODY = TemplateBody()

@@ -5,21 +5,21 @@ from uuid import UUID
 
 from aiohttp import web
 
-from storage.adapters import Adapter
 from storage.errors import ConstraintError
 from storage.ids import new_id
-from storage.tools import Tool
+from storage.toolbox.adapters import Adapter
+from storage.toolbox.tools import Tool
 from supervisors.tools.parameters import may_take_arguments
-from web.auth import Caller
-from web.constraints import refusal
+from web.access.auth import Caller
+from web.access.path_access import may_see, path_id, require_adapter, require_visible
+from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
+from web.constraint_errors import refusal
 from web.errors import Invalid, NotFound
 from web.fields import unknown_id
 from web.json import json_response
-from web.keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.paging import Listing, answer_list
-from web.parsing import read_body, read_query
-from web.reach import may_see, require_adapter, require_visible
-from web.routes import for_callers, path_id
+from web.request.parsing import read_body, read_query
+from web.routes import for_callers
 from web.schemas.tools import ToolBody, ToolChanges, ToolQuery, ToolShown, show_tool
 
 BODY = ToolBody()

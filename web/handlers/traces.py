@@ -6,20 +6,19 @@ from zoneinfo import ZoneInfo
 from aiohttp import web
 
 from storage.errors import NotUnique
+from storage.history.traces import TraceFilters
 from storage.ids import new_id
 from storage.model import Trace
-from storage.traces import TraceFilters
-from web.auth import Caller, RunAccess
-from web.closings import closing_of
+from web.access.auth import Caller, RunAccess
+from web.access.path_access import path_id, require_remembered_agent, require_template
+from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, NotFound
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.keys import CLOCK, STORAGE
-from web.local_times import place
-from web.parsing import read_body, read_query
-from web.reach import require_remembered_agent, require_template
-from web.routes import for_callers, path_id
+from web.request.local_times import place
+from web.request.parsing import read_body, read_query
+from web.routes import for_callers
 from web.schemas.traces import (
     FullTraceShown,
     NewTraceBody,
@@ -31,6 +30,7 @@ from web.schemas.traces import (
     show_trace,
     show_trace_summary,
 )
+from web.trace_endings import closing_of
 
 NEW = NewTraceBody()
 END = TraceEnd()

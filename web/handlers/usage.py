@@ -8,19 +8,20 @@ from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
-from storage.agents import RememberedAgent
+from storage.agents.agents import RememberedAgent
+from storage.history.usage import UsageRecord
 from storage.ids import new_id
-from storage.usage import UsageRecord
-from supervisors.prices import ModelCall
-from web.auth import Caller, RunAccess
+from supervisors.llm.pricing import ModelCall
+from web.access.auth import Caller, RunAccess
+from web.access.path_access import path_id
+from web.app_keys import CLOCK, PRICES, STORAGE
 from web.errors import Invalid, NotFound, PermissionDenied
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.keys import CLOCK, PRICES, STORAGE
-from web.local_times import place
-from web.parsing import read_query
-from web.routes import for_callers, path_id
+from web.request.local_times import place
+from web.request.parsing import read_query
+from web.routes import for_callers
 from web.schemas.usage import (
     MOMENTS,
     NewUsageBody,

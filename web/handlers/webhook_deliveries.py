@@ -4,15 +4,15 @@ from uuid import UUID
 
 from aiohttp import web
 
-from storage.outbox import DeliveryFilters, WebhookDelivery
-from web.auth import Caller
+from storage.delivery.outbox import DeliveryFilters, WebhookDelivery
+from web.access.auth import Caller
+from web.access.path_access import path_id, require_remembered_agent, require_template
+from web.app_keys import CLOCK, STORAGE
 from web.errors import NotFound
 from web.json import json_response
-from web.keys import CLOCK, STORAGE
 from web.paging import Listing, answer_list
-from web.parsing import read_query
-from web.reach import require_remembered_agent, require_template
-from web.routes import for_callers, path_id
+from web.request.parsing import read_query
+from web.routes import for_callers
 from web.schemas.webhook_deliveries import (
     DeliveryQuery,
     DeliveryShown,

@@ -7,17 +7,18 @@ from typing import Any
 
 from marshmallow import Schema
 
-from web import idempotency, request_id
-from web.auth import ORGANIZATION_HEADER, RunAccess
+from web import idempotency
+from web.access.auth import ORGANIZATION_HEADER, RunAccess
 from web.fields import MOST_DEPTH
 from web.json import JSON_TYPE
-from web.openapi import examples, refusals
-from web.openapi.answers import answer_schema
+from web.observability import request_id
+from web.openapi import error_responses, examples
 from web.openapi.components import Components, Json
 from web.openapi.read_only import mark_read_only
 from web.openapi.requests import body_content, query_parameters
+from web.openapi.responses import answer_schema
 from web.paging import PageQuery
-from web.parsing import MOST_FIELDS, MOST_VALUES, MOST_VALUES_OF_ITEMS
+from web.request.parsing import MOST_FIELDS, MOST_VALUES, MOST_VALUES_OF_ITEMS
 from web.routes import Access, Route
 
 VERSION = "1.0.0"  # of the interface, not of the service
@@ -118,9 +119,9 @@ def build_document(routes: Iterable[Route]) -> Json:
         "tags": [{"name": name} for name in dict.fromkeys(_tag(path) for path in paths)],
         "paths": paths,
         "components": {
-            "schemas": {**components.schemas, **refusals.SCHEMAS},
-            "responses": refusals.responses(),
-            "headers": refusals.HEADER_OBJECTS,
+            "schemas": {**components.schemas, **error_responses.SCHEMAS},
+            "responses": error_responses.responses(),
+            "headers": error_responses.HEADER_OBJECTS,
             "parameters": {"RequestId": REQUEST_ID},
             "securitySchemes": SECURITY_SCHEMES,
         },
@@ -198,10 +199,10 @@ def _request_body(route: Route, schema: Schema, components: Components) -> Json:
 
 def _responses(route: Route, components: Components) -> Json:
     responses: dict[str, Any] = {str(route.status): _success(route, components)}
-    for status in sorted(refusals.statuses(route)):
-        responses[str(status)] = refusals.reference(status)
+    for status in sorted(error_responses.statuses(route)):
+        responses[str(status)] = error_responses.reference(status)
     for status in {400, 404} if route.refused else ():
-        responses[str(status)] = refusals.response(status, answer_schema(route.refused, components))
+        responses[str(status)] = error_responses.response(status, answer_schema(route.refused, components))
     return responses
 
 
@@ -211,7 +212,7 @@ def _success(route: Route, components: Components) -> Json:
         names.append("Link")
     if route.idempotent:
         names.append(idempotency.REPLAYED_HEADER)
-    success: Json = {"description": route.summary, "headers": refusals.headers(*names)}
+    success: Json = {"description": route.summary, "headers": error_responses.headers(*names)}
     if route.answer is not None:
         schema = answer_schema(route.answer, components)
         success["content"] = {each: {"schema": schema} for each in route.media_types}

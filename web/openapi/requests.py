@@ -30,8 +30,8 @@ from web.fields import (
     Timezone,
     Url,
 )
-from web.openapi.answers import enum_reference
 from web.openapi.components import Components, Json, nullable
+from web.openapi.responses import enum_reference
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 NOT_BLANK = r"[^\s\x1c-\x1f\x85]"  # what is trimmed is more than \s has

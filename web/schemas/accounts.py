@@ -5,7 +5,7 @@ from uuid import UUID
 
 from storage.model import Membership, Organization, Role, User
 from web.fields import Email, Line, Text
-from web.parsing import Body
+from web.request.parsing import Body
 
 LEAST_PASSWORD = 8
 MOST_PASSWORD = 128

@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
-from storage.adapter_configs import AdapterConfig
+from storage.toolbox.adapter_configs import AdapterConfig
 from web.fields import JsonValue, Uuid
 from web.paging import PageQuery
-from web.parsing import Body
+from web.request.parsing import Body
 
 
 class AdapterConfigChanges(Body):

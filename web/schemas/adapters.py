@@ -4,11 +4,11 @@ from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
-from storage.adapters import Adapter
 from storage.model import Visibility
+from storage.toolbox.adapters import Adapter
 from web.fields import Choice, JsonObject, Line, Text, Url
 from web.paging import PageQuery
-from web.parsing import Body
+from web.request.parsing import Body
 
 
 class AdapterBody(Body):

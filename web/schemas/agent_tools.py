@@ -7,7 +7,7 @@ from marshmallow import INCLUDE, fields
 
 from supervisors.tools.toolkit import ToolDefinition
 from web.fields import Boolean, JsonValue, Text
-from web.parsing import Body
+from web.request.parsing import Body
 
 AS_JSON = JsonValue(allow_none=True)
 AS_TEXT = Text()

@@ -26,7 +26,7 @@ from web.fields import (
     Uuid,
 )
 from web.paging import PageQuery
-from web.parsing import Body
+from web.request.parsing import Body
 
 
 class AgentBody(Body):

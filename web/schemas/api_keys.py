@@ -6,7 +6,7 @@ from uuid import UUID
 
 from storage.model import ApiKey
 from web.fields import Boolean, Line
-from web.parsing import Body
+from web.request.parsing import Body
 
 
 class NewApiKey(Body):

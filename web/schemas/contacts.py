@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
-from storage.contacts import Contact
+from storage.channels.contacts import Contact
 from web.fields import Email, JsonValue, Line, Uuid
 from web.paging import PageQuery
-from web.parsing import Body
+from web.request.parsing import Body
 
 
 class ContactBody(Body):

@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import TypedDict
 from uuid import UUID
 
-from storage.documents import Document
+from storage.channels.documents import Document
 from web.fields import Line, Text, Uuid
 from web.paging import PageQuery
-from web.parsing import Body
+from web.request.parsing import Body
 
 
 class DocumentBody(Body):

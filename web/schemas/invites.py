@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import TypedDict
 from uuid import UUID
 
-from storage.invites import Invite
+from storage.identity.invites import Invite
 from storage.model import Role
 from web.fields import Choice, Email, Line, Text
-from web.parsing import Body
+from web.request.parsing import Body
 from web.schemas.accounts import LEAST_PASSWORD, MOST_PASSWORD
 
 

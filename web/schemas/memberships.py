@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import TypedDict
 from uuid import UUID
 
-from storage.memberships import Member
+from storage.identity.memberships import Member
 from storage.model import Role
 from web.fields import Choice
-from web.parsing import Body
+from web.request.parsing import Body
 from web.schemas.accounts import UserShown
 
 

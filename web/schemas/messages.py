@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import TypedDict
 from uuid import UUID
 
-from storage.messages import Attachment, Channel, Direction, Message, MessageStatus
+from storage.channels.messages import Attachment, Channel, Direction, Message, MessageStatus
 from web.fields import Choice, Line, ListOf, ObjectOf, Text, Url, Uuid
 from web.paging import PageQuery
-from web.parsing import Body
+from web.request.parsing import Body
 
 
 class AttachmentBody(Body):

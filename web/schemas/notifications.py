@@ -4,11 +4,11 @@ from datetime import datetime
 from typing import TypedDict
 from uuid import UUID
 
-from storage.arrivals import NewNotification
 from storage.model import Notification, Priority, Source
+from storage.notifications.inserts import NewNotification
 from web.fields import Boolean, Choice, Datetime, Line, ListOf, Text, Uuid
 from web.paging import PageQuery
-from web.parsing import Body
+from web.request.parsing import Body
 
 
 class NewNotificationBody(Body):

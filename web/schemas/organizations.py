@@ -7,7 +7,7 @@ from uuid import UUID
 
 from storage.model import Organization
 from web.fields import Boolean, Line, Money
-from web.parsing import Body
+from web.request.parsing import Body
 
 
 class OrganizationChanges(Body):

@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import TypedDict
 from uuid import UUID
 
-from storage.projects import Project, ProjectStatus
+from storage.channels.projects import Project, ProjectStatus
 from web.fields import Choice, Line, Text, Uuid
 from web.paging import PageQuery
-from web.parsing import Body
+from web.request.parsing import Body
 
 
 class ProjectBody(Body):

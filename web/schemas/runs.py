@@ -6,10 +6,10 @@ from typing import TypedDict
 from uuid import UUID
 
 from storage.model import Outcome, Run
-from supervisors.messages import RunAnswer, StopReply
+from supervisors.engine.messages import RunAnswer, StopReply
 from web.fields import Boolean, Integer, Text
 from web.paging import PageQuery
-from web.parsing import Body
+from web.request.parsing import Body
 
 DEFAULT_LIMIT = 50
 

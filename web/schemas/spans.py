@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 from typing import Any, TypedDict
 from uuid import UUID
 
+from storage.history.traces import FullSpan
 from storage.model import Span
-from storage.traces import FullSpan
 from web.fields import Datetime, JsonValue, Line, Text, Uuid
-from web.parsing import Body
+from web.request.parsing import Body
 
 MILLISECOND = timedelta(milliseconds=1)
 MOMENTS = ("started_at", "ended_at")

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypedDict
 
-from storage.outbox import OutboxSize
-from storage.pool import PoolSize
-from supervisors.snapshot import AgentsShown, RunsShown, Spread, SupervisorsShown, TimersShown
-from supervisors.states import Phase
+from storage.delivery.outbox import OutboxSize
+from storage.postgres.pool import PoolSize
+from supervisors.engine.snapshot import AgentsShown, RunsShown, Spread, SupervisorsShown, TimersShown
+from supervisors.policy.phases import Phase
 from web.fields import Choice, Integer, Uuid
-from web.parsing import Body
 from web.ports import ServiceState
+from web.request.parsing import Body
 
 DEFAULT_LIMIT = 100
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from storage.model import ReasoningEffort, Template
 from web.fields import MOST_INT32, Boolean, Choice, Integer, Line, Money, Text, Url
-from web.parsing import Body
+from web.request.parsing import Body
 
 
 class TemplateBody(Body):

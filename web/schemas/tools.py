@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
-from storage.tools import Tool
+from storage.toolbox.tools import Tool
 from web.fields import JsonValue, Line, Text, Url, Uuid
 from web.paging import PageQuery
-from web.parsing import Body
+from web.request.parsing import Body
 
 
 class ToolChanges(Body):

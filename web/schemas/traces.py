@@ -7,7 +7,7 @@ from uuid import UUID
 
 from storage.model import Span, Trace, TraceSummary
 from web.fields import MOST_OFFSET, Boolean, Datetime, Integer, JsonValue, Line, Text, Uuid
-from web.parsing import Body
+from web.request.parsing import Body
 from web.schemas.spans import SpanShown, duration_ms, show_span
 
 DEFAULT_LIMIT = 50

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from marshmallow import ValidationError
 
-from storage.usage import ModelUsage, UsageRecord
+from storage.history.usage import ModelUsage, UsageRecord
 from web.fields import MOST_INT32, Datetime, DayOrDatetime, Integer, Line, Money, Uuid
-from web.parsing import Body
+from web.request.parsing import Body
 
 MOMENTS = ("start_date", "end_date")
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
-from storage.outbox import DeliveryStatus, WebhookDelivery
+from storage.delivery.outbox import DeliveryStatus, WebhookDelivery
 from web.fields import Choice, Uuid
 from web.paging import PageQuery
 

@@ -1,1 +1,0 @@
-"""Clients of the world outside, as the ports of the inner layers ask for them."""

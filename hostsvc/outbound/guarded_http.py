@@ -1,0 +1,293 @@
+"""Calls to addresses that tenants name, kept out of the operator's network and within limits.
+
+Each call makes a connection of its own: so the address of each is judged, by the very lookup that it connects
+by, and none is lost on a connection that the other side is just about to close.
+"""
+
+import asyncio
+import os
+import re
+import socket
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from hostsvc.outbound.addresses import as_address, is_odd_address, why_not_public
+from hostsvc.outbound.bounded_connector import MOST_BYTES, TOO_LONG, FrugalConnector
+from hostsvc.outbound.fair_slots import FairSlots
+from hostsvc.outbound.signatures import signed_headers
+from supervisors.clock import Clock
+from supervisors.outbound import AddressRefused, NoAnswer, NotConnected, OutboundAnswer, OutboundCall
+from supervisors.settings import require_between
+
+CALLS = 400  # at once
+ONLY_PUBLIC = "outbound calls go to public addresses only"
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundSettings:
+    """Where outbound calls may go, and how long one may take from lookup to last byte."""
+
+    allow_private: bool = False
+    timeout_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        require_between("timeout_seconds", self.timeout_seconds, 0.1, 300)
+
+
+class GuardedHttp:
+    """Fits `supervisors.outbound.Outbound`."""
+
+    def __init__(self, session: aiohttp.ClientSession, settings: OutboundSettings, clock: Clock) -> None:
+        self._session = session
+        self._settings = settings
+        self._clock = clock
+        self._slots = FairSlots(CALLS)
+
+    async def post(self, call: OutboundCall) -> OutboundAnswer:
+        """The answer, redirects included: they are not followed. Raises OutboundError."""
+        url = _callable_url(call.url)
+        host = url.raw_host or ""
+        if not self._settings.allow_private:
+            _refuse_address(host)
+        async with self._slot(call.organization_id, host):
+            return await self._send(call, url, host)
+
+    @asynccontextmanager
+    async def _slot(self, organization_id: UUID, host: str) -> AsyncIterator[None]:
+        """Room for a call of the organization's; to wait for it takes nothing of the call's own time."""
+        seconds = self._settings.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self._slots.take(organization_id)
+        except TimeoutError as error:
+            reason = f"too many other calls were under way for {seconds:g} s"
+            raise NotConnected(f"No connection to {host} was made: {reason}.") from error
+        try:
+            yield
+        finally:
+            self._slots.release(organization_id)
+
+    async def _send(self, call: OutboundCall, url: URL, host: str) -> OutboundAnswer:
+        progress = _Progress()
+        with _translated(host, progress, self._settings.timeout_seconds):
+            async with (
+                asyncio.timeout(self._settings.timeout_seconds),
+                self._session.post(
+                    url,
+                    data=call.body,
+                    headers={
+                        "Content-Type": "application/json",
+                        **call.headers,
+                        **signed_headers(call.secret, call.id, call.body, self._clock.now()),
+                    },
+                    allow_redirects=False,
+                    trace_request_ctx=progress,
+                ) as response,
+            ):
+                return OutboundAnswer(
+                    status=response.status,
+                    content_type=_content_type(response),
+                    body=await _read(response),
+                    retry_after=_retry_after(response.headers.get("Retry-After", ""), self._clock.now()),
+                )
+
+
+@asynccontextmanager
+async def open_guarded_http(
+    settings: OutboundSettings, clock: Clock, names: AbstractResolver | None = None
+) -> AsyncIterator[GuardedHttp]:
+    """The client, for as long as the block lasts; `names` looks names up, if not the system does."""
+    threads = ThreadPoolExecutor(CALLS, thread_name_prefix="lookup")
+    resolver = names or SystemNames(threads)
+    connector = FrugalConnector(
+        resolver=resolver if settings.allow_private else PublicNames(resolver),
+        use_dns_cache=False,
+        limit=0,  # the calls have one
+    )
+    tracing = aiohttp.TraceConfig()
+    tracing.on_connection_create_end.append(_note_connection)
+    try:
+        async with aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # Not decoded, since nobody knows what it would come to.
+            headers={"User-Agent": "hostsvc", "Accept-Encoding": "identity"},
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None),
+            trace_configs=[tracing],
+        ) as session:
+            yield GuardedHttp(session, settings, clock)
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)  # a lookup that hangs is not waited for
+
+
+class SystemNames(AbstractResolver):
+    """Names as the machine knows them, in threads of its own: a slow name server delays nothing else."""
+
+    def __init__(self, threads: ThreadPoolExecutor) -> None:
+        self._threads = threads
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        look_up = partial(
+            socket.getaddrinfo, host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
+        )
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
+        except ValueError as error:
+            raise OSError(None, "it is no valid name") from error
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address[0]),
+                port=port,
+                family=family,
+                proto=protocol,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for family, _, protocol, _, address in found
+        ]
+
+    async def close(self) -> None:
+        """The threads are closed by whoever opened them."""
+
+
+class PublicNames(AbstractResolver):
+    """Only the public addresses of names; what is connected to is what was judged here."""
+
+    def __init__(self, names: AbstractResolver) -> None:
+        self._names = names
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Raises AddressRefused if the name has addresses, but none that is public."""
+        public: list[ResolveResult] = []
+        reason = ""
+        for found in await self._names.resolve(host, port, family):
+            address = as_address(found["host"])
+            kind = "reserved" if address is None else why_not_public(address)
+            if kind is None:
+                public.append(found)
+            else:
+                reason = f"The address {found['host']} of {host} is {kind}; {ONLY_PUBLIC}."
+        if reason and not public:
+            raise AddressRefused(reason)
+        return public
+
+    async def close(self) -> None:
+        await self._names.close()
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far a call has come."""
+
+    is_connected: bool = False
+
+
+async def _note_connection(_session: aiohttp.ClientSession, call: SimpleNamespace, _: Any) -> None:
+    call.trace_request_ctx.is_connected = True
+
+
+def _callable_url(text: str) -> URL:
+    """The URL, if it is one that is called at all; its credentials and its query are not repeated."""
+    try:
+        url = URL(text)
+        host = url.raw_host
+    except ValueError as error:
+        raise AddressRefused("The address is not a valid URL.") from error
+    if url.scheme not in {"http", "https"}:
+        raise AddressRefused(f"The address is not http or https, but {url.scheme or 'nothing'}.")
+    if not host:
+        raise AddressRefused("The address names no host.")
+    if url.raw_user is not None or url.raw_password is not None:
+        raise AddressRefused(f"The address of {host} has credentials in it.")
+    return url
+
+
+def _refuse_address(host: str) -> None:
+    """Raise AddressRefused for an address that is not public, however it is written; names are for later."""
+    plain = host.removesuffix(".")
+    if is_odd_address(plain):
+        raise AddressRefused(f"{host} is not how an address is written.")
+    address = as_address(plain)
+    kind = None if address is None else why_not_public(address)
+    if plain == "localhost" or plain.endswith(".localhost"):
+        kind = "loopback"
+    if kind is not None:
+        raise AddressRefused(f"The address {host} is {kind}; {ONLY_PUBLIC}.")
+
+
+@contextmanager
+def _translated(host: str, progress: _Progress, seconds: float) -> Iterator[None]:
+    """Turn what goes wrong into the port's errors. What aiohttp says can hold the whole URL."""
+    try:
+        yield
+    except (aiohttp.ClientError, OSError) as error:  # TimeoutError among them
+        reason = f"it took more than {seconds:g} s" if isinstance(error, TimeoutError) else _reason(error)
+        if isinstance(error, aiohttp.InvalidURL):
+            raise AddressRefused(f"{host} is not how an address is written.") from error
+        if progress.is_connected:
+            raise NoAnswer(f"No whole answer came from {host}: {reason}.") from error
+        raise NotConnected(f"No connection to {host} was made: {reason}.") from error
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            certificate_error = error.certificate_error
+            return f"its certificate is refused ({getattr(certificate_error, 'verify_message', 'invalid')})"
+        case aiohttp.ClientConnectorDNSError():
+            return f"its address was not found ({error.os_error.strerror})"
+        case aiohttp.ClientSSLError():
+            return "it does not speak TLS as it should"
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
+            return "the connection was closed"
+        case aiohttp.ClientResponseError():
+            return "it does not speak HTTP as it should"
+        case OSError(errno=int(number)) if number > 0:
+            return os.strerror(number)
+        case _:
+            return type(error).__name__
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise NoAnswer(TOO_LONG)
+    return bytes(body)
+
+
+def _content_type(response: aiohttp.ClientResponse) -> str:
+    """What the body is as it came: compressed bytes are not of the type that they hold."""
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        return "application/octet-stream"
+    return response.content_type
+
+
+def _retry_after(value: str, now: datetime) -> timedelta | None:
+    """Seconds, or the date of an HTTP header; None for anything else."""
+    if re.fullmatch(r"[0-9]{1,9}", value):
+        return timedelta(seconds=int(value))
+    try:
+        then = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):
+        return None
+    then = then if then.tzinfo else then.replace(tzinfo=UTC)
+    return max(timedelta(), then - now)

@@ -1,0 +1,374 @@
+"""Agents as their organizations see them: what each is, and the shown part of what it does."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Record
+
+from storage.delivery.outbox import enqueue_created
+from storage.delivery.receipts import insert_receipt
+from storage.errors import Circle
+from storage.model import Agent, AgentStatus, Notification, Purpose, Receipt
+from storage.postgres.advisory_locks import PARENTS
+from storage.postgres.group_commit import Batch
+from storage.postgres.paging import Page
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.query import Conditions, assign
+from storage.postgres.rows import from_row
+
+INSERT = """
+INSERT INTO agent (
+    id, organization_id, template_id, parent_id, name, model, timezone, system_prompt, email_alias, tags,
+    max_turns, max_sleep_hours, harness_git_ref, reasoning_effort, debounce_window_seconds, call_voice_id,
+    purpose, created_at, max_cost_usd_per_day)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+"""
+
+INSERT_STATE = """
+INSERT INTO agent_state (
+    agent_id, status, sleep_until, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
+    next_due_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+"""
+
+# Low, so it concerns neither the parent's state nor its supervisor.
+INSERT_NOTICE = """
+INSERT INTO notification (id, organization_id, agent_id, source, source_id, title, body, priority, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, 'low', $8)
+"""
+
+INSERT_ADAPTERS = """
+INSERT INTO agent_adapter (agent_id, adapter_id, position)
+SELECT $1, adapter_id, position FROM unnest($2::uuid[]) WITH ORDINALITY AS i (adapter_id, position)
+"""
+
+DELETE_ADAPTERS = "DELETE FROM agent_adapter WHERE agent_id = $1"
+
+# The array by a subquery, whose length the planner does not ask: else it would plan the statement each time.
+GET = """
+SELECT a.*,
+       s.status, s.sleep_until, s.run_started_at, s.last_wake_reason, s.last_wake_interrupted_sleep_until,
+       t.name AS template_name, coalesce(p.name, '') AS parent_name,
+       ARRAY(SELECT adapter_id FROM agent_adapter WHERE agent_id = a.id ORDER BY position) AS adapters
+FROM agent a
+JOIN agent_state s ON s.agent_id = a.id
+LEFT JOIN template t ON t.id = a.template_id
+LEFT JOIN agent p ON p.id = a.parent_id
+WHERE a.id = ANY((SELECT $1::uuid[])::uuid[]) AND a.deleted_at IS NULL
+"""
+
+# A page of each organization, then the newest of them all: so each is read along its index.
+PAGE = """
+SELECT a.*,
+       s.status, s.sleep_until, s.run_started_at, s.last_wake_reason, s.last_wake_interrupted_sleep_until,
+       t.name AS template_name, coalesce(p.name, '') AS parent_name,
+       ARRAY(SELECT adapter_id FROM agent_adapter WHERE agent_id = a.id ORDER BY position) AS adapters
+FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT a.* FROM agent a JOIN agent_state s ON s.agent_id = a.id
+    WHERE a.organization_id = o.id AND a.deleted_at IS NULL /* and */
+    ORDER BY a.created_at DESC, a.id DESC LIMIT $2::bigint + $3::bigint
+) a
+JOIN agent_state s ON s.agent_id = a.id
+LEFT JOIN template t ON t.id = a.template_id
+LEFT JOIN agent p ON p.id = a.parent_id
+ORDER BY a.created_at DESC, a.id DESC LIMIT $2 OFFSET $3
+"""
+
+GET_ORGANIZATION = "SELECT organization_id FROM agent WHERE id = $1 AND deleted_at IS NULL"
+
+# Deleted agents as well: their rows stay as long as what names them.
+GET_REMEMBERED = "SELECT organization_id, name, timezone FROM agent WHERE id = $1"
+
+LOCK = "SELECT id FROM agent WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE"
+
+UPDATE = "UPDATE agent SET /* set */ WHERE id = $1"
+
+# In one statement, so that it starts from the tags that another change has just left.
+TAG = """
+UPDATE agent SET tags = ARRAY(
+    SELECT tag FROM unnest(tags || $2::text[]) WITH ORDINALITY AS t (tag, position)
+    GROUP BY tag ORDER BY min(position))
+WHERE id = $1 AND deleted_at IS NULL
+"""
+
+UNTAG = """
+UPDATE agent SET tags = ARRAY(
+    SELECT tag FROM unnest(tags) WITH ORDINALITY AS t (tag, position)
+    WHERE tag <> ALL ($2::text[]) ORDER BY position)
+WHERE id = $1 AND deleted_at IS NULL
+"""
+
+BURY = """
+UPDATE agent SET deleted_at = $2, email_alias = NULL, parent_id = NULL
+WHERE id = $1 AND deleted_at IS NULL RETURNING id
+"""
+
+FREE_CHILDREN = "UPDATE agent SET parent_id = NULL WHERE parent_id = $1"
+
+DELETE_STATE = "DELETE FROM agent_state WHERE agent_id = $1"
+
+END_RUN = """
+UPDATE run SET ended_at = greatest(started_at, $2), outcome = 'stopped', error = 'deleted'
+WHERE agent_id = $1 AND ended_at IS NULL
+"""
+
+END_TRACE = """
+UPDATE trace SET ended_at = greatest(started_at, $2), error = 'deleted'
+WHERE agent_id = $1 AND ended_at IS NULL
+"""
+
+LOCK_PARENTS = "SELECT pg_advisory_xact_lock($1, $2)"
+
+LIST_ANCESTORS = """
+WITH RECURSIVE line (id, distance) AS (
+    SELECT parent_id, 1 FROM agent WHERE id = $1
+    UNION ALL
+    SELECT a.parent_id, line.distance + 1 FROM line JOIN agent a ON a.id = line.id
+) CYCLE id SET seen USING path
+SELECT id FROM line WHERE id IS NOT NULL AND NOT seen ORDER BY distance
+"""
+
+CLASSIFY_ADAPTERS = """
+SELECT id, organization_id = $1 OR visibility = 'public' AS visible FROM adapter WHERE id = ANY($2::uuid[])
+"""
+
+# By what may be held, not by what is due: a supervisor that looks at this moment stores that only after.
+LIST_HOLDING_OF_TEMPLATE = """
+SELECT a.id FROM agent a JOIN agent_state s ON s.agent_id = a.id
+WHERE a.template_id = $1 AND a.deleted_at IS NULL AND s.status = 'sleeping'
+  AND EXISTS (SELECT FROM notification n WHERE n.agent_id = a.id AND n.activated_at IS NOT NULL)
+"""
+
+CHANGEABLE = frozenset(
+    {
+        "template_id",
+        "parent_id",
+        "name",
+        "model",
+        "timezone",
+        "system_prompt",
+        "email_alias",
+        "tags",
+        "max_turns",
+        "max_sleep_hours",
+        "harness_git_ref",
+        "reasoning_effort",
+        "debounce_window_seconds",
+        "call_voice_id",
+        "purpose",
+        "max_cost_usd_per_day",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFilters:
+    """Which agents a list shows; an agent must carry all of `tags`, its name contain `search` in any case."""
+
+    organization_ids: tuple[UUID, ...]
+    include_archived: bool = False
+    purpose: Purpose | None = None
+    tags: tuple[str, ...] = ()
+    template_id: UUID | None = None
+    status: AgentStatus | None = None
+    parent_id: UUID | None = None
+    search: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedAgent:
+    """What is left of an agent after its deletion, to name its traces and its usage by."""
+
+    organization_id: UUID
+    name: str
+    timezone: str
+
+
+class Agents:
+    """The tables `agent` and `agent_adapter`; of `agent_state` only the birth and the death of a row."""
+
+    def __init__(self, pool: Pool, on_told: Callable[[], None] = lambda: None) -> None:
+        """`on_told` is called when the creation of an agent has put something into the outbox."""
+        self._pool = pool
+        self._on_told = on_told
+        self._reads = Batch("agents", self._get_many)
+
+    async def close(self) -> None:
+        await self._reads.close()
+
+    async def insert(self, agent: Agent, notice: Notification | None, receipt: Receipt | None = None) -> None:
+        """An agent, asleep or archived, the low notification to its parent, and its template's webhook.
+
+        NotUnique for a taken `email_alias`, ReferenceMissing for `template`, `parent` or `adapters`.
+        """
+        is_told = False
+        async with self._pool.transaction() as connection:
+            await insert_receipt(connection, receipt, agent.organization_id)
+            await connection.execute(INSERT, *_columns(agent))
+            await connection.execute(INSERT_STATE, *_state_columns(agent))
+            if agent.adapters:
+                await connection.execute(INSERT_ADAPTERS, agent.id, agent.adapters)
+            if agent.template_id is not None:
+                is_told = await enqueue_created(connection, agent.id)
+            if notice is not None:
+                await connection.execute(
+                    INSERT_NOTICE,
+                    notice.id,
+                    notice.organization_id,
+                    notice.agent_id,
+                    notice.source,
+                    notice.source_id,
+                    notice.title,
+                    notice.body,
+                    notice.created_at,
+                )
+        if is_told:
+            self._on_told()
+
+    async def get(self, agent_id: UUID) -> Agent | None:
+        """Concurrent reads share a statement."""
+        return await self._reads.add(agent_id)
+
+    async def organization_of(self, agent_id: UUID) -> UUID | None:
+        organization_id: UUID | None = await self._pool.fetchval(GET_ORGANIZATION, agent_id)
+        return organization_id
+
+    async def get_remembered(self, agent_id: UUID) -> RememberedAgent | None:
+        """An agent that lives or is remembered after its deletion."""
+        row = await self._pool.fetchrow(GET_REMEMBERED, agent_id)
+        return None if row is None else from_row(RememberedAgent, row)
+
+    async def page(self, filters: AgentFilters, page: Page) -> list[Agent]:
+        """Newest first. Archived agents are shown if asked for by `include_archived` or by their status."""
+        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
+        if page.after is not None:
+            conditions.add("(a.created_at, a.id) < ($, $)", *page.after)
+        if filters.status is not None:
+            conditions.add("s.status = $", filters.status)
+        elif not filters.include_archived:
+            conditions.add("s.status <> 'archived'")
+        if filters.purpose is not None:
+            conditions.add("a.purpose = $", filters.purpose)
+        if filters.tags:
+            conditions.add("a.tags @> $::text[]", filters.tags)
+        if filters.template_id is not None:
+            conditions.add("a.template_id = $", filters.template_id)
+        if filters.parent_id is not None:
+            conditions.add("a.parent_id = $", filters.parent_id)
+        if filters.search is not None:
+            conditions.add("strpos(lower(a.name), lower($)) > 0", filters.search)
+        return [_agent(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
+
+    async def update(self, agent_id: UUID, changes: Mapping[str, Any]) -> Agent | None:
+        """The agent after the changes: columns of what it is, and `adapters`. None if there is no such agent.
+
+        Errors as of `insert`.
+        """
+        columns = {name: value for name, value in changes.items() if name != "adapters"}
+        async with self._pool.transaction() as connection:
+            if columns.get("parent_id") is not None:
+                await _refuse_circles(connection, agent_id, columns["parent_id"])
+            if await connection.fetchval(LOCK, agent_id) is None:
+                return None
+            if columns:
+                update = assign(UPDATE, columns, CHANGEABLE, after=1)
+                await connection.execute(update, agent_id, *columns.values())
+            if "adapters" in changes:
+                await connection.execute(DELETE_ADAPTERS, agent_id)
+                await connection.execute(INSERT_ADAPTERS, agent_id, changes["adapters"])
+            row = await connection.fetchrow(GET, [agent_id])
+            return None if row is None else _agent(row)
+
+    async def tag(self, agent_id: UUID, tags: Sequence[str]) -> Agent | None:
+        """The agent with these tags after its own, none of them twice; None if there is no such agent."""
+        await self._pool.execute(TAG, agent_id, tags)
+        return await self.get(agent_id)
+
+    async def untag(self, agent_id: UUID, tags: Sequence[str]) -> Agent | None:
+        """The agent without these tags; None if there is no such agent."""
+        await self._pool.execute(UNTAG, agent_id, tags)
+        return await self.get(agent_id)
+
+    async def delete(self, agent_id: UUID, now: datetime) -> bool:
+        """Whether there was such an agent. Its row stays, as traces name it; its queue goes by a duty."""
+        async with self._pool.transaction() as connection:
+            if await connection.fetchval(BURY, agent_id, now) is None:
+                return False
+            await connection.execute(FREE_CHILDREN, agent_id)
+            # Waits for a start that is on its way; without the row none can follow, so its run is seen below.
+            await connection.execute(DELETE_STATE, agent_id)
+            await connection.execute(END_RUN, agent_id, now)
+            await connection.execute(END_TRACE, agent_id, now)
+            return True
+
+    async def classify_adapters(self, organization_id: UUID, ids: Sequence[UUID]) -> dict[UUID, bool]:
+        """Whether the organization may see each adapter; one that does not exist is left out."""
+        rows = await self._pool.fetch(CLASSIFY_ADAPTERS, organization_id, ids)
+        return {row["id"]: row["visible"] for row in rows}
+
+    async def holding_of_template(self, template_id: UUID) -> list[UUID]:
+        """Sleeping agents with something that may be held: those a changed debounce window may concern."""
+        return [row["id"] for row in await self._pool.fetch(LIST_HOLDING_OF_TEMPLATE, template_id)]
+
+    async def _get_many(self, agent_ids: list[UUID]) -> list[Agent | None]:
+        found = {row["id"]: _agent(row) for row in await self._pool.fetch(GET, agent_ids)}
+        return [found.get(agent_id) for agent_id in agent_ids]
+
+
+async def _refuse_circles(connection: Connection, agent_id: UUID, parent_id: UUID) -> None:
+    """One change of a parent at a time: two that are right by themselves may make a circle together."""
+    await connection.execute(LOCK_PARENTS, *PARENTS)
+    line = await connection.fetch(LIST_ANCESTORS, parent_id)
+    if agent_id in {parent_id, *(row["id"] for row in line)}:
+        raise Circle(f"agent {agent_id} would be its own ancestor")
+
+
+def _agent(row: Record) -> Agent:
+    return from_row(
+        Agent,
+        row,
+        adapters=tuple(row["adapters"]),
+        tags=tuple(row["tags"]),
+        purpose=Purpose(row["purpose"]),
+        status=AgentStatus(row["status"]),
+    )
+
+
+def _columns(agent: Agent) -> tuple[Any, ...]:
+    return (
+        agent.id,
+        agent.organization_id,
+        agent.template_id,
+        agent.parent_id,
+        agent.name,
+        agent.model,
+        agent.timezone,
+        agent.system_prompt,
+        agent.email_alias,
+        agent.tags,
+        agent.max_turns,
+        agent.max_sleep_hours,
+        agent.harness_git_ref,
+        agent.reasoning_effort,
+        agent.debounce_window_seconds,
+        agent.call_voice_id,
+        agent.purpose,
+        agent.created_at,
+        agent.max_cost_usd_per_day,
+    )
+
+
+def _state_columns(agent: Agent) -> tuple[Any, ...]:
+    return (
+        agent.id,
+        agent.status,
+        agent.sleep_until,
+        agent.run_started_at,
+        agent.last_wake_reason,
+        agent.last_wake_interrupted_sleep_until,
+        agent.sleep_until if agent.status is AgentStatus.SLEEPING else None,
+    )

@@ -1,0 +1,155 @@
+"""Templates: defaults that many agents share."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Record
+
+from storage.delivery.receipts import insert_receipt
+from storage.errors import ReferenceMissing
+from storage.model import ReasoningEffort, Receipt, Template
+from storage.postgres.paging import Page
+from storage.postgres.pool import Pool
+from storage.postgres.query import Conditions, assign
+from storage.postgres.rows import from_row
+
+INSERT = """
+INSERT INTO template (
+    id, organization_id, name, description, system_prompt, default_model, default_reasoning_effort,
+    thinking_max_tokens, max_turns, debounce_window_seconds, harness_git_ref,
+    agent_created_webhook_url, tool_call_secret, created_at, max_cost_usd_per_day)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+"""
+
+GET = "SELECT * FROM template WHERE id = $1"
+
+UPDATE = "UPDATE template SET /* set */ WHERE id = $1 RETURNING *"
+
+# A page of each organization, then the newest of them all: so each is read along its index.
+PAGE = """
+SELECT t.* FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT t.* FROM template t WHERE t.organization_id = o.id /* and */
+    ORDER BY t.created_at DESC, t.id DESC LIMIT $2::bigint + $3::bigint
+) t
+ORDER BY t.created_at DESC, t.id DESC LIMIT $2 OFFSET $3
+"""
+
+# Deleted agents do not keep a template, though their rows still name it.
+DELETE_UNUSED = """
+WITH users AS (
+    SELECT count(*) AS count FROM agent WHERE template_id = $1 AND deleted_at IS NULL
+), released AS (
+    UPDATE agent SET template_id = NULL
+    WHERE template_id = $1 AND deleted_at IS NOT NULL AND (SELECT count FROM users) = 0
+), gone AS (
+    DELETE FROM template WHERE id = $1 AND (SELECT count FROM users) = 0
+)
+SELECT count FROM users
+"""
+
+# What agents inherit, as the rules of inheritance say, becomes their own.
+DELETE_DETACHING = """
+WITH detached AS (
+    UPDATE agent a
+    SET template_id = NULL,
+        system_prompt = CASE a.system_prompt WHEN '' THEN t.system_prompt ELSE a.system_prompt END,
+        reasoning_effort = CASE a.reasoning_effort
+            WHEN '' THEN t.default_reasoning_effort ELSE a.reasoning_effort END,
+        max_turns = CASE a.max_turns WHEN 0 THEN t.max_turns ELSE a.max_turns END,
+        debounce_window_seconds = coalesce(a.debounce_window_seconds, t.debounce_window_seconds),
+        harness_git_ref = coalesce(a.harness_git_ref, nullif(t.harness_git_ref, '')),
+        max_cost_usd_per_day = coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day)
+    FROM template t WHERE t.id = $1 AND a.template_id = t.id
+)
+DELETE FROM template WHERE id = $1
+"""
+
+CHANGEABLE = frozenset(
+    {
+        "name",
+        "description",
+        "system_prompt",
+        "default_model",
+        "default_reasoning_effort",
+        "thinking_max_tokens",
+        "max_turns",
+        "debounce_window_seconds",
+        "harness_git_ref",
+        "agent_created_webhook_url",
+        "tool_call_secret",
+        "max_cost_usd_per_day",
+    }
+)
+
+
+class Templates:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def insert(self, template: Template, receipt: Receipt | None = None) -> None:
+        async with self._pool.transaction() as connection:
+            await insert_receipt(connection, receipt, template.organization_id)
+            await connection.execute(
+                INSERT,
+                template.id,
+                template.organization_id,
+                template.name,
+                template.description,
+                template.system_prompt,
+                template.default_model,
+                template.default_reasoning_effort,
+                template.thinking_max_tokens,
+                template.max_turns,
+                template.debounce_window_seconds,
+                template.harness_git_ref,
+                template.agent_created_webhook_url,
+                template.tool_call_secret,
+                template.created_at,
+                template.max_cost_usd_per_day,
+            )
+
+    async def get(self, template_id: UUID) -> Template | None:
+        row = await self._pool.fetchrow(GET, template_id)
+        return None if row is None else _template(row)
+
+    async def update(self, template_id: UUID, changes: Mapping[str, Any]) -> Template | None:
+        """The template after the changes, by column; None if there is no such template."""
+        if not changes:
+            return await self.get(template_id)
+        row = await self._pool.fetchrow(
+            assign(UPDATE, changes, CHANGEABLE, after=1), template_id, *changes.values()
+        )
+        return None if row is None else _template(row)
+
+    async def page(self, organization_ids: tuple[UUID, ...], page: Page) -> list[Template]:
+        """The organizations' templates, newest first."""
+        conditions = Conditions(organization_ids, page.limit, page.offset)
+        if page.after is not None:
+            conditions.add("(t.created_at, t.id) < ($, $)", *page.after)
+        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
+        return [_template(row) for row in rows]
+
+    async def delete_unused(self, template_id: UUID) -> int:
+        """How many agents use the template; it is deleted, with its adapter configs, if none does."""
+        while True:
+            try:
+                users: int = await self._pool.fetchval(DELETE_UNUSED, template_id)
+                return users
+            except ReferenceMissing:
+                continue  # an agent took it up after it was counted
+
+    async def delete_detaching(self, template_id: UUID) -> None:
+        """Delete the template and its adapter configs; what its agents inherit becomes their own."""
+        while True:
+            try:
+                await self._pool.execute(DELETE_DETACHING, template_id)
+                return
+            except ReferenceMissing:
+                continue  # an agent took it up after the others were detached
+
+
+def _template(row: Record) -> Template:
+    effort = ReasoningEffort(row["default_reasoning_effort"])
+    return from_row(Template, row, default_reasoning_effort=effort)

@@ -1,0 +1,109 @@
+"""The people that agents are in touch with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from storage.postgres.paging import Page
+from storage.postgres.pool import Pool
+from storage.postgres.query import Conditions, assign
+from storage.postgres.rows import from_row
+
+INSERT = """
+INSERT INTO contact (id, organization_id, agent_id, name, email, phone, metadata, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+"""
+
+GET = """
+SELECT c.* FROM contact c LEFT JOIN agent a ON a.id = c.agent_id WHERE c.id = $1 AND a.deleted_at IS NULL
+"""
+
+# A page of each organization, then the newest of them all: so each is read along its index.
+# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
+PAGE = """
+SELECT c.* FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT c.* FROM contact c
+    WHERE c.organization_id = o.id
+      AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = c.agent_id), true) /* and */
+    ORDER BY c.created_at DESC, c.id DESC LIMIT $2::bigint + $3::bigint
+) c
+ORDER BY c.created_at DESC, c.id DESC LIMIT $2 OFFSET $3
+"""
+
+UPDATE = "UPDATE contact SET /* set */ WHERE id = $1"
+
+DELETE = "DELETE FROM contact WHERE id = $1 RETURNING id"
+
+CHANGEABLE = frozenset({"agent_id", "name", "email", "phone", "metadata"})
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """Somebody; without an agent, for all agents of the organization."""
+
+    id: UUID
+    organization_id: UUID
+    agent_id: UUID | None
+    name: str
+    email: str
+    phone: str
+    metadata: Any
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ContactFilters:
+    """Which contacts a list shows."""
+
+    organization_ids: tuple[UUID, ...]
+    agent_id: UUID | None = None
+
+
+class Contacts:
+    """The table `contact`. What belongs to a deleted agent is not found."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def insert(self, contact: Contact) -> None:
+        """ReferenceMissing for `agent`."""
+        await self._pool.execute(
+            INSERT,
+            contact.id,
+            contact.organization_id,
+            contact.agent_id,
+            contact.name,
+            contact.email,
+            contact.phone,
+            contact.metadata,
+            contact.created_at,
+        )
+
+    async def get(self, contact_id: UUID) -> Contact | None:
+        row = await self._pool.fetchrow(GET, contact_id)
+        return None if row is None else from_row(Contact, row)
+
+    async def page(self, filters: ContactFilters, page: Page) -> list[Contact]:
+        """Newest first."""
+        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
+        if page.after is not None:
+            conditions.add("(c.created_at, c.id) < ($, $)", *page.after)
+        if filters.agent_id is not None:
+            conditions.add("c.agent_id = $", filters.agent_id)
+        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
+        return [from_row(Contact, row) for row in rows]
+
+    async def update(self, contact_id: UUID, changes: Mapping[str, Any]) -> Contact | None:
+        """The contact after the changes, by column; None if there is no such contact."""
+        if changes:
+            await self._pool.execute(
+                assign(UPDATE, changes, CHANGEABLE, after=1), contact_id, *changes.values()
+            )
+        return await self.get(contact_id)
+
+    async def delete(self, contact_id: UUID) -> bool:
+        """Whether there was such a contact. Its messages stay, without it."""
+        return await self._pool.fetchval(DELETE, contact_id) is not None

@@ -1,0 +1,119 @@
+"""What agents write down and look up."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from storage.postgres.paging import Page
+from storage.postgres.pool import Pool
+from storage.postgres.query import Conditions, assign
+from storage.postgres.rows import from_row
+
+INSERT = """
+INSERT INTO document (
+    id, organization_id, agent_id, project_id, title, content, content_type, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+"""
+
+GET = """
+SELECT d.* FROM document d LEFT JOIN agent a ON a.id = d.agent_id WHERE d.id = $1 AND a.deleted_at IS NULL
+"""
+
+# A page of each organization, then the newest of them all: so each is read along its index.
+# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
+PAGE = """
+SELECT d.* FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT d.* FROM document d
+    WHERE d.organization_id = o.id
+      AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = d.agent_id), true) /* and */
+    ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint
+) d
+ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3
+"""
+
+UPDATE = "UPDATE document SET /* set */ WHERE id = $1"
+
+DELETE = "DELETE FROM document WHERE id = $1 RETURNING id"
+
+CHANGEABLE = frozenset({"agent_id", "project_id", "title", "content", "content_type", "updated_at"})
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text; without an agent, for all agents of the organization."""
+
+    id: UUID
+    organization_id: UUID
+    agent_id: UUID | None
+    project_id: UUID | None
+    title: str
+    content: str
+    content_type: str
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFilters:
+    """Which documents a list shows."""
+
+    organization_ids: tuple[UUID, ...]
+    agent_id: UUID | None = None
+    project_id: UUID | None = None
+
+
+class Documents:
+    """The table `document`. What belongs to a deleted agent is not found."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def insert(self, document: Document) -> None:
+        """ReferenceMissing for `agent` or `project`."""
+        await self._pool.execute(
+            INSERT,
+            document.id,
+            document.organization_id,
+            document.agent_id,
+            document.project_id,
+            document.title,
+            document.content,
+            document.content_type,
+            document.created_at,
+            document.updated_at,
+        )
+
+    async def get(self, document_id: UUID) -> Document | None:
+        row = await self._pool.fetchrow(GET, document_id)
+        return None if row is None else from_row(Document, row)
+
+    async def page(self, filters: DocumentFilters, page: Page) -> list[Document]:
+        """Newest first."""
+        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
+        if page.after is not None:
+            conditions.add("(d.created_at, d.id) < ($, $)", *page.after)
+        if filters.agent_id is not None:
+            conditions.add("d.agent_id = $", filters.agent_id)
+        if filters.project_id is not None:
+            conditions.add("d.project_id = $", filters.project_id)
+        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
+        return [from_row(Document, row) for row in rows]
+
+    async def update(self, document_id: UUID, changes: Mapping[str, Any], now: datetime) -> Document | None:
+        """The document after the changes, by column; None if there is no such document.
+
+        ReferenceMissing for `agent` or `project`.
+        """
+        if changes:
+            changes = {**changes, "updated_at": now}
+            await self._pool.execute(
+                assign(UPDATE, changes, CHANGEABLE, after=1), document_id, *changes.values()
+            )
+        return await self.get(document_id)
+
+    async def delete(self, document_id: UUID) -> bool:
+        """Whether there was such a document."""
+        return await self._pool.fetchval(DELETE, document_id) is not None

@@ -1,0 +1,236 @@
+"""What agents and their contacts write to each other."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Record
+
+from storage.delivery.receipts import insert_receipt
+from storage.model import Receipt, Source
+from storage.notifications.inserts import NewNotification
+from storage.notifications.notifications import Notifications
+from storage.postgres.paging import Page
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.query import Conditions, assign
+from storage.postgres.rows import from_row
+
+INSERT = """
+INSERT INTO message (
+    id, organization_id, agent_id, contact_id, channel, direction, subject, body, attachments, status,
+    created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+"""
+
+GET = """
+SELECT m.* FROM message m JOIN agent a ON a.id = m.agent_id AND a.deleted_at IS NULL WHERE m.id = $1
+"""
+
+# A page of each organization, then the newest of them all: so each is read along its index.
+# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
+PAGE = """
+SELECT m.* FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT m.* FROM message m
+    WHERE m.organization_id = o.id
+      AND (SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = m.agent_id) /* and */
+    ORDER BY m.created_at DESC, m.id DESC LIMIT $2::bigint + $3::bigint
+) m
+ORDER BY m.created_at DESC, m.id DESC LIMIT $2 OFFSET $3
+"""
+
+LAST_CHANNEL = """
+SELECT channel FROM message
+WHERE contact_id = $2 AND agent_id = $1 AND direction = 'inbound'
+ORDER BY created_at DESC, id DESC LIMIT 1
+"""
+
+UPDATE = "UPDATE message SET /* set */ WHERE id = $1"
+
+# Whoever says first what became of it is right: its tool may do so before it answers.
+SETTLE = """
+UPDATE message SET status = CASE WHEN status = 'queued' THEN $2 ELSE status END WHERE id = $1
+RETURNING status
+"""
+
+DELETE = "DELETE FROM message WHERE id = $1 RETURNING id"
+
+CHANGEABLE = frozenset({"contact_id", "subject", "body", "attachments", "status"})
+
+
+class Channel(StrEnum):
+    """What messages come and go by: the sources of notifications that are conversations."""
+
+    EMAIL = Source.EMAIL
+    SMS = Source.SMS
+    MMS = Source.MMS
+    SMS_PROVIDER_A = Source.SMS_PROVIDER_A
+    SMS_PROVIDER_B = Source.SMS_PROVIDER_B
+
+
+class Direction(StrEnum):
+    """Seen from the agent."""
+
+    INBOUND = "inbound"
+    OUTBOUND = "outbound"
+
+
+class MessageStatus(StrEnum):
+    """`queued` while a tool has it; for good if the service ended, or the run was stopped, meanwhile."""
+
+    RECEIVED = "received"
+    QUEUED = "queued"
+    SENT = "sent"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    name: str
+    content_type: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    id: UUID
+    organization_id: UUID
+    agent_id: UUID
+    contact_id: UUID | None
+    channel: Channel
+    direction: Direction
+    subject: str
+    body: str
+    attachments: tuple[Attachment, ...]
+    status: MessageStatus
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFilters:
+    """Which messages a list shows."""
+
+    organization_ids: tuple[UUID, ...]
+    agent_id: UUID | None = None
+    contact_id: UUID | None = None
+    channel: Channel | None = None
+    direction: Direction | None = None
+
+
+class Messages:
+    """The table `message`. What comes in is a notification, too, in the same transaction."""
+
+    def __init__(self, pool: Pool, notifications: Notifications) -> None:
+        self._pool = pool
+        self._notifications = notifications
+
+    async def insert(self, message: Message, receipt: Receipt | None = None) -> None:
+        """A message that nobody is told of.
+
+        ReferenceMissing for `agent` or `contact`, AnsweredBefore if there is a receipt like this one.
+        """
+        async with self._pool.transaction() as connection:
+            await _insert(connection, message, receipt)
+
+    async def receive(
+        self,
+        message: Message,
+        notification: NewNotification,
+        allowed: Collection[UUID],
+        receipt: Receipt | None = None,
+    ) -> None:
+        """A message and the notification of it. Errors as of `insert` and of `Notifications.insert`."""
+        await self._pool.to_the_end(
+            self._receive(message, notification, allowed, receipt), f"receipt of message {message.id}"
+        )
+
+    async def get(self, message_id: UUID) -> Message | None:
+        row = await self._pool.fetchrow(GET, message_id)
+        return None if row is None else _message(row)
+
+    async def page(self, filters: MessageFilters, page: Page) -> list[Message]:
+        """Newest first."""
+        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
+        if page.after is not None:
+            conditions.add("(m.created_at, m.id) < ($, $)", *page.after)
+        if filters.agent_id is not None:
+            conditions.add("m.agent_id = $", filters.agent_id)
+        if filters.contact_id is not None:
+            conditions.add("m.contact_id = $", filters.contact_id)
+        if filters.channel is not None:
+            conditions.add("m.channel = $", filters.channel)
+        if filters.direction is not None:
+            conditions.add("m.direction = $", filters.direction)
+        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
+        return [_message(row) for row in rows]
+
+    async def last_channel(self, agent_id: UUID, contact_id: UUID) -> Channel | None:
+        """By what the contact last wrote to the agent."""
+        channel: str | None = await self._pool.fetchval(LAST_CHANNEL, agent_id, contact_id)
+        return None if channel is None else Channel(channel)
+
+    async def update(self, message_id: UUID, changes: Mapping[str, Any]) -> Message | None:
+        """The message after the changes, by column; None if there is no such message.
+
+        ReferenceMissing for `contact`.
+        """
+        if changes:
+            await self._pool.execute(
+                assign(UPDATE, changes, CHANGEABLE, after=1), message_id, *changes.values()
+            )
+        return await self.get(message_id)
+
+    async def settle(self, message_id: UUID, status: MessageStatus) -> MessageStatus:
+        """What became of a message that was queued; if that is known already, what is known."""
+        kept = await self._pool.fetchval(SETTLE, message_id, status)
+        return status if kept is None else MessageStatus(kept)
+
+    async def delete(self, message_id: UUID) -> bool:
+        """Whether there was such a message. The notification of it stays."""
+        return await self._pool.fetchval(DELETE, message_id) is not None
+
+    async def _receive(
+        self,
+        message: Message,
+        notification: NewNotification,
+        allowed: Collection[UUID],
+        receipt: Receipt | None,
+    ) -> None:
+        async def write(connection: Connection) -> None:
+            await _insert(connection, message, receipt)
+            await self._notifications.insert_within(connection, notification, allowed)
+
+        await self._pool.patiently(write)
+        self._notifications.tell([notification])
+
+
+async def _insert(connection: Connection, message: Message, receipt: Receipt | None) -> None:
+    await insert_receipt(connection, receipt, message.organization_id)
+    await connection.execute(
+        INSERT,
+        message.id,
+        message.organization_id,
+        message.agent_id,
+        message.contact_id,
+        message.channel,
+        message.direction,
+        message.subject,
+        message.body,
+        message.attachments,
+        message.status,
+        message.created_at,
+    )
+
+
+def _message(row: Record) -> Message:
+    return from_row(
+        Message,
+        row,
+        channel=Channel(row["channel"]),
+        direction=Direction(row["direction"]),
+        attachments=tuple(Attachment(**attachment) for attachment in row["attachments"]),
+        status=MessageStatus(row["status"]),
+    )

@@ -1,0 +1,126 @@
+"""What agents work on over a longer time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Record
+
+from storage.postgres.paging import Page
+from storage.postgres.pool import Pool
+from storage.postgres.query import Conditions, assign
+from storage.postgres.rows import from_row
+
+INSERT = """
+INSERT INTO project (id, organization_id, agent_id, name, description, status, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+"""
+
+GET = """
+SELECT p.* FROM project p LEFT JOIN agent a ON a.id = p.agent_id WHERE p.id = $1 AND a.deleted_at IS NULL
+"""
+
+# A page of each organization, then the newest of them all: so each is read along its index.
+# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
+PAGE = """
+SELECT p.* FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT p.* FROM project p
+    WHERE p.organization_id = o.id
+      AND coalesce((SELECT a.deleted_at IS NULL FROM agent a WHERE a.id = p.agent_id), true) /* and */
+    ORDER BY p.created_at DESC, p.id DESC LIMIT $2::bigint + $3::bigint
+) p
+ORDER BY p.created_at DESC, p.id DESC LIMIT $2 OFFSET $3
+"""
+
+UPDATE = "UPDATE project SET /* set */ WHERE id = $1"
+
+DELETE = "DELETE FROM project WHERE id = $1 RETURNING id"
+
+CHANGEABLE = frozenset({"agent_id", "name", "description", "status", "updated_at"})
+
+
+class ProjectStatus(StrEnum):
+    ACTIVE = "active"
+    DONE = "done"
+    ARCHIVED = "archived"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Something to do; without an agent, for all agents of the organization."""
+
+    id: UUID
+    organization_id: UUID
+    agent_id: UUID | None
+    name: str
+    description: str
+    status: ProjectStatus
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFilters:
+    """Which projects a list shows."""
+
+    organization_ids: tuple[UUID, ...]
+    agent_id: UUID | None = None
+    status: ProjectStatus | None = None
+
+
+class Projects:
+    """The table `project`. What belongs to a deleted agent is not found."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def insert(self, project: Project) -> None:
+        """ReferenceMissing for `agent`."""
+        await self._pool.execute(
+            INSERT,
+            project.id,
+            project.organization_id,
+            project.agent_id,
+            project.name,
+            project.description,
+            project.status,
+            project.created_at,
+            project.updated_at,
+        )
+
+    async def get(self, project_id: UUID) -> Project | None:
+        row = await self._pool.fetchrow(GET, project_id)
+        return None if row is None else _project(row)
+
+    async def page(self, filters: ProjectFilters, page: Page) -> list[Project]:
+        """Newest first."""
+        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
+        if page.after is not None:
+            conditions.add("(p.created_at, p.id) < ($, $)", *page.after)
+        if filters.agent_id is not None:
+            conditions.add("p.agent_id = $", filters.agent_id)
+        if filters.status is not None:
+            conditions.add("p.status = $", filters.status)
+        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
+        return [_project(row) for row in rows]
+
+    async def update(self, project_id: UUID, changes: Mapping[str, Any], now: datetime) -> Project | None:
+        """The project after the changes, by column; None if there is no such project."""
+        if changes:
+            changes = {**changes, "updated_at": now}
+            await self._pool.execute(
+                assign(UPDATE, changes, CHANGEABLE, after=1), project_id, *changes.values()
+            )
+        return await self.get(project_id)
+
+    async def delete(self, project_id: UUID) -> bool:
+        """Whether there was such a project. Its documents stay, without it."""
+        return await self._pool.fetchval(DELETE, project_id) is not None
+
+
+def _project(row: Record) -> Project:
+    return from_row(Project, row, status=ProjectStatus(row["status"]))

@@ -1,0 +1,242 @@
+"""Webhooks on their way: stored in the transaction of what they tell of, so that none can be lost."""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from storage.ids import new_id
+from storage.postgres.paging import Page
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.query import Conditions
+from storage.postgres.rows import from_row
+
+# If the agent's template names a webhook. No secret and no prompt is in it.
+ENQUEUE_CREATED = """
+INSERT INTO webhook_delivery (
+    id, organization_id, agent_id, template_id, url, payload, created_at, next_attempt_at)
+SELECT $1, a.organization_id, a.id, t.id, t.agent_created_webhook_url,
+       json_build_object('type', 'agent.created', 'timestamp', at.text, 'data', json_build_object(
+           'agent', a.id, 'template', t.id, 'organization', a.organization_id, 'name', a.name,
+           'tags', a.tags, 'purpose', a.purpose, 'created_at', at.text)),
+       a.created_at, a.created_at
+FROM agent a
+JOIN template t ON t.id = a.template_id
+CROSS JOIN LATERAL (
+    SELECT to_char(a.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS text) AS at
+WHERE a.id = $2 AND t.agent_created_webhook_url <> ''
+RETURNING id
+"""
+
+# From one receiver to the next along the index, however many rows each has; then the first due of each.
+LIST_DUE = """
+WITH RECURSIVE receiver AS (
+    (SELECT organization_id, url FROM webhook_delivery
+     WHERE next_attempt_at IS NOT NULL AND (organization_id, url) > ($2, $3)
+     ORDER BY organization_id, url LIMIT 1)
+    UNION ALL
+    SELECT n.organization_id, n.url FROM receiver r
+    CROSS JOIN LATERAL (
+        SELECT d.organization_id, d.url FROM webhook_delivery d
+        WHERE d.next_attempt_at IS NOT NULL AND (d.organization_id, d.url) > (r.organization_id, r.url)
+        ORDER BY d.organization_id, d.url LIMIT 1
+    ) n
+)
+SELECT d.id, d.organization_id, d.url, d.payload::text AS body, d.attempts, d.next_attempt_at,
+       (SELECT tool_call_secret FROM template WHERE id = d.template_id) AS secret
+FROM receiver r
+CROSS JOIN LATERAL (
+    SELECT d.* FROM webhook_delivery d
+    WHERE d.organization_id = r.organization_id AND d.url = r.url AND d.next_attempt_at <= $1
+    ORDER BY d.next_attempt_at, d.id LIMIT $4
+) d
+LIMIT $5
+"""
+
+# Once: what somebody else has noted or asked for since the delivery was read stands.
+RECORD = """
+UPDATE webhook_delivery
+SET attempts = attempts + 1, delivered_at = $3, failed_at = $4, next_attempt_at = $5,
+    last_status = $6, last_error = $7
+WHERE id = $1 AND attempts = $2 AND next_attempt_at = $8
+"""
+
+REDELIVER = """
+UPDATE webhook_delivery SET attempts = 0, next_attempt_at = $2, delivered_at = NULL, failed_at = NULL
+WHERE id = $1
+RETURNING *, payload ->> 'type' AS type
+"""
+
+GET = "SELECT *, payload ->> 'type' AS type FROM webhook_delivery WHERE id = $1"
+
+# A page of each organization, then the newest of them all: so each is read along its index.
+PAGE = """
+SELECT d.*, d.payload ->> 'type' AS type FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT d.* FROM webhook_delivery d WHERE d.organization_id = o.id /* and */
+    ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint
+) d
+ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3
+"""
+
+COUNT = """
+SELECT count(*) FILTER (WHERE failed_at IS NULL) AS pending, count(failed_at) AS failed
+FROM webhook_delivery WHERE delivered_at IS NULL
+"""
+
+
+Receiver = tuple[UUID, str]
+"""An address that an organization's webhooks go to."""
+
+FIRST_RECEIVER: Receiver = (UUID(int=0), "")
+
+
+class DeliveryStatus(StrEnum):
+    """How far a delivery has come; failed is one that was given up."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookDelivery:
+    """What a template's webhook is, or was, to be told. `attempts` counts since it was last asked for."""
+
+    id: UUID
+    organization_id: UUID
+    agent_id: UUID
+    template_id: UUID
+    type: str
+    url: str
+    payload: dict[str, Any]
+    created_at: datetime
+    attempts: int
+    next_attempt_at: datetime | None
+    delivered_at: datetime | None
+    failed_at: datetime | None
+    last_status: int | None
+    last_error: str
+
+    @property
+    def status(self) -> DeliveryStatus:
+        if self.delivered_at is not None:
+            return DeliveryStatus.DELIVERED
+        return DeliveryStatus.PENDING if self.failed_at is None else DeliveryStatus.FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class DueDelivery:
+    """What there is to send. `secret` is the template's as it is at present; None if the template is gone."""
+
+    id: UUID
+    organization_id: UUID
+    url: str
+    body: bytes
+    attempts: int
+    next_attempt_at: datetime
+    secret: str | None = field(repr=False)
+
+    @property
+    def receiver(self) -> Receiver:
+        return self.organization_id, self.url
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What came of an attempt: exactly one of the three moments is set."""
+
+    delivered_at: datetime | None = None
+    failed_at: datetime | None = None
+    next_attempt_at: datetime | None = None
+    status: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryFilters:
+    """Which deliveries a list shows."""
+
+    organization_ids: tuple[UUID, ...]
+    agent_id: UUID | None = None
+    template_id: UUID | None = None
+    status: DeliveryStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxSize:
+    """How many webhooks are yet to be delivered, and how many were given up."""
+
+    pending: int
+    failed: int
+
+
+class Outbox:
+    """The table `webhook_delivery`. `stored` is set when something in it is to be sent at once."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.last_size = OutboxSize(0, 0)
+        self.stored = asyncio.Event()
+
+    async def measure(self) -> None:
+        """See how much is in it: for a duty, as what is shown must not wait for the database."""
+        [row] = await self._pool.fetch(COUNT)
+        self.last_size = OutboxSize(**dict(row))
+
+    async def list_due(
+        self, now: datetime, after: Receiver = FIRST_RECEIVER, *, most_of_each: int, most: int
+    ) -> list[DueDelivery]:
+        """What is to be sent, receiver by receiver: of each so many, longest due first."""
+        rows = await self._pool.fetch(LIST_DUE, now, *after, most_of_each, most)
+        return [from_row(DueDelivery, row, body=row["body"].encode()) for row in rows]
+
+    async def record(self, delivery: DueDelivery, attempt: Attempt) -> None:
+        """Note what came of sending it."""
+        await self._pool.execute(
+            RECORD,
+            delivery.id,
+            delivery.attempts,
+            attempt.delivered_at,
+            attempt.failed_at,
+            attempt.next_attempt_at,
+            attempt.status,
+            attempt.error,
+            delivery.next_attempt_at,
+        )
+
+    async def redeliver(self, delivery_id: UUID, now: datetime) -> WebhookDelivery | None:
+        """Have it sent at once, and as often as a fresh one; None if there is no such delivery."""
+        row = await self._pool.fetchrow(REDELIVER, delivery_id, now)
+        self.stored.set()
+        return None if row is None else from_row(WebhookDelivery, row)
+
+    async def get(self, delivery_id: UUID) -> WebhookDelivery | None:
+        row = await self._pool.fetchrow(GET, delivery_id)
+        return None if row is None else from_row(WebhookDelivery, row)
+
+    async def page(self, filters: DeliveryFilters, page: Page) -> list[WebhookDelivery]:
+        """Newest first."""
+        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
+        if page.after is not None:
+            conditions.add("(d.created_at, d.id) < ($, $)", *page.after)
+        if filters.agent_id is not None:
+            conditions.add("d.agent_id = $", filters.agent_id)
+        if filters.template_id is not None:
+            conditions.add("d.template_id = $", filters.template_id)
+        match filters.status:
+            case DeliveryStatus.PENDING:
+                conditions.add("d.next_attempt_at IS NOT NULL")
+            case DeliveryStatus.DELIVERED:
+                conditions.add("d.delivered_at IS NOT NULL")
+            case DeliveryStatus.FAILED:
+                conditions.add("d.failed_at IS NOT NULL")
+        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
+        return [from_row(WebhookDelivery, row) for row in rows]
+
+
+async def enqueue_created(connection: Connection, agent_id: UUID) -> bool:
+    """Tell of a new agent, in the transaction that makes it; whether there is anybody to be told."""
+    return await connection.fetchval(ENQUEUE_CREATED, new_id(), agent_id) is not None

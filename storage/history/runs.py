@@ -1,0 +1,44 @@
+"""The wake ledger: one row for each run, written with the state of its agent."""
+
+from uuid import UUID
+
+from asyncpg import Record
+
+from storage.model import Outcome, Run
+from storage.postgres.paging import Page
+from storage.postgres.pool import Pool
+from storage.postgres.query import Conditions
+from storage.postgres.rows import from_row
+
+GET = """
+SELECT r.* FROM run r JOIN agent a ON a.id = r.agent_id AND a.deleted_at IS NULL WHERE r.id = $1
+"""
+
+PAGE = """
+SELECT r.* FROM run r JOIN agent a ON a.id = r.agent_id AND a.deleted_at IS NULL
+WHERE r.agent_id = $1 /* and */
+ORDER BY r.started_at DESC, r.id DESC LIMIT $2 OFFSET $3
+"""
+
+
+class Runs:
+    """The table `run`, to read."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def get(self, run_id: UUID) -> Run | None:
+        row = await self._pool.fetchrow(GET, run_id)
+        return None if row is None else _run(row)
+
+    async def page(self, agent_id: UUID, page: Page) -> list[Run]:
+        """The agent's runs, last started first."""
+        conditions = Conditions(agent_id, page.limit, page.offset)
+        if page.after is not None:
+            conditions.add("(r.started_at, r.id) < ($, $)", *page.after)
+        return [_run(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
+
+
+def _run(row: Record) -> Run:
+    outcome = None if row["outcome"] is None else Outcome(row["outcome"])
+    return from_row(Run, row, notifications=tuple(row["notifications"]), outcome=outcome)

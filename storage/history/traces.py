@@ -1,0 +1,295 @@
+"""Traces of runs and their spans. They outlive the agents they are of."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Any
+from uuid import UUID
+
+from storage.delivery.receipts import insert_receipt
+from storage.model import NewSpan, Receipt, Span, Trace, TraceSummary
+from storage.postgres.group_commit import RUNS_GATHER_SECONDS, Batch
+from storage.postgres.pool import Pool
+from storage.postgres.query import Conditions
+from storage.postgres.rows import from_row
+
+MOST_SHARED_CHARACTERS = 65_536  # of the metadata of spans that are written together with others
+
+SpanRow = tuple[Any, ...]
+
+GET = "SELECT * FROM trace WHERE id = $1"
+
+# A null is JSON's null here: whoever leaves metadata out sends {}.
+INSERT = """
+INSERT INTO trace (id, organization_id, agent_id, name, started_at, ended_at, error, metadata)
+VALUES ($1, $2, $3, $4, $5, $6, $7, coalesce($8::json, 'null'))
+"""
+
+# The first end stays. The trace of a run that goes on is ended with the run, by the service.
+END = """
+UPDATE trace t
+SET name = coalesce($2, t.name), error = coalesce($3, t.error),
+    metadata = CASE WHEN $4 THEN coalesce($5::json, 'null') ELSE t.metadata END,
+    ended_at = CASE WHEN EXISTS (SELECT FROM run WHERE id = t.id AND ended_at IS NULL) THEN t.ended_at
+                    ELSE coalesce(t.ended_at, $6) END
+WHERE t.id = $1
+RETURNING t.*
+"""
+
+GET_SPAN = """
+SELECT s.*, t.organization_id, t.agent_id,
+       CASE WHEN m.span_id IS NULL THEN '{}' ELSE m.metadata END AS metadata
+FROM span s
+JOIN trace t ON t.id = s.trace_id
+LEFT JOIN span_metadata m ON m.span_id = s.id
+WHERE s.id = $1
+"""
+
+END_SPAN = """
+WITH ended AS (
+    UPDATE span SET ended_at = coalesce(ended_at, $2), error = coalesce($3, error)
+    WHERE id = $1
+    RETURNING id
+)
+INSERT INTO span_metadata (span_id, metadata)
+SELECT id, coalesce($5::json, 'null') FROM ended WHERE $4
+ON CONFLICT (span_id) DO UPDATE SET metadata = excluded.metadata
+"""
+
+LIST_KNOWN_SPANS = "SELECT id FROM span WHERE id = ANY($1::uuid[])"
+
+LIST_PLACES = """
+SELECT s.id, s.trace_id, t.organization_id FROM span s JOIN trace t ON t.id = s.trace_id
+WHERE s.id = ANY($1::uuid[])
+"""
+
+LIST_OWNERS = """
+SELECT t.id, t.organization_id, t.agent_id, coalesce(a.timezone, 'UTC') AS timezone
+FROM trace t LEFT JOIN agent a ON a.id = t.agent_id
+WHERE t.id = ANY($1::uuid[])
+"""
+
+LIST_SPANS = "SELECT * FROM span WHERE trace_id = $1 ORDER BY started_at, id"
+
+# The metadata comes as text: asyncpg takes lists in a json[] for further dimensions of the array.
+INSERT_SPANS = """
+WITH item AS (
+    SELECT * FROM unnest(
+        $1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[],
+        $8::text[], $9::text[]
+    ) AS i (id, trace_id, parent_id, name, span_type, started_at, ended_at, error, metadata)
+), metadata AS (
+    INSERT INTO span_metadata (span_id, metadata)
+    SELECT id, metadata::json FROM item WHERE metadata <> '{}'
+)
+INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at, error)
+SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error FROM item
+"""
+
+# A page of each organization, then the newest of them all: so each is read along its index.
+PAGE = """
+SELECT t.*,
+       coalesce(a.name, '') AS agent_name, coalesce(template.name, '') AS template_name,
+       spans.span_count, t.error <> '' OR spans.has_error AS has_error
+FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT t.* FROM trace t
+    WHERE t.organization_id = o.id /* and */
+    ORDER BY t.started_at DESC, t.id DESC LIMIT $2::bigint + $3::bigint
+) t
+CROSS JOIN LATERAL (
+    SELECT count(*) AS span_count, coalesce(bool_or(error <> ''), false) AS has_error
+    FROM span WHERE trace_id = t.id
+) spans
+LEFT JOIN agent a ON a.id = t.agent_id
+LEFT JOIN template ON template.id = a.template_id
+ORDER BY t.started_at DESC, t.id DESC LIMIT $2 OFFSET $3
+"""
+
+COUNT = "SELECT count(*) FROM trace t WHERE t.organization_id = ANY($1::uuid[]) /* and */"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFilters:
+    """Which traces a list shows; started at or after the one moment, before the other."""
+
+    agent_id: UUID | None = None
+    template_id: UUID | None = None
+    has_error: bool | None = None
+    started_after: datetime | None = None
+    started_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What the end of a trace or a span brings with it; what is None stays as it was.
+
+    `has_metadata` tells metadata that is JSON's null from metadata that was left out.
+    """
+
+    ended_at: datetime
+    name: str | None = None
+    error: str | None = None
+    has_metadata: bool = False
+    metadata: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class FullSpan:
+    """A span with its metadata, and whose it is."""
+
+    span: Span
+    metadata: Any
+    organization_id: UUID
+    agent_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class SpanPlace:
+    """In which trace a span is, and whose that is."""
+
+    trace_id: UUID
+    organization_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOwner:
+    """Whose a trace is; the timezone is that of its agent, which may be deleted."""
+
+    organization_id: UUID
+    agent_id: UUID
+    timezone: str
+
+
+class Traces:
+    """The tables `trace`, `span` and `span_metadata`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        # Fewer than elsewhere, as each may be long: what is sent in one piece holds everybody else up.
+        self._new_spans = Batch(
+            "spans", self._insert_span_groups, pause_seconds=RUNS_GATHER_SECONDS, most=100
+        )
+
+    async def close(self) -> None:
+        await self._new_spans.close()
+
+    async def get(self, trace_id: UUID) -> Trace | None:
+        row = await self._pool.fetchrow(GET, trace_id)
+        return None if row is None else from_row(Trace, row)
+
+    async def insert(self, trace: Trace, receipt: Receipt | None = None) -> None:
+        """NotUnique for an `id` that is taken."""
+        async with self._pool.transaction() as connection:
+            await insert_receipt(connection, receipt, trace.organization_id)
+            await connection.execute(
+                INSERT,
+                trace.id,
+                trace.organization_id,
+                trace.agent_id,
+                trace.name,
+                trace.started_at,
+                trace.ended_at,
+                trace.error,
+                trace.metadata,
+            )
+
+    async def end(self, trace_id: UUID, closing: Closing) -> Trace | None:
+        """The trace after it; None if there is no such trace."""
+        row = await self._pool.fetchrow(
+            END,
+            trace_id,
+            closing.name,
+            closing.error,
+            closing.has_metadata,
+            closing.metadata,
+            closing.ended_at,
+        )
+        return None if row is None else from_row(Trace, row)
+
+    async def owners(self, trace_ids: Collection[UUID]) -> dict[UUID, TraceOwner]:
+        """Whose the traces are; what is no trace is left out."""
+        rows = await self._pool.fetch(LIST_OWNERS, trace_ids)
+        return {row["id"]: from_row(TraceOwner, row) for row in rows}
+
+    async def get_span(self, span_id: UUID) -> FullSpan | None:
+        row = await self._pool.fetchrow(GET_SPAN, span_id)
+        return None if row is None else from_row(FullSpan, row, span=from_row(Span, row))
+
+    async def end_span(self, span_id: UUID, closing: Closing) -> None:
+        """Spans keep their name."""
+        await self._pool.execute(
+            END_SPAN, span_id, closing.ended_at, closing.error, closing.has_metadata, closing.metadata
+        )
+
+    async def known_spans(self, span_ids: Collection[UUID]) -> set[UUID]:
+        """Which of these ids are taken."""
+        return {row["id"] for row in await self._pool.fetch(LIST_KNOWN_SPANS, span_ids)}
+
+    async def places(self, span_ids: Collection[UUID]) -> dict[UUID, SpanPlace]:
+        """Where the spans are; what is no span is left out."""
+        return {row["id"]: from_row(SpanPlace, row) for row in await self._pool.fetch(LIST_PLACES, span_ids)}
+
+    async def spans(self, trace_id: UUID) -> list[Span]:
+        """The spans of a trace, oldest first, without their metadata."""
+        return [from_row(Span, row) for row in await self._pool.fetch(LIST_SPANS, trace_id)]
+
+    async def page(
+        self, organization_ids: Sequence[UUID], filters: TraceFilters, limit: int, offset: int
+    ) -> tuple[list[TraceSummary], int]:
+        """Traces, last started first, and how many there are in all."""
+        conditions = _conditions(filters, organization_ids, limit, offset)
+        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
+        conditions = _conditions(filters, organization_ids)
+        total: int = await self._pool.fetchval(conditions.into(COUNT), *conditions.parameters)
+        return [from_row(TraceSummary, row, trace=from_row(Trace, row)) for row in rows], total
+
+    async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
+        """Spans with their metadata, all or none. Concurrent calls share a commit, but for very long ones.
+
+        NotUnique for an `id` that is taken.
+        """
+        rows = [_span_row(new) for new in spans]
+        if sum(len(metadata) for *_, metadata in rows) > MOST_SHARED_CHARACTERS:
+            await self._insert_span_groups([rows])
+        elif rows:
+            await self._new_spans.add(rows)
+
+    async def _insert_span_groups(self, groups: list[list[SpanRow]]) -> list[None]:
+        await self._pool.execute(INSERT_SPANS, *zip(*chain.from_iterable(groups), strict=True))
+        return [None] * len(groups)
+
+
+def _span_row(new: NewSpan) -> SpanRow:
+    """As `INSERT_SPANS` takes it."""
+    span = new.span
+    return (
+        span.id,
+        span.trace_id,
+        span.parent_id,
+        span.name,
+        span.span_type,
+        span.started_at,
+        span.ended_at,
+        span.error,
+        new.metadata,
+    )
+
+
+def _conditions(filters: TraceFilters, *parameters: object) -> Conditions:
+    conditions = Conditions(*parameters)
+    if filters.agent_id is not None:
+        conditions.add("t.agent_id = $", filters.agent_id)
+    if filters.template_id is not None:
+        conditions.add("t.agent_id IN (SELECT id FROM agent WHERE template_id = $)", filters.template_id)
+    if filters.has_error is not None:
+        conditions.add(
+            "(t.error <> '' OR EXISTS (SELECT FROM span WHERE trace_id = t.id AND error <> '')) = $",
+            filters.has_error,
+        )
+    if filters.started_after is not None:
+        conditions.add("t.started_at >= $", filters.started_after)
+    if filters.started_before is not None:
+        conditions.add("t.started_at < $", filters.started_before)
+    return conditions

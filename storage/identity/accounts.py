@@ -1,0 +1,127 @@
+"""Users: how they come to be, what lets them in, and where they belong."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from storage.identity.token_holders import TokenHolders
+from storage.ids import new_id
+from storage.model import Membership, Organization, Role, User
+from storage.postgres.pool import Pool
+from storage.postgres.rows import from_row
+
+INSERT_USER = """
+INSERT INTO user_account (id, email, name, password_hash, token_version, created_at)
+VALUES ($1, $2, $3, $4, $5, $6)
+"""
+
+INSERT_ORGANIZATION = "INSERT INTO organization (id, name, created_at) VALUES ($1, $2, $3)"
+
+INSERT_MEMBERSHIP = """
+INSERT INTO membership (id, organization_id, user_id, role, created_at) VALUES ($1, $2, $3, $4, $5)
+"""
+
+GET_USER = "SELECT * FROM user_account WHERE id = $1"
+
+GET_USER_BY_EMAIL = "SELECT * FROM user_account WHERE lower(email) = lower($1)"
+
+END_TOKENS = "UPDATE user_account SET token_version = token_version + 1 WHERE id = $1"
+
+# Only if the password is still the one that was verified: of two who change it at once, one must ask again.
+REPLACE_HASH = """
+UPDATE user_account
+SET password_hash = $3, token_version = token_version + 1,
+    reset_code_hash = NULL, reset_code_expires_at = NULL
+WHERE id = $1 AND password_hash = $2
+RETURNING token_version
+"""
+
+KEEP_RESET_CODE = """
+UPDATE user_account SET reset_code_hash = $2, reset_code_expires_at = $3
+WHERE lower(email) = lower($1) RETURNING id
+"""
+
+# Using the code up and changing the password are one statement, so a code works once however many try.
+RESET = """
+UPDATE user_account
+SET password_hash = $4, token_version = token_version + 1,
+    reset_code_hash = NULL, reset_code_expires_at = NULL
+WHERE lower(email) = lower($1) AND reset_code_hash = $2 AND reset_code_expires_at > $3
+RETURNING *
+"""
+
+LIST_MEMBERSHIPS = """
+SELECT m.organization_id, o.name AS organization_name, m.role
+FROM membership m JOIN organization o ON o.id = m.organization_id
+WHERE m.user_id = $1
+ORDER BY m.created_at, m.id
+"""
+
+
+class Accounts:
+    """The table `user_account`, and the organization that each sign-up brings with it."""
+
+    def __init__(self, pool: Pool, token_holders: TokenHolders) -> None:
+        self._pool = pool
+        self._token_holders = token_holders
+
+    async def insert_account(self, user: User, organization: Organization) -> None:
+        """A user who owns a new organization; NotUnique if the e-mail address is taken."""
+        async with self._pool.transaction() as connection:
+            await connection.execute(INSERT_USER, *user_columns(user))
+            await connection.execute(
+                INSERT_ORGANIZATION, organization.id, organization.name, organization.created_at
+            )
+            await connection.execute(
+                INSERT_MEMBERSHIP, new_id(), organization.id, user.id, Role.OWNER, organization.created_at
+            )
+
+    async def get_user(self, user_id: UUID) -> User | None:
+        row = await self._pool.fetchrow(GET_USER, user_id)
+        return None if row is None else from_row(User, row)
+
+    async def get_user_by_email(self, email: str) -> User | None:
+        """The user with this address, in whatever case it is written."""
+        row = await self._pool.fetchrow(GET_USER_BY_EMAIL, email)
+        return None if row is None else from_row(User, row)
+
+    async def end_tokens(self, user_id: UUID) -> None:
+        """Every token of the user that has been issued stops working."""
+        with self._token_holders.changing():
+            await self._pool.execute(END_TOKENS, user_id)
+
+    async def replace_password(self, user: User, password_hash: str) -> int | None:
+        """The version of the user's tokens from here on: older ones stop working, and so does a reset code.
+
+        None if the password is no longer that of `user`.
+        """
+        with self._token_holders.changing():
+            version: int | None = await self._pool.fetchval(
+                REPLACE_HASH, user.id, user.password_hash, password_hash
+            )
+        return version
+
+    async def keep_reset_code(self, email: str, code_hash: bytes, expires_at: datetime) -> bool:
+        """Whether there is such a user, whose password this code then resets, instead of any earlier one."""
+        return await self._pool.fetchval(KEEP_RESET_CODE, email, code_hash, expires_at) is not None
+
+    async def reset_password(
+        self, email: str, code_hash: bytes, password_hash: str, now: datetime
+    ) -> User | None:
+        """The user with the other password, whose older tokens stop working.
+
+        None if the user is unknown, or the code wrong, used or expired.
+        """
+        with self._token_holders.changing():
+            row = await self._pool.fetchrow(RESET, email, code_hash, now, password_hash)
+        return None if row is None else from_row(User, row)
+
+    async def list_memberships(self, user_id: UUID) -> list[Membership]:
+        """The user's places, oldest first."""
+        rows = await self._pool.fetch(LIST_MEMBERSHIPS, user_id)
+        return [from_row(Membership, row, role=Role(row["role"])) for row in rows]
+
+
+def user_columns(user: User) -> tuple[Any, ...]:
+    """What `INSERT_USER` takes."""
+    return (user.id, user.email, user.name, user.password_hash, user.token_version, user.created_at)

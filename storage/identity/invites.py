@@ -1,0 +1,115 @@
+"""Invitations into an organization, each good for one person, once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from asyncpg import Record
+
+from storage.identity.accounts import INSERT_USER, user_columns
+from storage.identity.token_holders import TokenHolders
+from storage.ids import new_id
+from storage.model import Role, User
+from storage.postgres.paging import Page
+from storage.postgres.pool import Pool
+from storage.postgres.query import Conditions
+from storage.postgres.rows import from_row
+
+INSERT = """
+INSERT INTO invite (id, organization_id, email, role, code_hash, expires_at, accepted_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+"""
+
+GET = "SELECT * FROM invite WHERE id = $1"
+
+PAGE = """
+SELECT * FROM invite
+WHERE organization_id = ANY($1::uuid[])/* and */
+ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3
+"""
+
+DELETE = "DELETE FROM invite WHERE id = $1 RETURNING id"
+
+# Of several who come at once, the first locks the row; the others then find it accepted.
+ACCEPT = """
+UPDATE invite SET accepted_at = $2 WHERE id = $1 AND accepted_at IS NULL AND expires_at > $2
+RETURNING organization_id, role
+"""
+
+# Who belongs there already stays what they are: an invitation is no way to change a role.
+JOIN = """
+INSERT INTO membership (id, organization_id, user_id, role, created_at) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT ON CONSTRAINT membership_unique DO NOTHING
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Invite:
+    id: UUID
+    organization_id: UUID
+    email: str
+    role: Role
+    code_hash: bytes = field(repr=False)
+    expires_at: datetime
+    accepted_at: datetime | None
+    created_at: datetime
+
+    def is_open(self, now: datetime) -> bool:
+        """Whether it can still be accepted."""
+        return self.accepted_at is None and self.expires_at > now
+
+
+class Invites:
+    """The table `invite`."""
+
+    def __init__(self, pool: Pool, token_holders: TokenHolders) -> None:
+        self._pool = pool
+        self._token_holders = token_holders
+
+    async def insert(self, invite: Invite) -> None:
+        await self._pool.execute(
+            INSERT,
+            invite.id,
+            invite.organization_id,
+            invite.email,
+            invite.role,
+            invite.code_hash,
+            invite.expires_at,
+            invite.accepted_at,
+            invite.created_at,
+        )
+
+    async def get(self, invite_id: UUID) -> Invite | None:
+        row = await self._pool.fetchrow(GET, invite_id)
+        return None if row is None else _invite(row)
+
+    async def page(self, organization_ids: Sequence[UUID], page: Page) -> list[Invite]:
+        """Newest first."""
+        conditions = Conditions(organization_ids, page.limit, page.offset)
+        if page.after is not None:
+            conditions.add("(created_at, id) < ($, $)", *page.after)
+        return [_invite(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
+
+    async def delete(self, invite_id: UUID) -> bool:
+        return await self._pool.fetchval(DELETE, invite_id) is not None
+
+    async def accept(self, invite_id: UUID, user: User, now: datetime, *, is_new: bool) -> bool:
+        """Make the user a member, once; False if the invite is used, expired or gone.
+
+        `is_new`: the user is stored as well; NotUnique if the e-mail address was taken meanwhile.
+        """
+        with self._token_holders.changing():
+            async with self._pool.transaction() as connection:
+                accepted = await connection.fetchrow(ACCEPT, invite_id, now)
+                if accepted is None:
+                    return False
+                if is_new:
+                    await connection.execute(INSERT_USER, *user_columns(user))
+                organization_id, role = accepted
+                await connection.execute(JOIN, new_id(), organization_id, user.id, role, now)
+                return True
+
+
+def _invite(row: Record) -> Invite:
+    return from_row(Invite, row, role=Role(row["role"]))

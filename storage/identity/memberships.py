@@ -1,0 +1,133 @@
+"""Who belongs to an organization, seen from the organization: the rows that its admins look after."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from asyncpg import Record
+
+from storage.errors import Forbidden, LastOwner
+from storage.identity.token_holders import TokenHolders
+from storage.model import Role
+from storage.postgres.paging import Page
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.query import Conditions
+from storage.postgres.rows import from_row
+
+GET = """
+SELECT m.id, m.organization_id, m.role, m.created_at, m.user_id, u.email, u.name
+FROM membership m JOIN user_account u ON u.id = m.user_id
+WHERE m.id = $1
+"""
+
+PAGE = """
+SELECT m.id, m.organization_id, m.role, m.created_at, m.user_id, u.email, u.name
+FROM membership m JOIN user_account u ON u.id = m.user_id
+WHERE m.organization_id = ANY($1::uuid[])/* and */
+ORDER BY m.created_at DESC, m.id DESC LIMIT $2 OFFSET $3
+"""
+
+# Whoever changes roles of one organization waits for the one before, or two owners could leave at once.
+LOCK_ORGANIZATION = """
+SELECT 1 FROM organization
+WHERE id = (SELECT organization_id FROM membership WHERE id = $1) FOR NO KEY UPDATE
+"""
+
+COUNT_OTHER_OWNERS = """
+SELECT count(*) FROM membership WHERE organization_id = $1 AND role = 'owner' AND id <> $2
+"""
+
+CHANGE_ROLE = "UPDATE membership SET role = $2 WHERE id = $1"
+
+DELETE = "DELETE FROM membership WHERE id = $1"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A user in an organization."""
+
+    id: UUID
+    organization_id: UUID
+    user_id: UUID
+    email: str
+    name: str
+    role: Role
+    created_at: datetime
+
+
+class Memberships:
+    """The table `membership`, as those who look after an organization use it."""
+
+    def __init__(self, pool: Pool, token_holders: TokenHolders) -> None:
+        self._pool = pool
+        self._token_holders = token_holders
+
+    async def get(self, membership_id: UUID) -> Member | None:
+        row = await self._pool.fetchrow(GET, membership_id)
+        return None if row is None else _member(row)
+
+    async def page(self, organization_ids: Sequence[UUID], page: Page) -> list[Member]:
+        """Newest first."""
+        conditions = Conditions(organization_ids, page.limit, page.offset)
+        if page.after is not None:
+            conditions.add("(m.created_at, m.id) < ($, $)", *page.after)
+        return [_member(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
+
+    async def change_role(self, membership_id: UUID, role: Role, by: Role) -> Member | None:
+        """The member in the other role; None if there is no such membership.
+
+        `by` is the role of whoever asks: Forbidden above it. LastOwner if no owner would be left.
+        """
+        async with self._changing() as connection:
+            member = await _lock(connection, membership_id, by)
+            if member is None:
+                return None
+            if role.is_above(by):
+                raise Forbidden(f"an {by} makes nobody {role}")
+            if role is not Role.OWNER:
+                await _require_other_owner(connection, member)
+            await connection.execute(CHANGE_ROLE, membership_id, role)
+            row = await connection.fetchrow(GET, membership_id)
+            return None if row is None else _member(row)
+
+    async def delete(self, membership_id: UUID, by: Role) -> bool:
+        """Whether there was such a membership. Errors as of `change_role`."""
+        async with self._changing() as connection:
+            member = await _lock(connection, membership_id, by)
+            if member is None:
+                return False
+            await _require_other_owner(connection, member)
+            await connection.execute(DELETE, membership_id)
+            return True
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncIterator[Connection]:
+        """A transaction that the very next request knows of."""
+        with self._token_holders.changing():
+            async with self._pool.transaction() as connection:
+                yield connection
+
+
+async def _lock(connection: Connection, membership_id: UUID, by: Role) -> Member | None:
+    """The member, whose organization's roles nobody else changes before this transaction ends."""
+    await connection.execute(LOCK_ORGANIZATION, membership_id)
+    row = await connection.fetchrow(GET, membership_id)
+    if row is None:
+        return None
+    member = _member(row)
+    if member.role.is_above(by):
+        raise Forbidden(f"an {by} changes no {member.role}")
+    return member
+
+
+async def _require_other_owner(connection: Connection, member: Member) -> None:
+    if member.role is not Role.OWNER:
+        return
+    if not await connection.fetchval(COUNT_OTHER_OWNERS, member.organization_id, member.id):
+        raise LastOwner("An organization always keeps one owner.")
+
+
+def _member(row: Record) -> Member:
+    return from_row(Member, row, role=Role(row["role"]))

@@ -1,0 +1,66 @@
+"""Users, as authentication knows them."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from uuid import UUID
+
+from storage.model import Role
+from storage.postgres.group_commit import Batch
+from storage.postgres.pool import Pool
+from storage.postgres.ttl_cache import Remembered
+
+LIST = """
+SELECT u.id, u.token_version, m.organization_id, m.role
+FROM user_account u LEFT JOIN membership m ON m.user_id = u.id
+WHERE u.id = ANY($1::uuid[])
+ORDER BY m.created_at, m.id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenHolder:
+    """A user, the version that tokens must have, and the roles by organization, the oldest place first."""
+
+    user_id: UUID
+    token_version: int
+    roles: Mapping[UUID, Role]
+
+
+class TokenHolders:
+    """Read from the tables `user_account` and `membership`; whoever changes these says so."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._reads = Batch("token holders", self._get_many)
+        self._remembered = Remembered(self._reads.add)
+
+    async def close(self) -> None:
+        await self._reads.close()
+
+    async def get(self, user_id: UUID, now: datetime) -> TokenHolder | None:
+        """Every request with a token asks, so it is `Remembered`; concurrent reads share a statement."""
+        return await self._remembered.get(user_id, now)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Around a write to those tables, so that the very next `get` knows of it."""
+        with self._remembered.changing():
+            yield
+
+    async def _get_many(self, user_ids: list[UUID]) -> list[TokenHolder | None]:
+        versions: dict[UUID, int] = {}
+        roles: dict[UUID, dict[UUID, Role]] = {}
+        for row in await self._pool.fetch(LIST, list(set(user_ids))):
+            versions[row["id"]] = row["token_version"]
+            of_user = roles.setdefault(row["id"], {})
+            if row["organization_id"] is not None:
+                of_user[row["organization_id"]] = Role(row["role"])
+        return [
+            TokenHolder(user_id, versions[user_id], MappingProxyType(roles[user_id]))
+            if user_id in versions
+            else None
+            for user_id in user_ids
+        ]

@@ -1,0 +1,160 @@
+"""One instance leads; what the one before it left in flight cannot commit any more.
+
+The leader holds an advisory lock for life, on a connection of its own. Others only ever *try* to take it: a
+lock that is waited for blocks others behind it and holds back vacuum. Winning bumps `instance.epoch`. Each
+pool connection of an instance holds a shared lock named by its epoch (`storage.postgres.pool`). By it the
+next leader finds the connections of the one before and ends them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+
+from storage.errors import DatabaseUnavailable
+from storage.postgres.advisory_locks import LEADER, MEMBER
+from storage.postgres.pool import SELECT_EPOCH, Connection, connect
+
+POLL_SECONDS = 0.25
+FENCE_POLL_SECONDS = 0.02
+GRACE_SECONDS = 1.0  # for the connections of the instance before to close by themselves
+ANSWER_SECONDS = 3.0  # a connection that stays silent for longer counts as lost
+
+# By these the server notices in about 5 s that a leader's host has vanished: after that host itself, at
+# ANSWER_SECONDS, has stopped believing that it leads. They mean nothing on a Unix socket.
+KEEPALIVE = {
+    "tcp_keepalives_idle": "1",
+    "tcp_keepalives_interval": "1",
+    "tcp_keepalives_count": "4",
+    "tcp_user_timeout": "5000",
+}
+
+Sleep = Callable[[float], Awaitable[None]]
+
+_log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def lead(url: str, clock_sleep: Sleep) -> AsyncIterator["Leadership"]:
+    """Stand by until this instance leads; leaving gives the lead away."""
+    leadership = Leadership()
+    campaign = asyncio.create_task(leadership.campaign(url, clock_sleep), name="leadership")
+    elected = asyncio.create_task(leadership.elected(), name="leadership elected")
+    try:
+        await asyncio.wait({campaign, elected}, return_when=asyncio.FIRST_COMPLETED)
+        if campaign.done():
+            campaign.result()
+        yield leadership
+    finally:
+        elected.cancel()
+        campaign.cancel()
+        with suppress(asyncio.CancelledError):
+            await campaign
+
+
+LEADER_EXISTS = """
+    SELECT EXISTS (
+        SELECT FROM pg_locks
+        WHERE locktype = 'advisory' AND granted AND classid = $1 AND objid = $2 AND objsubid = 2
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    )
+"""
+
+
+async def is_led(url: str) -> bool:
+    """Whether some instance leads at the moment."""
+    async with connect(url) as connection:
+        return bool(await connection.fetchval(LEADER_EXISTS, *LEADER))
+
+
+class Leadership:
+    """One instance's lead. `epoch` numbers it; no two instances ever have the same."""
+
+    def __init__(self) -> None:
+        self.epoch = 0  # until elected; the first epoch is 1
+        self._connection: Connection | None = None
+        self._elected = asyncio.Event()
+        self._over = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Leadership of epoch {self.epoch}: {'held' if self.held() else 'not held'}>"
+
+    def held(self) -> bool:
+        """Whether the leader's connection lives. While it does not, no run may start; it may come back."""
+        return self._connection is not None and not self._connection.is_closed()
+
+    async def elected(self) -> None:
+        await self._elected.wait()
+
+    async def lost(self) -> None:
+        """Returns when another instance has led since, and this one must end."""
+        await self._over.wait()
+
+    async def campaign(self, url: str, sleep: Sleep) -> None:
+        """Win the lead and keep it, over as many connections as it takes, until another instance has led."""
+        try:
+            while not self._over.is_set():
+                try:
+                    async with connect(url, **KEEPALIVE) as connection:
+                        await self._stand(connection, sleep)
+                except DatabaseUnavailable as error:
+                    _log.warning("the leader's connection is away", epoch=self.epoch, reason=str(error))
+                    await sleep(POLL_SECONDS)
+        finally:
+            self._over.set()
+
+    async def _stand(self, connection: Connection, sleep: Sleep) -> None:
+        """Try for the lock on this connection, then hold it; raises when the connection is lost."""
+        while not await connection.fetchval(TRY_LOCK, *LEADER, timeout=ANSWER_SECONDS):
+            if await self._outdated(connection):
+                return
+            await sleep(POLL_SECONDS)
+        if self.epoch == 0:
+            self.epoch = await _begin_epoch(connection, sleep)
+        elif await self._outdated(connection):
+            return
+        _log.info("this instance leads", epoch=self.epoch)
+        self._connection = connection
+        self._elected.set()
+        while True:
+            await sleep(POLL_SECONDS)
+            await connection.execute(HEARTBEAT, timeout=ANSWER_SECONDS)
+
+    async def _outdated(self, connection: Connection) -> bool:
+        """Whether another instance has led since this one did; then it is over."""
+        if self.epoch and await connection.fetchval(SELECT_EPOCH, timeout=ANSWER_SECONDS) != self.epoch:
+            _log.error("another instance has taken the lead", epoch=self.epoch)
+            self._over.set()
+        return self._over.is_set()
+
+
+TRY_LOCK = "SELECT pg_try_advisory_lock($1, $2)"
+
+HEARTBEAT = "SELECT 1"
+
+BUMP_EPOCH = "UPDATE instance SET epoch = epoch + 1 RETURNING epoch"
+
+
+async def _begin_epoch(connection: Connection, sleep: Sleep) -> int:
+    """Number the new lead, then see to it that nothing of an older one can commit any more."""
+    epoch: int = await connection.fetchval(BUMP_EPOCH, timeout=ANSWER_SECONDS)
+    waited = 0.0
+    while left := await connection.fetch(SELECT_OUTDATED, MEMBER, epoch, timeout=ANSWER_SECONDS):
+        if waited >= GRACE_SECONDS:
+            # A killed process is gone at once, but what it last sent may still be at work in its backend.
+            pids = [row["pid"] for row in left]
+            _log.warning("ending connections of an older epoch", epoch=epoch, backends=pids)
+            await connection.execute(TERMINATE, pids, timeout=ANSWER_SECONDS)
+        await sleep(FENCE_POLL_SECONDS)
+        waited += FENCE_POLL_SECONDS
+    return epoch
+
+
+SELECT_OUTDATED = """
+    SELECT pid FROM pg_locks
+    WHERE locktype = 'advisory' AND granted AND classid = $1 AND objid <> $2 AND objsubid = 2
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+TERMINATE = "SELECT pg_terminate_backend(pid) FROM unnest($1::integer[]) AS pid"

@@ -1,0 +1,160 @@
+"""Bringing a database to this version's schema, and refusing databases that would break our promises."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+import asyncpg
+
+from storage.errors import DatabaseRefused, SchemaMismatch
+from storage.postgres.advisory_locks import MIGRATION
+from storage.postgres.pool import SERVER_SETTINGS, Connection, connect
+
+OLDEST_SERVER = 150000
+
+_FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered step of the schema. The checksum says whether it is still what was applied."""
+
+    version: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+def read_migrations() -> list[Migration]:
+    """The migrations that this version ships, oldest first."""
+    migrations = []
+    for file in files("storage").joinpath("migrations").iterdir():
+        match = _FILE_NAME.fullmatch(file.name)
+        if match:
+            migrations.append(Migration(int(match[1]), file.name, file.read_text(encoding="utf-8")))
+    return sorted(migrations, key=lambda migration: migration.version)
+
+
+async def migrate(url: str) -> list[str]:
+    """Apply what is missing, one migration at a time; the names of those applied."""
+    async with connect(url) as connection:
+        return await _apply(connection, read_migrations())
+
+
+async def check(url: str) -> list[str]:
+    """The names of the migrations that are pending; changes nothing."""
+    async with connect(url) as connection:
+        return [migration.name for migration in await _pending(connection, read_migrations())]
+
+
+LOCK = "SELECT pg_advisory_lock($1, $2)"
+
+CREATE_LEDGER = """
+    CREATE TABLE IF NOT EXISTS schema_migration (
+        version integer PRIMARY KEY,
+        name text NOT NULL,
+        checksum text NOT NULL,
+        applied_at timestamptz NOT NULL DEFAULT now()
+    )
+"""
+
+INSERT_APPLIED = "INSERT INTO schema_migration (version, name, checksum) VALUES ($1, $2, $3)"
+
+
+async def _apply(connection: Connection, migrations: Sequence[Migration]) -> list[str]:
+    # Held until the connection closes: of several instances that start at once, one migrates and the others
+    # find nothing left to do.
+    await connection.execute(LOCK, *MIGRATION)
+    pending = await _pending(connection, migrations)
+    if not pending:
+        return []
+    await connection.execute(CREATE_LEDGER)
+    for migration in pending:
+        async with connection.transaction():
+            try:
+                await connection.execute(migration.sql)
+            except asyncpg.DuplicateTableError as error:
+                raise DatabaseRefused(
+                    f"{migration.name} cannot be applied: {error}; give the service a database of its own"
+                ) from error
+            await connection.execute(INSERT_APPLIED, migration.version, migration.name, migration.checksum)
+    return [migration.name for migration in pending]
+
+
+LEDGER_EXISTS = "SELECT to_regclass('schema_migration') IS NOT NULL"
+
+SELECT_APPLIED = "SELECT version, name, checksum FROM schema_migration ORDER BY version"
+
+
+async def _pending(connection: Connection, migrations: Sequence[Migration]) -> list[Migration]:
+    shipped = {migration.version: migration for migration in migrations}
+    applied = await connection.fetch(SELECT_APPLIED) if await connection.fetchval(LEDGER_EXISTS) else []
+    for row in applied:
+        migration = shipped.pop(row["version"], None)
+        if migration is None:
+            raise SchemaMismatch(
+                f"the database has migration {row['name']}, which this version of hostsvc does not know: "
+                "run the version that made it, or a newer one"
+            )
+        if migration.checksum != row["checksum"]:
+            raise SchemaMismatch(
+                f"migration {migration.name} is not what was applied to the database as {row['name']}: "
+                "install an unchanged release"
+            )
+    return list(shipped.values())
+
+
+SELECT_SAFETY = """
+    SELECT current_setting('server_version_num')::integer AS version_number,
+           current_setting('server_version') AS version,
+           current_setting('fsync') AS fsync,
+           current_setting('synchronous_commit') AS synchronous_commit,
+           current_setting('hostsvc.origin', true) AS origin
+"""
+
+
+async def refuse_unsafe(url: str) -> None:
+    """Raise `DatabaseRefused` unless a commit on this database is durable and a session is one session."""
+    async with connect(url) as connection, connect(url) as another:
+        found = (await connection.fetch(SELECT_SAFETY))[0]
+        if found["version_number"] < OLDEST_SERVER:
+            raise DatabaseRefused(f"PostgreSQL {found['version']} is too old: hostsvc needs 15 or newer")
+        # As they are for this role in this database, whoever set them. Not full_page_writes: where the file
+        # system itself never tears a page, it is rightly off.
+        for setting in ("fsync", "synchronous_commit"):
+            if found[setting] == "off":
+                raise DatabaseRefused(
+                    f"{setting} is off, so what hostsvc acknowledges might not survive a crash: turn it on"
+                )
+        if found["origin"] != SERVER_SETTINGS["hostsvc.origin"] or await _session_wanders(
+            connection, another
+        ):
+            raise DatabaseRefused(
+                "a transaction-pooling proxy stands before the database, which breaks session locks: "
+                "point database.url at PostgreSQL itself, or let the proxy pool sessions"
+            )
+
+
+SELECT_SERVER_PROCESS = "SELECT pg_backend_pid()"
+
+
+async def _session_wanders(connection: Connection, another: Connection) -> bool:
+    """Whether statements of one connection reach several server processes.
+
+    A transaction on another connection keeps the proxy from giving us the same one again by chance.
+    """
+    processes = set()
+    try:
+        for _ in range(3):
+            processes.add(await connection.fetchval(SELECT_SERVER_PROCESS))
+            async with another.transaction():
+                await another.fetchval(SELECT_SERVER_PROCESS)
+                processes.add(await connection.fetchval(SELECT_SERVER_PROCESS))
+    except (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError):
+        return True  # a statement prepared on one process and used on the next
+    return len(processes) > 1

@@ -1,0 +1,94 @@
+"""Adapter configs: how a template's agents use an adapter."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from storage.postgres.paging import Page
+from storage.postgres.pool import Pool
+from storage.postgres.query import Conditions
+from storage.postgres.rows import from_row
+
+INSERT = """
+INSERT INTO adapter_config (id, template_id, adapter_id, config, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6)
+"""
+
+GET = """
+SELECT c.*, t.organization_id FROM adapter_config c JOIN template t ON t.id = c.template_id WHERE c.id = $1
+"""
+
+PAGE = """
+SELECT c.*, t.organization_id FROM adapter_config c JOIN template t ON t.id = c.template_id
+WHERE t.organization_id = ANY ($1::uuid[]) /* and */
+ORDER BY c.created_at DESC, c.id DESC LIMIT $2 OFFSET $3
+"""
+
+UPDATE = """
+UPDATE adapter_config c SET config = $2, updated_at = greatest(c.updated_at, $3)
+FROM template t WHERE c.id = $1 AND t.id = c.template_id RETURNING c.*, t.organization_id
+"""
+
+DELETE = "DELETE FROM adapter_config WHERE id = $1 RETURNING id"
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterConfig:
+    """One template's config of one adapter; `organization_id` is the template's."""
+
+    id: UUID
+    organization_id: UUID
+    template_id: UUID
+    adapter_id: UUID
+    config: Any
+    created_at: datetime
+    updated_at: datetime
+
+
+class AdapterConfigs:
+    """The table `adapter_config`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def insert(self, config: AdapterConfig) -> None:
+        """NotUnique if the template has one for this adapter, ReferenceMissing for either."""
+        await self._pool.execute(
+            INSERT,
+            config.id,
+            config.template_id,
+            config.adapter_id,
+            config.config,
+            config.created_at,
+            config.updated_at,
+        )
+
+    async def get(self, config_id: UUID) -> AdapterConfig | None:
+        row = await self._pool.fetchrow(GET, config_id)
+        return None if row is None else from_row(AdapterConfig, row)
+
+    async def page(
+        self,
+        organization_ids: tuple[UUID, ...],
+        template_id: UUID | None,
+        adapter_id: UUID | None,
+        page: Page,
+    ) -> list[AdapterConfig]:
+        """Those of the organizations' templates, newest first."""
+        conditions = Conditions(organization_ids, page.limit, page.offset)
+        if page.after is not None:
+            conditions.add("(c.created_at, c.id) < ($, $)", *page.after)
+        if template_id is not None:
+            conditions.add("c.template_id = $", template_id)
+        if adapter_id is not None:
+            conditions.add("c.adapter_id = $", adapter_id)
+        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
+        return [from_row(AdapterConfig, row) for row in rows]
+
+    async def update(self, config_id: UUID, config: Any, now: datetime) -> AdapterConfig | None:
+        row = await self._pool.fetchrow(UPDATE, config_id, config, now)
+        return None if row is None else from_row(AdapterConfig, row)
+
+    async def delete(self, config_id: UUID) -> bool:
+        return await self._pool.fetchval(DELETE, config_id) is not None

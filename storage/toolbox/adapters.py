@@ -1,0 +1,121 @@
+"""Adapters: capability packages that own tools and can be attached to agents."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from asyncpg import Record
+
+from storage.model import Visibility
+from storage.postgres.paging import Page
+from storage.postgres.pool import Pool
+from storage.postgres.query import Conditions, assign
+from storage.postgres.rows import from_row
+
+INSERT = """
+INSERT INTO adapter (
+    id, organization_id, name, description, visibility, detail_url, config_schema, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+"""
+
+GET = "SELECT * FROM adapter WHERE id = $1"
+
+# A page of each organization and one of what is public elsewhere, then the newest of them all: so each is
+# read along its index.
+PAGE = """
+SELECT * FROM (
+    SELECT a.* FROM unnest($1::uuid[]) AS o (id)
+    CROSS JOIN LATERAL (
+        SELECT a.* FROM adapter a WHERE a.organization_id = o.id /* and */
+        ORDER BY a.created_at DESC, a.id DESC LIMIT $2::bigint + $3::bigint
+    ) a
+    UNION ALL (
+        SELECT a.* FROM adapter a
+        WHERE a.visibility = 'public' AND a.organization_id <> ALL ($1::uuid[]) /* and */
+        ORDER BY a.created_at DESC, a.id DESC LIMIT $2::bigint + $3::bigint
+    )
+) a
+ORDER BY a.created_at DESC, a.id DESC LIMIT $2 OFFSET $3
+"""
+
+UPDATE = "UPDATE adapter SET /* set */ WHERE id = $1 RETURNING *"
+
+PUBLISH = "UPDATE adapter SET visibility = 'public' WHERE id = $1 RETURNING *"
+
+# Its tools, its configs and its places at agents go with it, by their foreign keys.
+DELETE = "DELETE FROM adapter WHERE id = $1 RETURNING id"
+
+CHANGEABLE = frozenset({"name", "description", "detail_url", "config_schema"})
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """`config_schema` is the JSON Schema of the configs it takes."""
+
+    id: UUID
+    organization_id: UUID
+    name: str
+    description: str
+    visibility: Visibility
+    detail_url: str
+    config_schema: dict[str, Any]
+    created_at: datetime
+
+
+class Adapters:
+    """The table `adapter`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def insert(self, adapter: Adapter) -> None:
+        await self._pool.execute(
+            INSERT,
+            adapter.id,
+            adapter.organization_id,
+            adapter.name,
+            adapter.description,
+            adapter.visibility,
+            adapter.detail_url,
+            adapter.config_schema,
+            adapter.created_at,
+        )
+
+    async def get(self, adapter_id: UUID) -> Adapter | None:
+        row = await self._pool.fetchrow(GET, adapter_id)
+        return None if row is None else _adapter(row)
+
+    async def page(
+        self, organization_ids: tuple[UUID, ...], visibility: Visibility | None, page: Page
+    ) -> list[Adapter]:
+        """What the organizations may see, newest first: their own adapters and the public ones."""
+        conditions = Conditions(organization_ids, page.limit, page.offset)
+        if page.after is not None:
+            conditions.add("(a.created_at, a.id) < ($, $)", *page.after)
+        if visibility is not None:
+            conditions.add("a.visibility = $", visibility)
+        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
+        return [_adapter(row) for row in rows]
+
+    async def update(self, adapter_id: UUID, changes: Mapping[str, Any]) -> Adapter | None:
+        """The adapter after the changes, by column; None if there is no such adapter."""
+        if not changes:
+            return await self.get(adapter_id)
+        update = assign(UPDATE, changes, CHANGEABLE, after=1)
+        row = await self._pool.fetchrow(update, adapter_id, *changes.values())
+        return None if row is None else _adapter(row)
+
+    async def publish(self, adapter_id: UUID) -> Adapter | None:
+        """The adapter, visible to every organization from now on; None if there is no such adapter."""
+        row = await self._pool.fetchrow(PUBLISH, adapter_id)
+        return None if row is None else _adapter(row)
+
+    async def delete(self, adapter_id: UUID) -> bool:
+        """Whether there was such an adapter. Its tools and configs go too, and no agent has it any more."""
+        return await self._pool.fetchval(DELETE, adapter_id) is not None
+
+
+def _adapter(row: Record) -> Adapter:
+    return from_row(Adapter, row, visibility=Visibility(row["visibility"]))

@@ -1,0 +1,104 @@
+"""Tools: what adapters let agents call."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from storage.postgres.paging import Page
+from storage.postgres.pool import Pool
+from storage.postgres.query import Conditions, assign
+from storage.postgres.rows import from_row
+
+INSERT = """
+INSERT INTO tool (
+    id, adapter_id, name, description, parameters, is_enforced, url, handler, detail_url, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+"""
+
+GET = "SELECT * FROM tool WHERE id = $1"
+
+# By way of the adapters, of which an organization sees few: so nobody else's tools are read.
+PAGE = """
+SELECT t.* FROM tool t
+WHERE t.adapter_id IN (
+    SELECT id FROM adapter WHERE organization_id = ANY ($1::uuid[])
+    UNION ALL SELECT id FROM adapter WHERE visibility = 'public') /* and */
+ORDER BY t.created_at DESC, t.id DESC LIMIT $2 OFFSET $3
+"""
+
+UPDATE = "UPDATE tool SET /* set */ WHERE id = $1 RETURNING *"
+
+DELETE = "DELETE FROM tool WHERE id = $1 RETURNING id"
+
+CHANGEABLE = frozenset({"name", "description", "parameters", "is_enforced", "url", "handler", "detail_url"})
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`parameters` says what a call takes: a JSON Schema, or whatever its owner wrote; None for nothing.
+
+    `is_enforced`: it is a schema, of objects, which the arguments of a call must fit.
+    """
+
+    id: UUID
+    adapter_id: UUID
+    name: str
+    description: str
+    parameters: Any
+    is_enforced: bool
+    url: str
+    handler: str
+    detail_url: str
+    created_at: datetime
+
+
+class Tools:
+    """The table `tool`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def insert(self, tool: Tool) -> None:
+        """NotUnique if the adapter has a tool of this name, ReferenceMissing for the adapter."""
+        await self._pool.execute(
+            INSERT,
+            tool.id,
+            tool.adapter_id,
+            tool.name,
+            tool.description,
+            tool.parameters,
+            tool.is_enforced,
+            tool.url,
+            tool.handler,
+            tool.detail_url,
+            tool.created_at,
+        )
+
+    async def get(self, tool_id: UUID) -> Tool | None:
+        row = await self._pool.fetchrow(GET, tool_id)
+        return None if row is None else from_row(Tool, row)
+
+    async def page(
+        self, organization_ids: tuple[UUID, ...], adapter_id: UUID | None, page: Page
+    ) -> list[Tool]:
+        """The tools of the adapters that the organizations may see, or of one of these, newest first."""
+        conditions = Conditions(organization_ids, page.limit, page.offset)
+        if page.after is not None:
+            conditions.add("(t.created_at, t.id) < ($, $)", *page.after)
+        if adapter_id is not None:
+            conditions.add("t.adapter_id = $", adapter_id)
+        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
+        return [from_row(Tool, row) for row in rows]
+
+    async def update(self, tool_id: UUID, changes: Mapping[str, Any]) -> Tool | None:
+        """The tool after the changes, by column; None if there is no such tool. NotUnique as of `insert`."""
+        if not changes:
+            return await self.get(tool_id)
+        update = assign(UPDATE, changes, CHANGEABLE, after=1)
+        row = await self._pool.fetchrow(update, tool_id, *changes.values())
+        return None if row is None else from_row(Tool, row)
+
+    async def delete(self, tool_id: UUID) -> bool:
+        return await self._pool.fetchval(DELETE, tool_id) is not None

@@ -1,0 +1,139 @@
+"""What an operator is shown: one agent in full, and all in numbers. Fields as the status endpoints answer."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from storage.model import AgentStatus, Outcome
+from supervisors.policy.phases import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class NextWake:
+    at: datetime
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentRun:
+    id: UUID
+    trace: UUID
+    started_at: datetime | None
+    turn: int
+    max_sleep_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class DebounceShown:
+    window_seconds: int
+    first_at: datetime
+    last_at: datetime
+    due_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MailboxShown:
+    depth: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailuresShown:
+    consecutive: int
+    last_error: str
+    retry_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecentMessage:
+    at: datetime
+    message: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One agent: where it is, since when and why, what wakes it next, and what keeps it from sleeping."""
+
+    agent: UUID
+    name: str
+    organization: UUID
+    status: AgentStatus
+    phase: Phase
+    since: datetime | None  # the earliest that is known; None where nothing is
+    why: str
+    next_wake: NextWake | None
+    run: CurrentRun | None
+    debounce: DebounceShown | None
+    blockers: tuple[UUID, ...]
+    mailbox: MailboxShown
+    failures: FailuresShown
+    recent: tuple[RecentMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MailboxesShown:
+    depth: int
+    deepest: int
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorsShown:
+    """The supervisors alive in this process."""
+
+    active: int
+    by_phase: dict[str, int]
+    mailbox: MailboxesShown
+    restarts: int
+    quarantined: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentsShown:
+    running: int
+    sleeping: int
+    archived: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunsShown:
+    running: int
+    queued: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunTotals:
+    """Runs that began in this process since its start, and how many of them ended how."""
+
+    started: int
+    ended: dict[Outcome, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Milliseconds, over the last several hundred measurements; None before the first."""
+
+    p50: float | None
+    p99: float | None
+    max: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TimersShown:
+    pending: int
+    next_due_at: datetime | None
+    lateness_ms: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All agents in numbers, counted at most one scan interval ago."""
+
+    supervisors: SupervisorsShown
+    agents: AgentsShown
+    runs: RunsShown
+    timers: TimersShown
+    oldest_uncleared_high_seconds: float | None
+    loop_lag_ms: Spread
+    run_totals: RunTotals

@@ -1,0 +1,184 @@
+"""The built-in harness: wake context -> model -> its tool calls -> turn boundary -> model ... until sleep."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from storage.model import Agent, Outcome
+from supervisors.clock import Clock
+from supervisors.engine.run import Ask, Run, RunError, RunResult
+from supervisors.harness.budget_guard import SpendCap
+from supervisors.harness.conversation import (
+    Conversation,
+    effective_max_turns,
+    effective_reasoning_effort,
+    first_messages,
+)
+from supervisors.harness.inbox_updates import News
+from supervisors.harness.span_recorder import OpenSpan, Recorder
+from supervisors.harness.tool_execution import ToolCalls
+from supervisors.harness.usage_recorder import Meter
+from supervisors.llm.port import FinishReason, Message, Model, ModelAnswer, Speaker
+from supervisors.llm.pricing import Prices
+from supervisors.ports import AgentStore, NewsStore, SpanStore, TemplateStore, UsageStore
+from supervisors.settings import RunSettings
+from supervisors.tools.toolbox import Toolbox
+
+CUT_OFF = {
+    FinishReason.LENGTH: (
+        "The model's answer was cut off at its length limit, before it said or called anything that can be "
+        "acted on."
+    ),
+    FinishReason.CONTENT_FILTER: "The provider's content filter withheld the model's answer.",
+}
+
+
+class BuiltinHarness:
+    """Executes runs in this process."""
+
+    def __init__(
+        self,
+        *,
+        agents: AgentStore,
+        templates: TemplateStore,
+        newcomers: NewsStore,
+        spans: SpanStore,
+        usage: UsageStore,
+        spend_cap: SpendCap,
+        prices: Prices,
+        toolbox: Toolbox,
+        providers: Mapping[str, Model],
+        clock: Clock,
+        settings: RunSettings,
+    ) -> None:
+        self._agents = agents
+        self._templates = templates
+        self._newcomers = newcomers
+        self._spans = spans
+        self._usage = usage
+        self._spend_cap = spend_cap
+        self._prices = prices
+        self._toolbox = toolbox
+        self._tool_calls = ToolCalls(toolbox)
+        self._providers = providers
+        self._clock = clock
+        self._settings = settings
+
+    async def execute(self, run: Run, ask: Ask) -> RunResult:
+        """Turn after turn, until the agent sleeps, has nothing more to call, or reaches its limit."""
+        recorder = Recorder(run.id, self._spans, self._clock)
+        agent = await self._agents.get(run.agent_id)
+        if agent is None:
+            raise RunError("The agent was deleted.")
+        meter = Meter(agent, run.id, self._usage, self._prices, self._clock)
+        try:
+            with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as root:
+                root.metadata["gen_ai.operation.name"] = "invoke_agent"
+                root.metadata["gen_ai.agent.name"] = agent.name
+                return await self._converse(await self._begin(run, ask, agent, recorder, root, meter))
+        finally:
+            await _in_any_case(_store_all(meter, recorder))
+
+    async def _begin(
+        self, run: Run, ask: Ask, agent: Agent, recorder: Recorder, root: OpenSpan, meter: Meter
+    ) -> Conversation:
+        template = await self._templates.get(agent.template_id) if agent.template_id else None
+        provider_name, model = self._model_of(agent)
+        return Conversation(
+            run=run,
+            ask=ask,
+            agent=agent,
+            provider=self._providers[provider_name],
+            provider_name=provider_name,
+            model=model,
+            tools=tuple(await self._toolbox.definitions(agent)),
+            max_turns=effective_max_turns(agent, template, self._settings.max_turns),
+            reasoning_effort=effective_reasoning_effort(agent, template),
+            thinking_max_tokens=template.thinking_max_tokens if template else 0,
+            recorder=recorder,
+            root=root,
+            meter=meter,
+            news=News(run, self._newcomers, self._clock),
+            messages=first_messages(run, agent, template, self._clock),
+        )
+
+    def _model_of(self, agent: Agent) -> tuple[str, str]:
+        """The provider's name, and the model's name there."""
+        prefix, separator, name = agent.model.partition("/")
+        if not separator:
+            prefix, name = self._settings.default_provider, agent.model
+        if prefix not in self._providers:
+            known = ", ".join(sorted(self._providers))
+            raise RunError(f'There is no model provider "{prefix}"; the service knows: {known}.')
+        return prefix, name
+
+    async def _converse(self, conversation: Conversation) -> RunResult:
+        run, limit = conversation.run, conversation.max_turns
+        while True:
+            run.at_turn_boundary()
+            if limit is not None and run.turns >= limit:
+                return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
+            await self._spend_cap.check(run)
+            if run.turns and conversation.news.may_be_there():
+                await self._tell_news(conversation)
+            run.turns += 1
+            answer = await self._ask_model(conversation)
+            conversation.messages.append(answer.as_message())
+            if not answer.tool_requests:
+                if answer.finish_reason in CUT_OFF:
+                    raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
+                return RunResult(Outcome.ENDED)
+            if await self._tool_calls.carry_out(conversation, answer.tool_requests):
+                return RunResult(Outcome.SLEPT)
+
+    async def _tell_news(self, conversation: Conversation) -> None:
+        """What came into the queue meanwhile stands in the conversation before the next turn."""
+        news = await conversation.run.interruptible(conversation.news.look())
+        if news:
+            conversation.messages.append(Message(Speaker.USER, news))
+
+    async def _ask_model(self, conversation: Conversation) -> ModelAnswer:
+        with conversation.recorder.span(f"chat {conversation.model}", "llm", conversation.root) as span:
+            span.metadata.update(
+                {
+                    "gen_ai.operation.name": "chat",
+                    "gen_ai.provider.name": conversation.provider_name,
+                    "gen_ai.request.model": conversation.model,
+                }
+            )
+            return await conversation.run.interruptible(self._complete(conversation, span))
+
+    async def _complete(self, conversation: Conversation, span: OpenSpan) -> ModelAnswer:
+        """The model's answer, once what it used is stored: no answer is acted on that is not on the bill.
+
+        It is noted in the same step as it comes, so a run that dies right then has still paid for it.
+        """
+        answer = await conversation.provider.complete(conversation.request())
+        conversation.meter.note(conversation.qualified_model, answer)
+        span.metadata.update(
+            {
+                "gen_ai.response.id": answer.id,
+                "gen_ai.response.model": answer.model,
+                "gen_ai.response.finish_reasons": [answer.finish_reason],
+                "gen_ai.usage.input_tokens": answer.input_tokens,
+                "gen_ai.usage.output_tokens": answer.output_tokens,
+                "gen_ai.usage.cache_read.input_tokens": answer.cached_tokens,
+            }
+        )
+        await conversation.meter.settle()
+        return answer
+
+
+async def _store_all(meter: Meter, recorder: Recorder) -> None:
+    await meter.flush()
+    await recorder.flush()
+
+
+async def _in_any_case(work: Coroutine[Any, Any, None]) -> None:
+    """Bring it to its end even if the run is cancelled meanwhile, and only then let the run go."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise

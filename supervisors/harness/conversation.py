@@ -1,0 +1,83 @@
+"""What one run of the built-in harness works with: whom it is for, which model answers, what was said."""
+
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from storage.model import Agent, ReasoningEffort, Template
+from supervisors.clock import Clock
+from supervisors.engine.run import Ask, Run
+from supervisors.harness.inbox_updates import News
+from supervisors.harness.span_recorder import OpenSpan, Recorder
+from supervisors.harness.usage_recorder import Meter
+from supervisors.llm.port import Message, Model, ModelRequest, Speaker
+from supervisors.tools.toolkit import ToolDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The state of one run's loop; only `messages` grows. `root` is the span that all steps belong to.
+
+    `model` is its name at the provider, `qualified_model` that with the provider's name in front.
+    """
+
+    run: Run
+    ask: Ask
+    agent: Agent
+    provider: Model
+    provider_name: str
+    model: str
+    tools: tuple[ToolDefinition, ...]
+    max_turns: int | None
+    reasoning_effort: str
+    thinking_max_tokens: int
+    recorder: Recorder
+    root: OpenSpan
+    meter: Meter
+    news: News
+    messages: list[Message]
+
+    @property
+    def qualified_model(self) -> str:
+        return f"{self.provider_name}/{self.model}"
+
+    def request(self) -> ModelRequest:
+        """What the next turn asks of the model."""
+        return ModelRequest(
+            self.model,
+            tuple(self.messages),
+            self.tools,
+            self.reasoning_effort,
+            self.thinking_max_tokens,
+        )
+
+
+def first_messages(run: Run, agent: Agent, template: Template | None, clock: Clock) -> list[Message]:
+    """The system prompt, if there is one, and why the agent was woken."""
+    system_prompt = agent.system_prompt or (template.system_prompt if template else "")
+    beginning = [Message(Speaker.SYSTEM, system_prompt)] if system_prompt.strip() else []
+    return [*beginning, Message(Speaker.USER, wake_context(run, agent, clock))]
+
+
+def effective_max_turns(agent: Agent, template: Template | None, default: int) -> int | None:
+    """The agent's limit, else its template's, else the default; a negative one means none (None)."""
+    limit = agent.max_turns or (template.max_turns if template else 0) or default
+    return None if limit < 0 else limit
+
+
+def effective_reasoning_effort(agent: Agent, template: Template | None) -> str:
+    """The agent's, else its template's; blank where nothing is to be sent to the model."""
+    effort = agent.reasoning_effort or (template.default_reasoning_effort if template else "")
+    return "" if effort == ReasoningEffort.NONE else effort
+
+
+def wake_context(run: Run, agent: Agent, clock: Clock) -> str:
+    """What the agent is told when it wakes: why, what time it is, how long it may sleep, what waits."""
+    local_time = clock.now().astimezone(ZoneInfo(agent.timezone))
+    cap = run.max_sleep_until
+    sleep = (
+        f"until {cap.astimezone(ZoneInfo(agent.timezone)):%Y-%m-%d %H:%M %Z}" if cap else "without a limit"
+    )
+    return (
+        f"You were woken: {run.wake_reason}. It is {local_time:%A, %Y-%m-%d %H:%M:%S %Z}. "
+        f"High-priority notifications that are uncleared: {run.waiting}. You may sleep {sleep}."
+    )

@@ -1,0 +1,115 @@
+"""Writes the trace of a run: its spans, gathered, and stored while it goes on."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from storage.errors import StorageError
+from storage.ids import new_id
+from storage.model import NewSpan, Span
+from storage.postgres.pool import to_json
+from supervisors.clock import Clock, Timer
+from supervisors.ports import SpanStore
+from supervisors.text import storable
+
+log = structlog.get_logger()
+
+STORED_EVERY_SECONDS = 1.0
+CUT_SHORT = "cut short: the run was ended"
+
+
+@dataclass(slots=True)
+class OpenSpan:
+    """A step that is going on; `metadata` follows the OpenTelemetry GenAI names."""
+
+    id: UUID
+    metadata: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+
+class Recorder:
+    """The spans of one run. What could not be stored is kept for the next flush."""
+
+    def __init__(self, trace_id: UUID, store: SpanStore, clock: Clock) -> None:
+        self._trace_id = trace_id
+        self._store = store
+        self._clock = clock
+        self._finished: list[NewSpan] = []
+        self._stored_at = clock.monotonic()
+        self._next: Timer | None = None  # at which what has finished meanwhile is stored
+        self._writing: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def span(
+        self, name: str, span_type: str, parent: OpenSpan | None = None, started_at: datetime | None = None
+    ) -> Iterator[OpenSpan]:
+        """A step from here to the end of the block; what leaves the block by an exception is its error."""
+        started_at = started_at or self._clock.now()
+        step = OpenSpan(new_id())
+        try:
+            yield step
+        except asyncio.CancelledError:
+            step.error = step.error or CUT_SHORT
+            raise
+        except BaseException as error:
+            step.error = step.error or str(error) or type(error).__name__
+            raise
+        finally:
+            self._finished.append(
+                NewSpan(
+                    Span(
+                        id=step.id,
+                        trace_id=self._trace_id,
+                        parent_id=parent.id if parent else None,
+                        name=storable(name),
+                        span_type=span_type,
+                        started_at=started_at,
+                        ended_at=self._clock.now(),
+                        error=storable(step.error),
+                    ),
+                    to_json(step.metadata).decode(),
+                )
+            )
+            self._keep_up()
+
+    async def flush(self) -> None:
+        """Store the spans finished so far, at the end of the run."""
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
+        if self._next is not None:
+            self._next.cancel()
+        await self._store_finished()
+
+    def _keep_up(self) -> None:
+        """See to it that what has finished is stored, whatever the run waits for, but once a second at most.
+
+        A short run stores all of its spans at its end.
+        """
+        if self._next is None:
+            moment = max(self._stored_at + STORED_EVERY_SECONDS, self._clock.monotonic())
+            self._next = self._clock.call_at(moment, self._begin_to_store)
+
+    def _begin_to_store(self) -> None:
+        self._writing = asyncio.ensure_future(self._store_now_and_then())
+
+    async def _store_now_and_then(self) -> None:
+        await self._store_finished()
+        self._next = None
+        if self._finished:
+            self._keep_up()
+
+    async def _store_finished(self) -> None:
+        """A failure is logged: the record never stops the work."""
+        self._stored_at = self._clock.monotonic()
+        spans, self._finished = self._finished, []
+        try:
+            await self._store.insert_spans(spans)
+        except StorageError as error:
+            log.warning("spans could not be stored yet", count=len(spans), error=str(error))
+            self._finished = spans + self._finished

@@ -1,0 +1,67 @@
+"""A model that needs no network: `builtin/inbox` lists its notifications, clears each, and sleeps.
+
+It goes through the same loop, tools and spans as any other model, so it serves to try the service out.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from supervisors.engine.run import RunError
+from supervisors.llm.port import Message, ModelAnswer, ModelRequest, Speaker, ToolRequest
+
+PROVIDER = "builtin"
+PAGE = 100
+
+
+class BuiltinModel:
+    """The provider `builtin`."""
+
+    async def complete(self, request: ModelRequest) -> ModelAnswer:
+        """What a diligent clerk does next."""
+        if request.model != "inbox":
+            raise RunError(f"There is no model builtin/{request.model}; builtin/inbox is the only one.")
+        messages = request.messages
+        requests, results = _last_exchange(messages)
+        names = {request.name for request in requests}
+        if names == {"list_notifications"}:
+            ids = [shown["id"] for shown in results[requests[0].id]["result"]]
+            return _clear(len(messages), ids) if ids else _sleep(len(messages))
+        if names == {"clear_notification"} and len(requests) < PAGE:
+            return _sleep(len(messages))
+        return _answer(_request(len(messages), 0, "list_notifications", limit=PAGE))
+
+
+def _last_exchange(messages: Sequence[Message]) -> tuple[tuple[ToolRequest, ...], dict[str, Any]]:
+    """The tool calls last asked for, and what came of each; a failed list counts as an empty one.
+
+    It needs not be told what came into its queue meanwhile: it lists that when its sleep is refused.
+    """
+    results: dict[str, Any] = {}
+    for message in reversed(messages):
+        if message.speaker is Speaker.TOOL:
+            results[message.tool_call_id] = {"result": [], **orjson.loads(message.text)}
+        elif message.speaker is not Speaker.USER:
+            return message.tool_requests, results
+    return (), results
+
+
+def _clear(turn: int, ids: list[str]) -> ModelAnswer:
+    requests = (
+        _request(turn, position, "clear_notification", notification_id=notification_id)
+        for position, notification_id in enumerate(ids)
+    )
+    return _answer(*requests)
+
+
+def _sleep(turn: int) -> ModelAnswer:
+    return _answer(_request(turn, 0, "sleep"))
+
+
+def _request(turn: int, position: int, name: str, **arguments: Any) -> ToolRequest:
+    return ToolRequest(f"call_{turn}_{position}", name, orjson.dumps(arguments).decode())
+
+
+def _answer(*requests: ToolRequest) -> ModelAnswer:
+    return ModelAnswer("", requests)

@@ -1,0 +1,287 @@
+"""What an agent does next. Every path through a supervisor asks `decide`; nothing else starts a run.
+
+Pure: circumstances and the time in, a decision out. How an agent's state changes is told in `transitions`.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from storage.model import AgentStatus, Budget, Circumstances, Era, Source, Waiting
+from supervisors.policy.budgets import reached, renewed_at
+from supervisors.policy.debounce import Hold, effective_window, hold_for
+from supervisors.policy.phases import Phase
+from supervisors.settings import RunSettings, SupervisorSettings
+
+QUARANTINE_AFTER_FAILURES = 5
+QUARANTINE_ATTEMPT_INTERVAL = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The operator's settings that the rules go by."""
+
+    conversational_sources: frozenset[Source]
+    debounce_cap_seconds: int
+    min_interval_seconds: float
+
+
+def policy_of(supervisors: SupervisorSettings, runs: RunSettings) -> Policy:
+    """The policy that the settings amount to."""
+    return Policy(
+        conversational_sources=supervisors.conversational_sources,
+        debounce_cap_seconds=supervisors.debounce_cap_seconds,
+        min_interval_seconds=runs.min_interval_seconds,
+    )
+
+
+class WakeReason(StrEnum):
+    """The recorded causes of a run; `notification:<source>` is the remaining one."""
+
+    RUN_REQUESTED = "run_requested"
+    REMINDER = "reminder"
+    SLEEP_ELAPSED = "sleep_elapsed"
+    RESTART_RECOVERY = "restart_recovery"
+    RETRY_AFTER_FAILURE = "retry_after_failure"
+    UNCLEARED_NOTIFICATIONS = "uncleared_notifications"
+
+
+class Because(StrEnum):
+    """What proposes a wake."""
+
+    RUN_REQUEST = "run request"
+    NOTIFICATION = "notification"
+    HOLD = "hold"
+    REMINDER = "reminder"
+    SLEEP_UNTIL = "sleep until"
+    RETRY = "retry"
+
+
+BY_ACTIVATION = frozenset({Because.NOTIFICATION, Because.HOLD})
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """A start that is proposed for `at`, and the wake reason it would record.
+
+    `is_put_off`: it would be earlier, but for a budget; with the next day's it is reckoned anew.
+    """
+
+    at: datetime
+    reason: str
+    because: Because
+    is_put_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The phase an agent rests in, the earliest wake ahead of it, and the hold or budget that delays one."""
+
+    phase: Phase
+    wake: Wake | None = None
+    hold: Hold | None = None
+    over_budget: Budget | None = None
+
+    def due_wake(self, now: datetime) -> Wake | None:
+        """The wake, if it is due: the agent should be started."""
+        return self.wake if self.wake is not None and self.wake.at <= now else None
+
+
+def decide(
+    circumstances: Circumstances, now: datetime, policy: Policy, *, hold_is_over: bool = False
+) -> Decision:
+    """What the agent does next: the earliest wake that anything proposes, or rest.
+
+    `hold_is_over`: the hold has lasted its length, whatever the wall clock says.
+    """
+    state = circumstances.state
+    if state.status is AgentStatus.ARCHIVED:
+        return Decision(Phase.ARCHIVED)
+    if state.run_id is not None:
+        is_stopping = state.stopped_at is not None or circumstances.paused
+        return Decision(Phase.STOPPING if is_stopping else Phase.RUNNING)
+    if circumstances.paused:
+        return Decision(Phase.PAUSED)
+    hold = hold_of(circumstances, policy)
+    hold_ends_at = _hold_ends_at(circumstances, hold, now if hold_is_over else None)
+    wakes = tuple(_proposed_wakes(circumstances, hold_ends_at, now, policy))
+    over_budget = reached(circumstances.budgets)
+    if over_budget is not None:
+        wakes = tuple(_put_off(wakes, renewed_at(now)))
+        phase = _phase_over_budget(circumstances, now)
+        return Decision(phase, _earliest(wakes, now), over_budget=over_budget)
+    return Decision(_resting_phase(circumstances, hold), _earliest(wakes, now), hold)
+
+
+def hold_of(circumstances: Circumstances, policy: Policy) -> Hold | None:
+    """The hold over the conversation that reached the agent since its last start."""
+    window = effective_window(circumstances.agent_window_seconds, circumstances.template_window_seconds)
+    held = (group for group in circumstances.waiting if _is_fresh(group) and _is_held(group, policy))
+    return hold_for(held, window, policy.debounce_cap_seconds)
+
+
+def active_count(circumstances: Circumstances) -> int:
+    """How many notifications are active; those from before a stop start nothing, but refuse sleep too."""
+    return sum(group.count for group in circumstances.waiting if group.era is not Era.AHEAD)
+
+
+def left_over_count(circumstances: Circumstances) -> int:
+    """How many notifications are active that the last run had its chance at."""
+    return sum(group.count for group in circumstances.waiting if _is_stale(group))
+
+
+def next_reminder_at(circumstances: Circumstances) -> datetime | None:
+    """When the earliest reminder falls due that is still ahead."""
+    ahead = (group.first_at for group in circumstances.waiting if group.era is Era.AHEAD)
+    return min(ahead, default=None)
+
+
+def is_quarantined(circumstances: Circumstances) -> bool:
+    """Whether too many runs in a row have failed for the agent to be started by just anything."""
+    has_failed_often = circumstances.state.failures >= QUARANTINE_AFTER_FAILURES
+    return has_failed_often and pending_retry_at(circumstances) is not None
+
+
+def pending_retry_at(circumstances: Circumstances) -> datetime | None:
+    """When the stored retry starts the agent; None once what it was meant for is gone."""
+    state = circumstances.state
+    match state.retry_reason:
+        case WakeReason.RETRY_AFTER_FAILURE | WakeReason.RESTART_RECOVERY:
+            is_meant = True
+        case WakeReason.UNCLEARED_NOTIFICATIONS:
+            is_meant = left_over_count(circumstances) > 0
+        case _:
+            is_meant = next(_counting(circumstances), None) is not None
+    return state.retry_at if is_meant else None
+
+
+def _hold_ends_at(
+    circumstances: Circumstances, hold: Hold | None, over_at: datetime | None
+) -> datetime | None:
+    """When the hold wakes the agent. A start that waits for a slot has behind it the hold that led to it."""
+    if hold is None:
+        return None
+    queued_at = circumstances.state.queued_at
+    # One that could not have ended by then did not lead to it: something else stands in line.
+    is_behind = queued_at is not None and hold.first_at + timedelta(seconds=hold.window_seconds) <= queued_at
+    return min(hold.due_at, over_at or hold.due_at, queued_at if queued_at and is_behind else hold.due_at)
+
+
+def _proposed_wakes(
+    circumstances: Circumstances, hold_ends_at: datetime | None, now: datetime, policy: Policy
+) -> Iterator[Wake]:
+    state = circumstances.state
+    if state.run_requested_at is not None:
+        yield Wake(state.run_requested_at, WakeReason.RUN_REQUESTED, Because.RUN_REQUEST)
+    for wake in _wakes_by_activation(circumstances, hold_ends_at, now, policy):
+        yield _not_before(wake, _quarantine_opens_at(circumstances))
+    retry_at = pending_retry_at(circumstances)
+    if retry_at is not None:
+        yield Wake(retry_at, state.retry_reason or _reason_of_latest(circumstances), Because.RETRY)
+        return
+    if left_over_count(circumstances):
+        yield Wake(now, WakeReason.UNCLEARED_NOTIFICATIONS, Because.RETRY)
+    if state.sleep_until is not None:
+        wake = Wake(state.sleep_until, WakeReason.SLEEP_ELAPSED, Because.SLEEP_UNTIL)
+        min_interval = timedelta(seconds=policy.min_interval_seconds)
+        yield _not_before(wake, state.last_started_at and state.last_started_at + min_interval)
+
+
+def _put_off(wakes: Collection[Wake], until: datetime) -> Iterator[Wake]:
+    """The wakes of an agent that may not start before then."""
+    for wake in wakes:
+        yield wake if wake.at >= until else replace(wake, at=until, is_put_off=True)
+
+
+def _earliest(wakes: Collection[Wake], now: datetime) -> Wake | None:
+    """The earliest wake.
+
+    Of several that are due at once, after a pause for example, the notification activated last gives the
+    reason; but a run request that has waited longest keeps its own.
+    """
+    wake = min(wakes, key=lambda proposed: proposed.at, default=None)
+    if wake is None or wake.at > now or wake.because is Because.RUN_REQUEST:
+        return wake
+    due = (proposed for proposed in wakes if proposed.at <= now and proposed.because in BY_ACTIVATION)
+    return replace(wake, reason=next(due, wake).reason)
+
+
+def _wakes_by_activation(
+    circumstances: Circumstances, hold_ends_at: datetime | None, now: datetime, policy: Policy
+) -> Iterator[Wake]:
+    at_once = tuple(
+        group
+        for group in circumstances.waiting
+        if _is_fresh(group) and (hold_ends_at is None or not _is_held(group, policy))
+    )
+    if at_once:
+        first_at = min(group.first_at for group in at_once)
+        # It is active, even if the wall clock was set back to before it came.
+        yield Wake(min(first_at, now), _reason_of_latest(circumstances), Because.NOTIFICATION)
+    if hold_ends_at is not None:
+        yield Wake(hold_ends_at, _reason_of_latest(circumstances), Because.HOLD)
+    reminder_at = next_reminder_at(circumstances)
+    if reminder_at is not None:
+        yield Wake(reminder_at, WakeReason.REMINDER, Because.REMINDER)
+
+
+def _resting_phase(circumstances: Circumstances, hold: Hold | None) -> Phase:
+    if is_quarantined(circumstances):
+        return Phase.QUARANTINED
+    retry_at = pending_retry_at(circumstances)
+    if hold is not None and (retry_at is None or hold.due_at <= retry_at):
+        return Phase.HOLDING
+    return Phase.ASLEEP if retry_at is None else Phase.BACKING_OFF
+
+
+def _phase_over_budget(circumstances: Circumstances, now: datetime) -> Phase:
+    """Holds and retries count for nothing while the budget delays the start; a quarantine goes on."""
+    retry_at = pending_retry_at(circumstances)
+    is_ahead = retry_at is not None and retry_at > now
+    return Phase.QUARANTINED if is_ahead and is_quarantined(circumstances) else Phase.ASLEEP
+
+
+def _quarantine_opens_at(circumstances: Circumstances) -> datetime | None:
+    """The earliest moment at which an activation may start a quarantined agent."""
+    state = circumstances.state
+    if not is_quarantined(circumstances) or state.last_started_at is None:
+        return None
+    return state.last_started_at + QUARANTINE_ATTEMPT_INTERVAL
+
+
+def _not_before(wake: Wake, earliest: datetime | None) -> Wake:
+    if earliest is None or wake.at >= earliest:
+        return wake
+    return Wake(earliest, wake.reason, wake.because)
+
+
+def _is_fresh(group: Waiting) -> bool:
+    """Activated since the last start by someone else than the agent: treated as if it had just arrived."""
+    return group.era is Era.SINCE or (group.era is Era.DURING and not _is_own(group))
+
+
+def _is_stale(group: Waiting) -> bool:
+    """The last run had its chance at these: they start the next one by backoff."""
+    return group.era is Era.BEFORE or (group.era is Era.DURING and _is_own(group))
+
+
+def _counting(circumstances: Circumstances) -> Iterator[Waiting]:
+    """What is active and may start the agent: from before a stop as well, once the stop is forgotten."""
+    is_stopped = circumstances.state.stopped_at is not None
+    for group in circumstances.waiting:
+        if _is_fresh(group) or _is_stale(group) or (group.era is Era.STOPPED and not is_stopped):
+            yield group
+
+
+def _is_own(group: Waiting) -> bool:
+    return group.source is Source.AGENT and not group.reminder
+
+
+def _is_held(group: Waiting, policy: Policy) -> bool:
+    return group.source in policy.conversational_sources and not group.reminder
+
+
+def _reason_of_latest(circumstances: Circumstances) -> str:
+    latest = max(_counting(circumstances), key=lambda group: group.last_at)
+    return WakeReason.REMINDER if latest.reminder else f"notification:{latest.source}"

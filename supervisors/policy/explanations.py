@@ -1,0 +1,265 @@
+"""Why an agent is where it is, and what wakes it next: state turned into sentences a person understands."""
+
+from datetime import UTC, datetime
+
+from storage.model import AgentState, Budget, Circumstances
+from supervisors.policy.budgets import dollars, renewed_at
+from supervisors.policy.decisions import Because, Decision, Wake, WakeReason, left_over_count
+from supervisors.policy.phases import Phase
+
+QUARANTINED = "Quarantined after too many failures in a row"
+OVER_BUDGET = "Over budget"
+NO_STARTS = "no run may start: the service is regaining its lead, or is shutting down"
+WOKEN_EARLIER = "any high-priority notification wakes it earlier"
+
+REASONS: dict[str, str] = {
+    WakeReason.RUN_REQUESTED: "a run request",
+    WakeReason.REMINDER: "a reminder",
+    WakeReason.SLEEP_ELAPSED: "the end of its sleep",
+    WakeReason.RESTART_RECOVERY: "the recovery after a restart",
+    WakeReason.RETRY_AFTER_FAILURE: "a retry after a failure",
+    WakeReason.UNCLEARED_NOTIFICATIONS: "notifications that an earlier run left uncleared",
+}
+
+
+def phase_of(
+    circumstances: Circumstances, decision: Decision, now: datetime, *, run_is_stopping: bool = False
+) -> Phase:
+    """The phase to show: a start that is due and waits is queued, wherever the agent rested before.
+
+    `run_is_stopping`: the run was asked to stop, by something that is forgotten by now.
+    """
+    if circumstances.state.queued_at is not None and decision.due_wake(now) is not None:
+        return Phase.QUEUED
+    if decision.phase is Phase.RUNNING and run_is_stopping:
+        return Phase.STOPPING
+    return decision.phase
+
+
+def since(
+    circumstances: Circumstances, decision: Decision, phase: Phase, seen_since: datetime | None = None
+) -> datetime | None:
+    """Since when the agent has been in this phase; None if nobody knows.
+
+    `seen_since`: when its supervisor saw the phase begin. What is stored does not tell when a pause began,
+    nor of an archive, a pause or a retry that is over: an agent that rests may have done so for less long.
+    """
+    state = circumstances.state
+    match phase:
+        case Phase.RUNNING:
+            moment = state.last_started_at
+        case Phase.STOPPING if state.stopped_at is None:
+            return seen_since
+        case Phase.STOPPING | Phase.ARCHIVED:
+            moment = state.stopped_at
+        case Phase.QUEUED:
+            moment = state.queued_at
+        case Phase.PAUSED:
+            return seen_since
+        case Phase.HOLDING | Phase.ASLEEP | Phase.BACKING_OFF | Phase.QUARANTINED:
+            # What is held may have come earlier, in a run or a pause.
+            held_since = decision.hold.first_at if phase is Phase.HOLDING and decision.hold else None
+            moments = (held_since, state.last_ended_at, state.stopped_at, seen_since)
+            moment = max(filter(None, moments), default=None)
+    return moment or circumstances.created_at
+
+
+def why(
+    circumstances: Circumstances,
+    decision: Decision,
+    phase: Phase,
+    now: datetime,
+    *,
+    since: datetime | None,
+    slots: int,
+    may_start: bool,
+) -> str:
+    """One sentence, or two, on why the agent is in this phase, which began at `since`.
+
+    `slots`: how many runs there may be. `may_start`: whether runs may begin at all.
+    """
+    state = circumstances.state
+    match phase:
+        case Phase.RUNNING:
+            woken_by = _reason(circumstances.wake_reason)
+            return f"Running since {when(state.last_started_at)}, woken by {woken_by}."
+        case Phase.STOPPING:
+            return _why_stopping(circumstances)
+        case Phase.ARCHIVED:
+            return f"Archived since {when(state.stopped_at)}; nothing wakes it until it is restored."
+        case Phase.PAUSED:
+            return "Its organization is paused; nothing starts until that ends."
+        case Phase.QUEUED if not may_start:
+            return f"Waiting for a run slot since {when(state.queued_at)}; at present {NO_STARTS}."
+        case Phase.QUEUED:
+            return f"Waiting for a run slot since {when(state.queued_at)}; all {slots} were taken."
+        case Phase.HOLDING | Phase.BACKING_OFF | Phase.QUARANTINED | Phase.ASLEEP:
+            due = decision.due_wake(now)
+            if due is not None and not may_start:
+                return f"Due since {when(due.at)}, but {NO_STARTS}. {because(due)}"
+            if due is not None:
+                return f"About to start, due since {when(due.at)}. {because(due)}"
+            return _why_waiting(circumstances, decision, now, since)
+
+
+def why_quarantined(state: AgentState) -> str:
+    """What is said in the agent's queue as well, when its quarantine begins."""
+    return (
+        f"Quarantined until {when(state.retry_at)} after {state.failures} failures in a row, the last one: "
+        f"{_as_sentence(state.last_error)} A run request starts it at once, "
+        "a high-priority notification at most once a minute."
+    )
+
+
+def why_over_budget(budget: Budget, now: datetime) -> str:
+    """What is said in the agent's queue as well, when a budget ends a run or puts one off."""
+    whose = "its organization's budget" if budget.of_organization else "its budget"
+    spent = f"{dollars(budget.spent_usd)} of {dollars(budget.cap_usd)} USD spent today"
+    moment = "at all" if never_starts(budget) else f"before {when(renewed_at(now))}"
+    return f"Over {whose}: {spent}; it starts no run {moment}, unless the cap is raised."
+
+
+def next_wake(decision: Decision) -> Wake | None:
+    """What wakes the agent next. One that may spend nothing only looks at midnight: nothing does."""
+    budget = decision.over_budget
+    return decision.wake if budget is None or not never_starts(budget) else None
+
+
+def never_starts(budget: Budget) -> bool:
+    """Whether no day brings anything to spend."""
+    return budget.cap_usd == 0
+
+
+def because(wake: Wake) -> str:
+    """Why the agent wakes next."""
+    return f"Its budget is renewed. {_cause_of(wake)}" if wake.is_put_off else _cause_of(wake)
+
+
+def when(moment: datetime | None) -> str:
+    """A moment as people write it, in UTC; seconds only where there are any."""
+    if moment is None:
+        return "an unknown time"
+    moment = moment.astimezone(UTC)
+    has_seconds = moment.second or moment.microsecond
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if has_seconds else f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def _cause_of(wake: Wake) -> str:
+    match wake.because:
+        case Because.RUN_REQUEST:
+            return "A run was requested."
+        case Because.NOTIFICATION:
+            return f"It is woken by {_reason(wake.reason)}."
+        case Because.HOLD:
+            return "The debounce window over its messages ends."
+        case Because.REMINDER:
+            return "A reminder falls due."
+        case Because.SLEEP_UNTIL:
+            return "The sleep it was given ends."
+        case Because.RETRY if wake.reason == WakeReason.RETRY_AFTER_FAILURE:
+            return "It is tried again after a failure."
+        case Because.RETRY if wake.reason == WakeReason.RESTART_RECOVERY:
+            return "The run that a restart of the service interrupted is made up for."
+        case Because.RETRY if wake.reason == WakeReason.UNCLEARED_NOTIFICATIONS:
+            return "Something its last run left uncleared is tried again."
+        case Because.RETRY:
+            return "It was restored, and something is active."
+
+
+def _why_waiting(
+    circumstances: Circumstances, decision: Decision, now: datetime, since: datetime | None
+) -> str:
+    if decision.over_budget is not None:
+        return _why_held_by_budget(circumstances.state, decision, decision.over_budget, now)
+    match decision.phase:
+        case Phase.HOLDING:
+            return _why_holding(decision, since)
+        case Phase.BACKING_OFF:
+            return _why_backing_off(circumstances) + _but_earlier(decision)
+        case Phase.QUARANTINED:
+            return why_quarantined(circumstances.state) + _but_earlier(decision)
+        case _:
+            return _why_asleep(circumstances.state, decision.wake)
+
+
+def _why_held_by_budget(state: AgentState, decision: Decision, budget: Budget, now: datetime) -> str:
+    quarantine = ""
+    if decision.phase is Phase.QUARANTINED:
+        quarantine = f"Quarantined until {when(state.retry_at)} after {state.failures} failures in a row. "
+    wake = next_wake(decision)
+    later = "" if wake is None or wake.is_put_off else f" It wakes at {when(wake.at)}. {because(wake)}"
+    return f"{_stop(state)}{quarantine}{why_over_budget(budget, now)}{later}"
+
+
+def _why_stopping(circumstances: Circumstances) -> str:
+    stopped_at = circumstances.state.stopped_at
+    if stopped_at is not None:
+        return f"Its run was asked to stop at {when(stopped_at)} and has not ended yet."
+    if circumstances.paused:
+        return "Its organization is paused; its run was asked to stop and has not ended yet."
+    return "Its run was asked to stop and has not ended yet; what is due then starts the next one."
+
+
+def _but_earlier(decision: Decision) -> str:
+    """What there is to add to a retry, if something else starts the agent before it."""
+    wake = decision.wake
+    if wake is None or wake.because is Because.RETRY:
+        return ""
+    return f" Something else wakes it before that, at {when(wake.at)}."
+
+
+def _why_asleep(state: AgentState, wake: Wake | None) -> str:
+    stop = _stop(state)
+    if state.sleep_until is None:
+        return f"{stop}Asleep until a high-priority notification, a reminder or a run request wakes it."
+    if wake is not None and wake.at > state.sleep_until:
+        return f"{stop}About to start at {when(wake.at)}: its sleep ends sooner than it may start again."
+    so_long = "the longest it may sleep" if state.sleep_until == state.max_sleep_until else "as was asked"
+    earlier = WOKEN_EARLIER
+    if wake is not None and wake.at < state.sleep_until:
+        earlier = f"something else wakes it before that, at {when(wake.at)}"
+    return f"{stop}Asleep until {when(state.sleep_until)}, {so_long}; {earlier}."
+
+
+def _stop(state: AgentState) -> str:
+    stopped_at = state.stopped_at
+    return f"Stopped at {when(stopped_at)}: what waited then starts nothing. " if stopped_at else ""
+
+
+def _why_holding(decision: Decision, since: datetime | None) -> str:
+    hold, wake = decision.hold, decision.wake
+    if hold is None or wake is None:
+        return "Holding a wake."
+    holding = f"Holding since {when(since)} for the conversation to pause"
+    if wake.because is not Because.HOLD:
+        return f"{holding}; something else wakes it before that, at {when(wake.at)}."
+    if hold.is_capped:
+        return f"{holding}: it wakes at {when(hold.due_at)}, however long the conversation goes on."
+    return (
+        f"{holding}: it wakes {hold.window_seconds} s after the last message, "
+        f"at {when(hold.due_at)} if no other comes."
+    )
+
+
+def _why_backing_off(circumstances: Circumstances) -> str:
+    state = circumstances.state
+    if state.retry_reason == WakeReason.UNCLEARED_NOTIFICATIONS:
+        count = left_over_count(circumstances)
+        return (
+            f"Backing off until {when(state.retry_at)}: its last run left high-priority notifications "
+            f"uncleared ({count} {'is' if count == 1 else 'are'})."
+        )
+    if state.failures:
+        times = "a failure" if state.failures == 1 else f"{state.failures} failures in a row, the last one"
+        return f"Backing off until {when(state.retry_at)} after {times}: {_as_sentence(state.last_error)}"
+    return f"About to start at {when(state.retry_at)}."
+
+
+def _as_sentence(error: str) -> str:
+    return error if error.endswith((".", "!", "?")) else f"{error}."
+
+
+def _reason(wake_reason: str) -> str:
+    if wake_reason.startswith("notification:"):
+        return f"a high-priority notification from {wake_reason.removeprefix('notification:')}"
+    return REASONS.get(wake_reason, wake_reason)

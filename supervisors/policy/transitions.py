@@ -1,0 +1,270 @@
+"""How the state of an agent changes: one pure function for each thing that can happen to it."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from storage.model import AgentState, AgentStatus, Circumstances, Era, Outcome
+from supervisors.policy.decisions import (
+    QUARANTINE_AFTER_FAILURES,
+    Because,
+    Policy,
+    WakeReason,
+    active_count,
+    decide,
+    left_over_count,
+    pending_retry_at,
+)
+
+BACKOFF_SECONDS_MAX = 300
+QUARANTINE_SECONDS = 15 * 60
+QUARANTINE_SECONDS_MAX = 6 * 60 * 60
+ERROR_LENGTH_MAX = 500
+
+FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.INTERRUPTED})
+
+
+def cap_after(moment: datetime, max_sleep_hours: int | None) -> datetime | None:
+    """The latest moment an agent may sleep to; None without a limit or beyond year 9999."""
+    if max_sleep_hours is None:
+        return None
+    try:
+        return moment + timedelta(hours=max_sleep_hours)
+    except OverflowError:
+        return None
+
+
+def clamp(until: datetime | None, cap: datetime | None) -> datetime | None:
+    """`until` cut to the cap. None means "for ever", which is beyond any cap."""
+    if until is None or cap is None:
+        return cap if until is None else until
+    return min(until, cap)
+
+
+def armed(circumstances: Circumstances, after: AgentState, now: datetime, policy: Policy) -> AgentState:
+    """`after` with the moment to look again, and without a retry that nothing is left for.
+
+    Every state passes here on its way to storage, so whatever comes next is stored with it.
+    """
+    ahead = replace(circumstances, state=after)
+    keeps_retry = pending_retry_at(ahead) is not None
+    return replace(
+        after,
+        retry_at=after.retry_at if keeps_retry else None,
+        retry_reason=after.retry_reason if keeps_retry else "",
+        next_due_at=_next_due_at(ahead, now, policy),
+    )
+
+
+def _next_due_at(circumstances: Circumstances, now: datetime, policy: Policy) -> datetime | None:
+    state = circumstances.state
+    if state.queued_at is not None:
+        return None
+    wake = decide(circumstances, now, policy).wake
+    if wake is None:
+        return None
+    # A message that extends a hold writes nothing: at the earlier moment one looks again.
+    if wake.because is Because.HOLD and state.next_due_at and now < state.next_due_at < wake.at:
+        return state.next_due_at
+    return wake.at
+
+
+def rested(state: AgentState) -> AgentState:
+    """Nothing starts now, so nothing waits for a run slot."""
+    return replace(state, queued_at=None)
+
+
+def queued(state: AgentState, now: datetime) -> AgentState:
+    """A start is due, and all run slots are taken."""
+    return replace(state, queued_at=state.queued_at or now)
+
+
+def started(circumstances: Circumstances, run_id: UUID, reason: str, now: datetime) -> AgentState:
+    """A run begins. It forgets a stop, a retry and the schedule, and fixes the cap of the next sleep.
+
+    If somebody cleared some of what the last run left, the backoff begins anew.
+    """
+    state = circumstances.state
+    was_helped = left_over_count(circumstances) < state.left_over
+    return replace(
+        state,
+        status=AgentStatus.RUNNING,
+        run_id=run_id,
+        run_started_at=now,
+        last_wake_reason=reason,
+        last_wake_interrupted_sleep_until=interrupted_sleep(state, now),
+        sleep_until=None,
+        max_sleep_until=cap_after(now, circumstances.max_sleep_hours),
+        last_started_at=now,
+        stopped_at=None,
+        run_requested_at=None,
+        queued_at=None,
+        retries=0 if was_helped else state.retries,
+        retry_at=None,
+        retry_reason="",
+        next_due_at=None,
+        seen_until=_latest_ahead_of_the_clock(circumstances, now),
+    )
+
+
+def interrupted_sleep(state: AgentState, now: datetime) -> datetime | None:
+    """The `sleep_until` that a start now cuts short; one that has passed was slept out."""
+    if state.sleep_until is None or state.sleep_until <= now:
+        return None
+    return state.sleep_until
+
+
+def slept(circumstances: Circumstances, until: datetime | None, now: datetime) -> AgentState:
+    """A run ends by a granted sleep: a clean slate."""
+    state = circumstances.state
+    return replace(
+        _over(state, now),
+        sleep_until=clamp(until, state.max_sleep_until),
+        failures=0,
+        retries=0,
+        left_over=0,
+        last_error="",
+    )
+
+
+def ended(
+    circumstances: Circumstances, outcome: Outcome, error: str, now: datetime, *, counts: bool, jitter: float
+) -> AgentState:
+    """A run ends without a granted sleep.
+
+    `counts`: whether an interrupted run is a failure (one that a drain ended is not).
+    `jitter`: seconds added to the backoff of a failure, so that many do not return at once.
+    """
+    state = circumstances.state
+    if state.stopped_at is not None or state.status is AgentStatus.ARCHIVED:
+        return replace(_over(state, now), failures=0, retries=0, left_over=0)
+    made_progress = _count_before_start(circumstances) < circumstances.waiting_at_start
+    after = replace(
+        _over(state, now),
+        sleep_until=_sleep_after(circumstances, now),
+        retries=0 if made_progress else state.retries,
+        left_over=left_over_count(circumstances),
+    )
+    if outcome in FAILURES and not counts:
+        return replace(after, retry_at=now, retry_reason=WakeReason.RESTART_RECOVERY)
+    if outcome in FAILURES:
+        return failed(after, outcome, error, now, jitter)
+    after = replace(after, failures=0, last_error="")
+    was_restored = after.retry_at is not None  # while the run went on: what is active wakes at once
+    if after.left_over == 0 or was_restored:
+        return replace(after, retries=0)
+    retries = after.retries + 1
+    return replace(
+        after,
+        retries=retries,
+        retry_at=now + backoff(retries),
+        retry_reason=WakeReason.UNCLEARED_NOTIFICATIONS,
+    )
+
+
+def failed(state: AgentState, outcome: Outcome, error: str, now: datetime, jitter: float) -> AgentState:
+    """One more failure in a row, of a run or of the supervisor itself: back off, then quarantine."""
+    failures, retries = state.failures + 1, state.retries + 1
+    delay = quarantine(failures) if failures >= QUARANTINE_AFTER_FAILURES else backoff(retries)
+    was_interrupted = outcome is Outcome.INTERRUPTED
+    return replace(
+        state,
+        failures=failures,
+        retries=retries,
+        retry_at=now + delay + timedelta(seconds=jitter),
+        retry_reason=WakeReason.RESTART_RECOVERY if was_interrupted else WakeReason.RETRY_AFTER_FAILURE,
+        last_error=error[:ERROR_LENGTH_MAX],
+    )
+
+
+def is_newly_quarantined(before: AgentState, after: AgentState) -> bool:
+    """Whether one failure too many has just been counted."""
+    return before.failures < QUARANTINE_AFTER_FAILURES <= after.failures
+
+
+def backoff(retries: int) -> timedelta:
+    """1 s after the first, doubling to 300 s."""
+    return timedelta(seconds=min(2 ** min(retries - 1, 16), BACKOFF_SECONDS_MAX))
+
+
+def quarantine(failures: int) -> timedelta:
+    """15 minutes at the fifth failure in a row, doubling to 6 hours."""
+    doublings = min(failures - QUARANTINE_AFTER_FAILURES, 16)
+    return timedelta(seconds=min(QUARANTINE_SECONDS * 2**doublings, QUARANTINE_SECONDS_MAX))
+
+
+def run_requested(state: AgentState, now: datetime) -> AgentState:
+    """A run request that cannot be met at once is kept."""
+    return replace(state, run_requested_at=state.run_requested_at or now)
+
+
+def stopped(state: AgentState, now: datetime) -> AgentState:
+    """What is active now starts nothing any more; the schedule is forgotten."""
+    return replace(
+        state,
+        stopped_at=now,
+        sleep_until=None,
+        run_requested_at=None,
+        queued_at=None,
+        retry_at=None,
+        retry_reason="",
+    )
+
+
+def archived(state: AgentState, now: datetime) -> AgentState:
+    """Archived is shown at once; a run of the agent is stopped afterwards."""
+    return replace(stopped(state, now), status=AgentStatus.ARCHIVED)
+
+
+def restored(circumstances: Circumstances, now: datetime) -> AgentState:
+    """An archived agent returns: the stop is forgotten, and anything active wakes it at once."""
+    state = circumstances.state
+    wakes = active_count(circumstances) > 0
+    return replace(
+        state,
+        status=AgentStatus.SLEEPING if state.run_id is None else AgentStatus.RUNNING,
+        stopped_at=None,
+        retry_at=now if wakes else None,
+        retry_reason="",
+    )
+
+
+def rescheduled(circumstances: Circumstances, until: datetime | None, now: datetime) -> AgentState:
+    """`sleep_until` written by a client: clamped to the last run's cap, before any to one from now, kept."""
+    state = circumstances.state
+    if state.last_started_at is None:
+        cap = cap_after(now, circumstances.max_sleep_hours)
+        return replace(state, sleep_until=clamp(until, cap), max_sleep_until=cap)
+    return replace(state, sleep_until=clamp(until, state.max_sleep_until))
+
+
+def _over(state: AgentState, now: datetime) -> AgentState:
+    is_archived = state.status is AgentStatus.ARCHIVED
+    return replace(
+        state,
+        status=AgentStatus.ARCHIVED if is_archived else AgentStatus.SLEEPING,
+        run_id=None,
+        run_started_at=None,
+        last_ended_at=now,
+    )
+
+
+def _sleep_after(circumstances: Circumstances, now: datetime) -> datetime | None:
+    """Without a sleep call: the earliest of the interrupted sleep, one written meanwhile, and the cap."""
+    interrupted = circumstances.interrupted_sleep_until
+    moments = (
+        interrupted if interrupted and interrupted > now else None,
+        circumstances.state.sleep_until,
+        circumstances.state.max_sleep_until,
+    )
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _latest_ahead_of_the_clock(circumstances: Circumstances, now: datetime) -> datetime | None:
+    """The last activation of what is active though the clock, set back, says that it is yet to come."""
+    active = (group.last_at for group in circumstances.waiting if group.era is not Era.AHEAD)
+    return max((moment for moment in active if moment > now), default=None)
+
+
+def _count_before_start(circumstances: Circumstances) -> int:
+    return sum(group.count for group in circumstances.waiting if group.era is Era.BEFORE)

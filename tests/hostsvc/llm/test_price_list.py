@@ -1,0 +1,61 @@
+"""The bundled price list."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from genai_prices.data_snapshot import get_snapshot
+
+from hostsvc.llm.price_list import PriceList
+from supervisors.llm.pricing import ModelCall
+
+AT = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+async def cost(model: str, input_tokens: int = 1_000_000, cached_tokens: int = 0) -> Decimal | None:
+    return await PriceList().cost_of(ModelCall(model, input_tokens, 1000, cached_tokens, AT))
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4o", "gpt-4o", "anthropic/claude-sonnet-4-5"])
+async def test_known_models_cost_millionths_of_a_dollar(model: str) -> None:
+    found = await cost(model)
+    assert found is not None
+    assert found > 0
+    assert found.as_tuple().exponent == -6
+
+
+async def test_cached_tokens_are_part_of_the_input_and_cheaper() -> None:
+    plain, cached = await cost("openai/gpt-4o"), await cost("openai/gpt-4o", cached_tokens=1_000_000)
+    assert plain is not None
+    assert cached is not None
+    assert 0 < cached < plain
+
+
+@pytest.mark.parametrize(
+    "model", ["nobody-knows-it", "my-proxy/gpt-4o", "openai/nobody-knows-it", "openai/", "/"]
+)
+async def test_what_is_not_in_the_list_has_no_price(model: str) -> None:
+    assert await cost(model) is None
+
+
+async def test_the_largest_counts_have_a_price_that_can_be_stored() -> None:
+    found = await PriceList().cost_of(ModelCall("openai/gpt-4o", 2**31 - 1, 2**31 - 1, 0, AT))
+    assert found is not None
+    assert found < 10**12
+
+
+async def test_what_runs_in_this_process_is_free() -> None:
+    assert await cost("builtin/inbox") == 0
+
+
+async def test_names_that_were_asked_for_are_not_remembered() -> None:
+    for number in range(20):
+        await cost(f"nobody-knows-{number}")
+    assert "nobody-knows" not in repr((get_snapshot()._provider_misses, get_snapshot()._provider_cache))
+
+
+def test_the_list_is_not_loaded_before_it_is_needed() -> None:
+    check = "import sys, hostsvc.service; sys.exit('genai_prices' in sys.modules)"
+    subprocess.run([sys.executable, "-c", check], check=True)

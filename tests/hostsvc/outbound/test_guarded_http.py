@@ -1,0 +1,449 @@
+"""The client for addresses that tenants name: where it goes, what it sends, what it makes of the answer."""
+
+import asyncio
+import base64
+import gzip
+import shutil
+import socket
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv6Address
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from aiohttp import web
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.test_utils import TestServer
+from standardwebhooks import WebhookVerificationError
+
+from hostsvc.outbound.bounded_connector import MOST_BYTES
+from hostsvc.outbound.guarded_http import CALLS, GuardedHttp, OutboundSettings, PublicNames, open_guarded_http
+from supervisors.clock import SystemClock
+from supervisors.outbound import AddressRefused, NoAnswer, NotConnected, OutboundAnswer, OutboundCall
+from tests.receiver import Receiver, answering, receiving
+from tests.supervisors.held_clock import HeldClock
+
+Server = Callable[..., Awaitable[TestServer]]
+Raw = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+CALLER = UUID(int=1)
+BODY = b'{"type":"agent.created","data":{"name":"J\xc3\xb6rg"}}'
+FREELY = OutboundSettings(allow_private=True, timeout_seconds=5)
+IN_A_HURRY = OutboundSettings(allow_private=True, timeout_seconds=0.3)
+
+
+@dataclass(slots=True)
+class Names(AbstractResolver):
+    """Knows every name, and takes note of those it is asked for."""
+
+    addresses: tuple[str, ...]
+    asked: list[str] = field(default_factory=list)
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        self.asked.append(host)
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=0,
+            )
+            for address in self.addresses
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as receiver:
+        yield receiver
+
+
+async def post(
+    url: str,
+    settings: OutboundSettings = FREELY,
+    names: AbstractResolver | None = None,
+    secret: str = "",
+    headers: Mapping[str, str] | None = None,
+) -> OutboundAnswer:
+    """One call by a client of its own."""
+    async with open_guarded_http(settings, SystemClock(), names) as client:
+        return await client.post(OutboundCall("msg-1", CALLER, url, BODY, secret, headers or {}))
+
+
+@asynccontextmanager
+async def raw_server(talk: Raw) -> AsyncIterator[str]:
+    """The URL of something that speaks however it likes."""
+    talks: list[asyncio.Task[None]] = []
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await talk(reader, writer)
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talks.append(asyncio.create_task(converse(reader, writer)))
+
+    async with await asyncio.start_server(begin, "127.0.0.1") as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/?token=hunter2"
+    await asyncio.gather(*talks)
+
+
+async def test_a_call_is_a_post_of_json_and_its_answer_is_handed_back(receiver: Receiver) -> None:
+    async def accept(_: web.Request) -> web.Response:
+        return web.json_response({"fine": True}, status=202)
+
+    receiver.answer = accept
+    answer = await post(receiver.url, headers={"Idempotency-Key": "msg-1"})
+    assert answer == OutboundAnswer(202, "application/json", b'{"fine": true}')
+    [received] = receiver.got
+    headers = received.headers
+    assert received.body == BODY
+    assert headers["Content-Type"] == "application/json"
+    assert headers["Idempotency-Key"] == "msg-1"
+    assert headers["Accept-Encoding"] == "identity"
+    assert headers["User-Agent"] == "hostsvc"
+
+
+@pytest.mark.parametrize(
+    ("secret", "key"),
+    [
+        ("whsec_" + base64.b64encode(b"a secret of bytes").decode(), b"a secret of bytes"),
+        ("whsec_YQ", b"a"),
+        ("just some text, ä", "just some text, ä".encode()),
+        ("whsec_", b"whsec_"),
+        ("whsec_A", b"whsec_A"),
+    ],
+)
+async def test_a_call_is_signed_as_a_standard_webhook(receiver: Receiver, secret: str, key: bytes) -> None:
+    await post(receiver.url, secret=secret)
+    [received] = receiver.got
+    assert received.id == "msg-1"
+    assert received.verified_by(key) == {"type": "agent.created", "data": {"name": "Jörg"}}
+    with pytest.raises(WebhookVerificationError):
+        received.verified_by(b"another")
+
+
+async def test_without_a_secret_a_call_says_which_it_is_and_when_but_is_not_signed(
+    receiver: Receiver,
+) -> None:
+    await post(receiver.url)
+    [received] = receiver.got
+    headers = received.headers
+    assert received.id == "msg-1"
+    sent_at = datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC)
+    assert abs(SystemClock().now() - sent_at) < timedelta(seconds=10)
+    assert "webhook-signature" not in headers
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        (
+            "http://127.0.0.1/",
+            "The address 127.0.0.1 is loopback; outbound calls go to public addresses only.",
+        ),
+        ("http://127.0.0.1./", "The address 127.0.0.1. is loopback"),
+        ("http://\uff11\uff12\uff17.0.0.1/", "The address 127.0.0.1 is loopback"),
+        ("http://[::1]/", "The address ::1 is loopback"),
+        ("http://[::ffff:10.0.0.1]:80/", f"The address {IPv6Address('::ffff:10.0.0.1')} is private"),
+        ("http://[64:ff9b::7f00:1]/", "The address 64:ff9b::7f00:1 is loopback"),
+        ("http://169.254.169.254/latest/", "The address 169.254.169.254 is link-local"),
+        ("http://0.0.0.0/", "The address 0.0.0.0 is unspecified"),
+        ("http://[::]/", "The address :: is unspecified"),
+        ("http://127.1/", "127.1 is not how an address is written."),
+        ("http://0x7f.1/", "0x7f.1 is not how an address is written."),
+        ("http://2130706433/", "2130706433 is not how an address is written."),
+        ("http://0177.0.0.1./", "0177.0.0.1. is not how an address is written."),
+        ("http://1.1.1.1./", "1.1.1.1. is not how an address is written."),
+        ("http://localhost/", "The address localhost is loopback"),
+        ("http://LOCALHOST./", "The address localhost. is loopback"),
+        ("http://any.localhost/", "The address any.localhost is loopback"),
+        ("http://user:hunter2@example.org/", "The address of example.org has credentials in it."),
+        ("http://user@example.org/", "The address of example.org has credentials in it."),
+        ("ftp://example.org/", "The address is not http or https, but ftp."),
+        ("file:///etc/passwd", "The address is not http or https, but file."),
+        ("/hook", "The address is not http or https, but nothing."),
+        ("http:///hook", "The address names no host."),
+        ("http://[::1/", "The address is not a valid URL."),
+        ("http://example.org:99999/", "The address is not a valid URL."),
+    ],
+)
+async def test_an_address_that_may_not_be_called_is_refused_with_the_reason(url: str, reason: str) -> None:
+    with pytest.raises(AddressRefused) as caught:
+        await post(f"{url}?token=hunter2", OutboundSettings())
+    assert reason in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.0.0.1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"])
+async def test_a_name_that_leads_inside_is_refused_and_nothing_is_sent(
+    receiver: Receiver, address: str
+) -> None:
+    with pytest.raises(AddressRefused, match=f"The address {address} of hook.example is "):
+        await post(receiver.url_by("hook.example"), OutboundSettings(), Names((address,)))
+    assert receiver.got == []
+
+
+async def test_each_address_of_a_name_is_judged_by_itself() -> None:
+    names = PublicNames(Names(("10.0.0.1", "1.1.1.1", "::1", "2606:4700::1111", "169.254.169.254")))
+    assert [each["host"] for each in await names.resolve("hook.example")] == ["1.1.1.1", "2606:4700::1111"]
+
+
+async def test_a_call_connects_to_the_address_of_its_one_lookup(receiver: Receiver) -> None:
+    """Nobody can give a good address to the check and another one to the connection."""
+    names = Names(("127.0.0.1",))
+    async with open_guarded_http(FREELY, SystemClock(), names) as client:
+        for number in (1, 2):
+            await client.post(OutboundCall("msg-1", CALLER, receiver.url_by("hook.example"), BODY))
+            assert len(names.asked) == number == len(receiver.got)
+
+
+async def test_a_name_that_is_not_known_can_be_tried_again() -> None:
+    with pytest.raises(NotConnected, match=r"^No connection to no\.invalid was made: its address was not"):
+        await post("http://no.invalid/?token=hunter2", OutboundSettings())
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".org", "%31.org"])
+async def test_a_name_that_cannot_be_one_is_not_connected_to(host: str) -> None:
+    with pytest.raises((NotConnected, AddressRefused)):
+        await post(f"http://{host}/", OutboundSettings())
+
+
+async def test_a_redirect_is_an_answer_and_is_not_followed(receiver: Receiver) -> None:
+    receiver.answer = answering(307, Location="/elsewhere")
+    assert (await post(receiver.url)).status == 307
+    assert len(receiver.got) == 1
+
+
+async def test_cookies_and_proxies_of_the_environment_count_for_nothing(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def bake(_: web.Request) -> web.Response:
+        return web.Response(headers={"Set-Cookie": "a=b; Path=/"})
+
+    receiver.answer = bake
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    async with open_guarded_http(FREELY, SystemClock(), Names(("127.0.0.1",))) as client:
+        for _ in range(2):
+            await client.post(OutboundCall("msg-1", CALLER, receiver.url_by("hook.example"), BODY))
+    assert ["Cookie" in each.headers for each in receiver.got] == [False, False]
+
+
+async def test_nobody_listening_is_not_connected() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(
+            NotConnected, match=r"^No connection to 127\.0\.0\.1 was made: Connection refused\.$"
+        ):
+            await post(f"http://127.0.0.1:{taken.getsockname()[1]}/")
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="the certificate is made by openssl")
+async def test_a_certificate_that_nobody_vouches_for_is_refused(
+    receiver: Receiver, tmp_path: Path, aiohttp_server: Server
+) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    request = (
+        f"openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout {key} -out {certificate}"
+    )
+    await asyncio.to_thread(subprocess.run, request.split(), check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    app = web.Application()
+    app.router.add_route("*", "/", receiver.handle)
+    server = await aiohttp_server(app, ssl=context)
+    with pytest.raises(NotConnected, match=r"its certificate is refused \(self.signed certificate\)"):
+        await post(f"https://localhost:{server.port}/")
+    assert receiver.got == []
+
+
+async def test_an_answer_of_one_mebibyte_is_read_whole(receiver: Receiver) -> None:
+    async def fill(_: web.Request) -> web.Response:
+        return web.Response(body=b"a" * MOST_BYTES)
+
+    receiver.answer = fill
+    assert len((await post(receiver.url)).body) == MOST_BYTES
+
+
+async def test_of_an_endless_answer_no_more_than_a_little_is_read(receiver: Receiver) -> None:
+    written = 0
+
+    async def flood(request: web.Request) -> web.StreamResponse:
+        nonlocal written
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b"a" * 65_536)
+            written += 65_536
+
+    receiver.answer = flood
+    with pytest.raises(
+        NoAnswer, match=r"^The answer is longer than 1,048,576 bytes; the rest was not read\.$"
+    ):
+        await post(receiver.url)
+    assert written < 32 * MOST_BYTES  # what sockets hold
+
+
+PROVISIONAL = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begins", "goes_on", "reason"),
+    [
+        (b"", PROVISIONAL * 1000, "What came before the answer's body is longer than 65,536 bytes."),
+        (CHUNKED, b"1\r\na\r\n" * 10_000, "The answer is longer than 1,048,576 bytes"),
+        (CHUNKED + b"1;", b"a" * 65_536, "The answer is longer than 1,048,576 bytes"),
+    ],
+)
+async def test_an_answer_that_never_comes_to_its_point_is_given_up(
+    begins: bytes, goes_on: bytes, reason: str
+) -> None:
+    written = 0
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal written
+        await reader.readuntil(BODY[-8:])
+        writer.write(begins)
+        with suppress(ConnectionError):
+            while True:
+                writer.write(goes_on)
+                await writer.drain()
+                written += len(goes_on)
+
+    async with raw_server(flood) as url:
+        with pytest.raises(NoAnswer) as caught:
+            await post(url)
+    assert str(caught.value).startswith(reason)
+    assert written < 32 * MOST_BYTES  # what sockets hold
+
+
+async def test_an_answer_after_provisional_ones_is_read(receiver: Receiver) -> None:
+    async def hint_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(BODY[-8:])
+        writer.write(PROVISIONAL * 3 + CHUNKED + b"2\r\nhi\r\n0\r\n\r\n")
+
+    async with raw_server(hint_first) as url:
+        assert (await post(url)).body == b"hi"
+
+
+async def test_a_compressed_answer_is_not_decoded(receiver: Receiver) -> None:
+    bomb = gzip.compress(b"a" * 10 * MOST_BYTES)
+
+    async def explode(_: web.Request) -> web.Response:
+        return web.Response(body=bomb, content_type="application/json", headers={"Content-Encoding": "gzip"})
+
+    receiver.answer = explode
+    assert await post(receiver.url) == OutboundAnswer(200, "application/octet-stream", bomb)
+
+
+async def test_an_answer_that_comes_by_the_drop_is_waited_for_no_longer_than_the_limit() -> None:
+    async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        while not writer.is_closing():
+            writer.write(b"a")
+            await asyncio.sleep(0.01)
+
+    async with raw_server(drip) as url:
+        with pytest.raises(
+            NoAnswer, match=r"^No whole answer came from 127.0.0.1: it took more than 0.3 s\.$"
+        ):
+            await post(url, IN_A_HURRY)
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (b"", "the connection was closed"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "the connection was closed"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "it does not speak HTTP as it should"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"a" * 100_000 + b"\r\n\r\n", "it does not speak HTTP as it should"),
+    ],
+)
+async def test_half_an_answer_is_none(said: bytes, reason: str) -> None:
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(BODY[-8:])
+        writer.write(said)
+
+    async with raw_server(say) as url:
+        with pytest.raises(NoAnswer) as caught:
+            await post(url)
+    assert str(caught.value) == f"No whole answer came from 127.0.0.1: {reason}."
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("120", 120),
+        ("0", 0),
+        ("Wed, 21 Oct 2026 07:29:00 GMT", 60),
+        ("Wed, 21 Oct 2026 07:27:00 GMT", 0),
+        ("Wed, 21 Oct 2026 07:29:00 -0000", 60),
+        ("soon", None),
+        ("-1", None),
+        ("1e9", None),
+        ("99999999999", None),
+        ("Wed, 21 Oct 2026 99999999999:29:00 GMT", None),
+    ],
+)
+async def test_how_long_an_address_asks_to_be_left_alone(
+    receiver: Receiver, header: str, seconds: int | None
+) -> None:
+    receiver.answer = answering(429, Retry_After=header)
+    clock = HeldClock(datetime(2026, 10, 21, 7, 28, tzinfo=UTC))
+    async with open_guarded_http(FREELY, clock) as client:
+        answer = await client.post(OutboundCall("msg-1", CALLER, receiver.url, BODY))
+    assert answer.retry_after == (None if seconds is None else timedelta(seconds=seconds))
+
+
+async def hang(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    await reader.read()  # until the caller has gone
+
+
+async def test_one_organization_whose_receivers_hang_keeps_no_other_waiting(receiver: Receiver) -> None:
+    other = UUID(int=2)
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(open_guarded_http(FREELY, SystemClock()))
+        hanging = [await stack.enter_async_context(raw_server(hang)) for _ in range(10)]
+        stuck = [asyncio.create_task(_post_by(client, url)) for url in hanging * (CALLS // 10)]
+        await asyncio.wait(stuck, timeout=0.2)
+        async with asyncio.timeout(2):
+            assert (await _post_by(client, receiver.url, other)).status == 204
+        for task in stuck:
+            task.cancel()
+        await asyncio.wait(stuck)
+
+
+async def test_who_finds_no_room_for_a_call_is_told_that_nothing_was_sent(receiver: Receiver) -> None:
+    async with open_guarded_http(IN_A_HURRY, SystemClock()) as client, raw_server(hang) as url:
+        calls = [asyncio.create_task(_post_by(client, url)) for _ in range(3 * CALLS)]
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        assert (await _post_by(client, receiver.url)).status == 204
+    assert "No connection to 127.0.0.1 was made: too many other calls were under way for 0.3 s." in {
+        str(end) for end in ends if isinstance(end, NotConnected)
+    }
+
+
+async def _post_by(client: GuardedHttp, url: str, organization_id: UUID = CALLER) -> OutboundAnswer:
+    return await client.post(OutboundCall("msg-1", organization_id, url, BODY))
+
+
+def test_the_time_for_a_call_has_limits() -> None:
+    with pytest.raises(ValueError, match="timeout_seconds takes"):
+        OutboundSettings(timeout_seconds=0)

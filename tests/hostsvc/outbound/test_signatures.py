@@ -1,0 +1,37 @@
+"""docs/webhooks.md tells the truth: its receiver takes what the service sends, and nothing else."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hostsvc.outbound.signatures import signed_headers
+from supervisors.clock import SystemClock
+from tests.paths import ROOT
+
+GUIDE = ROOT / "docs" / "webhooks.md"
+BODY = b'{"type":"agent.created","data":{"name":"Ada"}}'
+
+
+@pytest.fixture
+def receive() -> Callable[..., int]:
+    """The receiver of the guide."""
+    code = re.search(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    assert code is not None
+    names: dict[str, Any] = {}
+    exec(code[1], names)  # noqa: S102 -- our own guide
+    receive: Callable[..., int] = names["receive"]
+    return receive
+
+
+@pytest.mark.parametrize("secret", ["whsec_c2VjcmV0", "a secret in words"])
+def test_the_receiver_of_the_guide_takes_what_is_signed_and_takes_it_once(
+    receive: Callable[..., int], capsys: pytest.CaptureFixture[str], secret: str
+) -> None:
+    headers = signed_headers(secret, "msg-1", BODY, SystemClock().now())
+    for _ in range(2):
+        assert receive(secret, headers, BODY) == 204
+    assert capsys.readouterr().out == "made: Ada\n"
+    assert receive("another secret", headers, BODY) == 401
+    assert receive(secret, headers, BODY + b" ") == 401

@@ -1,0 +1,340 @@
+"""Names of commits, from what an agent asks for to what the repository has; real git throughout."""
+
+import asyncio
+import os
+import socket
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import pytest
+
+from hostsvc.process_harness.directory_trees import remove
+from hostsvc.process_harness.git import GitFailed, Mirror, NoSuchRef, address_of, require_sound
+from tests.git_repository import GitRepository
+from tests.processes import POLL_SECONDS, all_gone, marked
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> GitRepository:
+    return GitRepository.make(tmp_path / "agents")
+
+
+async def mirror_of(repository: str, tmp_path: Path, seconds: float = 30) -> Mirror:
+    mirror = Mirror(repository, tmp_path / "cache/mirror.git", tmp_path / "cache", seconds, os.environ)
+    await mirror.prepare()
+    return mirror
+
+
+@pytest.fixture
+async def mirror(repository: GitRepository, tmp_path: Path) -> Mirror:
+    return await mirror_of(str(repository.path), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "ref", ["main", "feature/a-b", "v1.2", "größe", "refs/tags/v1", "0a1b2c3", "a@b", "x-"]
+)
+def test_what_can_be_a_name_is_put_before_git(ref: str) -> None:
+    require_sound(ref)
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        "--upload-pack=touch /tmp/x",
+        "-x",
+        "../x",
+        "a/../b",
+        "a..b",
+        "/etc/passwd",
+        ".git",
+        "a/.b",
+        "a//b",
+        "main@{1}",
+        "@",
+        "main^",
+        "main~2",
+        ":/fix",
+        "main:run.py",
+        "a b",
+        "a\n--x",
+        "a\x00",
+        "a\u202eb",
+        "a*",
+        "a?",
+        "[a]",
+        "a\\b",
+        "a.lock",
+        "a.lock/b",
+        "a/",
+        "a.",
+    ],
+)
+async def test_a_hostile_name_is_refused_before_git_sees_it(mirror: Mirror, ref: str) -> None:
+    with pytest.raises(NoSuchRef, match="cannot be the name of a branch, a tag or a commit"):
+        await mirror.resolve(ref)
+
+
+async def test_branches_tags_and_commits_are_found(repository: GitRepository, mirror: Mirror) -> None:
+    first = repository.commit(run="1")
+    repository.git("tag", "light")
+    repository.git("tag", "--annotate", "--message=x", "heavy")
+    repository.branch("feature/x")
+    second = repository.commit(run="2")
+    await mirror.fetch()
+    found = {
+        ref: await mirror.resolve(ref)
+        for ref in (
+            "main",
+            "feature/x",
+            "light",
+            "heavy",
+            "refs/heads/main",
+            "refs/tags/heavy",
+            first,
+            second[:7],
+        )
+    }
+    assert found == {
+        "main": first,
+        "feature/x": second,
+        "light": first,
+        "heavy": first,
+        "refs/heads/main": first,
+        "refs/tags/heavy": first,
+        first: first,
+        second[:7]: second,
+    }
+
+
+async def test_of_a_branch_and_a_tag_with_one_name_the_branch_is_meant(
+    repository: GitRepository, mirror: Mirror
+) -> None:
+    first = repository.commit(run="1")
+    repository.git("tag", "twice")
+    repository.branch("twice")
+    second = repository.commit(run="2")
+    await mirror.fetch()
+    assert await mirror.resolve("twice") == second
+    assert await mirror.resolve("refs/tags/twice") == first
+
+
+async def test_a_tag_of_a_tag_is_the_commit_below(repository: GitRepository, mirror: Mirror) -> None:
+    commit = repository.commit(run="1")
+    repository.git("tag", "--annotate", "--message=inner", "v1")
+    repository.git("tag", "--annotate", "--message=outer", "released", "v1")
+    await mirror.fetch()
+    assert await mirror.resolve("released") == commit
+
+
+async def test_a_full_hash_is_that_commit_whatever_a_branch_is_called(
+    repository: GitRepository, mirror: Mirror
+) -> None:
+    commit = repository.commit(run="1")
+    repository.commit(run="2")
+    repository.git("branch", commit)
+    await mirror.fetch()
+    assert await mirror.resolve(commit) == commit
+
+
+async def test_what_the_repository_has_not_is_refused(repository: GitRepository, mirror: Mirror) -> None:
+    repository.commit(run="1")
+    repository.branch("feature/x")
+    repository.git("tag", "blob", repository.git("rev-parse", "HEAD:run.py"))
+    await mirror.fetch()
+    for ref in ("nowhere", "feature", "refs/heads", "blob", "0" * 40, "abcdef1", "HEAD", "refs/remotes/x"):
+        with pytest.raises(NoSuchRef, match=f'^the repository has no branch, tag or commit "{ref}"$'):
+            await mirror.resolve(ref)
+
+
+async def test_a_commit_to_which_no_branch_leads_is_refused(
+    repository: GitRepository, mirror: Mirror
+) -> None:
+    repository.commit(run="1")
+    dropped = repository.commit(run="2")
+    await mirror.fetch()
+    assert await mirror.resolve(dropped) == dropped
+    repository.git("reset", "--quiet", "--hard", "HEAD^")
+    await mirror.fetch()
+    for ref in (dropped, dropped[:10], f"x-1-g{dropped[:10]}"):
+        with pytest.raises(NoSuchRef):
+            await mirror.resolve(ref)
+
+
+async def test_a_branch_that_moved_or_went_is_followed(repository: GitRepository, mirror: Mirror) -> None:
+    repository.commit(run="1")
+    repository.branch("a")
+    await mirror.fetch()
+    repository.git("checkout", "--quiet", "main")
+    repository.git("branch", "-D", "a")
+    repository.branch("a/b")
+    second = repository.commit(run="2")
+    repository.git("commit", "--quiet", "--amend", "--message=other")
+    await mirror.fetch()
+    assert await mirror.resolve("a/b") == repository.git("rev-parse", "HEAD") != second
+    with pytest.raises(NoSuchRef):
+        await mirror.resolve("a")
+
+
+async def test_a_commit_is_written_out_as_it_is(
+    repository: GitRepository, mirror: Mirror, tmp_path: Path
+) -> None:
+    (repository.path / "run.sh").write_text("#!/bin/sh\n")
+    (repository.path / "run.sh").chmod(0o755)
+    (repository.path / "link").symlink_to("run.sh")
+    (repository.path / ".gitattributes").write_text("run.sh export-ignore\n*.py filter=evil\n")
+    commit = repository.commit(run="print()")
+    await mirror.fetch()
+    (tmp_path / "tree").mkdir()
+    await mirror.write(commit, tmp_path / "tree", tmp_path / "index")
+    assert {path.name for path in (tmp_path / "tree").iterdir()} == {
+        "run.sh",
+        "link",
+        ".gitattributes",
+        "run.py",
+    }
+    assert os.access(tmp_path / "tree/run.sh", os.X_OK)
+    assert os.readlink(tmp_path / "tree/link") == "run.sh"
+
+
+async def test_a_repository_that_is_gone_says_so(tmp_path: Path) -> None:
+    mirror = await mirror_of(str(tmp_path / "nowhere"), tmp_path)
+    with pytest.raises(GitFailed, match=r"^git fetch: .*does not appear to be a git repository"):
+        await mirror.fetch()
+
+
+async def test_what_takes_too_long_is_ended(tmp_path: Path) -> None:
+    async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.set()
+        await left.wait()
+        writer.close()
+
+    connected, left = asyncio.Event(), asyncio.Event()
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    mirror = await mirror_of(f"git://127.0.0.1:{port}/x", tmp_path, seconds=0.3)
+    with pytest.raises(GitFailed, match=r"^git fetch took longer than 0.3 s$"):
+        await mirror.fetch()
+    assert connected.is_set()
+    left.set()
+    server.close()
+
+
+async def test_a_password_in_the_address_is_not_told(tmp_path: Path) -> None:
+    mirror = await mirror_of("https://ada:hunter2@127.0.0.1:1/x.git", tmp_path)
+    with pytest.raises(GitFailed) as caught:
+        await mirror.fetch()
+    assert "127.0.0.1" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in all_that_is_in(tmp_path)
+
+
+async def test_what_a_killed_git_left_behind_is_in_nobodys_way(
+    repository: GitRepository, mirror: Mirror, tmp_path: Path
+) -> None:
+    repository.commit(run="1")
+    await mirror.fetch()
+    second = repository.commit(run="2")
+    (tmp_path / "cache/mirror.git/refs/heads/main.lock").touch()
+    with pytest.raises(GitFailed, match="File exists"):
+        await mirror.fetch()
+    mirror = await mirror_of(str(repository.path), tmp_path)
+    await mirror.fetch()
+    assert await mirror.resolve("main") == second
+
+
+async def test_a_branch_may_lie_as_deep_as_its_name_is_long(
+    repository: GitRepository, mirror: Mirror, tmp_path: Path
+) -> None:
+    commit = repository.commit(run="1")
+    name = "/".join("a" * 1500)
+    repository.git("branch", name)
+    try:
+        await mirror.fetch()
+        mirror = await mirror_of(str(repository.path), tmp_path)
+        assert await mirror.resolve(name) == commit
+    finally:
+        for directory in (repository.path, tmp_path / "cache"):
+            remove(directory)  # which is beyond pytest
+
+
+async def test_what_a_fetch_that_failed_had_received_does_not_stay(
+    repository: GitRepository, mirror: Mirror, tmp_path: Path
+) -> None:
+    repository.commit(run="1")
+    repository.git("branch", "tmp_pack_mine")
+    await mirror.fetch()
+    partial = tmp_path / "cache/mirror.git/objects/pack/tmp_pack_xYz123"
+    partial.touch()
+    repository.path.rename(tmp_path / "elsewhere")
+    with pytest.raises(GitFailed):
+        await mirror.fetch()
+    assert not partial.exists()
+    assert await mirror.resolve("tmp_pack_mine")
+
+
+async def test_a_fetch_does_not_wait_until_the_mirror_is_tidied_up(
+    repository: GitRepository, tmp_path: Path
+) -> None:
+    mirror = await mirror_of(str(repository.path), tmp_path, seconds=2)
+    place = GitRepository(tmp_path / "cache/mirror.git")
+    place.git("config", "fetch.unpackLimit", "1")
+    place.git("config", "gc.autoPackLimit", "1")
+    place.git("config", "core.hooksPath", "hooks")
+    hook = place.path / "hooks/pre-auto-gc"
+    hook.parent.mkdir()
+    hook.write_text("#!/bin/sh\nexec sleep 600\n")
+    hook.chmod(0o755)
+    for step in "123":
+        commit = repository.commit(run=step)
+        await mirror.fetch()
+    assert len(list(place.path.glob("objects/pack/*.pack"))) == 3
+
+    hook.unlink()
+    await mirror.tidy()
+    assert len(list(place.path.glob("objects/pack/*.pack"))) == 1
+    assert await mirror.resolve("main") == commit
+
+
+async def test_git_ends_in_time_though_nobody_is_left_to_end_it(tmp_path: Path) -> None:
+    """As after a kill -9 of the service."""
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+    program = (
+        "import asyncio, os, sys; from pathlib import Path; from hostsvc.clients import git;"
+        "git.CLEAN_UP_SECONDS = 0; home = Path(sys.argv[2]); (home / 'mirror.git').mkdir(parents=True);"
+        "mirror = git.Mirror(sys.argv[1], home / 'mirror.git', home, 1, os.environ);"
+        "asyncio.run(mirror.prepare()); print(flush=True); asyncio.run(mirror.fetch())"
+    )
+    home = tmp_path / "cache"
+    service = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", program, f"git://127.0.0.1:{port}/x", str(home)), stdout=PIPE
+    )
+    assert service.stdout is not None
+    await service.stdout.readline()
+    while not marked(str(home)):  # noqa: ASYNC110 -- it is no child of ours
+        await asyncio.sleep(POLL_SECONDS)
+    service.kill()
+    await service.wait()
+    await all_gone(str(home))
+    server.close()
+
+
+def all_that_is_in(directory: Path) -> str:
+    return "\n".join(file.read_text(errors="replace") for file in directory.rglob("*") if file.is_file())
+
+
+def test_a_path_is_made_absolute_and_an_address_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a:b").mkdir()
+    for given, address in (
+        ("agents", str(tmp_path / "agents")),
+        ("./x:y", str(tmp_path / "x:y")),
+        ("a:b", str(tmp_path / "a:b")),
+        ("/srv/agents.git", "/srv/agents.git"),
+        ("git@example.org:agents.git", "git@example.org:agents.git"),
+        ("https://example.org/agents.git", "https://example.org/agents.git"),
+    ):
+        assert address_of(given) == address

@@ -1,0 +1,237 @@
+"""The embedded PostgreSQL: it comes up by itself after whatever happened, and stops with its last user."""
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg2
+import pytest
+from psycopg2.extras import wait_select
+
+from hostsvc.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, embedded_postgres
+from storage.postgres.pool import connect
+from supervisors.clock import SystemClock
+
+USE_UNTIL_KILLED = """
+import sys, time, pathlib
+from hostsvc.embedded_postgres import EmbeddedPostgres
+EmbeddedPostgres(pathlib.Path(sys.argv[1])).start()
+print("started", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def made_once() -> Iterator[Path]:
+    """A data directory with a cluster in it; each test leaves it stopped."""
+    directory = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
+    server = EmbeddedPostgres(directory)
+    server.start()
+    server.stop()
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def data_dir(made_once: Path) -> Iterator[Path]:
+    yield made_once
+    server = EmbeddedPostgres(made_once)  # also after a failed test, which may have left it running
+    server.start()
+    server.stop()
+
+
+def ask(url: str, sql: str) -> object:
+    with closing(psycopg2.connect(url)) as connection, connection, connection.cursor() as cursor:
+        cursor.execute(sql)
+        return cursor.fetchone()[0] if cursor.description else None
+
+
+def postmaster(data_dir: Path) -> int | None:
+    file = data_dir / "postgres" / "postmaster.pid"
+    return int(file.read_text().splitlines()[0]) if file.exists() else None
+
+
+def kill(pid: int) -> None:
+    """Kill a process and wait until it is dead; one that nobody collects stays as a zombie."""
+    handle = os.pidfd_open(pid)
+    signal.pidfd_send_signal(handle, signal.SIGKILL)
+    select.select([handle], [], [], 10)
+    os.close(handle)
+
+
+def test_a_first_start_makes_the_directory_and_all_above_it() -> None:
+    with tempfile.TemporaryDirectory(prefix="hostsvc-tests-") as directory:
+        server = EmbeddedPostgres(Path(directory) / "not" / "there" / "yet")
+        url = server.start()
+        assert ask(url, "SELECT lower('ÄÖ')") == "äö"
+        server.stop()
+
+
+async def test_the_url_is_good_for_the_service_s_own_connections(data_dir: Path) -> None:
+    async with embedded_postgres(data_dir, SystemClock()) as url, connect(url) as connection:
+        assert await connection.fetchval("SELECT current_setting('fsync')") == "on"
+    assert postmaster(data_dir) is None
+
+
+def test_what_was_written_is_there_after_the_next_start(data_dir: Path) -> None:
+    server = EmbeddedPostgres(data_dir)
+    ask(server.start(), "CREATE TABLE kept AS SELECT 7 AS number")
+    server.stop()
+    url = server.start()
+    assert ask(url, "SELECT number FROM kept") == 7
+    ask(url, "DROP TABLE kept")
+    server.stop()
+
+
+def test_the_last_user_to_leave_stops_the_server(data_dir: Path) -> None:
+    first, second = EmbeddedPostgres(data_dir), EmbeddedPostgres(data_dir)
+    url = first.start()
+    assert second.start() == url
+    first.stop()
+    assert ask(url, "SELECT 1") == 1
+    second.stop()
+    assert postmaster(data_dir) is None
+
+
+def test_stopping_twice_or_without_a_start_is_harmless(data_dir: Path) -> None:
+    server = EmbeddedPostgres(data_dir)
+    server.stop()
+    server.start()
+    server.stop()
+    server.stop()
+    assert postmaster(data_dir) is None
+
+
+def test_users_that_come_and_go_at_once_share_one_server(data_dir: Path) -> None:
+    answers: list[object] = []
+
+    def use() -> None:
+        server = EmbeddedPostgres(data_dir)
+        answers.append(ask(server.start(), "SELECT 1"))
+        server.stop()
+
+    users = [threading.Thread(target=use) for _ in range(4)]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join()
+    assert answers == [1, 1, 1, 1]
+    assert postmaster(data_dir) is None
+
+
+def test_after_a_killed_service_the_running_server_is_used_again_and_then_stopped(data_dir: Path) -> None:
+    command = [sys.executable, "-c", USE_UNTIL_KILLED, str(data_dir)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as service:
+        assert service.stdout is not None
+        assert service.stdout.readline() == b"started\n"
+        service.kill()
+    survivor = postmaster(data_dir)
+    server = EmbeddedPostgres(data_dir)
+    assert ask(server.start(), "SELECT 1") == 1
+    assert postmaster(data_dir) == survivor
+    server.stop()
+    assert postmaster(data_dir) is None, "a dead user keeps the server alive"
+
+
+def test_a_killed_server_is_started_again(data_dir: Path) -> None:
+    former = EmbeddedPostgres(data_dir)
+    ask(former.start(), "CREATE TABLE kept AS SELECT 7 AS number")
+    killed = postmaster(data_dir)
+    assert killed is not None
+    kill(killed)
+    server = EmbeddedPostgres(data_dir)
+    url = server.start()
+    assert ask(url, "SELECT number FROM kept") == 7
+    assert postmaster(data_dir) != killed
+    ask(url, "DROP TABLE kept")
+    former.stop()
+    server.stop()
+
+
+def test_a_killed_server_is_started_again_once_its_last_statement_has_ended(data_dir: Path) -> None:
+    former = EmbeddedPostgres(data_dir)
+    with closing(psycopg2.connect(former.start(), async_=True)) as connection:
+        wait_select(connection)
+        connection.cursor().execute("SELECT sum(number) FROM generate_series(1, 3000000) AS number")
+        killed = postmaster(data_dir)
+        assert killed is not None
+        kill(killed)
+        server = EmbeddedPostgres(data_dir)
+        assert ask(server.start(), "SELECT 1") == 1
+    former.stop()
+    server.stop()
+
+
+def test_a_process_id_left_behind_that_now_belongs_to_another_process_does_not_matter(data_dir: Path) -> None:
+    cluster = data_dir / "postgres"
+    left = f"{os.getpid()}\n{cluster}\n1\n5432\n{cluster}\n\n0 0\nready\n"
+    (cluster / "postmaster.pid").write_text(left)
+    (cluster / ".s.PGSQL.5432.lock").write_text(left)
+    server = EmbeddedPostgres(data_dir)
+    assert ask(server.start(), "SELECT 1") == 1
+    server.stop()
+
+
+def test_a_first_start_that_was_killed_half_way_is_begun_anew() -> None:
+    with tempfile.TemporaryDirectory(prefix="hostsvc-tests-") as directory:
+        half = Path(directory) / "postgres.new"
+        half.mkdir()
+        (half / "PG_VERSION").write_text("18\n")
+        server = EmbeddedPostgres(Path(directory))
+        assert ask(server.start(), "SELECT 1") == 1
+        server.stop()
+
+
+def test_a_path_too_long_for_a_socket_with_spaces_in_it_will_do() -> None:
+    with tempfile.TemporaryDirectory(prefix="hostsvc-tests-") as directory:
+        server = EmbeddedPostgres(Path(directory) / "a b" / ("long" * 30))
+        url = server.start()
+        assert ask(url, "SELECT 1") == 1
+        sockets = Path(url.partition("host=")[2])
+        server.stop()
+        assert not sockets.exists(), "the directory of the socket is left behind"
+
+
+@pytest.mark.parametrize("place", ["/proc/hostsvc", "/dev/null/hostsvc"])
+def test_a_directory_that_cannot_be_written_is_refused_by_name(place: str) -> None:
+    with pytest.raises(EmbeddedPostgresError, match=f"cannot use {place}: .*database.data_dir"):
+        EmbeddedPostgres(Path(place)).start()
+
+
+def test_data_of_another_version_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "postgres").mkdir()
+    (tmp_path / "postgres" / "PG_VERSION").write_text("16\n")
+    with pytest.raises(EmbeddedPostgresError, match=f"{tmp_path} was made by PostgreSQL 16"):
+        EmbeddedPostgres(tmp_path).start()
+
+
+def test_a_server_that_does_not_start_says_why(data_dir: Path) -> None:
+    settings = data_dir / "postgres" / "postgresql.auto.conf"
+    kept = settings.read_text()
+    settings.write_text("max_connections = none\n")
+    try:
+        with pytest.raises(EmbeddedPostgresError, match=r"did not start.*max_connections"):
+            EmbeddedPostgres(data_dir).start()
+    finally:
+        settings.write_text(kept)
+
+
+def test_root_without_an_account_for_postgresql_is_told_why_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    useradd = tmp_path / "useradd"
+    useradd.write_text("#!/bin/sh\necho cannot lock /etc/passwd >&2\nexit 1\n")
+    useradd.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("hostsvc.embedded_postgres._SYSTEM_USER", "nobody-by-this-name")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(EmbeddedPostgresError, match=r'"nobody-by-this-name".*cannot lock /etc/passwd.*url'):
+        EmbeddedPostgres(tmp_path / "data").start()

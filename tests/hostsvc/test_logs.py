@@ -1,0 +1,109 @@
+"""What reaches the log, and in which form."""
+
+import io
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from hostsvc.logs import LogSettings, configure_logging
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    structlog.reset_defaults()
+    logging.captureWarnings(False)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_a_line_is_json_with_level_time_logger_and_bound_context() -> None:
+    stream = io.StringIO()
+    configure_logging(LogSettings(), stream)
+    with structlog.contextvars.bound_contextvars(request_id="r-1"):
+        structlog.get_logger("storage.postgres.pool").warning("connection lost", attempt=2)
+    (line,) = lines(stream)
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {
+        "event": "connection lost",
+        "attempt": 2,
+        "request_id": "r-1",
+        "logger": "storage.postgres.pool",
+        "level": "warning",
+    }
+
+
+def test_a_library_s_line_takes_the_same_form() -> None:
+    stream = io.StringIO()
+    configure_logging(LogSettings(), stream)
+    with structlog.contextvars.bound_contextvars(request_id="r-1"):
+        logging.getLogger("aiohttp.server").error("bad %s", "request", extra={"peer": "::1"})
+    (line,) = lines(stream)
+    assert (line["event"], line["peer"], line["request_id"]) == ("bad request", "::1", "r-1")
+
+
+def test_lines_below_the_level_are_left_out() -> None:
+    stream = io.StringIO()
+    configure_logging(LogSettings(level="error"), stream)
+    structlog.get_logger("ours").warning("not shown")
+    logging.getLogger("theirs").warning("not shown")
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize("key", ["token", "password", "authorization", "api_key"])
+def test_a_value_under_a_telling_key_is_hidden(key: str) -> None:
+    stream = io.StringIO()
+    configure_logging(LogSettings(), stream)
+    structlog.get_logger("ours").info("logged in", **{key: "hunter2"})
+    logging.getLogger("theirs").info("logged in", extra={key: "hunter2"})
+    assert [line[key] for line in lines(stream)] == ["(hidden)", "(hidden)"]
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_a_traceback_shows_no_local_variables(form: Any) -> None:
+    stream = io.StringIO()
+    configure_logging(LogSettings(format=form), stream)
+    password = "hunter2"
+    try:
+        raise RuntimeError(f"a password of {len(password)} characters")
+    except RuntimeError:
+        structlog.get_logger("ours").exception("failed")
+    assert "RuntimeError: a password of 7 characters" in stream.getvalue()
+    assert "hunter2" not in stream.getvalue()
+
+
+def test_a_terminal_gets_readable_lines_unless_json_is_asked_for() -> None:
+    terminal, asked = Terminal(), Terminal()
+    configure_logging(LogSettings(), terminal)
+    structlog.get_logger("ours").info("ready", port=80)
+    configure_logging(LogSettings(format="json"), asked)
+    structlog.get_logger("ours").info("ready", port=80)
+    assert not terminal.getvalue().startswith("{")
+    assert lines(asked)[0]["port"] == 80
+
+
+def test_a_warning_becomes_a_line() -> None:
+    stream = io.StringIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        configure_logging(LogSettings(), stream)
+        warnings.warn("careful", UserWarning, stacklevel=1)
+        logging.captureWarnings(False)
+    (line,) = lines(stream)
+    assert "careful" in line["event"]

@@ -1,0 +1,6 @@
+"""Locate the files of the repository that tests read."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"

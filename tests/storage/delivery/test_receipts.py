@@ -1,0 +1,251 @@
+"""Receipts: kept exactly if the effect is, whatever else is in the batch, and for a day."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from types import NoneType
+
+import pytest
+
+from storage.channels.messages import Channel, Direction, Message, MessageStatus
+from storage.delivery.receipts import KeptAnswer
+from storage.errors import AnsweredBefore, Forbidden, NotUnique, StorageError
+from storage.history.usage import UsageRecord
+from storage.ids import new_id
+from storage.model import Agent, AgentState, AgentStatus, Move, Receipt, Trace
+from storage.postgres.pool import Pool
+from storage.storage import Storage, build_storage
+from supervisors.maintenance.receipt_cleaner import BATCH, LIFETIME, ReceiptPurge
+from tests.storage.factories import (
+    HOUR,
+    NOW,
+    SECOND,
+    agent,
+    new_notification,
+    receipt,
+    stored_agent,
+    template,
+)
+from tests.supervisors.held_clock import HeldClock
+
+Effect = Callable[[Storage, Agent, Receipt], Awaitable[object]]
+
+COUNT_EFFECTS = """
+SELECT (SELECT count(*) FROM template) + (SELECT count(*) FROM agent) + (SELECT count(*) FROM notification)
+     + (SELECT count(*) FROM message) + (SELECT count(*) FROM trace) + (SELECT count(*) FROM usage_record)
+     + (SELECT count(*) FROM agent_state WHERE run_requested_at IS NOT NULL)
+"""
+
+
+@pytest.fixture
+async def storage(pool: Pool) -> AsyncIterator[Storage]:
+    storage = build_storage(pool, on_commit=lambda _: None)
+    yield storage
+    await storage.close()
+
+
+@pytest.fixture
+async def scout(pool: Pool) -> Agent:
+    return await stored_agent(pool)
+
+
+async def insert_template(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    await storage.templates.insert(template(scout.organization_id), kept)
+
+
+async def insert_agent(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    await storage.agents.insert(agent(scout.organization_id), None, kept)
+
+
+async def insert_notification(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    await storage.notifications.insert(new_notification(scout.id), {scout.organization_id}, kept)
+
+
+def message(scout: Agent, direction: Direction) -> Message:
+    return Message(
+        id=new_id(),
+        organization_id=scout.organization_id,
+        agent_id=scout.id,
+        contact_id=None,
+        channel=Channel.SMS,
+        direction=direction,
+        subject="",
+        body="Hello",
+        attachments=(),
+        status=MessageStatus.RECEIVED if direction is Direction.INBOUND else MessageStatus.QUEUED,
+        created_at=NOW,
+    )
+
+
+async def insert_message(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    await storage.messages.insert(message(scout, Direction.OUTBOUND), kept)
+
+
+async def receive_message(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    received = message(scout, Direction.INBOUND)
+    await storage.messages.receive(received, new_notification(scout.id), {scout.organization_id}, kept)
+
+
+async def insert_trace(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    await storage.traces.insert(Trace(new_id(), scout.organization_id, scout.id, "", NOW, None, "", {}), kept)
+
+
+async def insert_usage(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    record = UsageRecord(
+        new_id(), scout.organization_id, scout.id, None, "builtin/inbox", 1, 1, 0, Decimal(0), True, NOW
+    )
+    await storage.usage.insert(record, kept)
+
+
+async def request_run(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    assert await storage.agent_states.move(run_requested(await look(storage, scout), kept))
+
+
+async def request_run_under_lock(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    async with storage.agent_states.locked(scout.id, NOW) as locked:
+        assert await locked.move(run_requested(await look(storage, scout), kept))
+
+
+async def look(storage: Storage, scout: Agent) -> AgentState:
+    seen = await storage.agent_states.look(scout.id, NOW)
+    assert seen is not None
+    return seen.state
+
+
+def run_requested(before: AgentState, kept: Receipt) -> Move:
+    return Move(before, replace(before, run_requested_at=NOW), guarded=False, receipt=kept)
+
+
+EFFECTS = (
+    insert_template,
+    insert_agent,
+    insert_notification,
+    insert_message,
+    receive_message,
+    insert_trace,
+    insert_usage,
+    request_run,
+    request_run_under_lock,
+)
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+async def test_an_effect_and_its_receipt_are_stored_together_and_once(
+    pool: Pool, storage: Storage, scout: Agent, effect: Effect
+) -> None:
+    kept = receipt()
+    await effect(storage, scout, kept)
+    expected = KeptAnswer(scout.organization_id, kept.body_hash, kept.status, kept.answer)
+    assert await storage.receipts.get(kept.key) == expected
+    effects = await pool.fetchval(COUNT_EFFECTS)
+
+    # Whoever lost the answer and asks again has no second effect, and the first answer stays.
+    with pytest.raises(AnsweredBefore):
+        await effect(storage, scout, replace(kept, answer=b"another"))
+    assert await pool.fetchval(COUNT_EFFECTS) == effects
+    assert await storage.receipts.get(kept.key) == expected
+
+
+async def test_a_repeat_in_a_batch_leaves_its_neighbours_alone(
+    pool: Pool, storage: Storage, scout: Agent
+) -> None:
+    kept = receipt()
+    repeated = [kept if number in {3, 7} else None for number in range(10)]
+    answers = await asyncio.gather(
+        *(
+            storage.notifications.insert(new_notification(scout.id), {scout.organization_id}, one)
+            for one in repeated
+        ),
+        return_exceptions=True,
+    )
+    kinds = [type(answer) for answer in answers]
+    assert kinds == [NoneType] * 7 + [AnsweredBefore] + [NoneType] * 2
+    assert await pool.fetchval("SELECT count(*) FROM notification") == 9
+    assert await pool.fetchval("SELECT wake_seq FROM agent_state WHERE agent_id = $1", scout.id) == 9
+
+
+async def test_a_repeat_at_a_busy_agent_leaves_its_neighbours_alone(
+    pool: Pool, storage: Storage, scout: Agent
+) -> None:
+    kept = receipt()
+    await storage.receipts.insert(kept, scout.organization_id)
+    async with storage.agent_states.locked(scout.id, NOW):
+        arriving = [
+            asyncio.create_task(
+                storage.notifications.insert(new_notification(scout.id), {scout.organization_id}, one)
+            )
+            for one in (None, kept, None)
+        ]
+        await somebody_waits_for_a_lock(pool)
+    answers = await asyncio.gather(*arriving, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [NoneType, AnsweredBefore, NoneType]
+    assert await pool.fetchval("SELECT count(*) FROM notification") == 2
+
+
+async def test_an_effect_that_is_refused_leaves_no_receipt(
+    pool: Pool, storage: Storage, scout: Agent
+) -> None:
+    taken = await stored_agent(pool, email_alias="scout")
+    refused: list[tuple[Awaitable[object], type[StorageError]]] = [
+        (storage.notifications.insert(new_notification(scout.id), (), receipt()), Forbidden),
+        (
+            storage.agents.insert(agent(taken.organization_id, email_alias="Scout"), None, receipt()),
+            NotUnique,
+        ),
+    ]
+    for effect, error in refused:
+        with pytest.raises(error):
+            await effect
+    outdated = run_requested(AgentState(scout.id, AgentStatus.RUNNING), receipt())
+    assert not await storage.agent_states.move(outdated)
+    assert await pool.fetchval("SELECT count(*) FROM receipt") == 0
+
+
+async def test_a_notification_for_a_busy_agent_keeps_its_receipt(
+    pool: Pool, storage: Storage, scout: Agent
+) -> None:
+    kept = receipt()
+    async with storage.agent_states.locked(scout.id, NOW):
+        arriving = asyncio.create_task(insert_notification(storage, scout, kept))
+        await somebody_waits_for_a_lock(pool)
+        assert await storage.receipts.get(kept.key) is None
+    await arriving
+    assert await storage.receipts.get(kept.key) is not None
+
+
+async def somebody_waits_for_a_lock(pool: Pool) -> None:
+    async with asyncio.timeout(10):
+        while not await pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+            pass
+
+
+async def test_a_receipt_is_kept_for_a_day(storage: Storage, scout: Agent) -> None:
+    clock = HeldClock(NOW)
+    purge = ReceiptPurge(storage.receipts, clock)
+    old, fresh = receipt(), receipt(created_at=NOW + HOUR)
+    await storage.receipts.insert(old, scout.organization_id)
+    await storage.receipts.insert(fresh, scout.organization_id)
+    clock.advance((LIFETIME - SECOND).total_seconds())
+    assert await purge.run_once() == 0
+    clock.advance(1)
+    assert await purge.run_once() == 1
+    assert await storage.receipts.get(old.key) is None
+    assert await storage.receipts.get(fresh.key) is not None
+    await insert_template(storage, scout, replace(old, created_at=clock.now()))
+
+
+async def test_many_old_receipts_go_in_batches(pool: Pool, storage: Storage, scout: Agent) -> None:
+    await pool.execute(
+        """
+        INSERT INTO receipt
+        SELECT $1, 'POST', '/', i::text, $1, '', 201, '', $2 FROM generate_series(1, $3::integer) AS i
+        """,
+        scout.organization_id,
+        NOW,
+        BATCH + 1,
+    )
+    later = NOW + timedelta(days=2)
+    assert await storage.receipts.purge(later, 5) == 5
+    assert await ReceiptPurge(storage.receipts, HeldClock(later)).run_once() == BATCH - 4

@@ -1,0 +1,117 @@
+"""API keys: found by prefix, touched seldom, gone at once."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from storage.errors import NotUnique
+from storage.identity.api_keys import ApiKeys
+from storage.ids import new_id
+from storage.postgres.pool import Pool
+from tests.storage.factories import MINUTE, NOW, SECOND, api_key, stored_organization
+
+HASH = bytes(range(32))
+
+
+@pytest.fixture
+def api_keys(pool: Pool) -> ApiKeys:
+    return ApiKeys(pool)
+
+
+async def test_a_key_is_found_by_its_prefix_with_its_hash(api_keys: ApiKeys, pool: Pool) -> None:
+    key = api_key((await stored_organization(pool)).id)
+    await api_keys.insert(key, HASH)
+
+    assert await api_keys.find(key.prefix, NOW) == (key, HASH)
+    assert await api_keys.get(key.id) == key
+    assert await api_keys.find("unknown0", NOW) is None
+    assert await api_keys.get(new_id()) is None
+
+
+async def test_keys_looked_for_at_once_each_get_their_own(api_keys: ApiKeys, pool: Pool) -> None:
+    owner = (await stored_organization(pool)).id
+    keys = [api_key(owner) for _ in range(20)]
+    for key in keys:
+        await api_keys.insert(key, key.id.bytes)
+    prefixes = [key.prefix for key in keys] * 2 + ["unknown0"]
+
+    found = await asyncio.gather(*(api_keys.find(prefix, NOW) for prefix in prefixes))
+
+    assert found == [(key, key.id.bytes) for key in keys] * 2 + [None]
+
+
+async def test_a_prefix_is_given_once(api_keys: ApiKeys, pool: Pool) -> None:
+    owner = (await stored_organization(pool)).id
+    await api_keys.insert(api_key(owner, prefix="abcd1234"), HASH)
+
+    with pytest.raises(NotUnique) as refusal:
+        await api_keys.insert(api_key(owner, prefix="abcd1234"), HASH)
+
+    assert refusal.value.fields == ("prefix",)
+
+
+async def test_a_deleted_key_is_unknown_to_the_very_next_find(api_keys: ApiKeys, pool: Pool) -> None:
+    key = api_key((await stored_organization(pool)).id)
+    await api_keys.insert(key, HASH)
+    await api_keys.find(key.prefix, NOW)
+
+    assert await api_keys.delete(key.id)
+
+    assert await api_keys.find(key.prefix, NOW) is None
+    assert not await api_keys.delete(key.id)
+
+
+async def test_a_key_deleted_while_it_is_looked_for_is_not_remembered(api_keys: ApiKeys, pool: Pool) -> None:
+    key = api_key((await stored_organization(pool)).id)
+    await api_keys.insert(key, HASH)
+
+    await asyncio.gather(api_keys.find(key.prefix, NOW), api_keys.delete(key.id))
+
+    assert await api_keys.find(key.prefix, NOW) is None
+
+
+async def test_a_key_that_another_program_deleted_is_known_for_a_second_at_most(
+    api_keys: ApiKeys, pool: Pool
+) -> None:
+    key = api_key((await stored_organization(pool)).id)
+    await api_keys.insert(key, HASH)
+    await api_keys.find(key.prefix, NOW)
+    await pool.execute("DELETE FROM api_key")
+
+    assert await api_keys.find(key.prefix, NOW + SECOND) is None
+
+
+async def test_keys_of_the_given_organizations_are_listed_newest_first(api_keys: ApiKeys, pool: Pool) -> None:
+    ours, theirs = (await stored_organization(pool)).id, (await stored_organization(pool)).id
+    first, second = api_key(ours), api_key(ours, created_at=NOW + SECOND)
+    for key in (second, first, api_key(theirs)):
+        await api_keys.insert(key, HASH)
+
+    assert await api_keys.list([ours]) == [second, first]
+    assert await api_keys.list([]) == []
+
+
+async def test_the_last_use_is_written_at_most_once_a_minute(api_keys: ApiKeys, pool: Pool) -> None:
+    key = api_key((await stored_organization(pool)).id)
+    await api_keys.insert(key, HASH)
+    used = []
+    for moment in (NOW, NOW + MINUTE - SECOND, NOW + MINUTE):
+        await api_keys.touch(key.id, moment)
+        stored = await api_keys.get(key.id)
+        used.append(stored and stored.last_used_at)
+
+    assert used == [NOW, NOW, NOW + MINUTE]
+
+
+async def test_a_key_that_is_switched_off_is_so_for_the_very_next_find(api_keys: ApiKeys, pool: Pool) -> None:
+    key = api_key((await stored_organization(pool)).id)
+    await api_keys.insert(key, HASH)
+    await api_keys.find(key.prefix, NOW)
+
+    changed = await api_keys.update(key.id, {"is_active": False, "name": "old"})
+
+    assert changed == replace(key, is_active=False, name="old")
+    assert await api_keys.find(key.prefix, NOW) == (changed, HASH)
+    assert await api_keys.update(key.id, {}) == changed
+    assert await api_keys.update(new_id(), {"name": "x"}) is None

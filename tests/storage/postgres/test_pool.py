@@ -1,0 +1,343 @@
+"""The pool: sessions as the service needs them, limits on every wait, errors in storage's words."""
+
+import asyncio
+import json
+from contextlib import suppress
+from uuid import UUID
+
+import aiopg
+import pytest
+
+from storage.errors import (
+    DatabaseRefused,
+    DatabaseUnavailable,
+    LeadershipLost,
+    NotUnique,
+    ReferenceMissing,
+    RowLocked,
+)
+from storage.ids import new_id
+from storage.postgres.constraints import meaning
+from storage.postgres.pool import CLOSE_TIMEOUT_SECONDS, DatabaseSettings, Pool, PoolSize, connect, open_pool
+from tests.storage.factories import NOW
+from tests.storage.postgres.dying_server import dying_server
+
+INSERT_ORGANIZATION = "INSERT INTO organization (id, name, created_at) VALUES ($1, $2, $3)"
+INSERT_USER = "INSERT INTO user_account (id, email, password_hash, created_at) VALUES ($1, $2, '', $3)"
+COUNT_ORGANIZATIONS = "SELECT count(*) FROM organization"
+END_OTHERS = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'hostsvc'
+"""
+
+
+async def end_connections(database_url: str) -> None:
+    """What a restart of the server or its administrator does to our connections."""
+    async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
+        await cursor.execute(END_OTHERS)
+
+
+async def count_by_another_client(database_url: str) -> int:
+    async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
+        await cursor.execute(COUNT_ORGANIZATIONS)
+        (count,) = await cursor.fetchone()
+        return int(count)
+
+
+async def test_a_session_is_marked_as_ours_and_speaks_utc(pool: Pool) -> None:
+    row = await pool.fetchrow(
+        "SELECT current_setting('hostsvc.origin') AS origin, current_setting('jit') AS jit,"
+        " current_setting('timezone') AS timezone, current_setting('application_name') AS application"
+    )
+    assert row is not None
+    assert dict(row) == {"origin": "service", "jit": "off", "timezone": "UTC", "application": "hostsvc"}
+
+
+async def test_the_marks_of_a_session_outlive_its_return_to_the_pool(database_url: str) -> None:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
+        process = await pool.fetchval("SELECT pg_backend_pid()")
+        assert await pool.fetchval("SELECT current_setting('hostsvc.origin')") == "service"
+        assert await pool.fetchval("SELECT pg_backend_pid()") == process
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"b": [1, "ä", None, {"b": 1.5}], "a": 1e300}, [], "text", 0, True],
+    ids=lambda value: type(value).__name__,
+)
+async def test_json_comes_back_as_it_was_given(pool: Pool, value: object) -> None:
+    assert json.dumps(await pool.fetchval("SELECT $1::json", value)) == json.dumps(value)
+
+
+async def test_an_id_read_from_the_database_may_stand_in_json(pool: Pool) -> None:
+    read = await pool.fetchval("SELECT gen_random_uuid()")
+    stored = await pool.fetchval("SELECT $1::json", {"id": read})
+    assert isinstance(read, UUID)
+    assert stored == {"id": str(read)}
+
+
+async def test_what_has_no_json_form_is_refused(pool: Pool) -> None:
+    with pytest.raises(Exception, match="not JSON serializable"):
+        await pool.fetchval("SELECT $1::json", {"at": object()})
+
+
+async def test_a_transaction_commits_as_one(pool: Pool, database_url: str) -> None:
+    async with pool.transaction() as connection:
+        await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
+        await connection.execute(INSERT_ORGANIZATION, new_id(), "two", NOW)
+        assert await count_by_another_client(database_url) == 0, "nothing is seen before the commit"
+    assert await pool.fetchval(COUNT_ORGANIZATIONS) == 2
+
+
+async def test_a_transaction_whose_body_raises_leaves_nothing(pool: Pool) -> None:
+    async def write() -> None:
+        async with pool.transaction() as connection:
+            await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await write()
+    assert await pool.fetchval(COUNT_ORGANIZATIONS) == 0
+
+
+async def test_a_cancelled_transaction_leaves_nothing_and_gives_its_connection_back(
+    database_url: str,
+) -> None:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
+        inserted = asyncio.Event()
+
+        async def write() -> None:
+            async with pool.transaction() as connection:
+                await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
+                inserted.set()
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(write())
+        await inserted.wait()
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+        assert await pool.fetchval(COUNT_ORGANIZATIONS) == 0
+
+
+async def test_a_write_to_the_end_is_committed_though_its_caller_is_cancelled(pool: Pool) -> None:
+    under_way, go_on, told = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def write() -> None:
+        async with pool.transaction() as connection:
+            await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
+            under_way.set()
+            await go_on.wait()
+        told.set()
+
+    caller = asyncio.create_task(pool.to_the_end(write(), "write"))
+    await under_way.wait()
+    caller.cancel()
+    await asyncio.wait({caller})
+    go_on.set()
+    await told.wait()
+    assert caller.cancelled()
+    assert await pool.fetchval(COUNT_ORGANIZATIONS) == 1
+
+
+async def test_closing_waits_for_a_write_whose_caller_has_gone(database_url: str) -> None:
+    under_way = asyncio.Event()
+
+    async def write(pool: Pool) -> None:
+        async with pool.transaction() as connection:
+            under_way.set()
+            await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
+
+    async with open_pool(DatabaseSettings(url=database_url), epoch=None) as pool:
+        caller = asyncio.create_task(pool.to_the_end(write(pool), "write"))
+        await under_way.wait()
+        caller.cancel()
+    assert await count_by_another_client(database_url) == 1
+
+
+async def test_closing_waits_for_a_connection_in_use_and_no_longer(database_url: str) -> None:
+    under_way, go_on = asyncio.Event(), asyncio.Event()
+
+    async def write(pool: Pool) -> None:
+        async with pool.transaction() as connection:
+            await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
+            under_way.set()
+            await go_on.wait()
+
+    async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS / 2):
+        async with open_pool(DatabaseSettings(url=database_url), epoch=None) as pool:
+            writing = asyncio.create_task(write(pool))
+            await under_way.wait()
+            asyncio.get_running_loop().call_later(0.05, go_on.set)
+        await writing
+    assert await count_by_another_client(database_url) == 1
+
+
+async def test_who_gives_up_waiting_for_a_connection_takes_nobody_s_turn(database_url: str) -> None:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
+        async with pool.transaction():
+            waiting = [asyncio.create_task(pool.fetchval("SELECT 1")) for _ in range(3)]
+            await asyncio.sleep(0)
+            waiting[0].cancel()
+        waiting[1].cancel()  # its turn has come, and it has not taken it
+        assert await waiting[2] == 1
+        assert pool.size() == PoolSize(connections=1, idle=1, waiting=0)
+
+
+async def test_a_write_to_the_end_answers_and_raises_like_any_other(pool: Pool) -> None:
+    assert await pool.to_the_end(pool.fetchval("SELECT 7"), "read") == 7
+    with pytest.raises(NotUnique):
+        await pool.to_the_end(_two_accounts_of_one_address(pool), "write")
+
+
+async def _two_accounts_of_one_address(pool: Pool) -> None:
+    await pool.execute(INSERT_USER, new_id(), "ada@example.org", NOW)
+    await pool.execute(INSERT_USER, new_id(), "ADA@example.org", NOW)
+
+
+async def test_a_second_account_of_one_address_is_not_unique_by_email(pool: Pool) -> None:
+    with pytest.raises(NotUnique) as raised:
+        await _two_accounts_of_one_address(pool)
+    assert raised.value.fields == ("email",)
+
+
+async def test_a_row_of_an_organization_that_is_not_there_misses_its_reference(pool: Pool) -> None:
+    with pytest.raises(ReferenceMissing) as raised:
+        await pool.execute(
+            "INSERT INTO template (id, organization_id, name, created_at) VALUES ($1, $2, 'x', $3)",
+            new_id(), new_id(), NOW,
+        )  # fmt: skip
+    assert raised.value.field == "organization"
+
+
+async def test_every_unique_and_foreign_key_of_the_schema_has_a_meaning(pool: Pool) -> None:
+    rows = await pool.fetch(
+        "SELECT c.conname AS name FROM pg_constraint c JOIN pg_class t ON t.oid = c.conrelid"
+        " WHERE c.contype IN ('u', 'f') AND t.relnamespace = 'public'::regnamespace"
+        " UNION SELECT i.relname FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid"
+        " WHERE x.indisunique AND NOT x.indisprimary AND i.relnamespace = 'public'::regnamespace"
+    )
+    assert [row["name"] for row in rows if meaning(row["name"]) is None] == []
+
+
+async def test_a_row_that_somebody_else_holds_is_locked_not_a_defect(pool: Pool) -> None:
+    async def write() -> None:
+        async with pool.transaction() as connection:
+            await connection.execute("SET LOCAL lock_timeout = '20ms'")
+            await connection.execute("UPDATE instance SET epoch = epoch")
+
+    async with pool.transaction() as holder:
+        await holder.execute("UPDATE instance SET epoch = epoch")
+        with pytest.raises(RowLocked):
+            await write()
+
+
+async def test_a_defect_of_ours_is_not_taken_for_the_database_being_away(pool: Pool) -> None:
+    with pytest.raises(Exception, match="does not exist") as raised:
+        await pool.fetch("SELECT * FROM no_such_table")
+    assert not isinstance(raised.value, DatabaseUnavailable)
+
+
+async def test_a_command_beyond_its_limit_is_unavailable_and_the_pool_goes_on(database_url: str) -> None:
+    settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=0.05)
+    async with open_pool(settings, epoch=None) as pool:
+        with pytest.raises(DatabaseUnavailable, match="no answer in time"):
+            await pool.execute("SELECT pg_sleep(60)")
+        assert await pool.fetchval("SELECT 1") == 1
+
+
+async def test_a_caller_that_gets_no_connection_in_time_is_told_so(database_url: str) -> None:
+    settings = DatabaseSettings(url=database_url, pool_size=1, acquire_timeout_seconds=0.05)
+    async with open_pool(settings, epoch=None) as pool, pool.transaction():
+        with pytest.raises(DatabaseUnavailable):
+            await pool.fetchval("SELECT 1")
+
+
+async def test_the_size_tells_connections_idle_ones_and_waiting_callers(database_url: str) -> None:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
+        assert pool.size() == PoolSize(connections=1, idle=1, waiting=0)
+        async with pool.transaction():
+            waiting = asyncio.create_task(pool.fetchval("SELECT 1"))
+            await asyncio.sleep(0)
+            assert pool.size() == PoolSize(connections=1, idle=0, waiting=1)
+        await waiting
+
+
+async def test_connections_that_the_server_ends_are_replaced(pool: Pool, database_url: str) -> None:
+    assert await pool.fetchval("SELECT 1") == 1
+    await end_connections(database_url)
+    for _ in range(pool.size().connections):
+        with suppress(DatabaseUnavailable):  # each may have been noticed by then or not
+            await pool.fetchval("SELECT 1")
+    assert await pool.fetchval("SELECT 1") == 1
+
+
+async def test_a_transaction_whose_connection_dies_is_unavailable(pool: Pool, database_url: str) -> None:
+    async def write() -> None:
+        async with pool.transaction() as connection:
+            await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
+            await end_connections(database_url)
+            await connection.execute(INSERT_ORGANIZATION, new_id(), "two", NOW)
+
+    with pytest.raises(DatabaseUnavailable):
+        await write()
+    assert await count_by_another_client(database_url) == 0
+
+
+async def test_a_connection_that_dies_at_its_birth_is_unavailable(database_url: str) -> None:
+    async with dying_server(database_url) as url:
+        with pytest.raises(DatabaseUnavailable):
+            async with open_pool(DatabaseSettings(url=url), epoch=0):
+                pass
+        with pytest.raises(DatabaseUnavailable):
+            async with connect(url) as connection:
+                await connection.fetchval("SELECT 1")
+
+
+async def test_a_server_that_is_not_there_is_unavailable(tmp_path: object) -> None:
+    with pytest.raises(DatabaseUnavailable, match="cannot be reached"):
+        async with open_pool(DatabaseSettings(url=f"postgresql:///x?host={tmp_path}"), epoch=None):
+            pass
+
+
+async def test_a_database_that_is_not_there_is_unavailable_by_name(postgres_url: str) -> None:
+    with pytest.raises(DatabaseUnavailable, match="no_such_database"):
+        async with connect(postgres_url.replace("/postgres?", "/no_such_database?")):
+            pass
+
+
+@pytest.mark.parametrize("url", ["http://localhost/x", "postgresql://localhost:port/x"])
+async def test_a_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(DatabaseRefused, match="cannot be used"):
+        async with connect(url):
+            pass
+
+
+async def test_a_connection_of_a_past_epoch_is_refused(database_url: str) -> None:
+    async with connect(database_url) as connection:
+        await connection.execute("UPDATE instance SET epoch = 2")
+    with pytest.raises(LeadershipLost, match="epoch is 2, ours was 1"):
+        async with open_pool(DatabaseSettings(url=database_url), epoch=1):
+            pass
+
+
+async def test_each_connection_of_an_epoch_holds_its_membership_for_life(database_url: str) -> None:
+    async with connect(database_url) as connection:
+        await connection.execute("UPDATE instance SET epoch = 3")
+    count = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objid = 3"
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=2), epoch=3) as pool:
+        for _ in range(3):
+            assert await pool.fetchval(count) == 2
+
+
+def test_settings_hide_the_url_for_it_may_hold_a_password() -> None:
+    assert "secret" not in repr(DatabaseSettings(url="postgresql://ada:secret@db/x"))
+
+
+def test_settings_that_let_nothing_through_are_refused() -> None:
+    with pytest.raises(ValueError, match="pool_size"):
+        DatabaseSettings(url="postgresql://db/x", pool_size=0)
+    with pytest.raises(ValueError, match="timeouts"):
+        DatabaseSettings(url="postgresql://db/x", acquire_timeout_seconds=0)
+    with pytest.raises(ValueError, match="timeouts"):
+        DatabaseSettings(url="postgresql://db/x", command_timeout_seconds=0)

@@ -1,0 +1,107 @@
+"""What a notification, a look, a start and a clearing ask touches the rows it is about, and few more.
+
+In a database that has just grown PostgreSQL knows nothing of its tables yet: a plan that is good only once it
+does would read every agent for each notification. A plan that was made before it grew, and kept, is not seen
+here.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import asyncpg
+import pytest
+
+from storage.agents.agents import Agents
+from storage.agents.state import AgentStates
+from storage.ids import new_id
+from storage.model import Agent, AgentStatus, Circumstances, Move, RunStart
+from storage.notifications.notifications import Notifications
+from storage.notifications.since import Newcomers
+from storage.postgres.pool import Pool
+from tests.storage.factories import HOUR, NOW, new_notification, stored_agent
+
+MANY = 3_000
+TOGETHER = 12
+FEW = 20 * TOGETHER
+ASKED = ("arrival", "look", "start", "agent", "newcomers", "queue", "clearing")
+
+COPY_AGENT = """
+INSERT INTO agent SELECT (jsonb_populate_record(a, jsonb_build_object('id', gen_random_uuid()))).*
+FROM agent a, generate_series(1, $1::integer) WHERE a.id = $2
+"""
+
+COPY_STATE = """
+INSERT INTO agent_state
+SELECT (jsonb_populate_record(s, jsonb_build_object('agent_id', a.id))).*
+FROM agent_state s, agent a
+WHERE s.agent_id = $1 AND NOT EXISTS (SELECT FROM agent_state WHERE agent_id = a.id)
+"""
+
+
+class ExplainingPool(Pool):
+    """The pool that it is given; it has each statement explained before it is carried out."""
+
+    def __init__(self, pool: Pool) -> None:
+        vars(self).update(vars(pool))
+        self.rows_touched: dict[str, int] = {}
+
+    async def fetch(self, sql: str, *args: Any) -> list[asyncpg.Record]:
+        async with self._connection() as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            [(plan,)] = await connection.fetch(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", *args)
+            await transaction.rollback()
+        touched = max(_rows_touched(plan[0]["Plan"]))
+        self.rows_touched[sql] = max(touched, self.rows_touched.get(sql, 0))
+        return await super().fetch(sql, *args)
+
+
+def _rows_touched(node: dict[str, Any]) -> Iterator[int]:
+    """How many rows each step of a plan has read, those included that it had no use for."""
+    removed = sum(value for key, value in node.items() if key.startswith("Rows Removed"))
+    yield int((node["Actual Rows"] + removed) * node["Actual Loops"])
+    for child in node.get("Plans", ()):
+        yield from _rows_touched(child)
+
+
+@pytest.fixture
+async def crowded(pool: Pool) -> tuple[ExplainingPool, list[Agent]]:
+    """A few agents of thousands that came all at once."""
+    first = await stored_agent(pool)
+    others = [await stored_agent(pool, first.organization_id) for _ in range(TOGETHER - 1)]
+    await pool.execute(COPY_AGENT, MANY, first.id)
+    await pool.execute(COPY_STATE, first.id)
+    return ExplainingPool(pool), [first, *others]
+
+
+async def test_some_agents_among_thousands_are_found_by_their_ids(
+    crowded: tuple[ExplainingPool, list[Agent]],
+) -> None:
+    pool, agents = crowded
+    notifications, states = Notifications(pool, on_commit=lambda _: None), AgentStates(pool)
+    every_agent, newcomers = Agents(pool), Newcomers(pool)
+
+    async def wake_and_clear(agent: Agent) -> None:
+        arrival = new_notification(agent.id)
+        await notifications.insert(arrival, {agent.organization_id})
+        assert await states.move(_start(await states.look(agent.id, NOW)))
+        assert await every_agent.get(agent.id) is not None
+        await newcomers.list_for_agent(agent.id, since=NOW, limit=100, now=NOW)
+        assert await notifications.list_for_agent(agent.id, include_cleared=False, limit=100, now=NOW)
+        assert await notifications.clear(agent.id, arrival.id, NOW)
+
+    await asyncio.gather(*map(wake_and_clear, agents))
+
+    wasteful = {sql: rows for sql, rows in pool.rows_touched.items() if rows > FEW}
+    assert not wasteful, f"of {MANY} agents too many were read for {TOGETHER}: {wasteful}"
+    assert len(pool.rows_touched) == len(ASKED), "not all was explained that a wake asks"
+
+
+def _start(circumstances: Circumstances | None) -> Move:
+    assert circumstances is not None
+    before, run_id = circumstances.state, new_id()
+    after = replace(before, status=AgentStatus.RUNNING, run_id=run_id, run_started_at=NOW)
+    start = RunStart(run_id, "notification:api", None, NOW + HOUR, NOW, "invoke_agent Scout")
+    return Move(before, after, guarded=True, start=start)

@@ -1,0 +1,122 @@
+"""The one backoff: what lengthens it, what begins it anew, where it ends in quarantine, and who is told."""
+
+import pytest
+
+from storage.errors import DatabaseUnavailable
+from storage.model import Agent, Move, Priority, Source
+from storage.postgres.pool import Pool
+from supervisors.engine.messages import OwnedFields, RunRequest
+from supervisors.policy.phases import Phase
+from tests.supervisors.world import World, open_world
+
+FAILURES = (0, 1, 3, 7, 15)  # the seconds at which five runs that fail at once begin
+NOTICE = "Quarantined after too many failures in a row"
+
+
+async def fail_until_quarantined(world: World, agent: Agent) -> None:
+    await world.ask(agent, RunRequest())
+    begin = (world.clock.now() - world.began_at).total_seconds()
+    for second in FAILURES:
+        await world.go_to(begin + second)
+        await world.puppets[agent.id].fail()
+    assert await world.phase(agent) is Phase.QUARANTINED
+
+
+async def titles(world: World, agent: Agent) -> list[str]:
+    return [waiting.title for waiting in await world.queue(agent)]
+
+
+async def test_a_quarantine_is_told_once_in_the_agents_queue_and_wakes_nobody(world: World) -> None:
+    agent = await world.agent()
+    await fail_until_quarantined(world, agent)
+
+    [notice] = await world.queue(agent)
+    assert (notice.title, notice.source, notice.priority) == (NOTICE, Source.SYSTEM, Priority.LOW)
+    assert notice.created_at == world.at(15)
+    assert "until 2126-11-21 09:15:15 UTC after 5 failures in a row" in notice.body
+    assert "The model is away." in notice.body
+    assert (await world.see(agent)).blockers == ()
+
+    await world.ask(agent, RunRequest())
+    await world.puppets[agent.id].fail()  # the sixth in a row: the same quarantine, only longer
+    await world.restart()
+    assert await titles(world, agent) == [NOTICE]
+    assert len(await world.wakes(agent)) == 6
+
+
+async def test_each_quarantine_is_told(world: World) -> None:
+    agent = await world.agent()
+    await fail_until_quarantined(world, agent)
+    await (await world.start(agent)).sleeps()
+    await fail_until_quarantined(world, agent)
+
+    assert await titles(world, agent) == [NOTICE, NOTICE]
+
+
+async def test_an_end_that_is_not_stored_tells_of_no_quarantine(world: World) -> None:
+    agent = await world.agent()
+    await world.ask(agent, RunRequest())
+    for second in FAILURES:
+        await world.go_to(second)
+        if second == FAILURES[-1]:
+            world.states.before_next_move = is_away
+        await world.puppets[agent.id].fail()
+    assert await titles(world, agent) == []
+
+    await world.restart()
+
+    assert await world.phase(agent) is Phase.QUARANTINED
+    assert await titles(world, agent) == [NOTICE]
+
+
+async def is_away(_: Move) -> None:
+    raise DatabaseUnavailable("away")
+
+
+async def test_what_is_cleared_between_two_runs_makes_the_backoff_short_again(world: World) -> None:
+    agent = await world.agent()
+    first, _ = [await world.notify(agent) for _ in range(2)]
+    for second in (0, 1, 3):
+        await world.go_to(second)
+        await world.puppets[agent.id].end()
+    await world.go_to(4)
+    await world.clear(first)
+    for second in (7, 8, 10):
+        await world.go_to(second)
+        await world.puppets[agent.id].end()
+
+    assert [second for second, _ in await world.wakes(agent)] == [0, 1, 3, 7, 8, 10]
+
+
+async def test_a_failed_run_that_cleared_something_is_tried_again_soon(world: World) -> None:
+    agent = await world.agent()
+    messages = [await world.notify(agent) for _ in range(2)]
+    for second in (0, 1, 3):
+        await world.go_to(second)
+        await world.puppets[agent.id].fail()
+    await world.go_to(7)
+    run = world.puppets[agent.id]
+    await run.clears(messages[0])
+    await run.fail()
+    await world.go_to(8)
+
+    assert [second for second, _ in await world.wakes(agent)] == [0, 1, 3, 7, 8]
+    assert (await world.see(agent)).failures.consecutive == 4  # no success yet
+
+
+@pytest.mark.parametrize("ending", ["ended", "failed"])
+async def test_the_end_of_a_sleep_does_not_shorten_a_backoff(pool: Pool, ending: str) -> None:
+    """Else `max_sleep_hours: 0` would turn every backoff into one second."""
+    async with open_world(pool) as world:
+        agent = await world.agent(max_sleep_hours=0)
+        await world.notify(agent)
+        for second in (0, 1, 3, 7):
+            await world.go_to(second)
+            run = world.puppets[agent.id]
+            await (run.end() if ending == "ended" else run.fail())
+            assert (await world.agent_now(agent.id)).sleep_until == world.at(second)
+
+        assert await world.phase(agent) is Phase.BACKING_OFF
+        await world.ask(agent, OwnedFields(sleep_until=world.at(8)))
+        await world.go_to(14.9)
+        assert [second for second, _ in await world.wakes(agent)] == [0, 1, 3, 7]

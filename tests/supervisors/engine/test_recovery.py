@@ -1,0 +1,82 @@
+"""After a start of the service: what fell due meanwhile, and whose run died, starts a few at a time."""
+
+from collections import Counter
+
+from storage.model import Agent
+from storage.postgres.pool import Pool
+from supervisors.engine.messages import RunRequest
+from supervisors.maintenance.due_scan import FEW, STARTS_PER_SECOND
+from tests.supervisors.world import World, open_world
+
+MANY = 60
+
+
+async def starts(world: World, agents: list[Agent]) -> Counter[float]:
+    """How many agents started at which second of the timeline."""
+    return Counter([second for agent in agents for second, _ in await world.wakes(agent)])
+
+
+async def test_what_is_overdue_starts_a_few_at_a_time(pool: Pool) -> None:
+    async with open_world(pool) as world:
+        agents = [await world.agent(sleep_until=world.at(10)) for _ in range(MANY // 2)]
+        for _ in range(MANY // 2):
+            agents.append(agent := await world.agent(debounce_window_seconds=5))
+            await world.sms(agent)
+        await world.die()
+        world.clock.advance(100)
+        await world.begin()
+        await world.scan.run_once()  # it leaves those alone that wait for their turn
+        await world.quiet()
+        assert await starts(world, agents) == {100: FEW}
+
+        await world.advance((MANY + FEW) / STARTS_PER_SECOND)
+        spread = await starts(world, agents)
+
+        assert spread.total() == MANY
+        assert len(spread) > (MANY - FEW) / 2
+        assert max(spread) > 100 + (MANY - FEW) / 2 / STARTS_PER_SECOND
+
+
+async def test_a_message_does_not_wait_for_the_turn_of_its_agent(pool: Pool) -> None:
+    async with open_world(pool) as world:
+        agents = [await world.agent(sleep_until=world.at(10)) for _ in range(FEW + 10)]
+        await world.die()
+        world.clock.advance(100)
+        await world.begin()
+        [*_, last] = (agent for agent in agents if agent.id not in world.puppets)
+
+        await world.notify(last)
+
+        assert await world.wakes(last) == [(100, "notification:api")]
+
+
+async def test_a_turn_that_was_missed_is_made_up_for_by_the_scan(pool: Pool) -> None:
+    async with open_world(pool) as world:
+        agents = [await world.agent(sleep_until=world.at(10)) for _ in range(FEW + 5)]
+        await world.die()
+        world.clock.advance(100)
+        await world.begin()
+        world.registry._around.alarm_clock.close()  # nobody rings
+        await world.advance(1)
+        assert (await starts(world, agents)).total() == FEW
+
+        await world.scan.run_once()
+        await world.quiet()
+
+        assert await starts(world, agents) == {100: FEW, 101: 5}
+
+
+async def test_agents_whose_runs_died_return_with_jitter(pool: Pool) -> None:
+    async with open_world(pool) as world:
+        agents = [await world.agent() for _ in range(30)]
+        for agent in agents:
+            await world.ask(agent, RunRequest())
+        await world.restart()
+        world.puppets.clear()
+        assert await starts(world, agents) == {0: 30}
+        await world.go_to(2)
+
+        returned = (await starts(world, agents)) - Counter({0.0: 30})
+        assert returned.total() == 30
+        assert len(returned) > 15
+        assert min(returned) >= 1

@@ -1,0 +1,145 @@
+"""A run's end, as far as the event loop has a say in it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+from uuid import UUID
+
+import pytest
+import uvloop
+
+from storage.model import Outcome, RunStart
+from supervisors.clock import SystemClock
+from supervisors.engine.messages import Question
+from supervisors.engine.run import Ask, Run, RunError, RunResult
+from tests.storage.factories import NOW
+
+
+class Deaf:
+    """A harness that hears of no stop."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+
+    async def execute(self, run: Run, ask: Ask) -> RunResult:
+        never: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
+        self.begun.set()
+        return await never
+
+
+@pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
+def test_a_run_that_was_forced_to_end_may_be_stopped_again(
+    run_loop: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    async def stop_twice() -> None:
+        start = RunStart(UUID(int=2), "reminder", None, None, NOW, "run")
+        run, harness = Run(UUID(int=1), start, 0, SystemClock()), Deaf()
+
+        async def ask(agent_id: UUID, question: Question) -> None: ...
+
+        carried_out = asyncio.create_task(run.carry_out(harness, ask, max_seconds=60))
+        await harness.begun.wait()
+        run.stop(grace_seconds=0)
+        run.stop(grace_seconds=5)
+        async with asyncio.timeout(2):
+            await carried_out
+        assert run.result is not None
+        assert run.result.outcome == "stopped"
+
+    run_loop(stop_twice())
+
+
+class Working:
+    """A harness whose work a stop may cut short; the test says what the work is."""
+
+    def __init__(self, work: Callable[[Run], Coroutine[Any, Any, object]]) -> None:
+        self._work = work
+
+    async def execute(self, run: Run, ask: Ask) -> RunResult:
+        await run.interruptible(self._work(run))
+        run.at_turn_boundary()
+        return RunResult(Outcome.ENDED)
+
+
+async def outcome_of(
+    work: Callable[[Run], Coroutine[Any, Any, object]],
+    meanwhile: Callable[[Run], None] = lambda _: None,
+    max_seconds: float = 20,
+) -> Outcome:
+    """What becomes of a run with this work, when something else happens while it goes on."""
+    start = RunStart(UUID(int=2), "reminder", None, None, NOW, "run")
+    run = Run(UUID(int=1), start, 0, SystemClock())
+
+    async def ask(agent_id: UUID, question: Question) -> None: ...
+
+    carried_out = asyncio.create_task(run.carry_out(Working(work), ask, max_seconds))
+    await asyncio.sleep(0)
+    meanwhile(run)
+    await carried_out
+    assert run.result is not None
+    return run.result.outcome
+
+
+async def endless(run: Run) -> None:
+    await asyncio.Event().wait()
+
+
+async def test_a_stop_cuts_work_short() -> None:
+    assert await outcome_of(endless, lambda run: run.stop(60)) is Outcome.STOPPED
+
+
+async def test_a_run_that_stops_itself_in_its_work_ends_at_its_turn_boundary() -> None:
+    steps = []
+
+    async def work(run: Run) -> None:
+        run.stop(60)
+        await asyncio.sleep(0)
+        steps.append("went on")
+
+    assert await outcome_of(work) is Outcome.STOPPED
+    assert steps == ["went on"]
+
+
+async def test_work_that_begins_after_the_stop_is_not_done() -> None:
+    steps = []
+
+    async def work(run: Run) -> None:
+        run.stop(60)
+        await run.interruptible(step())
+
+    async def step() -> None:
+        steps.append("done")
+
+    assert await outcome_of(work) is Outcome.STOPPED
+    assert steps == []
+
+
+async def test_work_that_answers_a_stop_with_an_error_of_its_own_was_stopped() -> None:
+    async def work(run: Run) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise RunError("the connection broke")
+
+    assert await outcome_of(work, lambda run: run.stop(60)) is Outcome.STOPPED
+
+
+async def test_work_that_fails_by_itself_has_failed() -> None:
+    async def work(run: Run) -> None:
+        raise RunError("the connection broke")
+
+    assert await outcome_of(work) is Outcome.FAILED
+
+
+async def test_a_run_that_takes_too_long_is_timed_out_in_the_midst_of_its_work() -> None:
+    assert await outcome_of(endless, max_seconds=0.05) is Outcome.TIMED_OUT
+
+
+async def test_work_that_does_not_heed_a_stop_is_cancelled_after_the_grace() -> None:
+    async def work(run: Run) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.Event().wait()
+
+    assert await outcome_of(work, lambda run: run.stop(0.05)) is Outcome.STOPPED

@@ -1,0 +1,103 @@
+"""Run requests that may be sent again: the receipt is stored with what the request did, whatever that was."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from storage.errors import AnsweredBefore
+from storage.model import Agent, Receipt
+from storage.postgres.pool import Pool
+from supervisors.engine.messages import RunReply, RunRequest, StopRequest
+from tests.storage.factories import receipt
+from tests.supervisors.world import World, open_world
+
+
+@dataclass
+class Asked:
+    """A run request with a key, and what is kept of it."""
+
+    kept: Receipt = field(default_factory=receipt)
+
+    @property
+    def request(self) -> RunRequest:
+        return RunRequest(receipt=lambda reply: replace(self.kept, answer=shown(reply)))
+
+    async def answer_in(self, world: World) -> bytes | None:
+        found = await world.storage.receipts.get(self.kept.key)
+        return None if found is None else found.answer
+
+
+def shown(reply: RunReply) -> bytes:
+    return f"{reply.status} {reply.run}".encode()
+
+
+@pytest.fixture
+async def narrow(pool: Pool) -> AsyncIterator[World]:
+    """A world with a single run slot."""
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        yield world
+
+
+async def request(world: World, agent: Agent, asked: Asked) -> str:
+    """The status of the reply, which must be what is kept."""
+    reply: RunReply = await world.ask(agent, asked.request)
+    assert await asked.answer_in(world) == shown(reply)
+    return reply.status
+
+
+async def test_a_start_keeps_the_id_of_its_run(world: World) -> None:
+    scout = await world.agent()
+    assert await request(world, scout, Asked()) == "started"
+
+
+async def test_a_request_that_waits_for_a_slot_is_kept_each_time(narrow: World) -> None:
+    scout, other = await narrow.agent(), await narrow.agent()
+    await narrow.start(other)
+    assert await request(narrow, scout, Asked()) == "queued"
+    assert await request(narrow, scout, Asked()) == "queued"
+
+
+async def test_a_request_that_waits_for_a_stop_is_kept(world: World) -> None:
+    scout = await world.agent()
+    world.puppets_are_stubborn = True
+    puppet = await world.start(scout)
+    stop = asyncio.create_task(world.registry.ask(scout.id, StopRequest()))
+    await asyncio.sleep(0)
+    await world.quiet()
+    assert await request(world, scout, Asked()) == "queued"
+    await puppet.end()
+    await stop
+    assert len(await world.ledger(scout)) == 2
+
+
+async def test_a_reply_without_an_effect_keeps_nothing_here(world: World) -> None:
+    scout, asked = await world.agent(), Asked()
+    await world.start(scout)
+    reply = await world.ask(scout, asked.request)
+    assert reply.status == "already_running"
+    assert not reply.had_effect
+    assert await asked.answer_in(world) is None
+
+
+async def test_a_repeat_starts_nothing_and_is_no_failure(narrow: World) -> None:
+    scout, other, asked = await narrow.agent(), await narrow.agent(), Asked()
+    await narrow.ask(scout, asked.request)
+    await narrow.puppets[scout.id].end()
+    with pytest.raises(AnsweredBefore):
+        await narrow.ask(scout, asked.request)
+    assert len(await narrow.ledger(scout)) == 1
+    assert (await narrow.state(scout)).failures == 0
+    await narrow.start(other)  # its slot is free again
+    with pytest.raises(AnsweredBefore):
+        await narrow.ask(scout, asked.request)
+    assert (await narrow.state(scout)).run_requested_at is None
+
+
+async def test_a_lost_reply_is_found_after_a_crash(world: World) -> None:
+    scout, asked = await world.agent(), Asked()
+    await world.ask(scout, asked.request)
+    (run,) = await world.ledger(scout)
+    await world.restart()
+    assert await asked.answer_in(world) == f"started {run.id}".encode()

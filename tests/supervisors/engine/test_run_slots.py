@@ -1,0 +1,165 @@
+"""Run slots: how many runs there may be, and who is next."""
+
+from uuid import UUID
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from supervisors.engine.run_slots import RunSlots
+
+agents = st.integers(1, 6).map(lambda number: UUID(int=number))
+
+
+def organization_of(agent_id: UUID) -> UUID:
+    return UUID(int=100 + agent_id.int % 3)
+
+
+class Line:
+    """Slots, and a note of whom they called."""
+
+    def __init__(self, limit: int) -> None:
+        self.called: list[UUID] = []
+        self.slots = RunSlots(limit, self.called.append)
+
+    def wait(self, agent: int, organization: int) -> None:
+        self.slots.wait(UUID(int=agent), UUID(int=100 + organization))
+
+    def take(self, agent: int) -> bool:
+        return self.slots.take(UUID(int=agent))
+
+    def leave(self, agent: int) -> None:
+        self.slots.leave(UUID(int=agent))
+
+    def call_next(self) -> int:
+        """Let one run end, and the agent that is called then start; its number."""
+        self.slots.release()
+        agent_id = self.called[-1]
+        assert self.slots.take(agent_id)
+        return agent_id.int
+
+
+def test_there_are_as_many_slots_as_the_limit_says() -> None:
+    line = Line(limit=2)
+
+    assert [line.take(1), line.take(2), line.take(3)] == [True, True, False]
+
+
+def test_organizations_take_turns_however_many_of_their_agents_wait() -> None:
+    line = Line(limit=1)
+    line.take(9)
+    for agent in (11, 12, 13, 14):
+        line.wait(agent, organization=1)
+    for agent in (21, 22):
+        line.wait(agent, organization=2)
+
+    assert [line.call_next() for _ in range(6)] == [11, 21, 12, 22, 13, 14]
+
+
+def test_a_kept_slot_is_nobody_elses() -> None:
+    line = Line(limit=1)
+    line.take(9)
+    line.wait(1, organization=1)
+    line.slots.release()
+
+    assert line.called == [UUID(int=1)]
+    assert not line.slots.has_room()
+    assert not line.take(2)
+    assert line.take(1)
+
+
+def test_a_slot_that_is_left_goes_to_the_next() -> None:
+    line = Line(limit=1)
+    line.take(9)
+    line.wait(1, organization=1)
+    line.wait(2, organization=2)
+    line.slots.release()
+
+    line.leave(1)
+
+    assert line.called == [UUID(int=1), UUID(int=2)]
+    assert line.take(2)
+
+
+def test_who_waits_twice_keeps_its_place_and_is_called_once() -> None:
+    line = Line(limit=1)
+    line.take(9)
+    for agent in (1, 2, 1):
+        line.wait(agent, organization=1)
+
+    assert line.slots.waiting == 2
+    assert [line.call_next(), line.call_next()] == [1, 2]
+    assert line.slots.waiting == 0
+
+
+def test_who_leaves_the_line_is_not_called() -> None:
+    line = Line(limit=1)
+    line.take(9)
+    line.wait(1, organization=1)
+    line.wait(2, organization=1)
+
+    line.leave(1)
+    line.slots.release()
+
+    assert line.called == [UUID(int=2)]
+
+
+class AnyUse(RuleBasedStateMachine):
+    """Whatever agents do, no slot is lost, none is made up, and nobody waits beside a free one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: set[UUID] = set()
+        self.running: list[UUID] = []
+        self.waiting: set[UUID] = set()
+        self.slots = RunSlots(2, self.keep)
+
+    def keep(self, agent_id: UUID) -> None:
+        assert agent_id in self.waiting
+        self.waiting.discard(agent_id)
+        self.kept.add(agent_id)
+
+    @rule(agent_id=agents)
+    def take(self, agent_id: UUID) -> None:
+        if agent_id in self.running:
+            return
+        had_one = agent_id in self.kept
+        if self.slots.take(agent_id):
+            self.kept.discard(agent_id)
+            self.waiting.discard(agent_id)
+            self.running.append(agent_id)
+        else:
+            assert not had_one
+
+    @rule(agent_id=agents)
+    def wait(self, agent_id: UUID) -> None:
+        if agent_id not in self.running and agent_id not in self.kept:
+            self.waiting.add(agent_id)
+            self.slots.wait(agent_id, organization_of(agent_id))
+
+    @rule(agent_id=agents)
+    def leave(self, agent_id: UUID) -> None:
+        self.kept.discard(agent_id)
+        self.waiting.discard(agent_id)
+        self.slots.leave(agent_id)
+
+    @precondition(lambda self: self.running)
+    @rule()
+    def end(self) -> None:
+        self.running.pop(0)
+        self.slots.release()
+
+    @invariant()
+    def no_slot_is_lost(self) -> None:
+        used = len(self.running) + len(self.kept)
+        assert used <= self.slots.limit
+        assert (self.slots.taken, self.slots.waiting) == (len(self.running), len(self.waiting))
+        assert self.slots.has_room() == (used < self.slots.limit)
+
+    @invariant()
+    def nobody_waits_beside_a_free_slot(self) -> None:
+        assert not (self.waiting and self.slots.has_room())
+
+
+AnyUse.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAnyUse = AnyUse.TestCase

@@ -1,0 +1,300 @@
+"""Sleep: asked for by a run, granted only with nothing active, never beyond the cap; and its race."""
+
+import asyncio
+from random import Random
+
+import asyncpg
+import pytest
+
+from storage.ids import new_id
+from storage.model import AgentStatus, Move, Outcome, Priority, Source
+from storage.notifications.notifications import Notifications
+from storage.postgres.pool import DatabaseSettings, Pool, open_pool
+from supervisors.engine.messages import OwnedFields, SleepRequest, StopRequest
+from supervisors.engine.registry import WINDING_UP_SECONDS
+from supervisors.errors import AgentArchived, RunIsOver
+from supervisors.policy.phases import Phase
+from supervisors.tools.errors import ToolError
+from tests.storage.factories import new_notification
+from tests.supervisors.world import Puppet, World, open_world
+
+
+async def test_sleep_without_a_time_lasts_until_something_wakes_the_agent(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+
+    assert await run.sleeps() == {"sleep_until": None, "clamped": False}
+
+    assert await world.phase(agent) is Phase.ASLEEP
+    assert await world.outcomes(agent) == [Outcome.SLEPT]
+    await world.advance(500)
+    await world.notify(agent)
+    assert (await world.wakes(agent))[1:] == [(500, "notification:api")]
+
+
+async def test_sleep_is_clamped_to_the_cap_that_the_start_has_fixed(world: World) -> None:
+    agent = await world.agent(max_sleep_hours=2)
+    run = await world.start(agent)
+    await world.change(agent, max_sleep_hours=9)  # counts from the next start
+    await world.go_to(600)
+
+    assert await run.sleeps(hours=8) == {"sleep_until": "2126-11-21T11:00:00.000000Z", "clamped": True}
+    assert (await world.agent_now(agent.id)).sleep_until == world.at(7200)
+
+
+async def test_a_sleep_ends_at_its_time(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    await run.sleeps(until=world.at(1234.5).isoformat())
+
+    await world.go_to(1234.4)
+    assert len(await world.wakes(agent)) == 1
+    await world.go_to(1234.5)
+    assert (await world.wakes(agent))[1:] == [(1234.5, "sleep_elapsed")]
+    assert (await world.agent_now(agent.id)).last_wake_interrupted_sleep_until is None
+
+
+async def test_no_run_begins_before_the_one_that_slept_has_wound_up(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    await run.call("sleep", hours=1)
+    assert await world.outcomes(agent) == [Outcome.SLEPT]
+    assert run.run.slept.is_set()
+    assert world.registry.goes_on(agent.id, run.run.id)
+
+    await world.go_to(1)
+    await world.notify(agent)
+    await world.go_to(200)
+    assert len(await world.wakes(agent)) == 1
+
+    await run.fail("It broke off while it wound up.")
+    assert (await world.wakes(agent))[1:] == [(200, "notification:api")]
+    assert (await world.outcomes(agent))[0] is Outcome.SLEPT
+    assert not world.registry.goes_on(agent.id, run.run.id)
+    assert (await world.registry.overview()).run_totals.ended == {Outcome.SLEPT: 1}
+
+
+async def test_who_waits_for_a_run_that_sleeps_is_told_when_its_trace_is_there_or_a_moment_later(
+    world: World,
+) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    waiting = asyncio.create_task(world.registry.wait_for_end(agent.id, run.run.id, 60))
+    await run.call("sleep")
+    async with asyncio.timeout(20):
+        while world.clock.monotonic() + WINDING_UP_SECONDS not in world.clock.timers():  # noqa: ASYNC110 -- nobody says when
+            await asyncio.sleep(0)
+    await world.advance(WINDING_UP_SECONDS - 0.1)
+    assert not waiting.done()
+
+    await world.advance(0.1)
+    async with asyncio.timeout(20):
+        await waiting
+    assert not run.run.settled.is_set()
+
+    last = asyncio.create_task(world.registry.wait_for_end(agent.id, run.run.id, 60))
+    await run.end(Outcome.SLEPT)
+    async with asyncio.timeout(20):
+        await last
+
+
+async def test_a_sleep_of_no_length_starts_the_agent_once_a_second_at_most(world: World) -> None:
+    agent = await world.agent(max_sleep_hours=0)
+    await (await world.start(agent)).sleeps()
+    for _ in range(3):
+        await world.advance(1)
+        await world.puppets[agent.id].sleeps()
+
+    assert [second for second, _ in await world.wakes(agent)] == [0, 1, 2, 3]
+
+
+async def test_sleep_is_refused_while_something_is_active(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    first = await world.sms(agent)
+    await world.go_to(1)
+    second = await world.notify(agent)
+
+    with pytest.raises(ToolError) as refused:
+        await run.call("sleep")
+    assert refused.value.code == "uncleared_high_priority"
+    assert "clear them" in refused.value.message
+    assert refused.value.details == {"notifications": [str(first.id), str(second.id)]}
+
+    await run.clears(first, second)
+    await run.sleeps()
+    assert await world.outcomes(agent) == [Outcome.SLEPT]
+
+
+async def test_what_is_low_or_lies_ahead_does_not_keep_an_agent_awake(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    await world.notify(agent, priority=Priority.LOW)
+    await world.remind(agent, 600)
+
+    await run.sleeps()
+
+    next_wake = (await world.see(agent)).next_wake
+    assert next_wake is not None
+    assert next_wake.at == world.at(600)
+
+
+async def test_what_was_silenced_by_a_stop_still_refuses_sleep(world: World) -> None:
+    agent = await world.agent(debounce_window_seconds=60)
+    await world.sms(agent)
+    await world.go_to(1)
+    await world.ask(agent, StopRequest())
+    await world.go_to(2)
+
+    with pytest.raises(ToolError, match="uncleared"):
+        await (await world.start(agent)).sleeps()
+
+
+async def test_a_run_that_is_over_may_not_sleep(world: World) -> None:
+    agent = await world.agent()
+    old = await world.start(agent)
+    await old.end()
+    current = await world.start(agent)
+
+    with pytest.raises(RunIsOver):
+        await world.ask(agent, SleepRequest(old.run.id, None))
+    with pytest.raises(RunIsOver):
+        await world.ask(agent, SleepRequest(new_id(), None))
+    assert await world.phase(agent) is Phase.RUNNING
+    await current.sleeps()
+
+
+async def test_a_run_that_is_being_stopped_may_not_sleep(pool: Pool) -> None:
+    async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
+        agent = await world.agent()
+        world.puppets_are_stubborn = True
+        run = await world.start(agent)
+        await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))
+
+        with pytest.raises(ToolError) as refused:
+            await run.call("sleep")
+
+        assert refused.value.code == "not_running"
+        await run.end()
+
+
+async def test_a_schedule_written_during_a_run_counts_if_the_run_does_not_sleep(world: World) -> None:
+    asleep, ended = await world.agent(), await world.agent()
+    runs = [await world.start(agent) for agent in (asleep, ended)]
+    for agent in (asleep, ended):
+        await world.ask(agent, OwnedFields(sleep_until=world.at(600)))
+    await runs[0].sleeps(until=world.at(900).isoformat())
+    await runs[1].end()
+
+    assert (await world.agent_now(asleep.id)).sleep_until == world.at(900)
+    assert (await world.agent_now(ended.id)).sleep_until == world.at(600)
+
+
+async def test_a_schedule_written_to_a_sleeper_replaces_its_own(world: World) -> None:
+    agent = await world.agent(max_sleep_hours=1)
+    await (await world.start(agent)).sleeps(until=world.at(600).isoformat())
+
+    await world.ask(agent, OwnedFields(sleep_until=world.at(900)))
+    assert (await world.agent_now(agent.id)).sleep_until == world.at(900)
+    await world.ask(agent, OwnedFields(sleep_until=world.at(90_000)))
+    assert (await world.agent_now(agent.id)).sleep_until == world.at(3600)
+    await world.go_to(10)
+    await world.ask(agent, OwnedFields(sleep_until=world.at(5)))
+    assert (await world.wakes(agent))[1:] == [(10, "sleep_elapsed")]
+
+
+async def test_an_archived_agent_has_no_schedule(world: World) -> None:
+    agent = await world.agent()
+    await world.ask(agent, OwnedFields(status=AgentStatus.ARCHIVED))
+
+    with pytest.raises(AgentArchived):
+        await world.ask(agent, OwnedFields(sleep_until=world.at(600)))
+
+
+async def test_a_notification_between_look_and_commit_refuses_sleep(world: World, database_url: str) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    async with open_pool(DatabaseSettings(url=database_url), epoch=None) as elsewhere:
+        queue = Notifications(elsewhere, lambda _: None)
+
+        async def arrives(_: Move) -> None:
+            await queue.insert(new_notification(agent.id), {agent.organization_id})
+
+        world.states.before_next_move = arrives
+        with pytest.raises(ToolError, match="uncleared"):
+            await run.call("sleep")
+        await queue.close()
+
+    assert await world.phase(agent) is Phase.RUNNING
+
+
+async def test_a_row_that_another_program_writes_between_look_and_commit_refuses_sleep(
+    world: World, database_url: str
+) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+
+    async def arrives(_: Move) -> None:
+        psql = await asyncpg.connect(database_url)
+        await psql.execute(
+            "INSERT INTO notification (agent_id, title, priority) VALUES ($1, 'Psst', 'high')", agent.id
+        )
+        await psql.close()
+
+    world.states.before_next_move = arrives
+    with pytest.raises(ToolError, match="uncleared"):
+        await run.call("sleep")
+
+
+async def test_traffic_that_is_cleared_again_does_not_starve_sleep(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+
+    async def comes_and_goes(_: Move) -> None:
+        new = new_notification(agent.id, created_at=world.clock.now())
+        await world.storage.notifications.insert(new, {agent.organization_id})
+        await world.storage.notifications.clear(agent.id, new.id, world.clock.now())
+
+    world.states.before_next_move = comes_and_goes
+    await run.sleeps()
+
+    assert world.states.locks == 1  # the guard had failed; under lock nothing can come in between
+    assert await world.phase(agent) is Phase.ASLEEP
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_notification_is_lost_however_it_meets_sleep(world: World, seed: int) -> None:
+    random = Random(seed)  # noqa: S311 -- the same races each time, as far as the database lets them
+    agents = [await world.agent() for _ in range(25)]
+    runs = [await world.start(agent) for agent in agents]
+
+    async def falls_asleep(run: Puppet) -> bool:
+        await yield_often(random.randrange(30))
+        try:
+            await run.call("sleep")
+        except ToolError:
+            return False
+        return True
+
+    async def arrives(run: Puppet) -> None:
+        await yield_often(random.randrange(30))
+        new = new_notification(run.run.agent_id, created_at=world.clock.now(), source=Source.API)
+        await world.storage.notifications.insert(new, {agents[0].organization_id})
+
+    world.clock.advance(1)
+    sleepers, _ = await asyncio.gather(
+        asyncio.gather(*map(falls_asleep, runs)), asyncio.gather(*map(arrives, runs))
+    )
+    for run, sleeps in zip(runs, sleepers, strict=True):
+        if sleeps:
+            await run.end(Outcome.SLEPT)
+
+    for agent, sleeps in zip(agents, sleepers, strict=True):
+        assert await world.phase(agent) is Phase.RUNNING
+        expected = ["run_requested", "notification:api"] if sleeps else ["run_requested"]
+        assert [reason for _, reason in await world.wakes(agent)] == expected
+
+
+async def yield_often(times: int) -> None:
+    for _ in range(times):
+        await asyncio.sleep(0)

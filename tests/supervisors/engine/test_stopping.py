@@ -1,0 +1,429 @@
+"""Stop, archive, restore and delete: what they end, and what they let go on."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from storage.model import Agent, AgentStatus, Outcome
+from storage.postgres.pool import Pool
+from supervisors.engine.messages import OwnedFields, RunAnswer, RunRequest, StopReply, StopRequest
+from supervisors.errors import AgentArchived, AgentGone
+from supervisors.policy.phases import Phase
+from tests.supervisors.world import World, open_world
+
+ARCHIVE = OwnedFields(status=AgentStatus.ARCHIVED)
+RESTORE = OwnedFields(status=AgentStatus.SLEEPING)
+
+
+async def test_a_stop_ends_the_run_and_what_it_would_have_slept_to(world: World) -> None:
+    agent = await world.agent(max_sleep_hours=1)
+    run = await world.start(agent)
+    await world.go_to(5)
+
+    assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
+
+    shown, trace = await world.agent_now(agent.id), await world.storage.traces.get(run.run.id)
+    assert (shown.status, shown.sleep_until) == (AgentStatus.SLEEPING, None)
+    assert await world.outcomes(agent) == [Outcome.STOPPED]
+    assert trace is not None
+    assert (trace.ended_at, trace.error) == (world.at(5), "stopped")
+
+
+async def test_a_plain_sleeper_is_left_as_it_is(world: World) -> None:
+    agent = await world.agent()
+    await (await world.start(agent)).sleeps(until=world.at(600).isoformat())
+    before = await world.state(agent)
+
+    assert await world.ask(agent, StopRequest()) is StopReply.NOT_RUNNING
+    assert await world.state(agent) == before
+
+
+async def test_stopping_again_changes_nothing(world: World) -> None:
+    agent = await world.agent()
+    await world.start(agent)
+
+    assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
+    assert await world.ask(agent, StopRequest()) is StopReply.NOT_RUNNING
+    assert await world.outcomes(agent) == [Outcome.STOPPED]
+
+
+async def test_a_run_that_takes_its_time_is_stopping(pool: Pool) -> None:
+    async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
+        agent = await world.agent()
+        world.puppets_are_stubborn = True
+        run = await world.start(agent)
+
+        assert await world.ask(agent, StopRequest(), answered_within=1) is StopReply.STOPPING
+        assert world.clock.now() == world.at(1)
+        assert await world.ask(agent, StopRequest()) is StopReply.STOPPING
+        assert await world.phase(agent) is Phase.STOPPING
+        assert (await world.agent_now(agent.id)).status is AgentStatus.RUNNING
+
+        await run.end()
+        assert await world.phase(agent) is Phase.ASLEEP
+
+
+async def test_a_run_that_ignores_a_stop_is_ended_after_the_grace(pool: Pool) -> None:
+    async with open_world(pool, runs={"stop_grace_seconds": 5}) as world:
+        agent = await world.agent()
+        world.puppets_are_stubborn = True
+        await world.start(agent)
+
+        assert await world.ask(agent, StopRequest(), answered_within=1) is StopReply.STOPPING
+        await world.go_to(4.9)
+        assert await world.phase(agent) is Phase.STOPPING
+        await world.go_to(5)
+        assert await world.outcomes(agent) == [Outcome.STOPPED]
+
+
+async def test_a_run_that_ends_within_a_second_of_its_stop_is_answered_stopped(pool: Pool) -> None:
+    async with open_world(pool, runs={"stop_grace_seconds": 0.8}) as world:
+        agent = await world.agent()
+        world.puppets_are_stubborn = True
+        await world.start(agent)
+
+        assert await world.ask(agent, StopRequest(), answered_within=1) is StopReply.STOPPED
+        [run] = await world.ledger(agent)
+        assert (run.outcome, run.ended_at) == (Outcome.STOPPED, world.at(0.8))
+
+
+async def test_a_forced_stop_gives_no_grace(pool: Pool) -> None:
+    async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
+        agent = await world.agent()
+        world.puppets_are_stubborn = True
+        await world.start(agent)
+        await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))  # a stop with all the grace
+
+        assert await world.ask(agent, StopRequest(force=True)) is StopReply.STOPPED
+        assert await world.outcomes(agent) == [Outcome.STOPPED]
+
+
+async def test_a_stop_while_stopping_ends_the_start_that_was_to_follow(pool: Pool) -> None:
+    async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
+        agent = await world.agent()
+        world.puppets_are_stubborn = True
+        run = await world.start(agent)
+        await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))
+        assert (await world.ask(agent, RunRequest())).status is RunAnswer.QUEUED
+        await world.go_to(1)
+        await world.notify(agent)
+
+        await world.go_to(2)
+        assert await world.ask(agent, StopRequest()) is StopReply.STOPPING
+        await run.end()
+        await world.go_to(600)
+
+        assert len(await world.wakes(agent)) == 1
+
+
+async def backs_off(world: World) -> Agent:
+    agent = await world.agent()
+    await world.notify(agent)
+    await world.puppets[agent.id].end()
+    assert await world.phase(agent) is Phase.BACKING_OFF
+    return agent
+
+
+async def waits_for_a_slot(world: World) -> Agent:
+    await world.start(await world.agent())
+    agent = await world.agent()
+    await world.ask(agent, RunRequest())
+    assert await world.phase(agent) is Phase.QUEUED
+    return agent
+
+
+async def is_quarantined(world: World) -> Agent:
+    agent = await world.agent()
+    await world.ask(agent, RunRequest())
+    for second in (0, 1, 3, 7, 15):
+        await world.go_to(second)
+        await world.puppets[agent.id].fail()
+    assert await world.phase(agent) is Phase.QUARANTINED
+    return agent
+
+
+@pytest.mark.parametrize("about_to_start", [backs_off, waits_for_a_slot, is_quarantined])
+async def test_a_stop_ends_whatever_was_about_to_start_the_agent(
+    pool: Pool, about_to_start: Callable[[World], Awaitable[Agent]]
+) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        agent = await about_to_start(world)
+        before = await world.wakes(agent)
+
+        assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
+        assert await world.phase(agent) is Phase.ASLEEP
+        await world.advance(4000)
+        for other in list(world.puppets.values()):
+            await other.end()
+        await world.restart()
+
+        assert await world.wakes(agent) == before
+
+
+async def test_what_was_active_before_a_stop_starts_nothing_by_scan_or_restart(world: World) -> None:
+    agent = await world.agent()
+    await world.notify(agent)
+    await world.go_to(5)
+    await world.ask(agent, StopRequest())
+
+    await world.go_to(300)
+    await world.restart()
+    await world.go_to(600)
+
+    assert await world.wakes(agent) == [(0, "notification:api")]
+    assert len((await world.see(agent)).blockers) == 1
+
+
+@pytest.mark.parametrize("cause", ["notification", "reminder", "schedule", "request"])
+async def test_a_start_forgets_the_stop(world: World, cause: str) -> None:
+    agent = await world.agent()
+    old = await world.notify(agent)
+    await world.remind(agent, 600)
+    await world.go_to(5)
+    await world.ask(agent, StopRequest())
+
+    match cause:
+        case "notification":
+            await world.go_to(600 - 1)
+            await world.notify(agent)
+        case "reminder":
+            await world.go_to(600)
+        case "schedule":
+            await world.ask(agent, OwnedFields(sleep_until=world.at(500)))
+            await world.go_to(500)
+        case "request":
+            await world.ask(agent, RunRequest())
+
+    run = world.puppets[agent.id]
+    assert str(old.id) in await run.lists()
+    assert (await world.state(agent)).stopped_at is None
+    await run.end()
+    assert await world.phase(agent) is Phase.BACKING_OFF
+
+
+async def test_a_message_that_comes_after_the_stop_of_a_run_starts_the_next(pool: Pool) -> None:
+    async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
+        agent = await world.agent()
+        world.puppets_are_stubborn = True
+        await world.notify(agent)
+        run = world.puppets[agent.id]
+        await world.go_to(1)
+        await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))
+        await world.go_to(2)
+        await world.notify(agent)
+        await world.go_to(3)
+        await run.end()
+
+        assert await world.wakes(agent) == [(0, "notification:api"), (3, "notification:api")]
+
+
+async def test_status_and_schedule_in_one_write_stop_the_run_and_keep_the_schedule(world: World) -> None:
+    agent = await world.agent()
+    await world.start(agent)
+
+    await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING, sleep_until=world.at(600)))
+    await world.go_to(600)
+
+    assert await world.wakes(agent) == [(0, "run_requested"), (600, "sleep_elapsed")]
+
+
+async def test_fields_of_the_last_start_are_stored_as_given_until_the_next(world: World) -> None:
+    agent = await world.agent()
+    written = OwnedFields(
+        run_started_at=world.at(-5),
+        last_wake_reason="by hand",
+        last_wake_interrupted_sleep_until=world.at(-9),
+    )
+    await world.ask(agent, written)
+
+    shown = await world.agent_now(agent.id)
+    assert (shown.run_started_at, shown.last_wake_reason, shown.last_wake_interrupted_sleep_until) == (
+        world.at(-5),
+        "by hand",
+        world.at(-9),
+    )
+    await world.start(agent)
+    shown = await world.agent_now(agent.id)
+    assert (shown.run_started_at, shown.last_wake_reason, shown.last_wake_interrupted_sleep_until) == (
+        world.at(0),
+        "run_requested",
+        None,
+    )
+
+
+async def test_writing_running_is_a_run_request(world: World) -> None:
+    agent = await world.agent()
+
+    await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
+
+    assert await world.wakes(agent) == [(0, "run_requested")]
+
+
+async def test_archived_is_shown_at_once_and_the_run_is_stopped(world: World) -> None:
+    agent = await world.agent(max_sleep_hours=1)
+    run = await world.start(agent)
+
+    await world.registry.ask(agent.id, ARCHIVE)
+    assert (await world.agent_now(agent.id)).status is AgentStatus.ARCHIVED
+    await run.gone()
+
+    shown = await world.agent_now(agent.id)
+    assert (shown.status, shown.sleep_until, shown.run_started_at) == (AgentStatus.ARCHIVED, None, None)
+    assert await world.outcomes(agent) == [Outcome.STOPPED]
+
+
+async def test_nothing_starts_an_archived_agent(world: World) -> None:
+    agent = await world.agent()
+    await world.ask(agent, ARCHIVE)
+    await world.notify(agent)
+    await world.remind(agent, 60)
+
+    with pytest.raises(AgentArchived):
+        await world.ask(agent, RunRequest())
+    with pytest.raises(AgentArchived):
+        await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
+    assert await world.ask(agent, StopRequest()) is StopReply.NOT_RUNNING
+    await world.go_to(300)
+    await world.restart()
+
+    assert await world.wakes(agent) == []
+    assert await world.phase(agent) is Phase.ARCHIVED
+
+
+async def test_a_restored_agent_wakes_at_once_for_what_waits_without_a_hold(world: World) -> None:
+    agent = await world.agent(debounce_window_seconds=60)
+    await world.sms(agent)
+    await world.go_to(10)
+    await world.ask(agent, ARCHIVE)
+    await world.go_to(20)
+    await world.sms(agent)
+    await world.go_to(30)
+    await world.ask(agent, RESTORE)
+
+    assert await world.wakes(agent) == [(30, "notification:sms")]
+
+
+async def test_what_came_before_the_archive_wakes_a_restored_agent_without_a_hold(world: World) -> None:
+    agent = await world.agent(debounce_window_seconds=60)
+    await world.sms(agent)
+    await world.go_to(10)
+    await world.ask(agent, ARCHIVE)
+    await world.go_to(30)
+    await world.ask(agent, RESTORE)
+
+    assert await world.wakes(agent) == [(30, "notification:sms")]
+
+
+async def test_what_came_before_a_stop_wakes_an_agent_that_was_archived_and_restored(world: World) -> None:
+    agent = await world.agent(debounce_window_seconds=60)
+    await world.sms(agent)
+    await world.go_to(10)
+    assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
+    await world.go_to(20)
+    await world.ask(agent, ARCHIVE)
+    assert await world.wakes(agent) == []
+    await world.go_to(30)
+    await world.ask(agent, RESTORE)
+
+    assert await world.wakes(agent) == [(30, "notification:sms")]
+
+
+async def test_a_restored_agent_with_nothing_to_do_sleeps_until_its_reminder(world: World) -> None:
+    agent = await world.agent()
+    await world.remind(agent, 600)
+    await world.ask(agent, ARCHIVE)
+    await world.go_to(300)
+    await world.ask(agent, RESTORE)
+    assert await world.phase(agent) is Phase.ASLEEP
+    await world.go_to(600)
+
+    assert await world.wakes(agent) == [(600, "reminder")]
+
+
+async def test_a_quarantined_agent_that_was_archived_and_restored_is_reminded_in_time(world: World) -> None:
+    agent = await is_quarantined(world)
+    message = await world.notify(agent)
+    await world.ask(agent, ARCHIVE)
+    await world.clear(message)
+    await world.remind(agent, 30)
+    await world.ask(agent, RESTORE)
+    await world.go_to(30)
+
+    assert (await world.wakes(agent))[5:] == [(30, "reminder")]
+
+
+async def test_an_agent_restored_while_its_run_is_stopping_wakes_at_once_when_that_is_gone(
+    pool: Pool,
+) -> None:
+    async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
+        agent = await world.agent(debounce_window_seconds=60)
+        world.puppets_are_stubborn = True
+        await world.notify(agent)
+        run = world.puppets[agent.id]
+        await world.go_to(5)
+        await world.ask(agent, ARCHIVE)
+        await world.ask(agent, RESTORE)
+        seen = await world.see(agent)
+        assert seen.phase is Phase.STOPPING
+        assert seen.why.startswith("Its run was asked to stop and has not ended yet")
+
+        await world.go_to(6)
+        await run.end()
+
+        assert await world.wakes(agent) == [(0, "notification:api"), (6, "notification:api")]
+
+
+async def test_a_stop_ends_what_a_pause_puts_off(world: World) -> None:
+    agent = await world.agent(sleep_until=world.at(10))
+    await world.pause(agent.organization_id, True)
+    await world.notify(agent)
+    await world.go_to(20)
+
+    assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
+    assert await world.ask(agent, StopRequest()) is StopReply.NOT_RUNNING
+    await world.pause(agent.organization_id, False)
+    await world.go_to(300)
+
+    assert await world.wakes(agent) == []
+
+
+async def test_an_agent_that_does_not_exist_answers_nobody(world: World) -> None:
+    agent = await world.agent()
+    await world.delete(agent)
+
+    for question in (RunRequest(), StopRequest(), ARCHIVE):
+        with pytest.raises(AgentGone):
+            await world.ask(agent, question)
+    assert (await world.registry.overview()).supervisors.active == 0
+
+
+async def test_a_deleted_agents_hold_queue_and_run_are_gone(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        running = await world.agent()
+        await world.start(running)
+        held, queued = await world.agent(debounce_window_seconds=60), await world.agent()
+        await world.sms(held)
+        await world.ask(queued, RunRequest())
+
+        run = world.puppets[running.id]
+        for agent in (held, queued, running):
+            await world.delete(agent)
+        await run.gone()
+        await world.go_to(600)
+
+        overview = await world.registry.overview()
+        assert (overview.runs.running, overview.runs.queued) == (0, 0)
+        assert world.puppets == {}
+
+
+async def test_two_stops_at_once_are_both_answered_when_the_run_has_gone(world: World) -> None:
+    agent = await world.agent()
+    await world.start(agent)
+
+    replies = await asyncio.gather(*(world.registry.ask(agent.id, StopRequest()) for _ in range(2)))
+
+    assert replies[0] is StopReply.STOPPED
+    assert replies[1] in {StopReply.STOPPING, StopReply.STOPPED}
+    await world.quiet()
+    assert await world.phase(agent) is Phase.ASLEEP

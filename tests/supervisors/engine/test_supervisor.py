@@ -1,0 +1,377 @@
+"""Runs: their slots, their failures, and how they end with the service."""
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+from structlog.testing import capture_logs
+
+from storage.errors import DatabaseUnavailable
+from storage.model import Agent, AgentStatus, Move, Outcome
+from storage.postgres.pool import Pool
+from supervisors.engine.messages import RunAnswer, RunRequest
+from supervisors.errors import NoStarts
+from supervisors.policy.phases import Phase
+from tests.supervisors.world import World, open_world
+
+
+async def test_organizations_take_turns_at_the_only_slot(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        busy, calm = await world.organization(), await world.organization()
+        agents = {name: await world.agent(busy, name=name) for name in ("busy 1", "busy 2", "busy 3")}
+        agents |= {name: await world.agent(calm, name=name) for name in ("calm 1", "calm 2")}
+        for second, agent in enumerate(agents.values()):
+            await world.go_to(second)
+            await world.notify(agent)
+
+        order = []
+        while world.puppets:
+            [(agent_id, run)] = world.puppets.items()
+            order.append((await world.agent_now(agent_id)).name)
+            await world.advance(1)
+            await run.call("clear_notification", notification_id=(await run.lists())[0])
+            await run.sleeps()
+
+        assert order == ["busy 1", "busy 2", "calm 1", "busy 3", "calm 2"]
+
+
+async def test_a_start_that_waits_for_a_slot_says_so(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        run, agent = await world.start(await world.agent()), await world.agent()
+        await world.go_to(5)
+        reply = await world.ask(agent, RunRequest())
+
+        assert (reply.status, reply.run) == (RunAnswer.QUEUED, None)
+        seen, state = await world.see(agent), await world.state(agent)
+        assert (seen.phase, seen.since, seen.next_wake) == (Phase.QUEUED, world.at(5), None)
+        assert (state.queued_at, state.next_due_at) == (world.at(5), None)
+        assert (await world.registry.overview()).runs.queued == 1
+
+        await world.go_to(9)
+        await run.end()
+        assert await world.wakes(agent) == [(9, "run_requested")]
+
+
+async def test_a_queued_agent_whose_message_is_cleared_leaves_the_queue(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        run, agent = await world.start(await world.agent()), await world.agent()
+        message = await world.notify(agent)
+        assert await world.phase(agent) is Phase.QUEUED
+
+        await world.clear(message)
+        assert await world.phase(agent) is Phase.ASLEEP
+        await run.end()
+        assert await world.wakes(agent) == []
+        assert (await world.ask(await world.agent(), RunRequest())).status is RunAnswer.STARTED
+
+
+async def test_no_more_agents_run_than_there_are_slots(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 3}) as world:
+        agents = [await world.agent() for _ in range(20)]
+        await asyncio.gather(*(world.registry.ask(agent.id, RunRequest()) for agent in agents))
+        await world.quiet()
+        most = 0
+        while world.puppets:
+            most = max(most, len(world.puppets))
+            for run in list(world.puppets.values()):
+                await run.end()
+
+        assert most == 3
+        assert [len(await world.ledger(agent)) for agent in agents] == [1] * 20
+
+
+async def test_of_two_processes_that_start_an_agent_one_does(pool: Pool) -> None:
+    async with open_world(pool) as one, open_world(pool) as other:
+        agent = await one.agent()
+
+        replies = await asyncio.gather(
+            *(process.registry.ask(agent.id, RunRequest()) for process in (one, other))
+        )
+
+        assert sorted(reply.status for reply in replies) == ["already_running", "started"]
+        assert len({reply.run for reply in replies}) == 1
+        assert len(await one.ledger(agent)) == 1
+
+
+async def test_a_process_that_loses_the_claim_keeps_no_slot(pool: Pool) -> None:
+    async with open_world(pool) as one, open_world(pool, runs={"max_concurrent": 1}) as other:
+        agent = await one.agent()
+
+        async def one_is_faster(_: Move) -> None:
+            await one.ask(agent, RunRequest())
+
+        other.states.before_next_move = one_is_faster
+        reply = await other.ask(agent, RunRequest())
+
+        assert (reply.status, reply.run) == (RunAnswer.ALREADY_RUNNING, one.puppets[agent.id].run.id)
+        assert (await other.ask(await other.agent(), RunRequest())).status is RunAnswer.STARTED
+
+
+async def test_what_a_run_leaves_uncleared_is_tried_again_ever_later(world: World) -> None:
+    agent = await world.agent()
+    await world.notify(agent)
+    for _ in range(11):
+        await world.puppets[agent.id].end()
+        next_wake = (await world.see(agent)).next_wake
+        assert next_wake is not None
+        await world.go_to((next_wake.at - world.began_at).total_seconds())
+
+    seconds = [second for second, _ in await world.wakes(agent)]
+    assert [later - earlier for earlier, later in pairwise(seconds)] == [
+        *(1, 2, 4, 8, 16, 32, 64, 128, 256),
+        *(300, 300),
+    ]
+    assert {reason for _, reason in (await world.wakes(agent))[1:]} == {"uncleared_notifications"}
+
+
+async def test_progress_makes_the_backoff_short_again(world: World) -> None:
+    agent = await world.agent()
+    messages = [await world.notify(agent) for _ in range(2)]
+    for second in (0, 1, 3):
+        await world.go_to(second)
+        await world.puppets[agent.id].end()
+    await world.go_to(7)
+    run = world.puppets[agent.id]
+    await run.clears(messages[0])
+    await run.end()
+
+    await world.go_to(8)
+    assert [second for second, _ in await world.wakes(agent)] == [0, 1, 3, 7, 8]
+
+
+async def test_a_backoff_ends_when_what_was_left_is_cleared(world: World) -> None:
+    agent = await world.agent()
+    message = await world.notify(agent)
+    await world.puppets[agent.id].end()
+    await world.clear(message)
+
+    assert await world.phase(agent) is Phase.ASLEEP
+    await world.go_to(600)
+    assert len(await world.wakes(agent)) == 1
+
+
+async def test_a_run_that_loses_the_database_fails_for_that_reason_and_not_by_a_defect(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+
+    with capture_logs() as logged:
+        await run.fail(DatabaseUnavailable("the database cannot be reached: no answer in time"))
+
+    [entry] = await world.ledger(agent)
+    assert (entry.outcome, entry.error) == (
+        Outcome.FAILED,
+        "the database cannot be reached: no answer in time",
+    )
+    assert [line for line in logged if line["log_level"] == "error"] == []
+
+
+async def test_a_failed_run_is_tried_again_with_nothing_active(world: World) -> None:
+    agent = await world.agent()
+    await (await world.start(agent)).fail("The model is away.")
+
+    seen = await world.see(agent)
+    assert seen.phase is Phase.BACKING_OFF
+    assert (seen.failures.consecutive, seen.failures.last_error) == (1, "The model is away.")
+    assert seen.why.endswith("after a failure: The model is away.")
+    await world.go_to(1)
+    await world.puppets[agent.id].sleeps()
+
+    assert await world.wakes(agent) == [(0, "run_requested"), (1, "retry_after_failure")]
+    assert await world.outcomes(agent) == [Outcome.FAILED, Outcome.SLEPT]
+    assert (await world.see(agent)).failures.consecutive == 0
+
+
+async def test_a_new_message_starts_an_agent_that_backs_off(world: World) -> None:
+    agent = await world.agent()
+    await (await world.start(agent)).fail()
+    await world.go_to(0.5)
+    await world.notify(agent)
+
+    assert (await world.wakes(agent))[1:] == [(0.5, "notification:api")]
+
+
+async def test_a_run_request_ends_a_backoff_and_a_quarantine(world: World) -> None:
+    agent = await world.agent()
+    for _ in range(6):
+        reply = await world.ask(agent, RunRequest(wakeup=False))
+        assert reply.status is RunAnswer.STARTED
+        await world.puppets[agent.id].fail()
+
+    seen = await world.see(agent)
+    assert (seen.phase, seen.failures.consecutive) == (Phase.QUARANTINED, 6)
+    assert seen.failures.retry_at == world.at(1800)
+
+
+async def test_a_sleep_that_is_over_is_nothing_to_wake_from(world: World) -> None:
+    agent = await world.agent()
+    await (await world.start(agent)).sleeps(until=world.at(20).isoformat())
+    await world.ask(agent, RunRequest())
+    for second in (0, 1, 3, 7, 15):
+        await world.go_to(second)
+        await world.puppets[agent.id].fail()
+    assert (await world.ask(agent, RunRequest(wakeup=False))).status is RunAnswer.SLEEPING
+
+    await world.go_to(30)
+    assert await world.phase(agent) is Phase.QUARANTINED
+    assert (await world.ask(agent, RunRequest(wakeup=False))).status is RunAnswer.STARTED
+
+
+async def test_a_run_that_takes_too_long_has_timed_out(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_seconds": 0.1}) as world:
+        agent = await world.agent()
+        await (await world.start(agent)).gone()
+
+        [run] = await world.ledger(agent)
+        assert (run.outcome, run.error) == (Outcome.TIMED_OUT, "timed out after 0.1 s")
+        assert (await world.see(agent)).failures.consecutive == 1
+
+
+async def test_a_start_that_the_database_did_not_take_is_tried_again(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        agent = await world.agent()
+
+        async def is_away(_: Move) -> None:
+            raise DatabaseUnavailable("away")
+
+        world.states.before_next_move = is_away
+        await world.notify(agent)
+        assert world.puppets == {}
+        await world.go_to(1)
+
+        assert await world.wakes(agent) == [(1, "notification:api")]
+        assert (await world.see(agent)).failures.consecutive == 0
+
+
+async def test_a_start_that_cannot_be_prepared_keeps_no_slot(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        broken, other = await world.agent(), await world.agent()
+        # A moment that no rule can compare; the service itself never stores one.
+        await pool.execute("UPDATE agent_state SET sleep_until = 'infinity' WHERE agent_id = $1", broken.id)
+        with pytest.raises(TypeError):
+            await world.registry.ask(broken.id, RunRequest())
+
+        assert (await world.registry.overview()).runs.running == 0
+        assert (await world.ask(other, RunRequest())).status is RunAnswer.STARTED
+
+
+async def test_a_request_whose_answer_was_lost_leaves_nobody_running_for_ever(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        agent = await world.agent()
+        world.states.next_answer_to_a_move = DatabaseUnavailable("away")
+        with pytest.raises(DatabaseUnavailable):
+            await world.ask(agent, RunRequest())
+        assert (await world.agent_now(agent.id)).status is AgentStatus.RUNNING
+        assert world.puppets == {}
+
+        await world.go_to(5)  # nobody speaks to the agent meanwhile
+
+        assert await world.outcomes(agent) == [Outcome.INTERRUPTED, None]
+        assert (await world.wakes(agent))[1][1] == "restart_recovery"
+        assert set(world.puppets) == {agent.id}
+
+
+async def test_a_start_whose_answer_was_lost_is_recovered(pool: Pool) -> None:
+    async with open_world(pool, runs={"max_concurrent": 1}) as world:
+        agent = await world.agent()
+        world.states.next_answer_to_a_move = DatabaseUnavailable("away")
+        await world.notify(agent)
+        await world.go_to(5)
+
+        assert await world.outcomes(agent) == [Outcome.INTERRUPTED, None]
+        assert (await world.wakes(agent))[1][1] == "restart_recovery"
+        error = (await world.ledger(agent))[0].error
+        assert error == "interrupted: the service ended, or never learned of the run"
+        assert (await world.registry.overview()).runs.running == 1
+
+
+async def test_a_sleep_whose_answer_was_lost_was_granted(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    world.states.next_answer_to_a_move = DatabaseUnavailable("away")
+    with pytest.raises(DatabaseUnavailable):
+        await run.call("sleep", hours=1)
+    await run.fail("The database is away.")
+
+    assert await world.outcomes(agent) == [Outcome.SLEPT]
+    assert (await world.agent_now(agent.id)).sleep_until == world.at(3600)
+
+
+async def test_a_run_that_ends_while_the_database_is_away_is_recorded_when_it_is_back(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    world.states.faults_of_looks.append(DatabaseUnavailable("away"))
+    await run.fail("The model is away.")
+    assert await world.outcomes(agent) == [None]
+    await world.go_to(1)
+
+    assert await world.outcomes(agent) == [Outcome.FAILED]
+    assert await world.phase(agent) is Phase.BACKING_OFF
+
+
+async def interrupted_once(world: World, agent: Agent) -> None:
+    """Assert that the run was interrupted, is no failure, and starts again with the service."""
+    assert await world.outcomes(agent) == [Outcome.INTERRUPTED]
+    await world.begin()
+    assert (await world.see(agent)).failures.consecutive == 0
+    assert [reason for _, reason in await world.wakes(agent)] == ["run_requested", "restart_recovery"]
+
+
+async def test_a_drain_lets_runs_reach_a_turn_boundary(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+
+    drain = asyncio.create_task(world.registry.drain(10))
+    await asyncio.sleep(0)
+    assert run.run.draining
+    with pytest.raises(NoStarts):
+        await world.registry.ask((await world.agent()).id, RunRequest())
+    await run.reach_a_turn_boundary()
+    await drain
+    await world.end()
+
+    await interrupted_once(world, agent)
+
+
+async def test_a_drain_interrupts_runs_that_do_not_end_in_time(world: World) -> None:
+    agent = await world.agent()
+    await world.start(agent)
+
+    await world.registry.drain(0)
+    await world.end()
+
+    await interrupted_once(world, agent)
+
+
+async def test_an_instance_that_another_has_replaced_ends_its_runs_and_stores_nothing_of_them(
+    world: World,
+) -> None:
+    agent = await world.agent()
+    run = (await world.start(agent)).run
+    world.states.is_cut_off = True
+
+    world.registry.abandon()
+    async with asyncio.timeout(20):
+        await world.registry.drain(60)
+        await world.end()
+
+    assert run.settled.is_set()
+    assert world.puppets == {}
+    assert await world.outcomes(agent) == [None]
+
+
+async def test_nothing_starts_while_another_instance_may_lead(world: World) -> None:
+    held, told = await world.agent(debounce_window_seconds=60), await world.agent()
+    await world.sms(held)
+    world.registry.allow_starts(False)
+    await world.notify(told)
+    await world.go_to(100)
+    with pytest.raises(NoStarts):
+        await world.ask(told, RunRequest())
+    assert world.puppets == {}
+
+    world.registry.allow_starts(True)
+    await world.scan.recover()
+    await world.quiet()
+
+    assert await world.wakes(held) == [(100, "notification:sms")]
+    assert await world.wakes(told) == [(100, "notification:api")]

@@ -1,0 +1,97 @@
+"""What supervisors weigh: nothing for an agent without one, little for an idle one, and no growth."""
+
+import asyncio
+import gc
+import tracemalloc
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+
+from storage.postgres.pool import Pool
+from supervisors.engine.messages import Look, StopRequest
+from supervisors.engine.supervisor import Supervisor
+from tests.supervisors.world import World
+
+IDLE_BYTES_MOST = 1536
+IDLE_SECONDS = 61
+PAGE = 1000
+
+INSERT_AGENTS = """
+WITH made AS (
+    INSERT INTO agent (id, organization_id, name, model, created_at)
+    SELECT gen_random_uuid(), $1, 'Scout', 'builtin/inbox', now() FROM generate_series(1, $2) RETURNING id
+)
+INSERT INTO agent_state (agent_id) SELECT id FROM made RETURNING agent_id
+"""
+
+
+@pytest.fixture
+def traced() -> Iterator[None]:
+    """Memory is accounted for."""
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+def weight() -> int:
+    """Bytes that are in use, garbage aside."""
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+async def many_agents(world: World, pool: Pool, count: int) -> list[UUID]:
+    return [row["agent_id"] for row in await pool.fetch(INSERT_AGENTS, await world.organization(), count)]
+
+
+async def speak_to(world: World, agent_ids: list[UUID], times: int) -> None:
+    for _ in range(times):
+        for first in range(0, len(agent_ids), PAGE):
+            world.registry.tell_all(agent_ids[first : first + PAGE], Look.NOTIFIED)
+            await world.registry.quiet()
+
+
+async def drop_all(world: World) -> int:
+    await asyncio.sleep(0)
+    world.clock.advance(IDLE_SECONDS)
+    return world.registry.drop_idle()
+
+
+@pytest.mark.usefixtures("traced")
+async def test_an_idle_supervisor_with_all_it_remembers_weighs_little(world: World, pool: Pool) -> None:
+    agent_ids = await many_agents(world, pool, 300)
+    await speak_to(world, agent_ids, times=1)
+    wordy = StopRequest(reason="for a reason that takes a whole line of text to be told in full " * 2)
+    for _ in range(10):
+        await asyncio.gather(*(world.registry.ask(agent_id, wordy) for agent_id in agent_ids))
+    await asyncio.sleep(0)  # the loop, too, forgets whoever has just finished
+    live = weight()
+    assert await drop_all(world) == 300
+
+    each = (live - weight()) / 300
+    assert 500 < each <= IDLE_BYTES_MOST
+
+
+async def test_an_agent_without_a_supervisor_is_no_object(world: World, pool: Pool) -> None:
+    agent_ids = await many_agents(world, pool, 300)
+    await speak_to(world, agent_ids, times=1)
+    await drop_all(world)
+    await world.scan.run_once()
+    await world.quiet()
+    gc.collect()
+
+    left = [each for each in gc.get_objects() if isinstance(each, Supervisor) and each.agent_id in agent_ids]
+    assert left == []
+    assert len(world.registry._around.alarm_clock) == 0
+
+
+@pytest.mark.usefixtures("traced")
+async def test_supervisors_that_come_and_go_leave_no_growth(world: World, pool: Pool) -> None:
+    agent_ids = await many_agents(world, pool, 4000)
+    weights = []
+    for _ in range(5):
+        await speak_to(world, agent_ids, times=1)
+        assert await drop_all(world) == 4000
+        weights.append(weight())
+
+    assert weights[-1] - weights[0] < 250_000  # noise; anything left of each of 16,000 would weigh more

@@ -1,0 +1,57 @@
+"""The record of a run while it goes on."""
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+from storage.history.traces import Traces
+from storage.ids import new_id
+from storage.model import NewSpan
+from storage.postgres.pool import Pool
+from supervisors.harness.span_recorder import Recorder
+from tests.supervisors.held_clock import HeldClock
+
+
+async def stored(traces: Traces, trace_id: UUID) -> list[str]:
+    return [span.name for span in await traces.spans(trace_id)]
+
+
+class Watched:
+    """A store of spans that tells when it has stored some."""
+
+    def __init__(self, traces: Traces) -> None:
+        self._traces = traces
+        self._wrote = asyncio.Event()
+
+    async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
+        await self._traces.insert_spans(spans)
+        self._wrote.set()
+
+    async def has_written(self) -> None:
+        async with asyncio.timeout(10):
+            await self._wrote.wait()
+        self._wrote.clear()
+
+
+async def test_a_runs_spans_are_stored_while_it_waits_and_at_most_once_a_second(pool: Pool) -> None:
+    traces, clock, trace_id = Traces(pool), HeldClock(), new_id()
+    store = Watched(traces)
+    recorder = Recorder(trace_id, store, clock)
+
+    with recorder.span("first", "tool"):
+        pass
+    clock.advance(0.9)
+    assert await stored(traces, trace_id) == []
+    clock.advance(0.1)
+    await store.has_written()
+    assert await stored(traces, trace_id) == ["first"]
+
+    with recorder.span("second", "tool"):
+        pass
+    clock.advance(0.9)
+    assert await stored(traces, trace_id) == ["first"]
+
+    await recorder.flush()
+    assert sorted(await stored(traces, trace_id)) == ["first", "second"]
+    assert clock.timers() == []
+    await traces.close()

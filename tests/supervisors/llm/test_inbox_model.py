@@ -1,0 +1,97 @@
+"""builtin/inbox: a model that needs no network."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from supervisors.engine.run import RunError
+from supervisors.llm.inbox_model import BuiltinModel
+from supervisors.llm.port import Message, ModelAnswer, ModelRequest, Speaker
+
+
+class Talk:
+    """A conversation with builtin/inbox, in which the test answers the tool calls."""
+
+    def __init__(self) -> None:
+        self.messages = [Message(Speaker.SYSTEM, "Be kind."), Message(Speaker.USER, "You were woken.")]
+        self.answer = ModelAnswer("", ())
+
+    async def turn(self) -> list[tuple[str, dict[str, Any]]]:
+        """What the model calls next: names and arguments."""
+        self.answer = await BuiltinModel().complete(ModelRequest("inbox", tuple(self.messages)))
+        self.messages.append(self.answer.as_message())
+        return [(request.name, orjson.loads(request.arguments)) for request in self.answer.tool_requests]
+
+    def reply(self, *outcomes: dict[str, Any]) -> None:
+        for request, outcome in zip(self.answer.tool_requests, outcomes, strict=True):
+            text = orjson.dumps(outcome).decode()
+            self.messages.append(Message(Speaker.TOOL, text, tool_call_id=request.id))
+
+
+CLEARED = {"result": {"cleared": True}}
+REFUSED = {"error": {"code": "uncleared_high_priority", "message": "Clear them first."}}
+
+
+async def test_it_lists_clears_each_and_sleeps() -> None:
+    talk = Talk()
+
+    assert await talk.turn() == [("list_notifications", {"limit": 100})]
+    talk.reply({"result": [{"id": "a"}, {"id": "b"}]})
+    assert await talk.turn() == [
+        ("clear_notification", {"notification_id": "a"}),
+        ("clear_notification", {"notification_id": "b"}),
+    ]
+    talk.reply(CLEARED, CLEARED)
+    assert await talk.turn() == [("sleep", {})]
+
+
+async def test_with_an_empty_queue_it_sleeps_at_once() -> None:
+    talk = Talk()
+    await talk.turn()
+    talk.reply({"result": []})
+
+    assert await talk.turn() == [("sleep", {})]
+
+
+async def test_refused_sleep_makes_it_list_again() -> None:
+    talk = Talk()
+    await talk.turn()
+    talk.reply({"result": []})
+    await talk.turn()
+    talk.reply(REFUSED)
+
+    assert await talk.turn() == [("list_notifications", {"limit": 100})]
+
+
+async def test_after_a_full_page_it_lists_again() -> None:
+    talk = Talk()
+    await talk.turn()
+    talk.reply({"result": [{"id": str(number)} for number in range(100)]})
+    assert len(await talk.turn()) == 100
+    talk.reply(*[CLEARED] * 100)
+
+    assert await talk.turn() == [("list_notifications", {"limit": 100})]
+
+
+async def test_a_list_that_failed_counts_as_empty() -> None:
+    talk = Talk()
+    await talk.turn()
+    talk.reply({"error": {"code": "invalid", "message": "limit takes an integer."}})
+
+    assert await talk.turn() == [("sleep", {})]
+
+
+async def test_each_call_has_an_id_of_its_own() -> None:
+    talk = Talk()
+    await talk.turn()
+    listing = talk.answer.tool_requests[0].id
+    talk.reply({"result": [{"id": "a"}, {"id": "b"}]})
+    await talk.turn()
+
+    assert len({listing, *(request.id for request in talk.answer.tool_requests)}) == 3
+
+
+async def test_another_builtin_model_does_not_exist() -> None:
+    with pytest.raises(RunError, match="There is no model builtin/outbox"):
+        await BuiltinModel().complete(ModelRequest("outbox", ()))

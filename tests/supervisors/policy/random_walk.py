@@ -1,0 +1,210 @@
+"""One agent in the abstract, led through its phases by the rules alone, without a database or any waiting."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from random import Random
+from uuid import uuid4
+
+from storage.model import AgentState, AgentStatus, Budget, Circumstances, Era, Outcome, Source, Waiting
+from supervisors.policy import explanations, transitions
+from supervisors.policy.decisions import active_count, decide
+from supervisors.policy.phases import Phase
+from tests.storage.factories import NOW
+from tests.supervisors.agent_facts import POLICY, circumstances, seconds, state
+
+WINDOW_SECONDS = 20
+
+
+class Wanderer:
+    """Does at each step one thing that can happen to an agent, and settles as a supervisor does."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.now = NOW
+        self.state: AgentState = state(failures=random.choice((0, 4)), retries=random.choice((0, 8)))
+        self.queue: list[tuple[Source, datetime, bool]] = []  # activated, and whether by a reminder
+        self.paused = False
+        self.has_slot = True
+        self.is_over_budget = False
+        self.run_is_stopping = False
+        self.active_at_start = 0
+
+    @property
+    def phase(self) -> Phase:
+        seen = self.look()
+        decision = decide(seen, self.now, POLICY)
+        return explanations.phase_of(seen, decision, self.now, run_is_stopping=self.run_is_stopping)
+
+    def step(self) -> str:
+        """Something happens; its name."""
+        self.now += seconds(1)
+        [happens] = self.random.choices(list(HAPPENINGS), list(HAPPENINGS.values()))
+        happens(self)
+        self.settle()
+        return str(happens.__name__)
+
+    def look(self) -> Circumstances:
+        waiting = tuple(
+            Waiting(source, is_reminder, self._era(at, is_reminder), 1, at, at)
+            for source, at, is_reminder in self.queue
+        )
+        return circumstances(
+            self.state,
+            *waiting,
+            agent_window_seconds=WINDOW_SECONDS,
+            paused=self.paused,
+            budgets=(Budget(False, Decimal(5), Decimal(5)),) if self.is_over_budget else (),
+            waiting_at_start=self.active_at_start,
+        )
+
+    def settle(self) -> None:
+        seen = self.look()
+        wake = decide(seen, self.now, POLICY).due_wake(self.now)
+        if wake is not None and self.state.run_id is None:
+            self.start(wake.reason)
+        else:
+            self.state = transitions.armed(seen, transitions.rested(self.state), self.now, POLICY)
+
+    def start(self, reason: str) -> None:
+        seen = self.look()
+        if self.has_slot:
+            self.active_at_start = active_count(seen)
+            self.state = transitions.started(seen, uuid4(), reason, self.now)
+        else:
+            self.state = transitions.armed(seen, transitions.queued(self.state, self.now), self.now, POLICY)
+
+    def a_message_comes(self) -> None:
+        self.queue.append((Source.SMS, self.now, False))
+
+    def a_machine_notifies(self) -> None:
+        self.queue.append((Source.API, self.now, False))
+
+    def it_is_to_be_reminded(self) -> None:
+        self.queue.append((Source.API, self.now + seconds(5), True))
+
+    def all_is_cleared(self) -> None:
+        self.queue.clear()
+
+    def time_passes(self) -> None:
+        wake = decide(self.look(), self.now, POLICY).wake
+        if wake is not None and wake.is_put_off:
+            self.its_budget_is_raised()  # a day has gone by
+        self.now = max(self.now + seconds(1), wake.at) if wake else self.now + seconds(60)
+
+    def slots_are_taken(self) -> None:
+        self.has_slot = False
+
+    def a_slot_is_free(self) -> None:
+        self.has_slot = True
+
+    def a_run_is_requested(self) -> None:
+        if self.state.status is AgentStatus.ARCHIVED or self.paused or self.is_over_budget:
+            return
+        if self.state.run_id is None:
+            requested = transitions.run_requested(self.state, self.now)
+            self.state = requested if not self.has_slot else self.state
+            self.start("run_requested")
+        elif self.run_is_stopping:
+            self.state = transitions.run_requested(self.state, self.now)
+
+    def it_is_stopped(self) -> None:
+        within_budget = replace(self.look(), budgets=())
+        is_about_to_start = decide(within_budget, self.now, POLICY).phase is not Phase.ASLEEP
+        if self.state.run_id is not None or self.state.queued_at or is_about_to_start:
+            self.run_is_stopping = self.state.run_id is not None
+            if self.state.status is not AgentStatus.ARCHIVED:
+                self.state = transitions.stopped(self.state, self.now)
+
+    def it_is_archived(self) -> None:
+        self.run_is_stopping = self.state.run_id is not None
+        self.state = transitions.archived(self.state, self.now)
+
+    def it_is_restored(self) -> None:
+        if self.state.status is AgentStatus.ARCHIVED:
+            self.state = transitions.restored(self.look(), self.now)
+
+    def its_organization_is_paused(self) -> None:
+        self.paused = True
+        self.run_is_stopping = self.state.run_id is not None
+
+    def the_pause_ends(self) -> None:
+        self.paused = False
+
+    def its_budget_is_spent(self) -> None:
+        self.is_over_budget = True
+
+    def its_budget_is_raised(self) -> None:
+        self.is_over_budget = False
+
+    def its_supervisor_fails(self) -> None:
+        if self.state.status is AgentStatus.SLEEPING and not self.paused:
+            self.state = transitions.failed(
+                transitions.rested(self.state), Outcome.FAILED, "a defect", self.now, jitter=0
+            )
+
+    def its_run_sleeps(self) -> None:
+        if self.state.run_id is not None and not self.run_is_stopping and active_count(self.look()) == 0:
+            until = self.random.choice((None, self.now + seconds(30)))
+            self.state = transitions.slept(self.look(), until, self.now)
+
+    def its_run_ends(self) -> None:
+        self.end(Outcome.STOPPED if self.run_is_stopping else Outcome.ENDED)
+
+    def its_run_fails(self) -> None:
+        self.end(Outcome.FAILED)
+
+    def its_run_spends_what_is_left(self) -> None:
+        if self.state.run_id is not None:
+            self.is_over_budget = True
+            self.end(Outcome.STOPPED if self.run_is_stopping else Outcome.BUDGET)
+
+    def the_service_restarts(self) -> None:
+        was_asked_to_stop = self.state.stopped_at is not None or self.paused
+        self.end(Outcome.STOPPED if was_asked_to_stop else Outcome.INTERRUPTED)
+
+    def end(self, outcome: Outcome) -> None:
+        if self.state.run_id is not None:
+            self.state = transitions.ended(self.look(), outcome, "", self.now, counts=True, jitter=0)
+            self.run_is_stopping = False
+
+    def _era(self, at: datetime, is_reminder: bool) -> Era:
+        """As storage tells them apart."""
+        seen = self.state
+        if is_reminder and at > self.now:
+            return Era.AHEAD
+        if seen.stopped_at is not None and at <= seen.stopped_at:
+            return Era.STOPPED
+        if seen.last_started_at is None:
+            return Era.SINCE
+        if at <= seen.last_started_at:
+            return Era.BEFORE
+        has_ended = seen.run_id is None and seen.last_ended_at is not None
+        return Era.SINCE if has_ended and at > (seen.last_ended_at or at) else Era.DURING
+
+
+# What can happen, and how often it does beside the rest: an archive or a pause hides all else for a while.
+HAPPENINGS: dict[Callable[[Wanderer], None], int] = {
+    Wanderer.a_message_comes: 3,
+    Wanderer.a_machine_notifies: 3,
+    Wanderer.it_is_to_be_reminded: 3,
+    Wanderer.all_is_cleared: 3,
+    Wanderer.time_passes: 3,
+    Wanderer.slots_are_taken: 3,
+    Wanderer.a_slot_is_free: 3,
+    Wanderer.a_run_is_requested: 3,
+    Wanderer.it_is_stopped: 3,
+    Wanderer.it_is_archived: 1,
+    Wanderer.it_is_restored: 3,
+    Wanderer.its_organization_is_paused: 1,
+    Wanderer.the_pause_ends: 3,
+    Wanderer.its_budget_is_spent: 1,
+    Wanderer.its_budget_is_raised: 3,
+    Wanderer.its_supervisor_fails: 3,
+    Wanderer.its_run_sleeps: 3,
+    Wanderer.its_run_ends: 3,
+    Wanderer.its_run_fails: 3,
+    Wanderer.its_run_spends_what_is_left: 1,
+    Wanderer.the_service_restarts: 3,
+}

@@ -1,0 +1,311 @@
+"""How the state of an agent changes."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.model import AgentState, AgentStatus, Circumstances, Era, Outcome, Source
+from supervisors.policy import transitions
+from supervisors.policy.decisions import WakeReason, decide
+from supervisors.policy.phases import Phase
+from tests.storage.factories import HOUR, MINUTE, NOW, SECOND
+from tests.supervisors.agent_facts import (
+    POLICY,
+    RUN,
+    any_moment,
+    circumstances,
+    reminder,
+    running,
+    seconds,
+    some_circumstances,
+    state,
+    waiting,
+)
+
+moments = st.datetimes(timezones=st.just(UTC))
+
+
+@given(st.none() | moments, st.none() | moments)
+def test_no_sleep_is_longer_than_the_cap(until: datetime | None, cap: datetime | None) -> None:
+    clamped = transitions.clamp(until, cap)
+
+    assert cap is None or (clamped is not None and clamped <= cap)
+    assert clamped in {until, cap}
+
+
+@given(moments, st.none() | st.integers(0, 2**31 - 1))
+def test_a_cap_beyond_the_year_9999_is_none(moment: datetime, hours: int | None) -> None:
+    cap = transitions.cap_after(moment, hours)
+
+    if cap is not None:
+        assert cap == moment + timedelta(hours=hours or 0)
+    else:
+        assert hours is None or (datetime.max.replace(tzinfo=UTC) - moment) < timedelta(hours=hours)
+
+
+def test_sleep_without_a_time_lasts_to_the_cap() -> None:
+    assert transitions.clamp(None, NOW) == NOW
+    assert transitions.clamp(None, None) is None
+    assert transitions.clamp(NOW, None) == NOW
+
+
+def test_a_start_fixes_the_cap_and_forgets_what_led_to_it() -> None:
+    before = state(
+        sleep_until=NOW + HOUR,
+        stopped_at=NOW - HOUR,
+        run_requested_at=NOW,
+        queued_at=NOW,
+        retry_at=NOW,
+        retry_reason=WakeReason.RETRY_AFTER_FAILURE,
+        failures=3,
+        retries=4,
+        next_due_at=NOW,
+    )
+
+    after = transitions.started(circumstances(before, max_sleep_hours=2), RUN, "run_requested", NOW)
+
+    assert after == state(
+        status=AgentStatus.RUNNING,
+        run_id=RUN,
+        run_started_at=NOW,
+        last_started_at=NOW,
+        last_wake_reason="run_requested",
+        last_wake_interrupted_sleep_until=NOW + HOUR,
+        max_sleep_until=NOW + 2 * HOUR,
+        failures=3,
+        retries=4,
+    )
+
+
+def test_a_sleep_that_was_slept_out_is_not_interrupted() -> None:
+    slept_out = circumstances(state(sleep_until=NOW))
+
+    assert transitions.started(slept_out, RUN, "sleep_elapsed", NOW).last_wake_interrupted_sleep_until is None
+
+
+def test_a_granted_sleep_is_clamped_and_a_clean_slate() -> None:
+    before = running(max_sleep_until=NOW + HOUR, failures=4, retries=7, last_error="failed")
+
+    after = transitions.slept(circumstances(before), NOW + 2 * HOUR, NOW)
+
+    assert (after.status, after.run_id, after.run_started_at) == (AgentStatus.SLEEPING, None, None)
+    assert (after.sleep_until, after.last_ended_at) == (NOW + HOUR, NOW)
+    assert (after.failures, after.retries, after.last_error) == (0, 0, "")
+
+
+def ended(
+    seen: Circumstances, outcome: Outcome = Outcome.ENDED, error: str = "", *, counts: bool = True
+) -> AgentState:
+    return transitions.ended(seen, outcome, error, NOW, counts=counts, jitter=0)
+
+
+@pytest.mark.parametrize(
+    ("interrupted", "patched", "cap", "expected"),
+    [
+        (None, None, None, None),
+        (NOW + HOUR, None, None, NOW + HOUR),
+        (NOW - HOUR, None, None, None),
+        (NOW + HOUR, NOW + MINUTE, None, NOW + MINUTE),
+        (NOW + HOUR, None, NOW + SECOND, NOW + SECOND),
+        (None, NOW - MINUTE, NOW + HOUR, NOW - MINUTE),
+    ],
+)
+def test_without_a_sleep_call_the_earliest_known_moment_is_slept_to(
+    interrupted: datetime | None, patched: datetime | None, cap: datetime | None, expected: datetime | None
+) -> None:
+    before = running(sleep_until=patched, max_sleep_until=cap)
+
+    assert ended(circumstances(before, interrupted_sleep_until=interrupted)).sleep_until == expected
+
+
+def test_a_run_that_leaves_nothing_uncleared_resets_the_backoff() -> None:
+    after = ended(circumstances(running(failures=3, retries=9, last_error="failed")))
+
+    assert (after.failures, after.retries, after.retry_at, after.last_error) == (0, 0, None, "")
+
+
+def test_the_backoff_doubles_while_nothing_is_cleared() -> None:
+    left = circumstances(running(retries=3), waiting(era=Era.BEFORE, count=2), waiting_at_start=2)
+
+    after = ended(left)
+
+    assert (after.retries, after.retry_at) == (4, NOW + seconds(8))
+    assert after.retry_reason == WakeReason.UNCLEARED_NOTIFICATIONS
+
+
+def test_the_backoff_starts_anew_once_something_was_cleared() -> None:
+    left = circumstances(running(retries=8), waiting(era=Era.BEFORE, count=1), waiting_at_start=2)
+
+    after = ended(left)
+
+    assert (after.retries, after.retry_at) == (1, NOW + seconds(1))
+
+
+def test_the_backoff_is_a_second_doubling_to_five_minutes() -> None:
+    lengths = [transitions.backoff(retries).total_seconds() for retries in range(1, 13)]
+
+    assert lengths == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
+    assert transitions.backoff(10**6).total_seconds() == 300
+
+
+def test_a_quarantine_is_fifteen_minutes_doubling_to_six_hours() -> None:
+    lengths = [transitions.quarantine(failures) for failures in range(5, 12)]
+
+    assert lengths == [15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 6 * HOUR, 6 * HOUR]
+    assert transitions.quarantine(10**6) == 6 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        (Outcome.FAILED, WakeReason.RETRY_AFTER_FAILURE),
+        (Outcome.TIMED_OUT, WakeReason.RETRY_AFTER_FAILURE),
+        (Outcome.INTERRUPTED, WakeReason.RESTART_RECOVERY),
+    ],
+)
+def test_a_failure_is_counted_and_tried_again(outcome: Outcome, reason: WakeReason) -> None:
+    after = ended(circumstances(running()), outcome, "it broke")
+
+    assert (after.failures, after.retries, after.last_error) == (1, 1, "it broke")
+    assert (after.retry_at, after.retry_reason) == (NOW + seconds(1), reason)
+
+
+def test_five_failures_in_a_row_are_quarantine() -> None:
+    after = ended(circumstances(running(failures=4, retries=4)), Outcome.FAILED, "it broke")
+
+    assert (after.failures, after.retry_at) == (5, NOW + 15 * MINUTE)
+    assert decide(circumstances(after), NOW, POLICY).phase is Phase.QUARANTINED
+
+
+@pytest.mark.parametrize("outcome", [Outcome.ENDED, Outcome.TURN_LIMIT])
+def test_any_other_outcome_resets_the_count_of_failures(outcome: Outcome) -> None:
+    assert ended(circumstances(running(failures=4)), outcome).failures == 0
+
+
+def test_a_drained_run_starts_again_and_is_no_failure() -> None:
+    after = ended(circumstances(running()), Outcome.INTERRUPTED, "drained", counts=False)
+
+    assert (after.failures, after.retries, after.last_error) == (0, 0, "")
+    assert (after.retry_at, after.retry_reason) == (NOW, WakeReason.RESTART_RECOVERY)
+
+
+def test_jitter_delays_a_retry() -> None:
+    after = transitions.ended(
+        circumstances(running()), Outcome.INTERRUPTED, "died", NOW, counts=True, jitter=0.5
+    )
+
+    assert after.retry_at == NOW + seconds(1.5)
+
+
+def test_a_long_error_is_cut() -> None:
+    assert ended(circumstances(running()), Outcome.FAILED, "x" * 9999).last_error == "x" * 500
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_a_run_that_was_stopped_is_not_tried_again_whatever_its_outcome(outcome: Outcome) -> None:
+    stopping = running(stopped_at=NOW, failures=2, retries=2)
+
+    after = ended(circumstances(stopping, waiting(era=Era.STOPPED)), outcome, "stopped")
+
+    assert (after.status, after.retry_at, after.sleep_until) == (AgentStatus.SLEEPING, None, None)
+    assert (after.failures, after.retries) == (0, 0)
+
+
+def test_a_stop_forgets_whatever_would_start_the_agent() -> None:
+    before = state(
+        sleep_until=NOW + HOUR,
+        run_requested_at=NOW,
+        queued_at=NOW,
+        retry_at=NOW,
+        retry_reason=WakeReason.RETRY_AFTER_FAILURE,
+    )
+
+    assert transitions.stopped(before, NOW) == state(stopped_at=NOW)
+
+
+def test_an_archived_agent_that_was_running_stays_archived_when_its_run_ends() -> None:
+    archived = transitions.archived(running(), NOW)
+
+    assert archived.status is AgentStatus.ARCHIVED
+    assert ended(circumstances(archived), Outcome.STOPPED).status is AgentStatus.ARCHIVED
+
+
+def test_a_restored_agent_wakes_at_once_if_anything_is_active() -> None:
+    archived = state(status=AgentStatus.ARCHIVED, stopped_at=NOW - HOUR)
+    held = waiting(Source.SMS, NOW - seconds(10), era=Era.STOPPED)
+    seen = circumstances(archived, held, agent_window_seconds=60)
+
+    after = transitions.restored(seen, NOW)
+
+    assert (after.status, after.stopped_at) == (AgentStatus.SLEEPING, None)
+    looked_again = replace(seen, state=after, waiting=(replace(held, era=Era.SINCE),))
+    wake = decide(looked_again, NOW, POLICY).due_wake(NOW)
+    assert wake is not None
+    assert wake.reason == "notification:sms"
+
+
+def test_a_restored_agent_with_nothing_active_sleeps() -> None:
+    archived = state(status=AgentStatus.ARCHIVED, stopped_at=NOW - HOUR)
+
+    assert transitions.restored(circumstances(archived, reminder(NOW + HOUR)), NOW) == state()
+
+
+def test_a_schedule_is_clamped_to_the_last_runs_cap() -> None:
+    ran = state(last_started_at=NOW - HOUR, max_sleep_until=NOW + HOUR)
+
+    after = transitions.rescheduled(circumstances(ran, max_sleep_hours=9), NOW + 5 * HOUR, NOW)
+
+    assert after.sleep_until == NOW + HOUR
+
+
+def test_before_any_run_a_schedule_is_clamped_to_a_cap_from_now() -> None:
+    after = transitions.rescheduled(circumstances(max_sleep_hours=2), NOW + 5 * HOUR, NOW)
+
+    assert after.sleep_until == NOW + 2 * HOUR
+
+
+@given(some_circumstances(), any_moment)
+def test_no_agent_is_looked_at_later_than_it_wakes(seen: Circumstances, now: datetime) -> None:
+    armed = transitions.armed(seen, seen.state, now, POLICY)
+    wake = decide(replace(seen, state=armed), now, POLICY).wake
+
+    if armed.queued_at is not None or wake is None:
+        assert armed.next_due_at is None
+    else:
+        assert armed.next_due_at is not None
+        assert armed.next_due_at <= wake.at
+
+
+@given(some_circumstances(AgentStatus.RUNNING) | some_circumstances(AgentStatus.ARCHIVED))
+def test_nobody_looks_at_a_running_or_archived_agent_by_time(seen: Circumstances) -> None:
+    assert transitions.armed(seen, seen.state, NOW, POLICY).next_due_at is None
+
+
+@given(some_circumstances())
+def test_what_is_stored_once_is_not_stored_again(seen: Circumstances) -> None:
+    once = transitions.armed(seen, seen.state, NOW, POLICY)
+
+    assert transitions.armed(replace(seen, state=once), once, NOW, POLICY) == once
+
+
+def test_a_message_that_extends_a_hold_writes_nothing() -> None:
+    holding = state(next_due_at=NOW + seconds(30))
+    seen = circumstances(
+        holding, waiting(Source.SMS, NOW - seconds(30), NOW - seconds(1)), agent_window_seconds=60
+    )
+
+    assert transitions.armed(seen, holding, NOW, POLICY) == holding
+
+
+def test_a_retry_that_nothing_is_left_for_is_dropped() -> None:
+    backing_off = state(
+        retry_at=NOW + MINUTE,
+        retry_reason=WakeReason.UNCLEARED_NOTIFICATIONS,
+        retries=3,
+        next_due_at=NOW + MINUTE,
+    )
+
+    assert transitions.armed(circumstances(backing_off), backing_off, NOW, POLICY) == state(retries=3)

@@ -1,0 +1,270 @@
+"""The tools of adapters in runs: what becomes of bad ones, and of those that change meanwhile."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from aiohttp import web
+
+from storage.channels.contacts import Contact
+from storage.channels.messages import MessageStatus
+from storage.ids import new_id
+from storage.model import Agent, Outcome, Span
+from storage.postgres.pool import Pool
+from storage.toolbox.adapter_configs import AdapterConfig
+from supervisors.engine.messages import RunRequest
+from supervisors.llm.port import ModelAnswer, ModelRequest, ToolRequest
+from supervisors.policy.phases import Phase
+from supervisors.tools.errors import ToolError
+from tests.receiver import Receiver, receiving
+from tests.storage.factories import adapter, tool
+from tests.supervisors.world import Puppet, World, open_world
+
+SECRET = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0"
+HTML = "<!doctype html><html><head><title>Log in</title></head></html>"
+PATIENCE_SECONDS = 10
+
+# What each of the bad tools puts into its span.
+FAULTS = {
+    "endless": "The tool gave no answer, so whether the call had an effect is not known: "
+    "The answer is longer than 1,048,576 bytes; the rest was not read.",
+    "html": "The tool answered text/html, which is neither JSON nor text.",
+    "hangs": "The tool gave no answer, so whether the call had an effect is not known: "
+    "No whole answer came from 127.0.0.1: it took more than 0.5 s.",
+    "breaks": "The tool gave no answer, so whether the call had an effect is not known: "
+    "No whole answer came from 127.0.0.1: the connection was closed.",
+    "refuses": "The tool answered 500.",
+    "redirects": "The tool answered 302.",
+    "nowhere": "The tool nowhere has no URL to be called at.",
+    "scheme": "The tool may not be called: The address is not http or https, but ftp.",
+}
+
+
+class Clerk:
+    """A model that calls all it is offered of adapters, one a turn, and sleeps."""
+
+    async def complete(self, request: ModelRequest) -> ModelAnswer:
+        names = [tool.name for tool in request.tools if tool.adapter_id is not None]
+        turn = sum(len(message.tool_requests) for message in request.messages)
+        name = names[turn] if turn < len(names) else "sleep"
+        return ModelAnswer("", (ToolRequest(f"call_{turn}", name, "{}"),))
+
+
+async def misbehave(request: web.Request) -> web.StreamResponse:
+    """As the path says."""
+    match request.path:
+        case "/endless":
+            response = web.StreamResponse(headers={"Content-Type": "application/json"})
+            await response.prepare(request)
+            while True:
+                await response.write(b" " * 65536)
+        case "/html":
+            return web.Response(text=HTML, content_type="text/html")
+        case "/hangs":
+            await asyncio.Event().wait()
+        case "/breaks":
+            assert request.transport is not None
+            request.transport.abort()
+        case "/refuses":
+            return web.Response(text=HTML, content_type="text/html", status=500)
+        case "/redirects":
+            return web.Response(status=302, headers={"Location": "/fine"})
+        case "/fine":
+            return web.json_response({"weather": "fine"})
+    return web.Response(status=204)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Receiver]:
+    async with receiving() as server:
+        yield server
+
+
+async def agent_with(world: World, **urls: str) -> Agent:
+    """An agent with an adapter that has these tools, and by its template a secret and a config."""
+    template = await world.template(tool_call_secret=SECRET)
+    weather = adapter(template.organization_id)
+    await world.storage.adapters.insert(weather)
+    now = world.clock.now()
+    await world.storage.adapter_configs.insert(
+        AdapterConfig(
+            new_id(), template.organization_id, template.id, weather.id, {"key": "hunter2"}, now, now
+        )
+    )
+    for name, url in urls.items():
+        await world.storage.tools.insert(tool(weather.id, name=name, url=url))
+    return await world.agent(adapters=(weather.id,), template_id=template.id)
+
+
+async def steps_of(world: World, agent: Agent) -> dict[str, Span]:
+    """The spans of the tools that the agent's only run called."""
+    [run] = await world.ledger(agent)
+    spans = await world.storage.traces.spans(run.id)
+    return {
+        span.name.removeprefix("execute_tool "): span
+        for span in spans
+        if span.name.startswith("execute_tool ")
+    }
+
+
+async def code_of(run: Puppet, name: str, **arguments: Any) -> str:
+    """That of the error which a call ends with."""
+    with pytest.raises(ToolError) as refused:
+        await run.call(name, **arguments)
+    return refused.value.code
+
+
+async def test_bad_tools_leave_clear_errors_in_the_trace_and_the_schedule_as_it_is(
+    pool: Pool, server: Receiver
+) -> None:
+    server.answer = misbehave
+    urls = {name: f"{server.url}/{name}" for name in (*FAULTS, "nothing", "fine")}
+    urls |= {"nowhere": "", "scheme": "ftp://127.0.0.1/"}
+    async with open_world(pool, model=Clerk(), outbound={"timeout_seconds": 0.5}) as world:
+        agent = await agent_with(world, **urls)
+        await world.notify(agent)
+        [message] = await world.queue(agent)
+        steps = await steps_of(world, agent)
+        assert {name: step.error for name, step in steps.items() if step.error} == {
+            **FAULTS,
+            "sleep": "You cannot sleep while high-priority notifications are uncleared. "
+            "Handle them, clear them with clear_notification, then sleep.",
+        }
+        assert {"nothing", "fine"} < steps.keys()
+        await world.clear(message)
+        await world.advance(60)
+        assert await world.phase(agent) is Phase.ASLEEP
+
+
+async def test_the_span_of_a_call_is_what_its_server_knows_it_by(pool: Pool, server: Receiver) -> None:
+    async with open_world(pool, model=Clerk()) as world:
+        agent = await agent_with(world, look_up=server.url)
+        await world.ask(agent, RunRequest(), answered_within=PATIENCE_SECONDS)
+        await world.quiet()
+        [run] = await world.ledger(agent)
+        assert run.outcome is Outcome.SLEPT
+        span = (await steps_of(world, agent))["look_up"]
+        [received] = server.got
+        assert received.data["tool_call_id"] == str(span.id)
+        assert received.headers["traceparent"] == f"00-{run.id.hex}-{span.id.hex[16:]}-01"
+
+
+async def test_neither_secret_nor_config_is_in_the_trace(pool: Pool, server: Receiver) -> None:
+    async with open_world(pool, model=Clerk()) as world:
+        agent = await agent_with(world, look_up=server.url, breaks="")
+        await world.ask(agent, RunRequest(), answered_within=PATIENCE_SECONDS)
+        await world.quiet()
+        assert server.got[0].data["config"] == {"key": "hunter2"}
+    kept = await pool.fetchval(
+        """
+        SELECT string_agg(s::text || m::text || r::text, '')
+        FROM span s JOIN span_metadata m ON m.span_id = s.id JOIN run r ON r.id = s.trace_id
+        """
+    )
+    assert "execute_tool look_up" in kept
+    assert "hunter2" not in kept
+    assert SECRET not in kept
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port: int = reserved.getsockname()[1]
+        return port
+
+
+async def waits_for(world: World, seconds: float, calling: asyncio.Task[Any]) -> None:
+    """Return when the call will go on after so much time."""
+    moment = world.clock.monotonic() + seconds
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while moment not in world.clock.timers():
+            await asyncio.wait({calling}, timeout=0.001)
+
+
+async def test_a_tool_that_cannot_be_reached_is_tried_three_times(world: World) -> None:
+    port = free_port()
+    run = await world.start(await agent_with(world, look_up=f"http://127.0.0.1:{port}/"))
+
+    calling = asyncio.create_task(run.call("look_up"))
+    for seconds in (0.2, 1.0):
+        await waits_for(world, seconds, calling)
+        world.clock.advance(seconds)
+
+    with pytest.raises(ToolError, match="No connection to") as refused:
+        await calling
+    assert refused.value.code == "not_connected"
+
+
+async def test_a_tool_that_comes_up_meanwhile_is_reached(world: World) -> None:
+    port = free_port()
+    run = await world.start(await agent_with(world, look_up=f"http://127.0.0.1:{port}/"))
+
+    calling = asyncio.create_task(run.call("look_up"))
+    await waits_for(world, 0.2, calling)
+    async with receiving(port) as server:
+        world.clock.advance(0.2)
+        assert await calling is None
+        assert len(server.got) == 1
+
+
+async def test_a_tool_that_was_detached_during_the_run_is_called_no_more(
+    world: World, server: Receiver
+) -> None:
+    agent = await agent_with(world, look_up=server.url)
+    run = await world.start(agent)
+    assert await run.call("look_up") is None
+    await world.change(agent, adapters=())
+
+    with pytest.raises(ToolError) as refused:  # by a run that has the agent as it was
+        await world.toolbox.call(agent, run.run.id, world.registry.ask, "look_up", {})
+    assert refused.value.code == "unknown_tool"
+    assert len(server.got) == 1
+
+
+async def test_a_message_stays_queued_if_its_run_ends_before_the_tool_answers(
+    world: World, server: Receiver
+) -> None:
+    called = asyncio.Event()
+
+    async def keep_waiting(_: web.Request) -> web.Response:
+        called.set()
+        await asyncio.Event().wait()
+        return web.Response()
+
+    server.answer = keep_waiting
+    agent = await agent_with(world)
+    [weather] = agent.adapters
+    await world.storage.tools.insert(tool(weather, handler="channel:sms", url=server.url))
+    ada = Contact(new_id(), agent.organization_id, None, "Ada", "", "1", {}, world.clock.now())
+    await world.storage.contacts.insert(ada)
+    run = await world.start(agent)
+
+    sending = asyncio.create_task(run.call("send_sms", contact_id=str(ada.id), body="Hi"))
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await called.wait()
+    sending.cancel()
+    await asyncio.wait({sending})
+
+    kept = await world.storage.messages.get(UUID(server.got[0].data["arguments"]["message_id"]))
+    assert kept is not None
+    assert kept.status is MessageStatus.QUEUED
+
+
+async def test_private_addresses_are_called_only_where_that_is_allowed(pool: Pool, server: Receiver) -> None:
+    async with open_world(pool, outbound={"allow_private": False}) as world:
+        run = await world.start(await agent_with(world, look_up=server.url))
+        assert await code_of(run, "look_up") == "refused_address"
+    assert server.got == []
+
+
+async def test_an_agent_without_adapters_waits_for_no_database(world: World) -> None:
+    agent = await world.agent()
+    asking = world.toolbox.definitions(agent)
+    with pytest.raises(StopIteration) as answered:
+        asking.send(None)
+    assert len(answered.value.value) == 7
+    finding = world.toolbox.find(await agent_with(world), "sleep")
+    with pytest.raises(StopIteration):
+        finding.send(None)

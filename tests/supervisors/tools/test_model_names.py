@@ -1,0 +1,111 @@
+"""The names that models call the tools of adapters by."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisors.tools.model_names import names_for_models, slug
+
+TAKEN = frozenset({"sleep", "send_message"})
+FIT = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True)
+class Tool:
+    id: UUID
+    name: str
+    adapter_name: str = "Mail"
+    position: int = 1
+
+
+def number(value: int) -> UUID:
+    return UUID(int=value)
+
+
+# Few letters, so that names clash; and some that do not fit, or are too long.
+NAMES = st.one_of(
+    st.text("ab_ é", max_size=4),
+    st.sampled_from(["sleep", "Mail_sleep", "Mail_a", "Mail_a_2", "a" * 64, "a" * 255, "天气", ""]),
+    st.text(max_size=20),
+)
+TOOLS = st.lists(
+    st.builds(
+        Tool,
+        id=st.integers(1, 10**6).map(number),
+        name=NAMES,
+        adapter_name=st.one_of(st.sampled_from(["Mail", "Fax", "m" * 255]), st.text(max_size=5)),
+        position=st.integers(1, 3),
+    ),
+    unique_by=lambda tool: tool.id,
+    max_size=12,
+)
+
+
+@given(TOOLS)
+def test_every_tool_has_a_name_of_its_own_that_providers_take(tools: list[Tool]) -> None:
+    named = names_for_models(tools, TAKEN)
+    assert sorted(named.values(), key=id) == sorted(tools, key=id)
+    assert all(FIT.fullmatch(name) for name in named)
+    assert not TAKEN & named.keys()
+
+
+@given(TOOLS, st.randoms())
+def test_the_order_of_the_rows_does_not_matter(tools: list[Tool], random: Random) -> None:
+    shuffled = list(tools)
+    random.shuffle(shuffled)
+    assert list(names_for_models(shuffled, TAKEN).items()) == list(names_for_models(tools, TAKEN).items())
+
+
+@given(TOOLS, NAMES)
+def test_a_tool_that_comes_last_changes_nobodys_name(tools: list[Tool], name: str) -> None:
+    before = names_for_models(tools, TAKEN)
+    after = names_for_models([*tools, Tool(number(10**7), name, position=3)], TAKEN)
+    assert list(after.items())[: len(tools)] == list(before.items())
+
+
+@given(TOOLS)
+def test_a_tool_of_a_name_that_nobody_else_has_changes_nobodys_name(tools: list[Tool]) -> None:
+    before = names_for_models(tools, TAKEN)
+    after = names_for_models([Tool(number(10**7), "zebra", "Zoo", position=0), *tools], TAKEN)
+    assert {name: tool for name, tool in after.items() if name != "zebra"} == before
+
+
+def in_order(*tools: tuple[str, str]) -> Sequence[Tool]:
+    """Tools by name and adapter, one behind the other."""
+    return [Tool(number(index), name, adapter) for index, (name, adapter) in enumerate(tools, 1)]
+
+
+@pytest.mark.parametrize(
+    ("tools", "expected"),
+    [
+        ([("look_up", "CRM"), ("Book a table", "Inn")], ["look_up", "Book_a_table"]),
+        ([("sleep", "Bed & Breakfast")], ["Bed_Breakfast_sleep"]),
+        ([("find", "CRM"), ("find", "Wiki")], ["find", "Wiki_find"]),
+        ([("find", "CRM"), ("find!", "CRM"), ("find?", "CRM")], ["find", "CRM_find", "CRM_find_2"]),
+        ([("a" * 65, "b" * 40), ("a" * 64, "b" * 40)], ["a" * 64, "b" * 31 + "_" + "a" * 32]),
+    ],
+)
+def test_who_comes_first_keeps_its_name(tools: list[tuple[str, str]], expected: list[str]) -> None:
+    assert list(names_for_models(in_order(*tools), TAKEN)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("look-up_2", "look-up_2"),
+        ("_private", "_private"),
+        (" Send   e-mail. ", "Send_e-mail"),
+        ("Größe prüfen", "Groe_prufen"),
+        ("天气", "tool"),
+        ("", "tool"),
+        ("a\0b", "a_b"),
+    ],
+)
+def test_a_name_keeps_what_fits(text: str, expected: str) -> None:
+    assert slug(text) == expected

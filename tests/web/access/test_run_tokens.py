@@ -1,0 +1,95 @@
+"""What a run may write by its own token, also after its sleep: its trace's end, its spans, its usage."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from tests.web.conftest import SETTINGS, Api, Service
+from web.credentials.formats import RunTokens
+
+TRACES = "/api/tracing/traces/"
+SPANS = "/api/tracing/spans/"
+CALL = {"model": "openai/gpt-4o", "input_tokens": 10, "output_tokens": 1, "cost_usd": 0.5}
+
+SLEEP = """
+WITH run AS (
+    UPDATE run SET ended_at = $2, outcome = 'slept' WHERE id = $1
+)
+UPDATE trace SET ended_at = $2 WHERE id = $1
+"""
+
+
+def usage_of(agent: Any) -> str:
+    return f"/api/cloud/agents/{agent['id']}/usage/"
+
+
+async def start_run(api: Api, agent: Any) -> tuple[str, Api]:
+    """A run that goes on, and a client with its token."""
+    run = (await api.post(f"/api/cloud/agents/{agent['id']}/run/")).body["run"]
+    token = RunTokens(SETTINGS.token_secret).issue(UUID(run), datetime.now(UTC), timedelta(hours=1))
+    return run, api.with_authorization(f"Bearer {token}")
+
+
+async def written(by: Api, run: str, agent: Any) -> list[int]:
+    """The answers to all that a run may write."""
+    span = await by.post(SPANS, {"trace": run, "name": "step"})
+    ended = await by.post(f"{SPANS}{span.body['id']}/end/") if span.status == 201 else span
+    return [
+        span.status,
+        (await by.post(SPANS, [{"trace": run, "name": "step"}])).status,
+        ended.status,
+        (await by.post(f"{TRACES}{run}/end/", {"metadata": {"a": 1}})).status,
+        (await by.post(usage_of(agent), {**CALL, "trace": run})).status,
+    ]
+
+
+async def test_a_run_writes_its_own_record_until_its_process_has_ended(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    run, own = await start_run(api, agent)
+    assert await written(own, run, agent) == [201, 201, 200, 200, 201]
+    await service.storage.pool.execute(SLEEP, UUID(run), datetime.now(UTC))
+    assert await written(own, run, agent) == [201, 201, 200, 200, 201]
+    assert (await api.get(usage_of(agent))).body["total_cost_usd"] == 1.0
+
+
+async def test_a_run_that_slept_and_is_gone_writes_nothing_more(api: Api) -> None:
+    agent = await api.create_agent()
+    run, own = await start_run(api, agent)
+    path = f"/api/cloud/agents/{agent['id']}/"
+    assert (await own.post(f"{path}tools/sleep/")).status == 200
+    assert (await own.post(f"{path}tools/sleep/")).status == 403
+    assert await written(own, run, agent) == [201, 201, 200, 200, 201]
+    await api.patch(path, {"status": "archived"})  # which ends what was winding up
+    async with asyncio.timeout(20):
+        while (answer := await own.post(f"{TRACES}{run}/end/")).status == 200:
+            pass
+    assert (answer.status, answer.body) == (401, {"detail": "Invalid token."})
+
+
+async def test_a_run_writes_no_record_but_its_own(api: Api) -> None:
+    agent, bob = await api.create_agent(), await api.create_agent()
+    run, own = await start_run(api, agent)
+    bobs_run, _ = await start_run(api, bob)
+    span = await api.create(SPANS, trace=bobs_run, name="step")
+    another = await api.create(TRACES, agent=agent["id"], name="x")
+    for path, body in (
+        (SPANS, {"trace": bobs_run, "name": "step"}),
+        (SPANS, [{"trace": run, "name": "step"}, {"trace": another["id"], "name": "step"}]),
+        (f"{SPANS}{span['id']}/end/", {}),
+        (f"{TRACES}{bobs_run}/end/", {}),
+        (f"{TRACES}{another['id']}/end/", {}),
+        (usage_of(bob), CALL),
+        (usage_of(agent), {**CALL, "trace": another["id"]}),
+        (TRACES, {"agent": agent["id"], "name": "x"}),
+    ):
+        assert (await own.post(path, body)).status == 403, path
+    for path in (f"{TRACES}{run}/", f"{SPANS}{span['id']}/", usage_of(agent), TRACES):
+        assert (await own.get(path)).status == 403, path
+
+
+async def test_usage_that_a_run_reports_is_that_of_its_own_trace(api: Api) -> None:
+    agent = await api.create_agent()
+    run, own = await start_run(api, agent)
+    record = await own.create(usage_of(agent), **CALL)
+    assert record["trace"] == run

@@ -1,0 +1,337 @@
+"""The tools of adapters over HTTP: how they are listed, called, and what their servers are sent."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from aiohttp import ClientError, ClientTimeout, web
+from standardwebhooks.webhooks import Webhook
+
+from storage.ids import new_id
+from tests.receiver import Receiver, answering_json, receiving
+from tests.web.conftest import SETTINGS, Answer, Api, Service
+from web.credentials.formats import RunTokens
+
+AGENTS = "/api/cloud/agents/"
+PATIENCE_SECONDS = 10
+RUN_TOKENS = RunTokens(SETTINGS.token_secret)
+BUILTIN = 7
+CITY = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}, "dry": {"type": "boolean"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Receiver]:
+    async with receiving() as server:
+        yield server
+
+
+async def create_adapter(api: Api, **fields: Any) -> Any:
+    return await api.create("/api/toolbox/adapters/", **{"name": "Weather", **fields})
+
+
+async def create_tool(api: Api, adapter: Any, **fields: Any) -> Any:
+    return await api.create("/api/toolbox/tools/", **{"adapter": adapter["id"], "name": "look_up", **fields})
+
+
+async def agent_with(api: Api, *tools: dict[str, Any], **fields: Any) -> Any:
+    """An agent with one adapter that has these tools."""
+    adapter = await create_adapter(api)
+    for tool in tools:
+        await create_tool(api, adapter, **tool)
+    return await api.create_agent(adapters=[adapter["id"]], **fields)
+
+
+async def call(api: Api, agent: Any, tool: str, **arguments: Any) -> Answer:
+    return await api.post(f"{AGENTS}{agent['id']}/tools/{tool}/", arguments)
+
+
+async def tools_of(api: Api, agent: Any) -> Any:
+    """What the agent has beside what every agent has."""
+    return (await api.get(f"{AGENTS}{agent['id']}/tools/")).body[BUILTIN:]
+
+
+async def run_of(api: Api, agent: Any) -> tuple[str, Api]:
+    """A run of the agent that goes on until it is stopped, and a client with its token."""
+    run_id = (await api.post(f"{AGENTS}{agent['id']}/run/", {})).body["run"]
+    token = RUN_TOKENS.issue(UUID(run_id), datetime.now(UTC), timedelta(hours=1))
+    return run_id, api.with_authorization(f"Bearer {token}")
+
+
+async def test_the_tools_of_adapters_follow_in_their_order(api: Api) -> None:
+    weather, calendar = await create_adapter(api), await create_adapter(api, name="My calendar")
+    await create_tool(api, calendar, name="sleep", description="Books a nap.")
+    await create_tool(api, calendar, name="look_up", parameters=["day"])
+    await create_tool(api, weather, parameters=CITY)
+    agent = await api.create_agent(adapters=[weather["id"], calendar["id"]])
+
+    anything = {"type": "object", "properties": {}}
+    assert await tools_of(api, agent) == [
+        {"name": "look_up", "description": "", "parameters": CITY, "adapter": weather["id"]},
+        {
+            "name": "My_calendar_sleep",
+            "description": "Books a nap.",
+            "parameters": anything,
+            "adapter": calendar["id"],
+        },
+        {
+            "name": "My_calendar_look_up",
+            "description": 'It takes: ["day"]',
+            "parameters": anything,
+            "adapter": calendar["id"],
+        },
+    ]
+    await api.patch(f"{AGENTS}{agent['id']}/", {"adapters": [calendar["id"]]})
+    assert [each["name"] for each in await tools_of(api, agent)] == ["My_calendar_sleep", "look_up"]
+
+
+async def test_a_call_is_answered_by_the_tools_server(api: Api, server: Receiver) -> None:
+    adapter, template = await create_adapter(api), await api.create_template()
+    await create_tool(api, adapter, name="Look up", url=f"{server.url}/a?b=c", handler="weather.v1")
+    config = {"template": template["id"], "adapter": adapter["id"], "config": {"unit": "K"}}
+    await api.create("/api/toolbox/adapter-configs/", **config)
+    agent = await api.create_agent(adapters=[adapter["id"]], template=template["id"])
+    server.answer = answering_json('{"sun": true, "mm": 0.5}')
+
+    answer = await call(api, agent, "Look_up", city="Graz")
+    assert (answer.status, answer.body) == (200, {"result": {"sun": True, "mm": 0.5}})
+    [received] = server.got
+    call_id = received.data["tool_call_id"]
+    assert received.path == "/a?b=c"
+    assert received.data == {
+        "tool_call_id": call_id,
+        "adapter": adapter["id"],
+        "tool": "Look up",
+        "handler": "weather.v1",
+        "agent": agent["id"],
+        "run": None,
+        "arguments": {"city": "Graz"},
+        "config": {"unit": "K"},
+    }
+    assert received.headers["Idempotency-Key"] == received.headers["webhook-id"] == call_id
+    assert "traceparent" not in received.headers
+    assert "webhook-signature" not in received.headers
+
+    await call(api, agent, "Look_up")
+    assert server.got[1].data["tool_call_id"] != call_id
+
+
+@pytest.mark.parametrize("secret", ["whsec_c2VjcmV0IG9mIHRoZSB0ZXN0", "any other text"])
+async def test_a_call_is_signed_with_the_templates_secret(api: Api, server: Receiver, secret: str) -> None:
+    template = await api.create_template(tool_call_secret=secret)
+    agent = await agent_with(api, {"url": server.url}, template=template["id"])
+    await call(api, agent, "look_up")
+    [received] = server.got
+    key = secret if secret.startswith("whsec_") else secret.encode()
+    sent = Webhook(key).verify(received.body, dict(received.headers))
+    assert sent["type"] == "tool.call"
+    assert datetime.fromisoformat(sent["timestamp"]).tzinfo is not None
+    assert sent["data"]["config"] is None
+
+
+async def test_a_runs_call_says_of_which_run_it_is(api: Api, server: Receiver) -> None:
+    agent = await agent_with(api, {"url": server.url})
+    run_id, run = await run_of(api, agent)
+    assert (await call(run, agent, "look_up")).status == 200
+    [received] = server.got
+    assert received.data["run"] == run_id
+    version, trace_id, parent_id, flags = received.headers["traceparent"].split("-")
+    assert (version, trace_id, flags) == ("00", run_id.replace("-", ""), "01")
+    assert received.data["tool_call_id"].replace("-", "").endswith(parent_id)
+
+
+async def test_arguments_that_do_not_fit_a_schema_are_sent_nowhere(api: Api, server: Receiver) -> None:
+    agent = await agent_with(api, {"url": server.url, "parameters": CITY})
+    for arguments, errors in (
+        ({}, ['$: "city" is a required property']),
+        ({"city": 1}, ['$.city: 1 is not of type "string"']),
+        (
+            {"city": "Graz", "x": 1},
+            ["$: Additional properties are not allowed ('x' was unexpected)"],
+        ),
+    ):
+        answer = await call(api, agent, "look_up", **arguments)
+        message = f"The arguments do not fit the tool's parameters: {errors[0]}"
+        error = {"code": "invalid", "message": message, "errors": errors}
+        assert (answer.status, answer.body) == (400, {"error": error})
+    assert server.got == []
+    assert (await call(api, agent, "look_up", city="Graz")).status == 200
+
+
+@pytest.mark.parametrize("parameters", [None, {"type": "objekt"}, ["city"], {"type": "string"}, "city"])
+async def test_what_is_no_schema_of_objects_is_not_enforced(
+    api: Api, server: Receiver, parameters: Any
+) -> None:
+    agent = await agent_with(api, {"url": server.url, "parameters": parameters})
+    assert (await call(api, agent, "look_up", anything=[1])).status == 200
+    assert server.got[0].data["arguments"] == {"anything": [1]}
+
+
+async def test_changed_parameters_hold_for_the_next_call(api: Api, server: Receiver) -> None:
+    adapter = await create_adapter(api)
+    tool = await create_tool(api, adapter, url=server.url)
+    agent = await api.create_agent(adapters=[adapter["id"]])
+    for parameters, status in ((CITY, 400), (None, 200), (CITY, 400), ("city", 200)):
+        await api.patch(f"/api/toolbox/tools/{tool['id']}/", {"parameters": parameters})
+        await api.patch(f"/api/toolbox/tools/{tool['id']}/", {"description": "Else."})
+        assert (await call(api, agent, "look_up")).status == status
+
+
+async def test_a_form_is_read_as_the_schema_says(api: Api, server: Receiver) -> None:
+    agent = await agent_with(api, {"url": server.url, "parameters": CITY})
+    path = f"{AGENTS}{agent['id']}/tools/look_up/"
+    answer = await api.request("POST", path, data={"city": "7", "days": "3", "dry": "true"})
+    assert answer.status == 200
+    assert server.got[0].data["arguments"] == {"city": "7", "days": 3, "dry": True}
+
+
+async def test_what_the_schema_does_not_name_is_a_text_in_a_form(api: Api, server: Receiver) -> None:
+    words, closed = {"parameters": "a city"}, {"name": "closed", "parameters": CITY}
+    agent = await agent_with(api, {"url": server.url, **words}, {"url": server.url, **closed})
+    form = {"city": "Graz", "days": "3"}
+    assert (await api.request("POST", f"{AGENTS}{agent['id']}/tools/look_up/", data=form)).status == 200
+    assert server.got[0].data["arguments"] == form
+    refused = await api.request("POST", f"{AGENTS}{agent['id']}/tools/closed/", data={**form, "hour": "8"})
+    assert "'hour' was unexpected" in refused.body["error"]["message"]
+
+
+async def test_odd_schemas_of_properties_make_no_odds(api: Api, server: Receiver) -> None:
+    properties = {"": True, "Meta": {"type": ["string", "null"]}, "load": {}, "a\u0001": {"type": "string"}}
+    agent = await agent_with(api, {"url": server.url, "parameters": {"properties": properties}})
+    assert (await call(api, agent, "look_up", **{"": 1, "Meta": "x", "load": 2})).status == 200
+    form = await api.request("POST", f"{AGENTS}{agent['id']}/tools/look_up/", data={"load": "2"})
+    assert form.status == 200
+
+
+async def test_what_json_cannot_hold_for_everyone_is_not_sent(api: Api, server: Receiver) -> None:
+    agent = await agent_with(api, {"url": server.url})
+    answer = await call(api, agent, "look_up", number=10**30)
+    assert (answer.status, answer.body["error"]["code"]) == (400, "invalid")
+    assert server.got == []
+
+
+async def test_tools_of_other_agents_and_removed_ones_are_unknown(api: Api, server: Receiver) -> None:
+    adapter = await create_adapter(api)
+    tool = await create_tool(api, adapter, url=server.url)
+    agent, plain = await api.create_agent(adapters=[adapter["id"]]), await api.create_agent()
+    unknown = {"code": "unknown_tool", "message": "There is no tool named look_up."}
+    assert (await call(api, plain, "look_up")).body == {"error": unknown}
+    assert (await call(api, agent, "look_up")).status == 200
+    assert (await call(api, agent, "Look_up")).status == 404
+    await api.delete(f"/api/toolbox/tools/{tool['id']}/")
+    answer = await call(api, agent, "look_up")
+    assert (answer.status, answer.body) == (404, {"error": unknown})
+    assert len(server.got) == 1
+
+
+async def test_a_tool_without_an_address_cannot_be_called(api: Api) -> None:
+    agent = await agent_with(api, {})
+    answer = await call(api, agent, "look_up")
+    error = {"code": "no_url", "message": "The tool look_up has no URL to be called at."}
+    assert (answer.status, answer.body) == (400, {"error": error})
+
+
+async def test_the_error_of_a_tool_is_told_with_its_status(api: Api, server: Receiver) -> None:
+    agent = await agent_with(api, {"url": server.url})
+    server.answer = answering_json('{"detail": "no such city"}', 404)
+    answer = await call(api, agent, "look_up")
+    message = 'The tool answered 404: {"detail": "no such city"}'
+    error = {"code": "tool_failed", "message": message, "status": 404}
+    assert (answer.status, answer.body) == (400, {"error": error})
+
+
+async def test_a_result_may_be_as_long_as_what_is_read(api: Api, server: Receiver) -> None:
+    agent = await agent_with(api, {"url": server.url})
+    text = "x" * (2**20 - 2)
+    server.answer = answering_json(f'"{text}"')
+    assert (await call(api, agent, "look_up")).body == {"result": text}
+    server.answer = answering_json(f'"{text}x"')
+    assert (await call(api, agent, "look_up")).body["error"]["code"] == "no_answer"
+
+
+async def test_a_slow_tool_holds_no_connection_and_outlives_its_caller(
+    service: Service, api: Api, server: Receiver
+) -> None:
+    called, may_answer, answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def answer(_: web.Request) -> web.Response:
+        called.set()
+        await may_answer.wait()
+        answered.set()
+        return web.json_response("late")
+
+    server.answer = answer
+    agent = await agent_with(api, {"url": server.url, "handler": "channel:email"})
+    contact = await api.create("/api/defaults/contacts/", email="ada@example.com")
+
+    impatient = ClientTimeout(total=0.2)
+    path, arguments = (
+        f"{AGENTS}{agent['id']}/tools/send_message/",
+        {"contact_id": contact["id"], "body": "Hi"},
+    )
+    with pytest.raises((TimeoutError, ClientError)):
+        await api.request("POST", path, json=arguments, timeout=impatient)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await called.wait()
+        size = service.storage.pool.size()
+        assert size.idle == size.connections
+        [message] = (await api.get("/api/defaults/messages/")).body
+        assert message["status"] == "queued"
+        may_answer.set()
+        await answered.wait()
+        path = f"/api/defaults/messages/{message['id']}/"
+        while (await api.get(path)).body["status"] == "queued":
+            pass
+    assert (await api.get(path)).body["status"] == "sent"
+
+
+async def test_a_public_adapter_serves_other_organizations_by_their_own_configs(
+    service: Service, api: Api, other: Api, server: Receiver
+) -> None:
+    adapter = await create_adapter(other)
+    await create_tool(other, adapter, url=server.url)
+    await service.storage.adapters.publish(UUID(adapter["id"]))
+    own, theirs = await api.create_template(), await other.create_template()
+    for client, template, unit in ((api, own, "K"), (other, theirs, "F")):
+        config = {"template": template["id"], "adapter": adapter["id"], "config": {"unit": unit}}
+        await client.create("/api/toolbox/adapter-configs/", **config)
+    agent = await api.create_agent(adapters=[adapter["id"]], template=own["id"])
+    assert (await call(api, agent, "look_up")).status == 200
+    assert server.got[0].data["config"] == {"unit": "K"}
+
+
+async def test_what_is_too_long_for_a_model_is_cut_and_still_enforced(api: Api, server: Receiver) -> None:
+    long = {**CITY, "title": "x" * 40_000}
+    tool = {"url": server.url, "parameters": long, "description": "y" * 5000}
+    agent = await agent_with(api, tool)
+    [shown] = await tools_of(api, agent)
+    assert (shown["description"], shown["parameters"]) == ("y" * 4096, {"type": "object", "properties": {}})
+    assert (await call(api, agent, "look_up")).body["error"]["code"] == "invalid"
+
+
+async def test_there_are_no_more_tools_than_models_take(service: Service, api: Api) -> None:
+    adapter = await create_adapter(api)
+    agent = await api.create_agent(adapters=[adapter["id"]])
+    await service.storage.pool.execute(
+        """
+        INSERT INTO tool (id, adapter_id, name, is_enforced, created_at)
+        SELECT gen_random_uuid(), $1, 'tool ' || i, false, now() FROM generate_series(1, 200) i
+        """,
+        UUID(adapter["id"]),
+    )
+    assert len(await tools_of(api, agent)) == 120
+
+
+async def test_a_deleted_agent_calls_nothing(api: Api, server: Receiver) -> None:
+    agent = await agent_with(api, {"url": server.url})
+    await api.delete(f"{AGENTS}{agent['id']}/")
+    assert (await call(api, agent, "look_up")).status == 404
+    assert (await api.get(f"{AGENTS}{new_id()}/tools/")).status == 404
+    assert server.got == []

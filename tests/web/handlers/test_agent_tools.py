@@ -1,0 +1,184 @@
+"""The tools of agents over HTTP, with keys and with the tokens of runs; and what those tokens open."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from storage.ids import new_id
+from tests.web.conftest import SETTINGS, Api, Service
+from web.credentials.formats import RunTokens
+
+AGENTS = "/api/cloud/agents/"
+HOUR = timedelta(hours=1)
+RUN_TOKENS = RunTokens(SETTINGS.token_secret)
+
+
+def path(agent: Any) -> str:
+    return f"{AGENTS}{agent['id']}/"
+
+
+def tool(agent: Any, name: str) -> str:
+    return f"{path(agent)}tools/{name}/"
+
+
+async def start_run(api: Api, agent: Any) -> tuple[str, Api]:
+    """A run of the agent that goes on until it is stopped, and a client with its token."""
+    run_id = (await api.post(f"{path(agent)}run/", {})).body["run"]
+    token = RUN_TOKENS.issue(UUID(run_id), datetime.now(UTC), HOUR)
+    return run_id, api.with_authorization(f"Bearer {token}")
+
+
+async def test_the_tools_are_listed_as_models_see_them(api: Api, other: Api) -> None:
+    agent = await api.create_agent()
+    answer = await api.get(f"{path(agent)}tools/")
+    by_name = {each["name"]: each for each in answer.body}
+    assert {"list_notifications", "clear_notification", "create_notification", "sleep"} <= by_name.keys()
+    listing = by_name["list_notifications"]
+    assert (listing["adapter"], listing["parameters"]["type"]) == (None, "object")
+    assert (await other.get(f"{path(agent)}tools/")).status == 403
+    assert (await api.get(f"{AGENTS}{new_id()}/tools/")).status == 404
+
+
+async def test_a_key_calls_tools_on_behalf_of_the_agent(api: Api, other: Api) -> None:
+    agent = await api.create_agent(timezone="Europe/Berlin")
+    body = {"title": "Call back", "scheduled_for": "2099-01-01T09:00:00", "priority": "high"}
+    created = await api.post(tool(agent, "create_notification"), body)
+    assert created.status == 200
+    result = created.body["result"]
+    assert (result["source"], result["scheduled_for"]) == ("agent", "2099-01-01T08:00:00.000000Z")
+    assert (await api.post(tool(agent, "list_notifications"))).body == {"result": []}
+
+    note = await api.create_notification(agent)
+    assert (await api.post(tool(agent, "list_notifications"), {"limit": 1})).body == {"result": [note]}
+    for _ in range(2):
+        cleared = await api.post(tool(agent, "clear_notification"), {"notification_id": note["id"]})
+        assert (cleared.status, cleared.body) == (200, {"result": {"id": note["id"], "cleared": True}})
+    assert (await other.post(tool(agent, "list_notifications"), {})).status == 403
+
+
+async def test_a_call_as_a_form_is_the_same_call(api: Api) -> None:
+    agent = await api.create_agent()
+    note = await api.create_notification(agent, title="7")
+    clear = {"notification_id": note["id"]}
+    await api.request("POST", tool(agent, "clear_notification"), data=clear)
+    for form in ({"include_cleared": "true", "limit": "5"}, {"include_cleared": "TRUE", "limit": ""}):
+        answer = await api.request("POST", tool(agent, "list_notifications"), data=form)
+        assert [each["cleared"] for each in answer.body["result"]] == [True]
+    answer = await api.request("POST", tool(agent, "create_notification"), data={"title": "42"})
+    assert answer.body["result"]["title"] == "42"
+
+
+async def test_a_tool_says_why_it_refuses(api: Api) -> None:
+    agent = await api.create_agent()
+    answer = await api.post(tool(agent, "fly"), {})
+    message = "There is no tool named fly."
+    assert (answer.status, answer.body) == (404, {"error": {"code": "unknown_tool", "message": message}})
+
+    answer = await api.post(tool(agent, "list_notifications"), {"limit": "x"})
+    message = "limit takes an integer of at least 1."
+    error = {"code": "invalid", "message": message, "parameter": "limit"}
+    assert (answer.status, answer.body) == (400, {"error": error})
+
+    stranger = str(new_id())
+    answer = await api.post(tool(agent, "clear_notification"), {"notification_id": stranger})
+    assert (answer.status, answer.body["error"]["code"]) == (400, "not_found")
+
+    answer = await api.request(
+        "POST", tool(agent, "sleep"), data=b"{", headers={"Content-Type": "application/json"}
+    )
+    assert (answer.status, list(answer.body)) == (400, ["detail"])
+    assert (await api.post(tool(agent, "sleep"), [])).status == 400
+
+
+async def test_only_a_run_can_sleep(api: Api) -> None:
+    agent = await api.create_agent()
+    await start_run(api, agent)
+    answer = await api.post(tool(agent, "sleep"), {})
+    assert (answer.status, answer.body["error"]["code"]) == (400, "not_running")
+
+
+async def test_a_run_reads_its_agent_calls_its_tools_and_sleeps(api: Api) -> None:
+    agent = await api.create_agent(max_sleep_hours=1)
+    _, run = await start_run(api, agent)
+    note = await api.create_notification(agent, priority="high")
+    assert (await run.get(path(agent))).body["status"] == "running"
+    assert (await run.get(f"{path(agent)}tools/")).status == 200
+
+    refused = await run.post(tool(agent, "sleep"), {"hours": 9})
+    assert refused.status == 400
+    assert refused.body["error"]["code"] == "uncleared_high_priority"
+    assert refused.body["error"]["notifications"] == [note["id"]]
+
+    await run.post(tool(agent, "clear_notification"), {"notification_id": note["id"]})
+    granted = await run.post(tool(agent, "sleep"), {"hours": 9})
+    assert (granted.status, granted.body["result"]["clamped"]) == (200, True)
+    asleep = (await api.get(path(agent))).body
+    assert (asleep["status"], asleep["sleep_until"]) == ("sleeping", granted.body["result"]["sleep_until"])
+
+
+async def test_a_run_reaches_nothing_but_what_is_its_own(api: Api) -> None:
+    agent, sibling = await api.create_agent(), await api.create_agent()
+    _, run = await start_run(api, agent)
+    for answer in (
+        await run.get(path(sibling)),
+        await run.get(f"{path(sibling)}tools/"),
+        await run.post(tool(sibling, "list_notifications"), {}),
+        await run.patch(path(agent), {"name": "Eve"}),
+        await run.delete(path(agent)),
+        await run.get(AGENTS),
+        await run.post(AGENTS, {"name": "Eve", "model": "m"}),
+        await run.post(f"{path(agent)}stop/", {}),
+        await run.get(f"{path(agent)}runs/"),
+        await run.get(f"/api/defaults/notifications/?agent={agent['id']}"),
+        await run.get("/api/templates/"),
+        await run.get("/api/tracing/traces/"),
+        await run.get("/api/toolbox/adapters/"),
+        await run.get("/api/organizations/organizations/"),
+        await run.get("/api/organizations/api-keys/"),
+    ):
+        assert answer.status == 403, answer
+
+
+async def test_after_its_sleep_a_run_may_only_write_down_what_it_did(api: Api) -> None:
+    agent = await api.create_agent()
+    run_id, run = await start_run(api, agent)
+    assert (await run.post(tool(agent, "sleep"), {})).status == 200
+
+    for answer in (
+        await run.get(path(agent)),
+        await run.get(f"{path(agent)}tools/"),
+        await run.post(tool(agent, "list_notifications"), {}),
+        await run.post(tool(agent, "sleep"), {}),
+    ):
+        assert answer.status == 403, answer
+    span = await run.post("/api/tracing/spans/", {"trace": run_id, "name": "goodbye"})
+    assert span.status == 201, span
+    assert (await run.post(f"/api/tracing/traces/{run_id}/end/", {})).status == 200
+
+
+@pytest.mark.parametrize("end", ["stop", "delete"])
+async def test_the_token_of_a_run_that_ended_otherwise_is_worth_nothing(api: Api, end: str) -> None:
+    agent = await api.create_agent()
+    _, run = await start_run(api, agent)
+    if end == "stop":
+        assert (await api.post(f"{path(agent)}stop/", {"force": True})).body == {"status": "stopped"}
+    else:
+        await api.delete(path(agent))
+    answer = await run.get(path(agent))
+    assert (answer.status, answer.body) == (401, {"detail": "Invalid token."})
+
+
+async def test_a_token_of_no_run_or_under_another_scheme_is_refused(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    run_id, run = await start_run(api, agent)
+    assert run.authorization is not None
+    token = run.authorization.removeprefix("Bearer ")
+    expired = RUN_TOKENS.issue(UUID(run_id), datetime.now(UTC) - 2 * HOUR, HOUR)
+    unknown = RUN_TOKENS.issue(new_id(), datetime.now(UTC), HOUR)
+    foreign = RunTokens("t" * 48).issue(UUID(run_id), datetime.now(UTC), HOUR)
+    for authorization in (f"Token {token}", *(f"Bearer {each}" for each in (expired, unknown, foreign))):
+        answer = await api.with_authorization(authorization).get(path(agent))
+        assert answer.status == 401, authorization
+    assert (await run.get("/status/")).status == 401

@@ -1,0 +1,212 @@
+"""What Prometheus is told."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from prometheus_client.core import Metric
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as from_text
+
+from storage.ids import new_id
+from tests.web.conftest import Api, Service, StartService
+from web.app import ROUTES
+from web.observability.request_counts import BUCKET_SECONDS
+from web.ports import Readiness, ServiceState
+
+METRICS = "/metrics"
+NOTIFICATIONS = "/api/defaults/notifications/"
+ONE_AGENT = "/api/cloud/agents/{id}/"
+REQUESTS = "hostsvc_http_requests_total"
+DURATION = "hostsvc_http_request_duration_seconds"
+
+
+def from_openmetrics(text: str) -> Iterable[Metric]:
+    families: Iterable[Metric] = openmetrics.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+    return families
+
+
+class Scraped:
+    """The samples of one answer, by name and labels."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self.families = list(families)
+        self._values = {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in self.families
+            for sample in family.samples
+        }
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """None if there is no such sample."""
+        return self._values.get((name, frozenset(labels.items())))
+
+    def series(self, name: str) -> list[dict[str, str]]:
+        return [dict(labels) for each, labels in self._values if each == name]
+
+
+async def scrape(service: Service) -> Scraped:
+    answer = await service.operator.get(METRICS)
+    assert answer.status == 200, answer
+    return Scraped(from_text(answer.body))
+
+
+async def test_requests_are_counted_by_method_route_and_status(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    for _ in range(3):
+        assert (await api.get(f"/api/cloud/agents/{agent['id']}/")).status == 200
+    assert (await api.get(f"/api/cloud/agents/{new_id()}/")).status == 404
+    assert (await service.nobody.get("/api/cloud/agents/7/")).status == 401
+    assert (await api.request("HEAD", f"/api/cloud/agents/{agent['id']}/")).status == 200
+
+    seen = await scrape(service)
+    assert seen.value(REQUESTS, method="POST", route="/api/cloud/agents/", status="201") == 1
+    for status, number in (("200", 3), ("404", 1), ("401", 1)):
+        assert seen.value(REQUESTS, method="GET", route=ONE_AGENT, status=status) == number, status
+    assert seen.value(REQUESTS, method="HEAD", route=ONE_AGENT, status="200") == 1
+
+
+async def test_what_no_route_takes_makes_no_series_of_its_own(service: Service) -> None:
+    for path in ("/nothing/1/", "/nothing/2/"):
+        assert (await service.nobody.get(path)).status == 404
+    assert (await service.nobody.request("PROPFIND", "/nothing/")).status == 404
+    assert (await service.nobody.request("PROPFIND", "/healthz")).status == 405
+    assert (await service.nobody.get("/api/cloud/agents")).status == 308
+    seen = await scrape(service)
+    assert seen.series(REQUESTS) == [
+        {"method": "*", "route": route, "status": status}
+        for route, status in (("*", "404"), ("/healthz", "405"), ("*", "308"))
+    ]
+    assert seen.value(REQUESTS, method="*", route="*", status="404") == 3
+
+
+async def test_the_labels_of_a_request_are_those_of_the_route_table(service: Service, api: Api) -> None:
+    for route in ROUTES:
+        await api.request(route.method, route.path.replace("{", "").replace("}", ""))
+    routes = {(route.method, route.path) for route in ROUTES}
+    series = (await scrape(service)).series(f"{DURATION}_count")
+    assert {(each["method"], each["route"]) for each in series} == routes
+
+
+async def test_durations_are_a_histogram_over_all_statuses(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    for title in ("Hello", "Hello", ""):
+        await api.post(NOTIFICATIONS, {"agent": agent["id"], "title": title})
+    labels = {"method": "POST", "route": NOTIFICATIONS}
+    seen = await scrape(service)
+    buckets = [seen.value(f"{DURATION}_bucket", le=str(le), **labels) for le in (*BUCKET_SECONDS, "+Inf")]
+    assert buckets == sorted(buckets, key=lambda number: number or 0)
+    assert buckets[-1] == seen.value(f"{DURATION}_count", **labels) == 3
+    assert 0 < (seen.value(f"{DURATION}_sum", **labels) or 0) < 3 * BUCKET_SECONDS[-1]
+
+
+async def test_notifications_are_counted_by_source_once_they_are_stored(service: Service, api: Api) -> None:
+    agent = await api.create_agent(debounce_window_seconds=3600)
+    for body in ({"source": "sms"}, {"source": "sms", "priority": "low"}, {"source": "portal"}):
+        await api.create_notification(agent, **body)
+    lost = {"agent": str(new_id()), "title": "Lost", "source": "sms"}
+    assert (await api.post(NOTIFICATIONS, lost)).status == 400
+    await api.create(
+        "/api/defaults/messages/", agent=agent["id"], channel="email", direction="inbound", body="Hello"
+    )
+    seen = await scrape(service)
+    sources = ("sms", "portal", "email", "browser")
+    created = {source: seen.value("hostsvc_notifications_created_total", source=source) for source in sources}
+    assert created == {"sms": 2, "portal": 1, "email": 1, "browser": 0}
+
+
+async def test_runs_are_counted_as_they_start_and_by_how_they_end(service: Service, api: Api) -> None:
+    agent, _ = await api.create_agent(status="running"), await api.create_agent(status="running")
+    seen = await scrape(service)
+    assert seen.value("hostsvc_runs_started_total") == 2
+    assert seen.value("hostsvc_runs", state="running") == 2
+    assert seen.value("hostsvc_supervisors", phase="running") == 2
+    assert seen.value("hostsvc_runs_ended_total", outcome="stopped") == 0
+
+    stopped = await api.post(f"/api/cloud/agents/{agent['id']}/stop/")
+    assert stopped.status == 200, stopped
+    await service.registry.quiet()
+    seen = await scrape(service)
+    assert seen.value("hostsvc_runs_started_total") == 2
+    assert seen.value("hostsvc_runs", state="running") == 1
+    assert seen.value("hostsvc_runs_ended_total", outcome="stopped") == 1
+    assert seen.value("hostsvc_runs_ended_total", outcome="slept") == 0
+
+
+async def test_it_says_what_the_status_says(service: Service, api: Api) -> None:
+    await api.create_notification(
+        await api.create_agent(debounce_window_seconds=3600), source="sms", priority="high"
+    )
+    await service.registry.quiet()
+    status: Any = (await service.operator.get("/status/")).body
+    seen = await scrape(service)
+    assert seen.value("hostsvc_info", version=status["service"]["version"]) == 1
+    assert seen.value("hostsvc_supervisors", phase="holding") == 1
+    assert seen.value("hostsvc_supervisors", phase="quarantined") == status["supervisors"]["quarantined"] == 0
+    assert seen.value("hostsvc_supervisor_restarts_total") == status["supervisors"]["restarts"]
+    assert seen.value("hostsvc_mailbox_depth") == status["supervisors"]["mailbox"]["depth"]
+    assert seen.value("hostsvc_mailbox_depth_max") == status["supervisors"]["mailbox"]["deepest"]
+    assert seen.value("hostsvc_runs_limit") == status["runs"]["limit"]
+    assert seen.value("hostsvc_timers_pending") == status["timers"]["pending"]
+    for status_of_agents, number in status["agents"].items():
+        assert seen.value("hostsvc_agents", status=status_of_agents) == number
+    connections = [seen.value("hostsvc_database_connections", state=state) for state in ("idle", "used")]
+    assert connections[0] == status["database"]["idle"]
+    assert sum(number or 0 for number in connections) == status["database"]["connections"]
+    assert seen.value("hostsvc_database_waiting") == status["database"]["waiting"]
+    assert seen.value("hostsvc_oldest_uncleared_high_seconds") == 0
+    assert seen.series("hostsvc_timer_lateness_seconds") == [], "no alarm has rung"
+    assert seen.series("hostsvc_loop_lag_seconds") == [], "no duty measures it here"
+    assert seen.value("process_resident_memory_bytes")
+
+
+@pytest.mark.parametrize("state", ServiceState)
+async def test_one_state_is_the_one_that_it_is_in(service: Service, state: ServiceState) -> None:
+    service.readiness = Readiness(state, ("Because.",))
+    seen = await scrape(service)
+    states = {each: seen.value("hostsvc_state", state=each) for each in ServiceState}
+    assert states == {each: each is state for each in ServiceState}
+
+
+async def test_every_family_is_named_by_the_rules(service: Service, api: Api) -> None:
+    answer = await service.operator.get(METRICS, headers={"Accept": "application/openmetrics-text"})
+    for family in from_openmetrics(answer.body):
+        assert family.name.startswith(("hostsvc", "process_")), family.name
+        assert family.documentation.endswith("."), family.name
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        (None, "text/plain; version=0.0.4; charset=utf-8"),
+        ("*/*", "text/plain; version=0.0.4; charset=utf-8"),
+        (
+            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.2",
+            "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=allow-utf-8",
+        ),
+        ("text/plain;version=1.0.0", "text/plain; version=1.0.0; charset=utf-8; escaping=underscores"),
+        ("application/openmetrics-text;version=2\u00fc", "text/plain; version=0.0.4; charset=utf-8"),
+        ("application/openmetrics-text;version=x", "text/plain; version=0.0.4; charset=utf-8"),
+        ("application/openmetrics-text;version=99.0.0", "text/plain; version=0.0.4; charset=utf-8"),
+    ],
+)
+async def test_the_format_is_one_that_is_asked_for(
+    service: Service, accept: str | None, content_type: str
+) -> None:
+    answer = await service.operator.get(METRICS, headers={"Accept": accept} if accept else {})
+    assert (answer.status, answer.headers["Content-Type"]) == (200, content_type)
+    parse = from_openmetrics if content_type.startswith("application/openmetrics") else from_text
+    assert Scraped(parse(answer.body)).value("hostsvc_state", state="ready") == 1
+
+
+async def test_only_the_operators_token_opens_the_metrics(service: Service, api: Api) -> None:
+    for authorization in (None, api.authorization, "Bearer nonsense"):
+        answer = await service.nobody.with_authorization(authorization).get(METRICS)
+        assert (answer.status, list(answer.body)) == (401, ["detail"]), authorization
+
+
+async def test_open_metrics_ask_for_no_token_and_open_nothing_else(start_service: StartService) -> None:
+    service = await start_service(open_metrics=True)
+    for client in (service.nobody, service.nobody.with_authorization("Bearer nonsense")):
+        assert (await client.get(METRICS)).status == 200
+        assert (await client.get("/status/")).status == 401

@@ -1,0 +1,180 @@
+"""Who calls, and what they may reach."""
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+from aiohttp import web
+
+from storage.model import Outcome, Role
+from web.app_keys import CLOCK, REGISTRY, RUN_TOKENS, SETTINGS, STORAGE, USER_TOKENS
+from web.credentials.formats import hash_secret, key_prefix
+from web.errors import BadRequest, NotAuthenticated, PermissionDenied
+from web.fields import parse_uuid
+
+ORGANIZATION_HEADER = "X-Organization"
+ADMINS = frozenset({Role.OWNER, Role.ADMIN})
+
+
+class RunAccess(StrEnum):
+    """When a run's token opens a route."""
+
+    NEVER = "never"
+    RUNNING = "running"  # while the run goes on
+    WINDING_UP = "winding_up"  # and after its sleep, while its process still writes down what it did
+
+
+@dataclass(frozen=True, slots=True)
+class RunScope:
+    """The run that calls by its own token, and all that such a caller may reach."""
+
+    run_id: UUID
+    agent_id: UUID
+    organization_id: UUID
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """An API key or a user, by the roles it has in organizations, its own first; or a run, which has none."""
+
+    credential: UUID  # of the key, the user or the run
+    roles: Mapping[UUID, Role]
+    run: RunScope | None = None
+    is_user: bool = False
+
+    @property
+    def organizations(self) -> tuple[UUID, ...]:
+        return tuple(self.roles)
+
+    def administered(self) -> tuple[UUID, ...]:
+        """The organizations that the caller may change themselves; PermissionDenied if there are none."""
+        administered = tuple(place for place, role in self.roles.items() if role in ADMINS)
+        if not administered:
+            raise PermissionDenied
+        return administered
+
+    def require_user(self) -> UUID:
+        """The user who calls; PermissionDenied for a key or a run."""
+        if not self.is_user:
+            raise PermissionDenied
+        return self.credential
+
+    def require(self, organization_id: UUID) -> None:
+        """PermissionDenied outside the caller's organizations."""
+        if organization_id not in self.roles:
+            raise PermissionDenied
+
+    def require_agent(self, agent_id: UUID, organization_id: UUID) -> None:
+        """PermissionDenied outside the caller's organizations, and for a run beyond its own agent."""
+        if self.run is None:
+            self.require(organization_id)
+        elif self.run.agent_id != agent_id:
+            raise PermissionDenied
+
+    def require_trace(self, trace_id: UUID, organization_id: UUID) -> None:
+        """PermissionDenied outside the caller's organizations, and for a run beyond its own trace."""
+        if self.run is None:
+            self.require(organization_id)
+        elif self.run.run_id != trace_id:  # a run and its trace have one id
+            raise PermissionDenied
+
+    def require_route(self, access: RunAccess) -> None:
+        """PermissionDenied for a run's token on a route that is not, or not any more, open to it."""
+        if self.run is None or access is RunAccess.WINDING_UP:
+            return
+        if access is RunAccess.NEVER or self.run.is_over:
+            raise PermissionDenied
+
+    def require_admin(self, organization_id: UUID) -> None:
+        """PermissionDenied unless the caller may change the organization itself, its keys for example."""
+        if self.roles.get(organization_id) not in ADMINS:
+            raise PermissionDenied
+
+
+def organization_for_create(request: web.Request, caller: Caller) -> UUID:
+    """Where a new resource goes: the organization of the header, else the caller's first."""
+    named = request.headers.get(ORGANIZATION_HEADER)
+    if named is None:
+        if not caller.roles:
+            raise PermissionDenied
+        return next(iter(caller.roles))
+    organization_id = parse_uuid(named)
+    if organization_id is None:
+        raise BadRequest(f"{ORGANIZATION_HEADER}: Must be a valid UUID.")
+    caller.require(organization_id)
+    return organization_id
+
+
+async def authenticate(request: web.Request) -> Caller:
+    """The caller behind an API key, a user's token or a run's; NotAuthenticated otherwise."""
+    scheme, credential = _credential(request)
+    match scheme:
+        case "bearer":
+            prefix = key_prefix(credential)
+            return await (
+                _key_caller(request, credential, prefix) if prefix else _run_caller(request, credential)
+            )
+        case "token":
+            return await _user_caller(request, credential)
+        case _:
+            raise NotAuthenticated
+
+
+def authenticate_operator(request: web.Request) -> None:
+    """NotAuthenticated for anything but the operator's token."""
+    scheme, credential = _credential(request)
+    if scheme not in {"bearer", "token"}:
+        raise NotAuthenticated
+    expected = request.app[SETTINGS].operator_token.encode()
+    shown = credential.encode(errors="replace")
+    if not (hmac.compare_digest(shown, expected) and scheme == "bearer"):
+        raise NotAuthenticated("Invalid token.")
+
+
+def authenticate_scraper(request: web.Request) -> None:
+    """NotAuthenticated for anything but the operator's token, unless the metrics are open to all."""
+    if not request.app[SETTINGS].open_metrics:
+        authenticate_operator(request)
+
+
+def _credential(request: web.Request) -> tuple[str, str]:
+    scheme, _, credential = request.headers.get("Authorization", "").partition(" ")
+    return scheme.lower(), credential.strip()
+
+
+async def _key_caller(request: web.Request, credential: str, prefix: str) -> Caller:
+    keys, now = request.app[STORAGE].api_keys, request.app[CLOCK].now()
+    found = await keys.find(prefix, now)
+    if not found:
+        raise NotAuthenticated("Invalid API key.")
+    key, key_hash = found
+    if not (hmac.compare_digest(hash_secret(credential), key_hash) and key.is_active):
+        raise NotAuthenticated("Invalid API key.")
+    await keys.touch(key.id, now)
+    return Caller(key.id, {key.organization_id: Role.ADMIN})
+
+
+async def _user_caller(request: web.Request, credential: str) -> Caller:
+    now = request.app[CLOCK].now()
+    read = request.app[USER_TOKENS].read(credential, now)
+    holder = read and await request.app[STORAGE].token_holders.get(read[0], now)
+    if not (read and holder) or holder.token_version != read[1]:
+        raise NotAuthenticated("Invalid token.")
+    return Caller(holder.user_id, holder.roles, is_user=True)
+
+
+async def _run_caller(request: web.Request, credential: str) -> Caller:
+    """A run that goes on, or whose agent sleeps while its process still writes down what it did."""
+    run_id = request.app[RUN_TOKENS].read(credential, request.app[CLOCK].now())
+    if run_id is None:
+        raise NotAuthenticated("Invalid API key.")
+    run = await request.app[STORAGE].runs.get(run_id)
+    if run is None or run.outcome not in {None, Outcome.SLEPT}:
+        raise NotAuthenticated("Invalid token.")
+    if not request.app[REGISTRY].goes_on(run.agent_id, run.id):
+        raise NotAuthenticated("Invalid token.")
+    scope = RunScope(run.id, run.agent_id, run.organization_id, is_over=run.ended_at is not None)
+    return Caller(run.id, roles={}, run=scope)

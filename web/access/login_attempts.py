@@ -1,0 +1,20 @@
+"""Attempts at a password or a code: whoever is refused too often is not heard for a while."""
+
+from aiohttp import web
+
+from web.app_keys import CLOCK, SETTINGS, THROTTLE
+from web.credentials.throttle import client_address
+
+
+def check_attempts(request: web.Request) -> None:
+    """TooManyAttempts from an address of which many were refused lately."""
+    request.app[THROTTLE].check(_address(request), request.app[CLOCK].monotonic())
+
+
+def count_refusal(request: web.Request) -> None:
+    request.app[THROTTLE].count(_address(request), request.app[CLOCK].monotonic())
+
+
+def _address(request: web.Request) -> str:
+    forwarded = request.headers.getall("X-Forwarded-For", ())
+    return client_address(request.remote or "", forwarded, request.app[SETTINGS].trusted_proxies)

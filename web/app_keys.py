@@ -1,0 +1,39 @@
+"""What the application holds, each under its key."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+
+from aiohttp import web
+
+from storage.model import ReceiptKey
+from storage.storage import Storage
+from supervisors.clock import Clock
+from supervisors.json_schema.checker import SchemaChecker
+from supervisors.llm.pricing import Prices
+from supervisors.tools.toolbox import Toolbox
+from web.credentials.formats import RunTokens, UserTokens
+from web.credentials.passwords import Passwords
+from web.credentials.throttle import Throttle
+from web.observability.request_counts import RequestCounts
+from web.ports import Readiness, Registry
+from web.settings import WebSettings
+
+STORAGE: web.AppKey[Storage] = web.AppKey("storage")
+REGISTRY: web.AppKey[Registry] = web.AppKey("registry")
+TOOLBOX: web.AppKey[Toolbox] = web.AppKey("toolbox")
+CLOCK: web.AppKey[Clock] = web.AppKey("clock")
+PRICES: web.AppKey[Prices] = web.AppKey("prices")
+SETTINGS: web.AppKey[WebSettings] = web.AppKey("settings")
+READINESS: web.AppKey[Callable[[], Readiness]] = web.AppKey("readiness")
+PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")
+SCHEMA_CHECKER: web.AppKey[SchemaChecker] = web.AppKey("schema_checker")
+REQUEST_COUNTS: web.AppKey[RequestCounts] = web.AppKey("request_counts")
+THROTTLE: web.AppKey[Throttle] = web.AppKey("throttle")
+USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
+RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
+API_DOCUMENT: web.AppKey[bytes] = web.AppKey("api_document")
+STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
+IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")  # requests with a key, being answered
+BODY_TURN: web.AppKey[asyncio.Lock] = web.AppKey("body_turn")  # of those who read long bodies
+LIST_TURNS: web.AppKey[asyncio.Semaphore] = web.AppKey("list_turns")  # of those who write long lists

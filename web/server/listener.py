@@ -1,0 +1,87 @@
+"""An application on a listening socket; what comes in there and is not even HTTP is refused in JSON, too."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import structlog
+from aiohttp import web
+
+from web.errors import of_framework
+from web.json import json_response
+from web.observability.request_id import HEADER, fresh_id, name_of
+
+BACKLOG = 1024
+FAREWELL_SECONDS = 1.0  # for requests still under way at the end; drained has been before
+OPTIONS: dict[str, Any] = {
+    "access_log": None,  # what is said of a request, the application says
+    "auto_decompress": False,  # `web/request/body.py` decompresses; here a body nobody reads would be, too
+}
+
+log = structlog.get_logger(__name__)
+
+
+class Protocol(web.RequestHandler):
+    """A connection. What aiohttp cannot read it repeats in answer and log, with secrets; this does not."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """What could not be read is 400; all else that gets here is a defect."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer has begun already")
+        request_id, body = fresh_id(), {"detail": "The request is not valid HTTP."}
+        if status < 500:
+            log.info("request not understood", reason=type(exc).__name__, request_id=request_id)
+        else:
+            log.error("request failed", exc_info=exc, request_id=request_id)
+            body = {"detail": "Internal server error.", "request_id": request_id}
+        answer = json_response(body, status, {HEADER: request_id})
+        answer.force_close()
+        return answer
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """What is refused before any middleware is asked, as a strange `Expect`, is refused in JSON, too."""
+        if isinstance(resp, web.HTTPException) and resp.status >= 400:
+            resp = of_framework(resp)
+            resp.headers[HEADER] = name_of(request)
+        return await super().finish_response(request, resp, start_time)
+
+    async def shutdown(self, timeout: float | None = None) -> None:
+        """End with the service; who has not taken the answer by then does not keep it from ending."""
+        transport = self.transport
+        await super().shutdown(timeout)
+        if transport is not None:
+            cast(asyncio.WriteTransport, transport).abort()
+
+
+@asynccontextmanager
+async def serving(app: web.Application, listener: socket.socket) -> AsyncIterator[None]:
+    """Answer what comes in; on leaving, the socket goes on listening for whoever serves next."""
+    runner = web.AppRunner(app, shutdown_timeout=FAREWELL_SECONDS)
+    await runner.setup()
+    try:
+        server = await _listen(runner, listener.dup())
+        try:
+            yield
+        finally:
+            server.close()
+    finally:
+        await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, listener: socket.socket) -> asyncio.Server:
+    loop, connections = asyncio.get_running_loop(), cast(web.Server, runner.server)
+    return await loop.create_server(
+        lambda: Protocol(connections, loop=loop, **OPTIONS), sock=listener, backlog=BACKLOG
+    )

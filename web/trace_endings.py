@@ -1,0 +1,30 @@
+"""How traces and spans are ended alike."""
+
+from datetime import datetime, tzinfo
+from typing import Any
+
+from storage.history.traces import Closing
+from web.errors import Invalid
+from web.request.local_times import place
+
+TOO_EARLY = "Ensure this is not before started_at."
+
+
+def closing_of(body: dict[str, Any], started_at: datetime, zone: tzinfo, now: datetime) -> Closing:
+    """What the body of an end says; without a time it is now, or the start if that lies ahead."""
+    place(body, ("ended_at",), zone)
+    told: datetime | None = body.get("ended_at")
+    check_order(started_at, told)
+    return Closing(
+        ended_at=told or max(now, started_at),
+        name=body.get("name"),
+        error=body.get("error"),
+        has_metadata="metadata" in body,
+        metadata=body.get("metadata"),
+    )
+
+
+def check_order(started_at: datetime, ended_at: datetime | None) -> None:
+    """Invalid for an end before its start."""
+    if ended_at is not None and ended_at < started_at:
+        raise Invalid({"ended_at": [TOO_EARLY]})
