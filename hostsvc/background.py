@@ -11,17 +11,17 @@ from hostsvc.config import Config
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.registry import Registry
-from supervisors.maintenance.agent_counter import Counting
-from supervisors.maintenance.budget_renewal import Budgets
+from supervisors.maintenance.agent_counter import AgentCounter
+from supervisors.maintenance.budget_renewal import BudgetRenewal
 from supervisors.maintenance.due_scan import DueScan
-from supervisors.maintenance.leadership_gate import FollowLead
+from supervisors.maintenance.leadership_gate import LeadershipGate
 from supervisors.maintenance.loop import repeat
-from supervisors.maintenance.loop_lag import LoopLag
-from supervisors.maintenance.pause_sync import Pauses
-from supervisors.maintenance.receipt_cleaner import ReceiptPurge
-from supervisors.maintenance.retention_cleaner import Retention
-from supervisors.maintenance.stuck_agent_watch import Forgotten
-from supervisors.maintenance.webhook_delivery import Webhooks
+from supervisors.maintenance.loop_lag import LoopLagProbe
+from supervisors.maintenance.pause_sync import PauseSync
+from supervisors.maintenance.receipt_cleaner import ReceiptCleaner
+from supervisors.maintenance.retention_cleaner import RetentionCleaner
+from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
+from supervisors.maintenance.webhook_delivery import WebhookSender
 
 log = structlog.get_logger()
 
@@ -29,7 +29,7 @@ LEAD_POLL_SECONDS = 0.25
 IDLE_SWEEP_SECONDS = 10.0
 PURGE_SECONDS = 60.0
 RETENTION_SECONDS = 3600.0
-FORGOTTEN_SECONDS = 10.0
+STUCK_CHECK_SECONDS = 10.0
 CLOSE_SECONDS = 5.0
 
 
@@ -39,18 +39,18 @@ async def standing_duties(
     storage: Storage,
     registry: Registry,
     scan: DueScan,
-    webhooks: Webhooks,
-    forgotten: Forgotten,
+    webhooks: WebhookSender,
+    stuck_agents: StuckAgentWatch,
     leads: Callable[[], bool],
     clock: Clock,
 ) -> AsyncIterator[None]:
     """`leads`: whether runs may start here."""
     interval = config.supervisors.scan_interval_seconds
-    lead = FollowLead(leads, registry, scan)
-    pauses = Pauses(storage.agent_states, storage.organizations, registry, clock)
-    budgets = Budgets(storage.agent_states, registry, clock)
-    counting = Counting(storage.agent_states, registry, clock)
-    retention = Retention(storage.expired, config.retention, clock)
+    lead = LeadershipGate(leads, registry, scan)
+    pauses = PauseSync(storage.agent_states, storage.organizations, registry, clock)
+    budgets = BudgetRenewal(storage.agent_states, registry, clock)
+    counting = AgentCounter(storage.agent_states, registry, clock)
+    retention = RetentionCleaner(storage.expired, config.retention, clock)
     scheduler = aiojobs.Scheduler(limit=None, close_timeout=CLOSE_SECONDS, exception_handler=_log_failure)
 
     async def drop_idle() -> None:
@@ -64,12 +64,12 @@ async def standing_duties(
         ("counting", counting.run_once, interval),
         ("outbox", storage.outbox.measure, interval),
         ("webhooks", webhooks.run_once, 0),
-        ("forgotten agents", forgotten.run_once, FORGOTTEN_SECONDS),
-        ("loop lag", LoopLag(registry, clock).run_once, 0),
+        ("forgotten agents", stuck_agents.run_once, STUCK_CHECK_SECONDS),
+        ("loop lag", LoopLagProbe(registry, clock).run_once, 0),
         ("idle supervisors", drop_idle, IDLE_SWEEP_SECONDS),
         ("deleted agents", retention.empty_deleted_agents, PURGE_SECONDS),
         ("retention", retention.run_once, RETENTION_SECONDS),
-        ("receipts", ReceiptPurge(storage.receipts, clock).run_once, PURGE_SECONDS),
+        ("receipts", ReceiptCleaner(storage.receipts, clock).run_once, PURGE_SECONDS),
     ):
         await scheduler.spawn(repeat(name, run_once, seconds, clock), name=name)
     try:

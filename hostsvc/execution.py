@@ -12,10 +12,10 @@ from hostsvc.process_harness.harness import Access, open_process_harness
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.run import Harness
-from supervisors.harness.budget_guard import SpendCap
+from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.builtin import BuiltinHarness
 from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
-from supervisors.llm.inbox_model import PROVIDER, BuiltinModel
+from supervisors.llm.inbox_model import PROVIDER, InboxModel
 from supervisors.llm.port import Model
 from supervisors.llm.pricing import Prices
 from supervisors.outbound import Outbound
@@ -86,13 +86,13 @@ async def _open_harness(
     yield BuiltinHarness(
         agents=storage.agents,
         templates=storage.templates,
-        newcomers=storage.newcomers,
+        recent_notifications=storage.recent_notifications,
         spans=storage.traces,
         usage=storage.usage,
-        spend_cap=SpendCap(storage.spending, clock),
+        budget_guard=BudgetGuard(storage.spending, clock),
         prices=prices,
         toolbox=toolbox,
-        providers={PROVIDER: BuiltinModel(), **models},
+        providers={PROVIDER: InboxModel(), **models},
         clock=clock,
         settings=config.runs,
     )

@@ -23,15 +23,15 @@ from hostsvc.outbound.guarded_http import open_guarded_http
 from storage.errors import LeadershipLost
 from storage.postgres.leadership import Leadership, is_led, lead
 from storage.postgres.migrations import migrate, refuse_unsafe
-from storage.postgres.notify_listener import Doorbell, open_doorbell
+from storage.postgres.notify_listener import NotifyListener, open_notify_listener
 from storage.postgres.pool import open_pool
 from storage.storage import Storage, build_storage
 from supervisors.clock import Clock, SystemClock
-from supervisors.engine.messages import Look
+from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry, open_registry
 from supervisors.maintenance.due_scan import DueScan
-from supervisors.maintenance.stuck_agent_watch import Forgotten
-from supervisors.maintenance.webhook_delivery import open_webhooks
+from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
+from supervisors.maintenance.webhook_delivery import open_webhook_sender
 from supervisors.policy.explanations import when
 from web.app import build_app
 from web.ports import Readiness, ServiceState
@@ -52,9 +52,9 @@ class Service:
     base_url: str
     operator_token: str
     leadership: Leadership
-    doorbell: Doorbell
+    doorbell: NotifyListener
     registry: Registry
-    forgotten: Forgotten
+    stuck_agents: StuckAgentWatch
     draining: bool = False
 
     def leads(self) -> bool:
@@ -77,7 +77,7 @@ class Service:
                 f"The doorbell is away since {when(self.doorbell.away_since)} ({self.doorbell.reason}); "
                 "until it is back, rows that other programs write wait for the next scan."
             )
-        yield from self.forgotten.reasons()
+        yield from self.stuck_agents.reasons()
 
 
 async def serve(config: Config, announce: Callable[[str], None], on_ready: Callable[[Service], None]) -> None:
@@ -126,15 +126,17 @@ async def open_service(
         )
 
         def tell_supervisors(agent_ids: Sequence[UUID]) -> None:
-            registry.tell_all(agent_ids, Look.NOTIFIED)
+            registry.tell_all(agent_ids, Signal.NOTIFIED)
 
         def tell_of_clearings(agent_ids: Sequence[UUID]) -> None:
-            registry.tell_all(agent_ids, Look.CLEARED)
+            registry.tell_all(agent_ids, Signal.CLEARED)
 
         storage = build_storage(pool, on_commit=tell_supervisors, on_clear=tell_of_clearings)
         stack.push_async_callback(storage.close)
         outbound = await stack.enter_async_context(open_guarded_http(config.outbound, clock))
-        webhooks = await stack.enter_async_context(open_webhooks(storage.outbox, outbound, clock, random))
+        webhooks = await stack.enter_async_context(
+            open_webhook_sender(storage.outbox, outbound, clock, random)
+        )
         settings = await _web_settings(config, storage)
         access = access_of_runs(config, settings.token_secret, _url_of(listener), clock)
         execution = await stack.enter_async_context(
@@ -153,13 +155,13 @@ async def open_service(
         scan = DueScan(storage.agent_states, registry, clock, random)
         # It listens before the scan looks, so that no row of another program falls between the two.
         doorbell = await stack.enter_async_context(
-            open_doorbell(database, tell_supervisors, scan.run_once, clock)
+            open_notify_listener(database, tell_supervisors, scan.run_once, clock)
         )
-        forgotten = Forgotten(storage.agent_states, clock)
-        service = Service(base_url, settings.operator_token, leadership, doorbell, registry, forgotten)
+        stuck_agents = StuckAgentWatch(storage.agent_states, clock)
+        service = Service(base_url, settings.operator_token, leadership, doorbell, registry, stuck_agents)
         await scan.recover()
         await stack.enter_async_context(
-            standing_duties(config, storage, registry, scan, webhooks, forgotten, service.leads, clock)
+            standing_duties(config, storage, registry, scan, webhooks, stuck_agents, service.leads, clock)
         )
         app = build_app(
             storage=storage,

@@ -203,7 +203,7 @@ class AgentState:
     version: int = field(default=0, compare=False)  # how often it was moved; says nothing about the agent
 
 
-class Era(StrEnum):
+class ActivationPeriod(StrEnum):
     """When a high, uncleared notification became active, seen from its agent's last stop and run."""
 
     AHEAD = "ahead"  # a reminder that is not due yet
@@ -214,12 +214,12 @@ class Era(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingGroup:
     """High, uncleared notifications of one agent that are alike to the rules: their number and times."""
 
     source: Source
     reminder: bool
-    era: Era
+    period: ActivationPeriod
     count: int
     first_at: datetime
     last_at: datetime
@@ -240,7 +240,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class AgentFacts:
     """All that the rules need to say what one agent does next, read in one snapshot of the database."""
 
     organization_id: UUID
@@ -252,8 +252,8 @@ class Circumstances:
     agent_window_seconds: int | None
     template_window_seconds: int | None
     budgets: tuple[Budget, ...] = ()  # none where nothing caps the spending
-    waiting: tuple[Waiting, ...] = ()
-    waiting_at_start: int = 0  # active notifications when the active run started
+    pending: tuple[PendingGroup, ...] = ()
+    pending_at_start: int = 0  # active notifications when the active run started
     interrupted_sleep_until: datetime | None = None  # the sleep that the active run cut short
     wake_reason: str = ""  # why the active run started; clients may write the one in `state`
 
@@ -282,7 +282,7 @@ class RunEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class SystemNotice:
     """A low `system` notification that a move leaves in its agent's queue; nothing if its id is there."""
 
     id: UUID
@@ -313,7 +313,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class StateUpdate:
     """One step of one agent: from the state that was seen to the next, with the run it starts or ends.
 
     It counts only if nobody has moved the agent since `before` and, when `guarded`, nothing became active
@@ -326,7 +326,7 @@ class Move:
     start: RunStart | None = None
     end: RunEnd | None = None
     receipt: Receipt | None = None
-    remark: Remark | None = None
+    notice: SystemNotice | None = None
 
 
 @dataclass(frozen=True, slots=True)

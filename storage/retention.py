@@ -185,7 +185,7 @@ UPDATE agent SET emptied_at = $1 WHERE deleted_at IS NOT NULL AND deleted_at < $
 """
 
 
-class Expired:
+class Retention:
     """Each deletes up to `most` rows and says how many went; at 0 there is nothing more."""
 
     def __init__(self, pool: Pool) -> None:

@@ -25,9 +25,9 @@ from storage.identity.memberships import Memberships
 from storage.identity.organizations import Organizations
 from storage.identity.token_holders import TokenHolders
 from storage.notifications.notifications import Notifications
-from storage.notifications.since import Newcomers
+from storage.notifications.since import RecentNotifications
 from storage.postgres.pool import Pool
-from storage.retention import Expired
+from storage.retention import Retention
 from storage.toolbox.adapter_configs import AdapterConfigs
 from storage.toolbox.adapters import Adapters
 from storage.toolbox.agent_tools import AgentTools
@@ -52,7 +52,7 @@ class Storage:
     agents: Agents
     agent_states: AgentStates
     notifications: Notifications
-    newcomers: Newcomers
+    recent_notifications: RecentNotifications
     contacts: Contacts
     messages: Messages
     documents: Documents
@@ -63,13 +63,13 @@ class Storage:
     traces: Traces
     usage: Usage
     spending: Spending
-    expired: Expired
+    expired: Retention
 
     async def close(self) -> None:
         """Write what is on its way, then refuse."""
         await self.agents.close()
         await self.notifications.close()
-        await self.newcomers.close()
+        await self.recent_notifications.close()
         await self.agent_states.close()
         await self.traces.close()
         await self.usage.close()
@@ -105,7 +105,7 @@ def build_storage(
         agents=Agents(pool, on_told=outbox.stored.set),
         agent_states=AgentStates(pool),
         notifications=notifications,
-        newcomers=Newcomers(pool),
+        recent_notifications=RecentNotifications(pool),
         contacts=Contacts(pool),
         messages=Messages(pool, notifications),
         documents=Documents(pool),
@@ -116,5 +116,5 @@ def build_storage(
         traces=Traces(pool),
         usage=Usage(pool),
         spending=Spending(pool),
-        expired=Expired(pool),
+        expired=Retention(pool),
     )

@@ -9,7 +9,7 @@ from uuid import UUID
 from storage.channels.contacts import Contact
 from storage.channels.messages import Channel, Message, MessageStatus
 from storage.history.usage import UsageRecord
-from storage.model import Agent, Budget, Circumstances, Counts, Move, NewSpan, Notification, Template
+from storage.model import Agent, AgentFacts, Budget, Counts, NewSpan, Notification, StateUpdate, Template
 from storage.notifications.inserts import NewNotification
 from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 
@@ -18,17 +18,17 @@ class LockedAgent(Protocol):
     """One agent's state under lock: nothing can become active until the lock is given back."""
 
     @property
-    def circumstances(self) -> Circumstances | None: ...
+    def facts(self) -> AgentFacts | None: ...
 
-    async def move(self, move: Move) -> bool: ...
+    async def update(self, update: StateUpdate) -> bool: ...
 
 
 class StateStore(Protocol):
     """The states of all agents; `storage.agents.state.AgentStates` says what each operation does."""
 
-    async def look(self, agent_id: UUID, now: datetime) -> Circumstances | None: ...
+    async def get_facts(self, agent_id: UUID, now: datetime) -> AgentFacts | None: ...
 
-    async def move(self, move: Move) -> bool: ...
+    async def update(self, update: StateUpdate) -> bool: ...
 
     def locked(self, agent_id: UUID, now: datetime) -> AbstractAsyncContextManager[LockedAgent]: ...
 
@@ -79,7 +79,7 @@ class QueueStore(Protocol):
     async def insert(self, notification: NewNotification, allowed: Collection[UUID]) -> None: ...
 
 
-class NewsStore(Protocol):
+class InboxUpdateStore(Protocol):
     """The notification queues, as a run looks at them between turns."""
 
     async def list_for_agent(

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 from uuid import UUID
 
-from supervisors.engine.messages import Look, Question
+from supervisors.engine.messages import Request, Signal
 from supervisors.engine.snapshot import Overview, Snapshot
 from supervisors.policy.phases import Phase
 
@@ -14,11 +14,11 @@ from supervisors.policy.phases import Phase
 class Registry(Protocol):
     """The way to all supervisors."""
 
-    def tell(self, agent_id: UUID, look: Look) -> None:
+    def tell(self, agent_id: UUID, signal: Signal) -> None:
         """Have a supervisor look again; never fails."""
         ...
 
-    def tell_live(self, organization_id: UUID, look: Look) -> None:
+    def tell_live(self, organization_id: UUID, signal: Signal) -> None:
         """Have an organization's live supervisors look again; never fails."""
         ...
 
@@ -26,7 +26,7 @@ class Registry(Protocol):
         """Raise MailboxFull if a question would be refused now."""
         ...
 
-    async def ask(self, agent_id: UUID, question: Question, *, admitted: bool = False) -> Any:
+    async def ask(self, agent_id: UUID, request: Request, *, admitted: bool = False) -> Any:
         """The reply, of the kind that `supervisors.engine.messages` says; raises supervisors.errors."""
         ...
 

@@ -3,19 +3,19 @@
 from datetime import datetime, tzinfo
 from typing import Any
 
-from storage.history.traces import Closing
+from storage.history.traces import Ending
 from web.errors import Invalid
-from web.request.local_times import place
+from web.request.local_times import localize
 
 TOO_EARLY = "Ensure this is not before started_at."
 
 
-def closing_of(body: dict[str, Any], started_at: datetime, zone: tzinfo, now: datetime) -> Closing:
+def ending_of(body: dict[str, Any], started_at: datetime, zone: tzinfo, now: datetime) -> Ending:
     """What the body of an end says; without a time it is now, or the start if that lies ahead."""
-    place(body, ("ended_at",), zone)
+    localize(body, ("ended_at",), zone)
     told: datetime | None = body.get("ended_at")
     check_order(started_at, told)
-    return Closing(
+    return Ending(
         ended_at=told or max(now, started_at),
         name=body.get("name"),
         error=body.get("error"),

@@ -34,10 +34,10 @@ from storage.identity.token_holders import TokenHolders
 from storage.model import Organization
 from storage.postgres.migrations import check, migrate, read_migrations, refuse_unsafe
 from storage.postgres.pool import Pool, open_pool
-from storage.retention import Expired
+from storage.retention import Retention
 from storage.toolbox.adapters import Adapters
 from supervisors.clock import SystemClock
-from supervisors.maintenance.retention_cleaner import Retention
+from supervisors.maintenance.retention_cleaner import RetentionCleaner
 from supervisors.policy.phases import Phase
 from web.credentials.formats import hash_secret, make_code
 from web.fields import parse_uuid
@@ -355,7 +355,7 @@ async def _set_paused(config: Config, *, wanted: str, paused: bool) -> int:
 
 async def _vacuum(config: Config) -> int:
     async with _current_database(config) as pool:
-        removed = await Retention(Expired(pool), config.retention, SystemClock()).run_once()
+        removed = await RetentionCleaner(Retention(pool), config.retention, SystemClock()).run_once()
     for kind, number in removed.items():
         click.echo(f"removed {number} {kind}")
     return 0

@@ -20,7 +20,7 @@ import structlog
 from hostsvc.llm.chat_protocol import NotTheProtocol, StreamedAnswer, answer_of, body_of, error_text
 from hostsvc.llm.providers import ProviderSettings
 from supervisors.engine.run import RunError
-from supervisors.llm.port import ModelAnswer, ModelRequest
+from supervisors.llm.port import ModelRequest, ModelResponse
 
 log = structlog.get_logger()
 
@@ -51,7 +51,7 @@ class ChatModels:
     def __repr__(self) -> str:
         return f"<ChatModels of {self._name} at {self._settings.base_url}>"
 
-    async def complete(self, request: ModelRequest) -> ModelAnswer:
+    async def complete(self, request: ModelRequest) -> ModelResponse:
         """The answer. Refusals for the moment (429, 5xx) and lost connections are tried again by the SDK."""
         with self._explained(request.model):
             answer = await (self._streamed(request) if self._settings.stream else self._whole(request))
@@ -63,7 +63,7 @@ class ChatModels:
             )
         return answer
 
-    async def _whole(self, request: ModelRequest) -> ModelAnswer:
+    async def _whole(self, request: ModelRequest) -> ModelResponse:
         body = orjson.dumps(body_of(request, self._settings.thinking_field, stream=False))
         # Not by the SDK's own types: building them takes longer than all else, and they are strict for some.
         response = await self._client.post(
@@ -71,7 +71,7 @@ class ChatModels:
         )
         return answer_of(response.content)
 
-    async def _streamed(self, request: ModelRequest) -> ModelAnswer:
+    async def _streamed(self, request: ModelRequest) -> ModelResponse:
         body = orjson.dumps(body_of(request, self._settings.thinking_field, stream=True))
         answer = StreamedAnswer()
         async with await self._client.post(

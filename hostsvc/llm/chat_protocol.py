@@ -12,7 +12,7 @@ import orjson
 
 from hostsvc.llm.providers import ThinkingField
 from storage.ids import new_id
-from supervisors.llm.port import Message, ModelAnswer, ModelRequest, Speaker, ToolRequest
+from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolRequest
 from supervisors.text import excerpt, storable
 from supervisors.tools.toolkit import ToolDefinition
 
@@ -41,14 +41,14 @@ def body_of(request: ModelRequest, thinking: ThinkingField, *, stream: bool) -> 
     return body | _thinking(request, thinking)
 
 
-def answer_of(body: bytes) -> ModelAnswer:
+def answer_of(body: bytes) -> ModelResponse:
     """The answer in a whole body; raises NotTheProtocol."""
     payload = _parsed(body)
     choice = _first_choice(payload)
     message = choice.get("message") if choice else None
     if choice is None or not isinstance(message, dict):
         raise NotTheProtocol("it holds no choices[0].message", payload)
-    return ModelAnswer(
+    return ModelResponse(
         text=_text(message.get("content")) or _text(message.get("refusal")),
         tool_requests=_told_apart(_tool_request(each) for each in _dicts(message.get("tool_calls"))),
         id=_word(payload.get("id")),
@@ -91,13 +91,13 @@ class StreamedAnswer:
             for position, call in enumerate(_dicts(delta.get("tool_calls"))):
                 self._add_to_call(position, call)
 
-    def answer(self) -> ModelAnswer:
+    def answer(self) -> ModelResponse:
         """What came; NotTheProtocol if the end is missing."""
         if not self._began:
             raise NotTheProtocol("it is no stream")
         if not self._finish_reason:
             raise NotTheProtocol("its stream ended in the middle of the answer")
-        return ModelAnswer(
+        return ModelResponse(
             text="".join(self._texts),
             tool_requests=_told_apart(call.request() for call in self._calls),
             id=self._id,
@@ -142,9 +142,9 @@ def error_text(text: str) -> str:
     return excerpt(message if isinstance(message, str) else text, EXCERPT_CHARACTERS)
 
 
-def _message(message: Message) -> Json:
+def _message(message: ChatMessage) -> Json:
     shown: Json = {"role": str(message.speaker), "content": message.text}
-    if message.speaker is Speaker.TOOL:
+    if message.speaker is ChatRole.TOOL:
         shown["tool_call_id"] = message.tool_call_id
     if message.tool_requests:
         shown["content"] = message.text or None

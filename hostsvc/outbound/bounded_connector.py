@@ -23,16 +23,16 @@ TOO_LONG = f"The answer is longer than {MOST_BYTES:,} bytes; the rest was not re
 HEAD_TOO_LONG = f"What came before the answer's body is longer than {MOST_BYTES_OF_A_HEAD:,} bytes."
 
 
-class FrugalConnector(TCPConnector):
+class BoundedConnector(TCPConnector):
     """For one call by each connection. Calls raise NoAnswer where too much comes."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, force_close=True)
-        protocol: type[ResponseHandler] = _FrugalProtocol
+        protocol: type[ResponseHandler] = _BoundedProtocol
         self._factory = partial(protocol, loop=self._loop)
 
 
-class _FrugalProtocol(ResponseHandler):
+class _BoundedProtocol(ResponseHandler):
     _received = 0
 
     def data_received(self, data: bytes) -> None:

@@ -24,7 +24,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from hostsvc.outbound.addresses import as_address, is_odd_address, why_not_public
-from hostsvc.outbound.bounded_connector import MOST_BYTES, TOO_LONG, FrugalConnector
+from hostsvc.outbound.bounded_connector import MOST_BYTES, TOO_LONG, BoundedConnector
 from hostsvc.outbound.fair_slots import FairSlots
 from hostsvc.outbound.signatures import signed_headers
 from supervisors.clock import Clock
@@ -111,7 +111,7 @@ async def open_guarded_http(
     """The client, for as long as the block lasts; `names` looks names up, if not the system does."""
     threads = ThreadPoolExecutor(CALLS, thread_name_prefix="lookup")
     resolver = names or SystemNames(threads)
-    connector = FrugalConnector(
+    connector = BoundedConnector(
         resolver=resolver if settings.allow_private else PublicNames(resolver),
         use_dns_cache=False,
         limit=0,  # the calls have one

@@ -26,9 +26,9 @@ from hostsvc.process_harness.kept_process import KeptProcess, Order, ProcessEnd,
 from hostsvc.process_harness.settings import HarnessSettings
 from storage.model import Agent, Outcome, Template
 from supervisors.clock import Clock, comes_within
-from supervisors.engine.run import Ask, Run, RunError, RunResult, RunStopped
+from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult, RunStopped
 from supervisors.harness.conversation import effective_max_turns
-from supervisors.harness.span_recorder import OpenSpan, Recorder
+from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.ports import AgentStore, SpanStore, TemplateStore
 from supervisors.settings import RunSettings
 from supervisors.tools.toolkit import iso
@@ -92,9 +92,9 @@ class ProcessHarness:
         self._cache = cache
         self._checkouts = checkouts
 
-    async def execute(self, run: Run, ask: Ask) -> RunResult:
+    async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Start the agent's code, and see it through to its end; raises RunError when it fails."""
-        recorder = Recorder(run.id, self._spans, self._clock)
+        recorder = SpanRecorder(run.id, self._spans, self._clock)
         agent = await self._agents.get(run.agent_id)
         if agent is None:
             raise RunError("The agent was deleted.")
@@ -116,7 +116,7 @@ class ProcessHarness:
         finally:
             await recorder.flush()
 
-    async def _check_out(self, run: Run, lease: Lease, ref: str, span: OpenSpan) -> Checkout:
+    async def _check_out(self, run: ActiveRun, lease: Lease, ref: str, span: OpenSpan) -> Checkout:
         span.metadata["harness.ref"] = ref
         try:
             checkout = await run.interruptible(lease.take(ref))
@@ -127,7 +127,7 @@ class ProcessHarness:
             span.metadata["harness.outdated"] = OUTDATED
         return checkout
 
-    def _context(self, run: Run, agent: Agent, template: Template | None) -> dict[str, Any]:
+    def _context(self, run: ActiveRun, agent: Agent, template: Template | None) -> dict[str, Any]:
         """What the process finds on its input."""
         inherited_effort = template.default_reasoning_effort if template else ""
         return {
@@ -135,7 +135,7 @@ class ProcessHarness:
             "agent": str(agent.id),
             "name": agent.name,
             "wake_reason": run.wake_reason,
-            "uncleared": run.waiting,
+            "uncleared": run.active_at_start,
             "started_at": iso(run.started_at),
             "max_seconds": self._run_settings.max_seconds,
             "max_sleep_until": iso(run.max_sleep_until),
@@ -146,7 +146,7 @@ class ProcessHarness:
             "max_turns": effective_max_turns(agent, template, self._run_settings.max_turns),
         }
 
-    async def _run_process(self, run: Run, checkout: Checkout, told: str, span: OpenSpan) -> RunResult:
+    async def _run_process(self, run: ActiveRun, checkout: Checkout, told: str, span: OpenSpan) -> RunResult:
         token = self._access.issue_token(run.id)
         async with (
             self._home(run.id) as home,
@@ -160,7 +160,7 @@ class ProcessHarness:
                 span.metadata["output"] = end.output
         return _result(run, end, span)
 
-    def _order(self, run: Run, checkout: Checkout, home: str, token: str, told: str) -> Order:
+    def _order(self, run: ActiveRun, checkout: Checkout, home: str, token: str, told: str) -> Order:
         return Order(
             command=self._command,
             directory=str(checkout.directory),
@@ -188,7 +188,7 @@ class ProcessHarness:
         finally:
             await asyncio.to_thread(remove, home)
 
-    async def _supervise(self, run: Run, process: KeptProcess) -> None:
+    async def _supervise(self, run: ActiveRun, process: KeptProcess) -> None:
         """Return when the process has ended, by itself or after its sleep; else raises what ends the run."""
         try:
             await run.interruptible(self._until_over(run, process))
@@ -201,7 +201,7 @@ class ProcessHarness:
                 await self._end(process)
             raise
 
-    async def _until_over(self, run: Run, process: KeptProcess) -> None:
+    async def _until_over(self, run: ActiveRun, process: KeptProcess) -> None:
         """Once its sleep is granted, the process has a grace to write down what it did."""
         waits = [asyncio.ensure_future(event.wait()) for event in (process.over, run.slept)]
         try:
@@ -298,7 +298,7 @@ def _ref_of(agent: Agent, template: Template | None) -> str:
     return agent.harness_git_ref or (template.harness_git_ref if template else "") or DEFAULT_REF
 
 
-def _result(run: Run, end: ProcessEnd, span: OpenSpan) -> RunResult:
+def _result(run: ActiveRun, end: ProcessEnd, span: OpenSpan) -> RunResult:
     """How the run ended, given how its process did; a sleep that was granted stays."""
     failure = end.describe()
     if run.slept.is_set():

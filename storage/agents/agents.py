@@ -13,7 +13,7 @@ from storage.delivery.receipts import insert_receipt
 from storage.errors import Circle
 from storage.model import Agent, AgentStatus, Notification, Purpose, Receipt
 from storage.postgres.advisory_locks import PARENTS
-from storage.postgres.group_commit import Batch
+from storage.postgres.group_commit import GroupCommit
 from storage.postgres.paging import Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import Conditions, assign
@@ -180,7 +180,7 @@ class AgentFilters:
 
 
 @dataclass(frozen=True, slots=True)
-class RememberedAgent:
+class RetainedAgent:
     """What is left of an agent after its deletion, to name its traces and its usage by."""
 
     organization_id: UUID
@@ -195,7 +195,7 @@ class Agents:
         """`on_told` is called when the creation of an agent has put something into the outbox."""
         self._pool = pool
         self._on_told = on_told
-        self._reads = Batch("agents", self._get_many)
+        self._reads = GroupCommit("agents", self._get_many)
 
     async def close(self) -> None:
         await self._reads.close()
@@ -237,10 +237,10 @@ class Agents:
         organization_id: UUID | None = await self._pool.fetchval(GET_ORGANIZATION, agent_id)
         return organization_id
 
-    async def get_remembered(self, agent_id: UUID) -> RememberedAgent | None:
+    async def get_retained(self, agent_id: UUID) -> RetainedAgent | None:
         """An agent that lives or is remembered after its deletion."""
         row = await self._pool.fetchrow(GET_REMEMBERED, agent_id)
-        return None if row is None else from_row(RememberedAgent, row)
+        return None if row is None else from_row(RetainedAgent, row)
 
     async def page(self, filters: AgentFilters, page: Page) -> list[Agent]:
         """Newest first. Archived agents are shown if asked for by `include_archived` or by their status."""

@@ -8,10 +8,20 @@ from uuid import UUID
 
 import asyncpg
 
-from storage.agents.state_updates import MOVE, MOVE_WAITING, move_parameters
+from storage.agents.state_updates import MOVE, UPDATE_WAITING, update_parameters
 from storage.history.spending import budgets_of
-from storage.model import AgentState, AgentStatus, Budget, Circumstances, Counts, Era, Move, Source, Waiting
-from storage.postgres.group_commit import RUNS_GATHER_SECONDS, Batch
+from storage.model import (
+    ActivationPeriod,
+    AgentFacts,
+    AgentState,
+    AgentStatus,
+    Budget,
+    Counts,
+    PendingGroup,
+    Source,
+    StateUpdate,
+)
+from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
 from storage.postgres.pool import Connection, Pool
 
 # One row for each kind of waiting notification, so a queue of any length is a handful of rows; and one
@@ -72,7 +82,7 @@ ORDER BY s.agent_id LIMIT $3
 """
 
 # Of those, the ones whom nothing will start: no moment lies ahead, as in a backoff or a quarantine.
-LIST_FORGOTTEN = """
+LIST_STUCK = """
 SELECT DISTINCT s.agent_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id
 WHERE n.activated_at <= $1
@@ -174,24 +184,24 @@ class AgentStates:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._looks = Batch("agent looks", self._look_at_many, pause_seconds=RUNS_GATHER_SECONDS)
-        self._moves = Batch("agent moves", self._move_many, pause_seconds=RUNS_GATHER_SECONDS)
+        self._looks = GroupCommit("agent looks", self._look_at_many, pause_seconds=RUNS_GATHER_SECONDS)
+        self._moves = GroupCommit("agent moves", self._update_many, pause_seconds=RUNS_GATHER_SECONDS)
 
     async def close(self) -> None:
         await self._moves.close()
         await self._looks.close()
 
-    async def look(self, agent_id: UUID, now: datetime) -> Circumstances | None:
+    async def get_facts(self, agent_id: UUID, now: datetime) -> AgentFacts | None:
         """The circumstances of one agent; None if there is none. Concurrent looks share a statement."""
         return await self._looks.add((agent_id, now))
 
-    async def move(self, move: Move) -> bool:
+    async def update(self, update: StateUpdate) -> bool:
         """Make one move; False if its guard no longer holds. Concurrent moves share a commit.
 
         AnsweredBefore if there is a receipt like the move's.
         """
-        is_made = await self._moves.add(move)
-        return await self._move_alone(move) if is_made is None else is_made
+        is_made = await self._moves.add(update)
+        return await self._update_alone(update) if is_made is None else is_made
 
     @asynccontextmanager
     async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator["LockedState"]:
@@ -199,7 +209,7 @@ class AgentStates:
         async with self._pool.locking(LOCK, agent_id) as connection:
             rows = await connection.fetch(LOOK, [agent_id], [now])
             budgets = await budgets_of(rows, {agent_id: now}, connection.fetch)
-            yield LockedState(connection, _circumstances(rows, budgets) if rows else None)
+            yield LockedState(connection, _facts(rows, budgets) if rows else None)
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
@@ -214,9 +224,9 @@ class AgentStates:
         rows = await self._pool.fetch(LIST_ATTENTION, now, after or FIRST_ID, limit)
         return [row["agent_id"] for row in rows]
 
-    async def list_forgotten(self, now: datetime, limit: int) -> list[UUID]:
+    async def list_stuck(self, now: datetime, limit: int) -> list[UUID]:
         """Sleeping agents with an active notification and nothing ahead, by id."""
-        rows = await self._pool.fetch(LIST_FORGOTTEN, now, limit)
+        rows = await self._pool.fetch(LIST_STUCK, now, limit)
         return [row["agent_id"] for row in rows]
 
     async def list_concerned(self, organization_id: UUID, after: UUID | None, limit: int) -> list[UUID]:
@@ -269,7 +279,7 @@ class AgentStates:
         [row] = await self._pool.fetch(COUNT, now)
         return Counts(**{**row, "quarantined": frozenset(row["quarantined"])})
 
-    async def _look_at_many(self, items: list[tuple[UUID, datetime]]) -> list[Circumstances | None]:
+    async def _look_at_many(self, items: list[tuple[UUID, datetime]]) -> list[AgentFacts | None]:
         moments: dict[UUID, datetime] = {}
         for agent_id, now in items:
             moments[agent_id] = max(now, moments.get(agent_id, now))
@@ -278,46 +288,47 @@ class AgentStates:
         for row in rows:
             found.setdefault(row["agent_id"], []).append(row)
         budgets = await budgets_of([rows[0] for rows in found.values()], moments, self._pool.fetch)
-        circumstances = {agent_id: _circumstances(rows, budgets) for agent_id, rows in found.items()}
-        return [circumstances.get(agent_id) for agent_id, _ in items]
+        facts = {agent_id: _facts(rows, budgets) for agent_id, rows in found.items()}
+        return [facts.get(agent_id) for agent_id, _ in items]
 
-    async def _move_alone(self, move: Move) -> bool:
-        return await self._pool.patiently(lambda connection: LockedState(connection, None).move(move))
+    async def _update_alone(self, update: StateUpdate) -> bool:
+        return await self._pool.with_lock_retry(
+            lambda connection: LockedState(connection, None).update(update)
+        )
 
-    async def _move_many(self, moves: list[Move]) -> list[bool | None]:
+    async def _update_many(self, updates: list[StateUpdate]) -> list[bool | None]:
         """Whether each was made; None where somebody else holds the row.
 
         Of several moves of one agent only the first is made: one statement changes a row but once.
         """
-        firsts = {move.before.agent_id: move for move in reversed(moves)}
-        rows = await self._pool.fetch(MOVE, *move_parameters(list(firsts.values())))
+        firsts = {update.before.agent_id: update for update in reversed(updates)}
+        rows = await self._pool.fetch(MOVE, *update_parameters(list(firsts.values())))
         made = {row["agent_id"]: row["moved"] if row["locked"] else None for row in rows}
         return [
-            made[move.before.agent_id] if firsts[move.before.agent_id] is move else False for move in moves
+            made[update.before.agent_id] if firsts[update.before.agent_id] is update else False
+            for update in updates
         ]
 
 
 class LockedState:
     """One agent's row, locked by this transaction."""
 
-    def __init__(self, connection: Connection, circumstances: Circumstances | None) -> None:
+    def __init__(self, connection: Connection, facts: AgentFacts | None) -> None:
         self._connection = connection
-        self.circumstances = circumstances
+        self.facts = facts
 
-    async def move(self, move: Move) -> bool:
+    async def update(self, update: StateUpdate) -> bool:
         """Make a move within the lock's transaction."""
-        [row] = await self._connection.fetch(MOVE_WAITING, *move_parameters([move]))
+        [row] = await self._connection.fetch(UPDATE_WAITING, *update_parameters([update]))
         return bool(row["moved"])
 
 
-def _circumstances(
-    rows: Sequence[asyncpg.Record], budgets: Mapping[UUID, tuple[Budget, ...]]
-) -> Circumstances:
+def _facts(rows: Sequence[asyncpg.Record], budgets: Mapping[UUID, tuple[Budget, ...]]) -> AgentFacts:
     """From the rows of one agent: they differ only in the waiting notifications."""
     row = rows[0]
     state = {name: row[name] for name in STATE_FIELDS}
     state["status"] = AgentStatus(state["status"])
-    return Circumstances(
+    return AgentFacts(
         organization_id=row["organization_id"],
         state=AgentState(**state),
         created_at=row["created_at"],
@@ -327,18 +338,18 @@ def _circumstances(
         agent_window_seconds=row["agent_window_seconds"],
         template_window_seconds=row["template_window_seconds"],
         budgets=budgets.get(state["agent_id"], ()),
-        waiting=tuple(_waiting(row) for row in rows if row["source"] is not None),
-        waiting_at_start=row["waiting_at_start"],
+        pending=tuple(_waiting(row) for row in rows if row["source"] is not None),
+        pending_at_start=row["waiting_at_start"],
         interrupted_sleep_until=row["interrupted_sleep_until"],
         wake_reason=row["wake_reason"],
     )
 
 
-def _waiting(row: asyncpg.Record) -> Waiting:
-    return Waiting(
+def _waiting(row: asyncpg.Record) -> PendingGroup:
+    return PendingGroup(
         source=Source(row["source"]),
         reminder=row["reminder"],
-        era=Era(row["era"]),
+        period=ActivationPeriod(row["era"]),
         count=row["count"],
         first_at=row["first_at"],
         last_at=row["last_at"],

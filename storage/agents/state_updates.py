@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from storage.delivery.receipts import receipt_columns
-from storage.model import AgentState, Move, Remark
+from storage.model import AgentState, StateUpdate, SystemNotice
 
 # A batch of moves in one statement and one commit. Rows are locked in id order, so that no two batches
 # (nor a batch and an insert into the queue) can wait for each other. Each move counts only if its guard
@@ -99,41 +99,41 @@ SELECT m.agent_id, moved.agent_id IS NOT NULL AS moved, locked.agent_id IS NOT N
 FROM move m LEFT JOIN locked USING (agent_id) LEFT JOIN moved USING (agent_id)
 """
 
-MOVE_WAITING = MOVE.replace(" SKIP LOCKED", "")
+UPDATE_WAITING = MOVE.replace(" SKIP LOCKED", "")
 
 WRITTEN_FIELDS = tuple(
     field.name for field in fields(AgentState) if field.name not in {"agent_id", "wake_seq", "version"}
 )
-COLUMNS_OF_REMARK = 4
+NOTICE_COLUMNS = 4
 
 
-def move_parameters(moves: Sequence[Move]) -> Iterable[Sequence[Any]]:
+def update_parameters(updates: Sequence[StateUpdate]) -> Iterable[Sequence[Any]]:
     """Those of MOVE."""
-    receipts = {move.before.agent_id: move.receipt for move in moves if move.receipt is not None}
-    remarks = {move.before.agent_id: move.remark for move in moves if move.remark is not None}
-    columns = zip(*map(_move_row, moves), strict=True)
+    receipts = {update.before.agent_id: update.receipt for update in updates if update.receipt is not None}
+    remarks = {update.before.agent_id: update.notice for update in updates if update.notice is not None}
+    columns = zip(*map(_update_row, updates), strict=True)
     return (
         *columns,
         list(receipts),
         *receipt_columns(list(receipts.values())),
         list(remarks),
-        *_remark_columns(remarks.values()),
+        *_notice_columns(remarks.values()),
     )
 
 
-def _remark_columns(remarks: Iterable[Remark]) -> Sequence[Sequence[Any]]:
-    rows = ((remark.id, remark.title, remark.body, remark.created_at) for remark in remarks)
-    return list(zip(*rows, strict=True)) or [()] * COLUMNS_OF_REMARK
+def _notice_columns(remarks: Iterable[SystemNotice]) -> Sequence[Sequence[Any]]:
+    rows = ((notice.id, notice.title, notice.body, notice.created_at) for notice in remarks)
+    return list(zip(*rows, strict=True)) or [()] * NOTICE_COLUMNS
 
 
-def _move_row(move: Move) -> tuple[Any, ...]:
-    before, after, start, end = move.before, move.after, move.start, move.end
+def _update_row(update: StateUpdate) -> tuple[Any, ...]:
+    before, after, start, end = update.before, update.after, update.start, update.end
     return (
         before.agent_id,
         before.status,
         before.run_id,
         before.version,
-        before.wake_seq if move.guarded else None,
+        before.wake_seq if update.guarded else None,
         *(getattr(after, name) for name in WRITTEN_FIELDS),
         *(
             (None,) * 6

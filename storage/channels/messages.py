@@ -143,7 +143,7 @@ class Messages:
         receipt: Receipt | None = None,
     ) -> None:
         """A message and the notification of it. Errors as of `insert` and of `Notifications.insert`."""
-        await self._pool.to_the_end(
+        await self._pool.run_to_completion(
             self._receive(message, notification, allowed, receipt), f"receipt of message {message.id}"
         )
 
@@ -203,7 +203,7 @@ class Messages:
             await _insert(connection, message, receipt)
             await self._notifications.insert_within(connection, notification, allowed)
 
-        await self._pool.patiently(write)
+        await self._pool.with_lock_retry(write)
         self._notifications.tell([notification])
 
 

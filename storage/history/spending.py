@@ -9,7 +9,7 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.model import Budget
-from storage.postgres.group_commit import Batch
+from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Pool
 
 LIST_CAPS = """
@@ -34,7 +34,7 @@ class Spending:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._reads = Batch("budgets", self._look_up_many)
+        self._reads = GroupCommit("budgets", self._look_up_many)
 
     async def close(self) -> None:
         await self._reads.close()

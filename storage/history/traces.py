@@ -9,7 +9,7 @@ from uuid import UUID
 
 from storage.delivery.receipts import insert_receipt
 from storage.model import NewSpan, Receipt, Span, Trace, TraceSummary
-from storage.postgres.group_commit import RUNS_GATHER_SECONDS, Batch
+from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
 from storage.postgres.pool import Pool
 from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
@@ -122,7 +122,7 @@ class TraceFilters:
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class Ending:
     """What the end of a trace or a span brings with it; what is None stays as it was.
 
     `has_metadata` tells metadata that is JSON's null from metadata that was left out.
@@ -168,7 +168,7 @@ class Traces:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         # Fewer than elsewhere, as each may be long: what is sent in one piece holds everybody else up.
-        self._new_spans = Batch(
+        self._new_spans = GroupCommit(
             "spans", self._insert_span_groups, pause_seconds=RUNS_GATHER_SECONDS, most=100
         )
 
@@ -195,7 +195,7 @@ class Traces:
                 trace.metadata,
             )
 
-    async def end(self, trace_id: UUID, closing: Closing) -> Trace | None:
+    async def end(self, trace_id: UUID, closing: Ending) -> Trace | None:
         """The trace after it; None if there is no such trace."""
         row = await self._pool.fetchrow(
             END,
@@ -217,7 +217,7 @@ class Traces:
         row = await self._pool.fetchrow(GET_SPAN, span_id)
         return None if row is None else from_row(FullSpan, row, span=from_row(Span, row))
 
-    async def end_span(self, span_id: UUID, closing: Closing) -> None:
+    async def end_span(self, span_id: UUID, closing: Ending) -> None:
         """Spans keep their name."""
         await self._pool.execute(
             END_SPAN, span_id, closing.ended_at, closing.error, closing.has_metadata, closing.metadata

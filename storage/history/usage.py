@@ -8,7 +8,7 @@ from uuid import UUID
 
 from storage.delivery.receipts import receipt_columns
 from storage.model import Receipt
-from storage.postgres.group_commit import RUNS_GATHER_SECONDS, Batch
+from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
 
@@ -83,7 +83,7 @@ class Usage:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._records = Batch("usage", self._insert_many, pause_seconds=RUNS_GATHER_SECONDS)
+        self._records = GroupCommit("usage", self._insert_many, pause_seconds=RUNS_GATHER_SECONDS)
 
     async def close(self) -> None:
         await self._records.close()

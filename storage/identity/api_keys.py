@@ -6,11 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from storage.model import ApiKey
-from storage.postgres.group_commit import Batch
+from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
 from storage.postgres.rows import from_row
-from storage.postgres.ttl_cache import Remembered
+from storage.postgres.ttl_cache import TtlCache
 
 TOUCH_INTERVAL = timedelta(minutes=1)
 
@@ -41,8 +41,8 @@ class ApiKeys:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._finds = Batch("API keys", self._find_many)
-        self._remembered = Remembered(self._finds.add)
+        self._finds = GroupCommit("API keys", self._find_many)
+        self._remembered = TtlCache(self._finds.add)
         self._touched_at: dict[UUID, datetime] = {}
 
     async def close(self) -> None:
@@ -82,7 +82,7 @@ class ApiKeys:
             return await self._pool.fetchval(DELETE, key_id) is not None
 
     async def find(self, prefix: str, now: datetime) -> tuple[ApiKey, bytes] | None:
-        """The key with this prefix, and its hash. Every request with a key asks, so it is `Remembered`."""
+        """The key with this prefix, and its hash. Every request with a key asks, so it is `TtlCache`."""
         return await self._remembered.get(prefix, now)
 
     async def touch(self, key_id: UUID, now: datetime) -> None:

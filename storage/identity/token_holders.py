@@ -8,9 +8,9 @@ from types import MappingProxyType
 from uuid import UUID
 
 from storage.model import Role
-from storage.postgres.group_commit import Batch
+from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Pool
-from storage.postgres.ttl_cache import Remembered
+from storage.postgres.ttl_cache import TtlCache
 
 LIST = """
 SELECT u.id, u.token_version, m.organization_id, m.role
@@ -34,14 +34,14 @@ class TokenHolders:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._reads = Batch("token holders", self._get_many)
-        self._remembered = Remembered(self._reads.add)
+        self._reads = GroupCommit("token holders", self._get_many)
+        self._remembered = TtlCache(self._reads.add)
 
     async def close(self) -> None:
         await self._reads.close()
 
     async def get(self, user_id: UUID, now: datetime) -> TokenHolder | None:
-        """Every request with a token asks, so it is `Remembered`; concurrent reads share a statement."""
+        """Every request with a token asks, so it is `TtlCache`; concurrent reads share a statement."""
         return await self._remembered.get(user_id, now)
 
     @contextmanager

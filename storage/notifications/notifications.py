@@ -24,7 +24,7 @@ from storage.notifications.inserts import (
     insert_parameters,
     refusal_of,
 )
-from storage.postgres.group_commit import RUNS_GATHER_SECONDS, Batch
+from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
 from storage.postgres.paging import Page
 from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
 from storage.postgres.query import Conditions
@@ -168,13 +168,13 @@ class Notifications:
         self._on_commit = on_commit
         self._on_clear = on_clear or on_commit
         self.created = dict.fromkeys(Source, 0)  # by this process, and committed
-        self._arrivals = Batch("notifications", self._insert_many)
-        self._late_arrivals = Batch("notifications of busy agents", self._insert_waiting)
-        self._clears = Batch("clearings", self._clear_each, pause_seconds=RUNS_GATHER_SECONDS)
-        self._whole_queues = Batch(
+        self._arrivals = GroupCommit("notifications", self._insert_many)
+        self._late_arrivals = GroupCommit("notifications of busy agents", self._insert_waiting)
+        self._clears = GroupCommit("clearings", self._clear_each, pause_seconds=RUNS_GATHER_SECONDS)
+        self._whole_queues = GroupCommit(
             "queues", partial(self._list_each, LIST_FOR_AGENTS), pause_seconds=RUNS_GATHER_SECONDS
         )
-        self._queues = Batch(
+        self._queues = GroupCommit(
             "uncleared queues",
             partial(self._list_each, LIST_UNCLEARED_FOR_AGENTS),
             pause_seconds=RUNS_GATHER_SECONDS,
@@ -258,7 +258,7 @@ class Notifications:
         """The notification after the changes, by column; None if there is no such notification."""
         if unknown := changes.keys() - CHANGEABLE:
             raise ValueError(f"not columns that may be changed: {', '.join(sorted(unknown))}")
-        return await self._pool.to_the_end(
+        return await self._pool.run_to_completion(
             self._update(notification_id, changes, now), f"update of notification {notification_id}"
         )
 
@@ -278,7 +278,7 @@ class Notifications:
 
     async def clear_many(self, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime) -> int:
         """Clear these of the agent, or all that are not scheduled for later; how many it were."""
-        return await self._pool.to_the_end(
+        return await self._pool.run_to_completion(
             self._clear_many(agent_id, ids, now), f"clearing of notifications of agent {agent_id}"
         )
 
@@ -288,7 +288,7 @@ class Notifications:
 
     async def delete(self, notification_id: UUID) -> bool:
         """Whether there was such a notification."""
-        return await self._pool.to_the_end(
+        return await self._pool.run_to_completion(
             self._delete(notification_id), f"deletion of notification {notification_id}"
         )
 
@@ -345,7 +345,7 @@ class Notifications:
                 await connection.execute(MOVE_STATE, after.agent_id, due_at)
             return before, after
 
-        written = await self._pool.patiently(write)
+        written = await self._pool.with_lock_retry(write)
         if written is None:
             return None
         before, after = written
@@ -381,7 +381,9 @@ class Notifications:
         else:
             conditions.add("n.id = ANY($::uuid[])", ids)
         sql = conditions.into(CLEAR_MANY)
-        row = await self._pool.patiently(lambda connection: connection.fetchrow(sql, *conditions.parameters))
+        row = await self._pool.with_lock_retry(
+            lambda connection: connection.fetchrow(sql, *conditions.parameters)
+        )
         if row is None:
             return 0
         if row["high"]:
@@ -390,7 +392,9 @@ class Notifications:
         return cleared
 
     async def _delete(self, notification_id: UUID) -> bool:
-        row = await self._pool.patiently(lambda connection: connection.fetchrow(DELETE, notification_id))
+        row = await self._pool.with_lock_retry(
+            lambda connection: connection.fetchrow(DELETE, notification_id)
+        )
         if row is not None and row["activated_at"] is not None:
             self._on_clear([row["agent_id"]])
         return row is not None

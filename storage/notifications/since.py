@@ -5,7 +5,7 @@ from uuid import UUID
 
 from storage.model import Notification
 from storage.notifications.notifications import notification_of
-from storage.postgres.group_commit import RUNS_GATHER_SECONDS, Batch
+from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
 from storage.postgres.pool import Pool
 
 # A low one is never active: it came when it was made, or fell due.
@@ -26,12 +26,12 @@ ORDER BY asked.ordinal, n.priority = 'high' DESC, n.created_at, n.id
 """
 
 
-class Newcomers:
+class RecentNotifications:
     """The table `notification`, as runs look at it between turns."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._reads = Batch("newcomers", self._list_each, pause_seconds=RUNS_GATHER_SECONDS)
+        self._reads = GroupCommit("newcomers", self._list_each, pause_seconds=RUNS_GATHER_SECONDS)
 
     async def close(self) -> None:
         await self._reads.close()

@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Batch(Generic[Item, Result]):
+class GroupCommit(Generic[Item, Result]):
     """Concurrent items go into one call of `flush`; each caller is answered after it.
 
     One flush is in flight at a time and order is kept; who is alone does not wait. After a flush of several

@@ -48,21 +48,21 @@ class Clock(Protocol):
 
 
 @asynccontextmanager
-async def open_doorbell(
+async def open_notify_listener(
     url: str, on_ring: OnRing, catch_up: CatchUp, clock: Clock
-) -> AsyncIterator["Doorbell"]:
+) -> AsyncIterator["NotifyListener"]:
     """The doorbell, once it has heard itself; raises if it cannot be put up, and afterwards puts itself up.
 
     `on_ring` is told for which agents it rang. `catch_up` is to look at everything: after an outage, and when
     it rang for nobody in particular.
     """
-    doorbell = Doorbell(on_ring, catch_up, clock)
+    doorbell = NotifyListener(on_ring, catch_up, clock)
     listening = asyncio.create_task(doorbell.keep_listening(url), name="doorbell")
     catching_up = asyncio.create_task(doorbell.keep_catching_up(), name="doorbell catch-up")
-    put_up = asyncio.create_task(doorbell.put_up(), name="doorbell put up")
-    tasks = {listening, catching_up, put_up}
+    wait_until_listening = asyncio.create_task(doorbell.wait_until_listening(), name="doorbell put up")
+    tasks = {listening, catching_up, wait_until_listening}
     try:
-        await asyncio.wait({listening, put_up}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({listening, wait_until_listening}, return_when=asyncio.FIRST_COMPLETED)
         if listening.done():
             listening.result()
         yield doorbell
@@ -72,7 +72,7 @@ async def open_doorbell(
         await asyncio.wait(tasks)
 
 
-class Doorbell:
+class NotifyListener:
     """What an instance hears by. `away_since` is None while it hears; else `reason` says why not."""
 
     def __init__(self, on_ring: OnRing, catch_up: CatchUp, clock: Clock) -> None:
@@ -92,7 +92,7 @@ class Doorbell:
         state = f"away since {self.away_since}" if self.away_since else "listening"
         return f"<Doorbell: {state}, last heard at {self.last_heard_at}>"
 
-    async def put_up(self) -> None:
+    async def wait_until_listening(self) -> None:
         """Returns when it has listened for the first time."""
         await self._was_put_up.wait()
 
@@ -107,7 +107,7 @@ class Doorbell:
                     raise
                 if not isinstance(error, DatabaseUnavailable):
                     _log.exception("the doorbell failed")
-                self._lose(str(error))
+                self._disconnect(str(error))
             await self._clock.sleep(self._pause_seconds)
             self._pause_seconds = min(2 * self._pause_seconds, LONGEST_PAUSE_SECONDS)
 
@@ -132,7 +132,7 @@ class Doorbell:
         try:
             while True:
                 ring = await connection.notifies.get()
-                self._hear(ring.payload)
+                self._receive(ring.payload)
         finally:
             proving.cancel()
             await asyncio.wait({proving})
@@ -147,7 +147,7 @@ class Doorbell:
             with _limit(connection):
                 await self._say(connection, LISTEN)
             await self._prove(connection)
-            self._find()
+            self._connect()
             while True:
                 await self._clock.sleep(PROBE_SECONDS)
                 await self._prove(connection)
@@ -168,7 +168,7 @@ class Doorbell:
         async with connection.cursor() as cursor:
             await cursor.execute(sql, args)
 
-    def _hear(self, payload: str) -> None:
+    def _receive(self, payload: str) -> None:
         self.last_heard_at = self._clock.now()
         if payload.startswith(PROBE):
             if payload == self._probe:
@@ -178,14 +178,14 @@ class Doorbell:
         else:
             self._something_missed.set()
 
-    def _find(self) -> None:
+    def _connect(self) -> None:
         self._was_put_up.set()
         if self.away_since is not None:
             _log.info("the doorbell is back", away_since=self.away_since.isoformat())
             self.away_since = None
             self._something_missed.set()
 
-    def _lose(self, reason: str) -> None:
+    def _disconnect(self, reason: str) -> None:
         self.reason = reason
         if self.away_since is None:
             self.away_since = self._clock.now()

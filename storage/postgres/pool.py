@@ -161,7 +161,7 @@ class Pool:
 
     A single statement is one call of `fetch`, `fetchrow`, `fetchval` or `execute`; several that belong
     together stand in a `transaction`. A caller that is cancelled in the middle of a write cannot know whether
-    it was committed; a write that must reach its end, and tell somebody, goes through `to_the_end`.
+    it was committed; a write that must reach its end, and tell somebody, goes through `run_to_completion`.
 
     asyncpg's pool makes the connections. It lends each one out by way of tasks, which are trips through the
     event loop and most of what a short statement takes; so one that came back in order stays here for the
@@ -203,7 +203,7 @@ class Pool:
         async with self._connection() as connection, connection.transaction():
             yield connection
 
-    async def to_the_end(self, write: Coroutine[Any, Any, Result], name: str) -> Result:
+    async def run_to_completion(self, write: Coroutine[Any, Any, Result], name: str) -> Result:
         """Run `write` to its end whether or not its caller is cancelled meanwhile; `name` is its task's."""
         task = asyncio.create_task(write, name=name)
         self._writes.add(task)
@@ -229,7 +229,7 @@ class Pool:
         while self._idle:
             await self._inner.release(self._idle.pop())
 
-    async def patiently(self, write: Callable[[Connection], Awaitable[Result]]) -> Result:
+    async def with_lock_retry(self, write: Callable[[Connection], Awaitable[Result]]) -> Result:
         """Let `write` work in a transaction that waits for rows somebody else holds; RowLocked in the end.
 
         Beyond a moment only a few wait at a time, a second each, and the others for their turn, without a

@@ -12,7 +12,7 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-class Remembered(Generic[Key, Value]):
+class TtlCache(Generic[Key, Value]):
     """Values by key, each read within the last second; what there is none of is read each time.
 
     What this instance changes is forgotten at once, so the very next `get` knows of it. What another program

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Protocol
 from uuid import UUID
 
-from supervisors.engine.messages import Look
+from supervisors.engine.messages import Signal
 from supervisors.ports import StateStore
 
 PAGE = 1000
@@ -14,9 +14,9 @@ PAGE = 1000
 class Teller(Protocol):
     """The registry, as far as it is needed here."""
 
-    def tell(self, agent_id: UUID, look: Look) -> None: ...
+    def tell(self, agent_id: UUID, signal: Signal) -> None: ...
 
-    def tell_live(self, organization_id: UUID, look: Look) -> None: ...
+    def tell_live(self, organization_id: UUID, signal: Signal) -> None: ...
 
 
 async def tell_agents_of(organization_id: UUID, store: StateStore, registry: Teller) -> None:
@@ -25,7 +25,7 @@ async def tell_agents_of(organization_id: UUID, store: StateStore, registry: Tel
     Those with a live supervisor, too, to which nothing happens: it shows the agent's phase.
     """
     await tell_pages(partial(store.list_concerned, organization_id), registry)
-    registry.tell_live(organization_id, Look.RELOAD)
+    registry.tell_live(organization_id, Signal.RELOAD)
 
 
 async def tell_agents_of_template(template_id: UUID, store: StateStore, registry: Teller) -> None:
@@ -39,7 +39,7 @@ async def tell_pages(fetch: Callable[[UUID | None, int], Awaitable[list[UUID]]],
     while True:
         found = await fetch(last, PAGE)
         for agent_id in found:
-            registry.tell(agent_id, Look.RELOAD)
+            registry.tell(agent_id, Signal.RELOAD)
         if len(found) < PAGE:
             return
         last = found[-1]

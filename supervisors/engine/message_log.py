@@ -10,7 +10,7 @@ from itertools import combinations
 from struct import Struct
 
 from storage.model import Source
-from supervisors.engine.messages import Look, RunAnswer, StopReply
+from supervisors.engine.messages import RunAnswer, Signal, StopReply
 from supervisors.policy.decisions import WakeReason
 from supervisors.policy.phases import Phase
 
@@ -21,8 +21,8 @@ LITERAL = 128  # a first byte from here on is the length of a text as it is
 
 WAKES = (*WakeReason, *(f"notification:{source}" for source in Source))
 WORDS = (
-    *Look,
-    *(", ".join(pair) for pair in combinations(sorted(Look), 2)),
+    *Signal,
+    *(", ".join(pair) for pair in combinations(sorted(Signal), 2)),
     *Phase,
     *(f"{outcome}: {wake}" for outcome in ("started", "queued") for wake in WAKES),
     *RunAnswer,

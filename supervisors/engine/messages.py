@@ -1,4 +1,4 @@
-"""What can be said to a supervisor: a `Look` is told and never refused; a question is asked and answered."""
+"""The messages to a supervisor: a `Signal` is told and never refused; a request is asked and answered."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -9,7 +9,7 @@ from uuid import UUID
 from storage.model import AgentStatus, Receipt
 
 
-class Look(StrEnum):
+class Signal(StrEnum):
     """Why a supervisor should look again. Told, never asked; several at once are one look."""
 
     NOTIFIED = "notified"  # something came into its queue, or changed there
@@ -135,4 +135,4 @@ class SleepRefused:
         return f"refused: {len(self.blockers)} active"
 
 
-Question = RunRequest | StopRequest | OwnedFields | SleepRequest
+Request = RunRequest | StopRequest | OwnedFields | SleepRequest

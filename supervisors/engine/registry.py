@@ -21,15 +21,15 @@ from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
 from storage.model import Counts, Outcome
 from supervisors.clock import Clock, comes_within
 from supervisors.engine import inspection
-from supervisors.engine.mailbox import Asked
+from supervisors.engine.mailbox import PendingRequest
 from supervisors.engine.message_log import remember
-from supervisors.engine.messages import Look, Question, StopReply
+from supervisors.engine.messages import Request, Signal, StopReply
 from supervisors.engine.requests import BLOCKERS_SHOWN, StopPending, answer
-from supervisors.engine.run import Harness, Run, all_settled
+from supervisors.engine.run import ActiveRun, Harness, all_settled
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.snapshot import Overview, RunTotals, Snapshot
-from supervisors.engine.supervisor import RECOVERY_SECONDS, Supervisor, Surroundings
-from supervisors.engine.timer_queue import AlarmClock
+from supervisors.engine.supervisor import RECOVERY_SECONDS, Supervisor, SupervisorContext
+from supervisors.engine.timer_queue import TimerQueue
 from supervisors.errors import AgentGone, SupervisorError
 from supervisors.policy.decisions import active_count, policy_of
 from supervisors.policy.phases import Phase
@@ -39,13 +39,13 @@ from supervisors.settings import RunSettings, SupervisorSettings
 log = structlog.get_logger()
 
 RETRY_AFTER = timedelta(seconds=1)
-WINDING_UP_SECONDS = 1.0
+FINISHING_SECONDS = 1.0
 STOP_ANSWER_SECONDS = 1.0
 SNAPSHOT_PAGE = 200
 LOOP_LAG_SAMPLES = 1200  # a minute's
 CANCEL_SECONDS = 5.0
-OUT_OF_REACH = (DatabaseUnavailable, LeadershipLost)  # no fault of the agent that was to be looked at
-OF_THE_QUEUE = frozenset({Look.NOTIFIED, Look.CLEARED})
+UNAVAILABLE = (DatabaseUnavailable, LeadershipLost)  # no fault of the agent that was to be looked at
+OF_THE_QUEUE = frozenset({Signal.NOTIFIED, Signal.CLEARED})
 AT_REST = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 
 
@@ -74,12 +74,14 @@ class Registry:
         self._ended_runs: Counter[Outcome] = Counter()
         self._counts = Counts(0, 0, 0, frozenset(), 0, None, None)
         self._loop_lag_seconds: deque[float] = deque(maxlen=LOOP_LAG_SAMPLES)
-        self._around = Surroundings(
+        self._context = SupervisorContext(
             store=store,
             clock=clock,
             policy=policy_of(supervisor_settings, run_settings),
-            alarm_clock=AlarmClock(clock, lambda agent_id: self.tell(agent_id, Look.DUE)),
-            slots=RunSlots(run_settings.max_concurrent, lambda agent_id: self.tell(agent_id, Look.SLOT_FREE)),
+            timer_queue=TimerQueue(clock, lambda agent_id: self.tell(agent_id, Signal.DUE)),
+            slots=RunSlots(
+                run_settings.max_concurrent, lambda agent_id: self.tell(agent_id, Signal.SLOT_FREE)
+            ),
             launch=self._launch,
             stop_grace_seconds=run_settings.stop_grace_seconds,
             random=random,
@@ -87,42 +89,42 @@ class Registry:
         )
 
     def __repr__(self) -> str:
-        return f"<Registry: {len(self._supervisors)} supervisors, {len(self._around.runs)} runs>"
+        return f"<Registry: {len(self._supervisors)} supervisors, {len(self._context.runs)} runs>"
 
-    def wind(self, agent_id: UUID, at: datetime) -> None:
+    def schedule(self, agent_id: UUID, at: datetime) -> None:
         """Set the alarm for an agent; one that a live supervisor has set is left as it is."""
-        alarm_clock = self._around.alarm_clock
-        if agent_id not in self._supervisors or agent_id not in alarm_clock:
-            alarm_clock.set(agent_id, at)
+        timer_queue = self._context.timer_queue
+        if agent_id not in self._supervisors or agent_id not in timer_queue:
+            timer_queue.schedule(agent_id, at)
 
     def spread_recovery(self, seconds: float) -> None:
         """Let the agents whose runs died return over this time at least, and not all at once."""
-        self._around.recovery_seconds = max(seconds, RECOVERY_SECONDS)
+        self._context.recovery_seconds = max(seconds, RECOVERY_SECONDS)
 
-    def tell(self, agent_id: UUID, look: Look) -> None:
+    def tell(self, agent_id: UUID, signal: Signal) -> None:
         """Let the agent's supervisor look again, soon. Never fails, never blocks."""
         supervisor = self._supervisor_of(agent_id)
-        if look is Look.NOTIFIED and supervisor.run is not None:
+        if signal is Signal.NOTIFIED and supervisor.run is not None:
             supervisor.run.notified = True
-        supervisor.mailbox.tell(look)
+        supervisor.mailbox.tell(signal)
         self._drain(supervisor)
 
-    def tell_all(self, agent_ids: Iterable[UUID], look: Look) -> None:
+    def tell_all(self, agent_ids: Iterable[UUID], signal: Signal) -> None:
         """Tell several agents the same."""
         for agent_id in agent_ids:
-            self.tell(agent_id, look)
+            self.tell(agent_id, signal)
 
-    def tell_live(self, organization_id: UUID, look: Look) -> None:
+    def tell_live(self, organization_id: UUID, signal: Signal) -> None:
         """Tell the organization's live supervisors, and those that do not know yet whose they are."""
         for supervisor in list(self._supervisors.values()):
             if supervisor.organization_id in {None, organization_id}:
-                self.tell(supervisor.agent_id, look)
+                self.tell(supervisor.agent_id, signal)
 
     def require_room(self, agent_id: UUID) -> None:
         """Raise MailboxFull if a question would be refused now; one asked later is then `admitted`."""
         self._supervisor_of(agent_id).mailbox.require_room(self._settings.mailbox_limit)
 
-    async def ask(self, agent_id: UUID, question: Question, *, admitted: bool = False) -> Any:
+    async def ask(self, agent_id: UUID, request: Request, *, admitted: bool = False) -> Any:
         """The supervisor's reply, as `messages` states it; raises SupervisorError, or OUT_OF_REACH's errors.
 
         A stop is answered when the run has gone, or after a second with "stopping". A question `admitted`
@@ -131,17 +133,17 @@ class Registry:
         supervisor = self._supervisor_of(agent_id)
         if not admitted:
             supervisor.mailbox.require_room(self._settings.mailbox_limit)
-        waiting = supervisor.mailbox.ask(question)
+        waiting = supervisor.mailbox.ask(request)
         self._drain(supervisor)
         reply = await waiting
         if not isinstance(reply, StopPending):
             return reply
-        is_gone = await comes_within(reply.run.settled, STOP_ANSWER_SECONDS, self._around.clock)
+        is_gone = await comes_within(reply.run.settled, STOP_ANSWER_SECONDS, self._context.clock)
         return StopReply.STOPPED if is_gone else StopReply.STOPPING
 
     def goes_on(self, agent_id: UUID, run_id: UUID) -> bool:
         """Whether the run, or what winds it up after its sleep, is still there."""
-        run = self._around.runs.get(agent_id)
+        run = self._context.runs.get(agent_id)
         return run is not None and run.id == run_id and run.result is None
 
     async def wait_for_end(self, agent_id: UUID, run_id: UUID, seconds: float) -> None:
@@ -149,26 +151,26 @@ class Registry:
 
         After a sleep it has a moment to wind up, so that its trace is there as well.
         """
-        run = self._around.runs.get(agent_id)
+        run = self._context.runs.get(agent_id)
         if run is None or run.id != run_id:
             return
-        until = self._around.clock.monotonic() + seconds
-        if await comes_within(run.ended, seconds, self._around.clock):
-            left = until - self._around.clock.monotonic()
-            await comes_within(run.settled, min(left, WINDING_UP_SECONDS), self._around.clock)
+        until = self._context.clock.monotonic() + seconds
+        if await comes_within(run.ended, seconds, self._context.clock):
+            left = until - self._context.clock.monotonic()
+            await comes_within(run.settled, min(left, FINISHING_SECONDS), self._context.clock)
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None:
         """One agent in full; None if there is no such agent."""
-        now = self._around.clock.now()
-        circumstances = await self._around.store.look(agent_id, now)
-        if circumstances is None:
+        now = self._context.clock.now()
+        facts = await self._context.store.get_facts(agent_id, now)
+        if facts is None:
             return None
         blockers: list[UUID] = []
-        if active_count(circumstances):
-            blockers = await self._around.store.list_blockers(agent_id, now, BLOCKERS_SHOWN)
+        if active_count(facts):
+            blockers = await self._context.store.list_blockers(agent_id, now, BLOCKERS_SHOWN)
         supervisor = self._supervisors.get(agent_id)
         limit = self._settings.mailbox_limit
-        return inspection.snapshot(circumstances, blockers, self._around, supervisor, limit)
+        return inspection.snapshot(facts, blockers, self._context, supervisor, limit)
 
     async def snapshots(
         self, phase: Phase | None, organization_id: UUID | None, limit: int
@@ -177,7 +179,7 @@ class Registry:
         found: list[Snapshot] = []
         last: UUID | None = None
         while len(found) < limit:
-            ids = await self._around.store.list_ids(organization_id, last, SNAPSHOT_PAGE)
+            ids = await self._context.store.list_ids(organization_id, last, SNAPSHOT_PAGE)
             page = await asyncio.gather(*map(self.snapshot, ids))
             found.extend(shown for shown in page if shown is not None and phase in {None, shown.phase})
             if len(ids) < SNAPSHOT_PAGE:
@@ -190,7 +192,7 @@ class Registry:
         run_totals = RunTotals(self._started_runs, dict(self._ended_runs))
         return inspection.overview(
             self._supervisors,
-            self._around,
+            self._context,
             self._counts,
             self._restarts,
             self._loop_lag_seconds,
@@ -208,15 +210,15 @@ class Registry:
     @property
     def may_start(self) -> bool:
         """Whether runs may begin."""
-        return self._around.may_start
+        return self._context.may_start
 
     def allow_starts(self, allowed: bool) -> None:
         """Whether runs may begin: not while draining, nor while another instance may lead."""
-        self._around.may_start = allowed
+        self._context.may_start = allowed
 
     def drop_idle(self) -> int:
         """Forget the supervisors at rest that nobody has spoken to for a while; how many went."""
-        deadline = self._around.clock.monotonic() - self._settings.idle_seconds
+        deadline = self._context.clock.monotonic() - self._settings.idle_seconds
         idle = [
             supervisor.agent_id
             for supervisor in self._supervisors.values()
@@ -233,24 +235,24 @@ class Registry:
     async def drain(self, seconds: float) -> None:
         """Start nothing more; let runs end at a turn boundary for so long, then end them. All is stored."""
         self.allow_starts(False)
-        runs = list(self._around.runs.values())
+        runs = list(self._context.runs.values())
         for run in runs:
             run.drain()
         await all_settled(runs, seconds)
         for run in runs:
             run.cancel()
         await all_settled(runs, CANCEL_SECONDS)
-        self._around.alarm_clock.close()
+        self._context.timer_queue.close()
         await self.quiet()
 
     def abandon(self) -> None:
         """Another instance leads: end the runs here at once. What becomes of them is its to store."""
         self.allow_starts(False)
-        for run in self._around.runs.values():
+        for run in self._context.runs.values():
             run.drain()  # for one that has not begun yet
             run.cancel()
             run.settle()
-        self._around.runs.clear()
+        self._context.runs.clear()
 
     async def quiet(self) -> None:
         """Return when no supervisor is handling a message."""
@@ -260,7 +262,7 @@ class Registry:
     def _supervisor_of(self, agent_id: UUID) -> Supervisor:
         supervisor = self._supervisors.get(agent_id)
         if supervisor is None:
-            supervisor = self._supervisors[agent_id] = Supervisor(agent_id, self._around)
+            supervisor = self._supervisors[agent_id] = Supervisor(agent_id, self._context)
         return supervisor
 
     def _drain(self, supervisor: Supervisor) -> None:
@@ -279,99 +281,99 @@ class Registry:
     async def _handle_messages(self, supervisor: Supervisor) -> None:
         while (message := supervisor.mailbox.take()) is not None:
             if isinstance(message, frozenset):
-                await self._handle_looks(supervisor, message)
+                await self._handle_signals(supervisor, message)
             else:
-                await self._handle_question(supervisor, message)
+                await self._handle_request(supervisor, message)
         # No await between the last look into the mailbox and this flag: a message told in that gap
         # would find a busy supervisor that never looks again.
         supervisor.busy = False
-        supervisor.touched_at = self._around.clock.monotonic()
+        supervisor.touched_at = self._context.clock.monotonic()
         if supervisor.is_gone and supervisor.run is None:
             self._supervisors.pop(supervisor.agent_id, None)
             still = self._counts.quarantined - {supervisor.agent_id}
             self._counts = replace(self._counts, quarantined=still)
 
-    async def _handle_looks(self, supervisor: Supervisor, looks: frozenset[Look]) -> None:
-        held_back = supervisor.held_back_seconds()
+    async def _handle_signals(self, supervisor: Supervisor, signals: frozenset[Signal]) -> None:
+        held_back = supervisor.backoff_seconds_left()
         if held_back:
-            self._look_later(supervisor, self._around.clock.now() + timedelta(seconds=held_back))
-            self._remember(supervisor, ", ".join(sorted(looks)), "waits: the last attempt met a defect")
+            self._reconcile_later(supervisor, self._context.clock.now() + timedelta(seconds=held_back))
+            self._remember(supervisor, ", ".join(sorted(signals)), "waits: the last attempt met a defect")
             return
-        if looks <= OF_THE_QUEUE and supervisor.run_goes_on:
+        if signals <= OF_THE_QUEUE and supervisor.run_goes_on:
             # Whatever arrives or is cleared now is looked at when the run is over.
-            self._remember(supervisor, ", ".join(sorted(looks)), str(supervisor.phase))
+            self._remember(supervisor, ", ".join(sorted(signals)), str(supervisor.phase))
             return
         try:
-            outcome = await supervisor.look_again()
-            supervisor.defects = 0
+            outcome = await supervisor.reconcile()
+            supervisor.crashes = 0
         except AgentGone:
             outcome = "gone"
-        except OUT_OF_REACH as error:
+        except UNAVAILABLE as error:
             outcome = f"tried again soon: {error}"
-            self._look_later(supervisor)
+            self._reconcile_later(supervisor)
         except Exception as error:  # the outermost edge of a supervisor: one agent never touches another
-            outcome = await self._survive(supervisor, error)
-        self._remember(supervisor, ", ".join(sorted(looks)), outcome)
+            outcome = await self._handle_crash(supervisor, error)
+        self._remember(supervisor, ", ".join(sorted(signals)), outcome)
 
-    async def _handle_question(self, supervisor: Supervisor, asked: Asked) -> None:
-        question, reply = asked
+    async def _handle_request(self, supervisor: Supervisor, asked: PendingRequest) -> None:
+        request, reply = asked
         try:
-            given = await answer(supervisor, question)
+            given = await answer(supervisor, request)
         except (SupervisorError, AnsweredBefore) as error:
             outcome = str(error)
             _refuse(reply, error)
-        except OUT_OF_REACH as error:
+        except UNAVAILABLE as error:
             outcome = str(error)
             _refuse(reply, error)
-            self._look_later(supervisor)  # it may have been committed all the same
+            self._reconcile_later(supervisor)  # it may have been committed all the same
         except Exception as error:  # as above; the one who asked is told, too
-            outcome = await self._survive(supervisor, error)
+            outcome = await self._handle_crash(supervisor, error)
             _refuse(reply, error)
         else:
             outcome = "done" if given is None else str(given)
             if not reply.done():
                 reply.set_result(given)
-        self._remember(supervisor, str(question), outcome)
+        self._remember(supervisor, str(request), outcome)
 
-    async def _survive(self, supervisor: Supervisor, error: Exception) -> str:
+    async def _handle_crash(self, supervisor: Supervisor, error: Exception) -> str:
         """After a defect: count the failure where a restart finds it, and look at the agent anew."""
         log.exception("a supervisor failed", agent=str(supervisor.agent_id))
         self._restarts += 1
-        looks_again_at = supervisor.hold_back()
+        looks_again_at = supervisor.back_off()
         try:
             retry_at = await supervisor.fail(f"{type(error).__name__} in the supervisor")
         except Exception:
             log.exception("the failure of a supervisor could not be stored", agent=str(supervisor.agent_id))
         else:
             looks_again_at = retry_at or looks_again_at
-        self._look_later(supervisor, looks_again_at)
+        self._reconcile_later(supervisor, looks_again_at)
         return "failed; the log says how"
 
-    def _look_later(self, supervisor: Supervisor, at: datetime | None = None) -> None:
+    def _reconcile_later(self, supervisor: Supervisor, at: datetime | None = None) -> None:
         supervisor.in_doubt = True
-        alarm_clock, clock = self._around.alarm_clock, self._around.clock
+        timer_queue, clock = self._context.timer_queue, self._context.clock
         if at is not None:
-            alarm_clock.set(supervisor.agent_id, at)
+            timer_queue.schedule(supervisor.agent_id, at)
             return
         # Not by the wall clock: nobody else would come back to a run whose end could not be stored.
         soon = clock.monotonic() + RETRY_AFTER.total_seconds()
-        alarm_clock.set(supervisor.agent_id, clock.now() + RETRY_AFTER, monotonic_at=soon)
+        timer_queue.schedule(supervisor.agent_id, clock.now() + RETRY_AFTER, monotonic_at=soon)
 
     def _remember(self, supervisor: Supervisor, message: str, outcome: str) -> None:
-        supervisor.recent = remember(supervisor.recent, self._around.clock.now(), message, outcome)
+        supervisor.recent = remember(supervisor.recent, self._context.clock.now(), message, outcome)
 
-    async def _launch(self, run: Run) -> None:
+    async def _launch(self, run: ActiveRun) -> None:
         self._started_runs += 1
         await self._scheduler.spawn(self._carry_out(run), name=f"run {run.id}")
 
-    async def _carry_out(self, run: Run) -> None:
+    async def _carry_out(self, run: ActiveRun) -> None:
         try:
             await run.carry_out(self._harness, self.ask, self._max_run_seconds)
         finally:
             if run.result is not None:
                 self._ended_runs[run.result.outcome] += 1
-            self._around.slots.release()
-            self.tell(run.agent_id, Look.RUN_OVER)
+            self._context.slots.release()
+            self.tell(run.agent_id, Signal.RUN_OVER)
 
 
 @asynccontextmanager

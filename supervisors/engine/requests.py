@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from storage.model import AgentState, AgentStatus, Circumstances, Outcome, RunEnd
+from storage.model import AgentFacts, AgentState, AgentStatus, Outcome, RunEnd
 from supervisors.engine.messages import (
     OwnedFields,
-    Question,
+    Request,
     RunAnswer,
     RunReply,
     RunRequest,
@@ -18,7 +18,7 @@ from supervisors.engine.messages import (
     StopRequest,
     Unset,
 )
-from supervisors.engine.run import Run
+from supervisors.engine.run import ActiveRun
 from supervisors.engine.supervisor import Supervisor
 from supervisors.errors import AgentArchived, NoStarts, RunIsOver
 from supervisors.policy import transitions
@@ -34,50 +34,50 @@ ABOUT_TO_START = frozenset({Phase.HOLDING, Phase.BACKING_OFF, Phase.QUARANTINED}
 class StopPending:
     """The stop is stored, and the run has still to go: the answer follows when it has."""
 
-    run: Run
+    run: ActiveRun
 
     def __str__(self) -> str:
         return str(StopReply.STOPPING)
 
 
-async def answer(supervisor: Supervisor, question: Question) -> Any:
+async def answer(supervisor: Supervisor, request: Request) -> Any:
     """The reply that `messages` states for this kind of question; raises SupervisorError."""
-    match question:
+    match request:
         case RunRequest():
-            return await request_run(supervisor, question)
+            return await request_run(supervisor, request)
         case StopRequest():
-            return await stop(supervisor, question)
+            return await stop(supervisor, request)
         case OwnedFields():
-            return await write_owned_fields(supervisor, question)
+            return await write_owned_fields(supervisor, request)
         case SleepRequest():
-            return await request_sleep(supervisor, question)
+            return await request_sleep(supervisor, request)
 
 
 async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
     """Start a run, or keep the request until one can start."""
-    around = supervisor.around
-    now = around.clock.now()
+    context = supervisor.context
+    now = context.clock.now()
     while True:
-        circumstances = await supervisor.look()
-        needless = _answer_without_effect(supervisor, circumstances, request, now)
+        facts = await supervisor.get_facts()
+        needless = _answer_without_effect(supervisor, facts, request, now)
         if needless is not None:
             return needless
-        if not around.may_start:
+        if not context.may_start:
             raise NoStarts("No run may start now.")
         queued = RunReply(RunAnswer.QUEUED)
-        if supervisor.run is not None or circumstances.state.run_id is not None:
+        if supervisor.run is not None or facts.state.run_id is not None:
             await supervisor.change(
-                circumstances,
+                facts,
                 lambda seen: transitions.run_requested(seen.state, now),
                 receipt=request.receipt(queued),
             )
             return queued
-        run = await supervisor.start(circumstances, WakeReason.RUN_REQUESTED, request.receipt)
+        run = await supervisor.start(facts, WakeReason.RUN_REQUESTED, request.receipt)
         if run is not None:
             return RunReply(RunAnswer.STARTED, run.id)
-        if not around.slots.has_room():
+        if not context.slots.has_room():
             await supervisor.queue(
-                circumstances,
+                facts,
                 lambda seen: transitions.run_requested(seen.state, now),
                 request.receipt(queued),
             )
@@ -85,36 +85,36 @@ async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
 
 
 def _answer_without_effect(
-    supervisor: Supervisor, circumstances: Circumstances, request: RunRequest, now: datetime
+    supervisor: Supervisor, facts: AgentFacts, request: RunRequest, now: datetime
 ) -> RunReply | None:
     """What a request is told that changes nothing, neither at present nor later; None if it is to be met."""
-    state = circumstances.state
+    state = facts.state
     if state.status is AgentStatus.ARCHIVED:
         raise AgentArchived("The agent is archived.")
-    if circumstances.paused:
+    if facts.paused:
         return RunReply(RunAnswer.PAUSED)
     if state.run_id is not None and not _is_stopping(supervisor, state):
         return RunReply(RunAnswer.ALREADY_RUNNING, state.run_id)
     if not request.wakeup and state.sleep_until is not None and state.sleep_until > now:
         return RunReply(RunAnswer.SLEEPING)
-    if reached(circumstances.budgets) is not None:
+    if reached(facts.budgets) is not None:
         return RunReply(RunAnswer.OVER_BUDGET)
     return None
 
 
 async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | StopPending:
     """End what goes on or is about to begin; a plainly sleeping agent is left as it is."""
-    around = supervisor.around
-    circumstances, now = await supervisor.look(), around.clock.now()
-    state, run = circumstances.state, supervisor.run
-    if state.run_id is None and not _is_about_to_start(supervisor, circumstances):
+    context = supervisor.context
+    facts, now = await supervisor.get_facts(), context.clock.now()
+    state, run = facts.state, supervisor.run
+    if state.run_id is None and not _is_about_to_start(supervisor, facts):
         return StopReply.NOT_RUNNING
     is_stopping = state.run_id is not None and _is_stopping(supervisor, state)
-    await supervisor.change(circumstances, lambda seen: transitions.stopped(seen.state, now))
+    await supervisor.change(facts, lambda seen: transitions.stopped(seen.state, now))
     if state.run_id is not None and run is not None and run.result is None:
-        run.stop(0 if request.force else around.stop_grace_seconds)
+        run.stop(0 if request.force else context.stop_grace_seconds)
         return StopReply.STOPPING if is_stopping and not request.force else StopPending(run)
-    await supervisor.look_again()
+    await supervisor.reconcile()
     return StopReply.STOPPED
 
 
@@ -123,12 +123,12 @@ def _is_stopping(supervisor: Supervisor, state: AgentState) -> bool:
     return state.stopped_at is not None or (supervisor.run is not None and supervisor.run.stopping)
 
 
-def _is_about_to_start(supervisor: Supervisor, circumstances: Circumstances) -> bool:
+def _is_about_to_start(supervisor: Supervisor, facts: AgentFacts) -> bool:
     """Whether there is something to stop. What only puts it off, a pause or a budget, is left aside."""
-    state, now = circumstances.state, supervisor.around.clock.now()
+    state, now = facts.state, supervisor.context.clock.now()
     if state.queued_at is not None or state.run_requested_at is not None:
         return True
-    decision = supervisor.decide(replace(circumstances, paused=False, budgets=()), now)
+    decision = supervisor.decide(replace(facts, paused=False, budgets=()), now)
     return decision.due_wake(now) is not None or decision.phase in ABOUT_TO_START
 
 
@@ -136,9 +136,9 @@ async def write_owned_fields(supervisor: Supervisor, owned: OwnedFields) -> None
     """Carry out a client's write of the fields that the supervisor owns; `status` first."""
     if owned.status is not Unset.UNSET:
         await _change_status(supervisor, owned.status)
-    now = supervisor.around.clock.now()
+    now = supervisor.context.clock.now()
 
-    def written(seen: Circumstances) -> AgentState:
+    def written(seen: AgentFacts) -> AgentState:
         after = seen.state
         if owned.sleep_until is not Unset.UNSET:
             if after.status is AgentStatus.ARCHIVED:
@@ -153,50 +153,48 @@ async def write_owned_fields(supervisor: Supervisor, owned: OwnedFields) -> None
             after = replace(after, last_wake_interrupted_sleep_until=moment)
         return after
 
-    await supervisor.change(await supervisor.look(), written)
-    await supervisor.look_again()
+    await supervisor.change(await supervisor.get_facts(), written)
+    await supervisor.reconcile()
 
 
 async def _change_status(supervisor: Supervisor, status: AgentStatus) -> None:
-    around = supervisor.around
-    circumstances, now = await supervisor.look(), around.clock.now()
-    state = circumstances.state
+    context = supervisor.context
+    facts, now = await supervisor.get_facts(), context.clock.now()
+    state = facts.state
     is_archived = state.status is AgentStatus.ARCHIVED
     match status:
         case AgentStatus.RUNNING:
             try:
                 await request_run(supervisor, RunRequest())
             except NoStarts:  # the rest of the write is stored already: this is for when runs may start, then
-                await supervisor.change(
-                    circumstances, lambda seen: transitions.run_requested(seen.state, now)
-                )
+                await supervisor.change(facts, lambda seen: transitions.run_requested(seen.state, now))
         case AgentStatus.ARCHIVED if not is_archived:
-            await supervisor.change(circumstances, lambda seen: transitions.archived(seen.state, now))
+            await supervisor.change(facts, lambda seen: transitions.archived(seen.state, now))
             if supervisor.run is not None:
-                supervisor.run.stop(around.stop_grace_seconds)
+                supervisor.run.stop(context.stop_grace_seconds)
         case AgentStatus.SLEEPING if is_archived:
             supervisor.phase = Phase.ARCHIVED  # which it leaves, though it may not have looked yet
-            await supervisor.change(circumstances, lambda seen: transitions.restored(seen, now))
+            await supervisor.change(facts, lambda seen: transitions.restored(seen, now))
         case AgentStatus.SLEEPING if state.run_id is not None:
             await stop(supervisor, StopRequest())
 
 
 async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepGranted | SleepRefused:
     """Grant sleep only if nothing is active, and nothing became so between the look and the commit."""
-    around = supervisor.around
-    circumstances, now = await supervisor.look(), around.clock.now()
+    context = supervisor.context
+    facts, now = await supervisor.get_facts(), context.clock.now()
     run = supervisor.run
     end = RunEnd(request.run_id, Outcome.SLEPT, now, run.turns if run else 0, "")
 
-    def slept(seen: Circumstances) -> AgentState | None:
+    def slept(seen: AgentFacts) -> AgentState | None:
         if seen.state.run_id != request.run_id or seen.state.stopped_at is not None:
             raise RunIsOver("The run has ended or is being stopped.")
         return None if active_count(seen) else transitions.slept(seen, request.until, now)
 
-    after = await supervisor.change(circumstances, slept, end)
+    after = await supervisor.change(facts, slept, end)
     if after is not None:
         if run is not None:
             run.fall_asleep()
         return SleepGranted(after.sleep_until, clamped=after.sleep_until != request.until)
-    blockers = await around.store.list_blockers(supervisor.agent_id, now, BLOCKERS_SHOWN)
+    blockers = await context.store.list_blockers(supervisor.agent_id, now, BLOCKERS_SHOWN)
     return SleepRefused(tuple(blockers))

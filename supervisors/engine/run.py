@@ -17,7 +17,7 @@ import structlog
 from storage.errors import DatabaseUnavailable, LeadershipLost
 from storage.model import Outcome, RunStart
 from supervisors.clock import Clock, Timer
-from supervisors.engine.messages import Question
+from supervisors.engine.messages import Request
 from supervisors.errors import AgentGone
 
 log = structlog.get_logger()
@@ -49,7 +49,7 @@ class RunResult:
     counts: bool = True
 
 
-class Run:
+class ActiveRun:
     """One run in this process: what it was started with, how it is asked to end, what came of it."""
 
     __slots__ = (
@@ -58,6 +58,7 @@ class Run:
         "_ends_at",
         "_interruptible",
         "_task",
+        "active_at_start",
         "agent_id",
         "draining",
         "ended",
@@ -71,14 +72,13 @@ class Run:
         "started_at",
         "stopping",
         "turns",
-        "waiting",
         "wake_reason",
     )
 
-    def __init__(self, agent_id: UUID, start: RunStart, waiting: int, clock: Clock) -> None:
+    def __init__(self, agent_id: UUID, start: RunStart, active_at_start: int, clock: Clock) -> None:
         self.id = start.run_id
         self.agent_id = agent_id
-        self.waiting = waiting  # notifications active at the start
+        self.active_at_start = active_at_start  # notifications active at the start
         self.wake_reason = start.wake_reason
         self.started_at = start.started_at
         self.max_sleep_until = start.max_sleep_until
@@ -204,18 +204,18 @@ class Run:
 class Ask(Protocol):
     """Asks an agent's supervisor a question; `registry.Registry.ask` says what comes back."""
 
-    async def __call__(self, agent_id: UUID, question: Question) -> Any: ...
+    async def __call__(self, agent_id: UUID, request: Request) -> Any: ...
 
 
 class Harness(Protocol):
     """What executes a run."""
 
-    async def execute(self, run: Run, ask: Ask) -> RunResult:
+    async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Work until the agent sleeps or has nothing more to do; raises RunError when that cannot be."""
         ...
 
 
-async def all_settled(runs: Collection[Run], seconds: float) -> None:
+async def all_settled(runs: Collection[ActiveRun], seconds: float) -> None:
     """Return when the ends of all are stored, or after so long."""
     if not runs:
         return

@@ -24,7 +24,7 @@ class CurrentRun:
 
 
 @dataclass(frozen=True, slots=True)
-class DebounceShown:
+class DebounceResponse:
     window_seconds: int
     first_at: datetime
     last_at: datetime
@@ -32,13 +32,13 @@ class DebounceShown:
 
 
 @dataclass(frozen=True, slots=True)
-class MailboxShown:
+class MailboxResponse:
     depth: int
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
-class FailuresShown:
+class FailuresResponse:
     consecutive: int
     last_error: str
     retry_at: datetime | None
@@ -64,39 +64,39 @@ class Snapshot:
     why: str
     next_wake: NextWake | None
     run: CurrentRun | None
-    debounce: DebounceShown | None
+    debounce: DebounceResponse | None
     blockers: tuple[UUID, ...]
-    mailbox: MailboxShown
-    failures: FailuresShown
+    mailbox: MailboxResponse
+    failures: FailuresResponse
     recent: tuple[RecentMessage, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class MailboxesShown:
+class MailboxesResponse:
     depth: int
     deepest: int
 
 
 @dataclass(frozen=True, slots=True)
-class SupervisorsShown:
+class SupervisorsResponse:
     """The supervisors alive in this process."""
 
     active: int
     by_phase: dict[str, int]
-    mailbox: MailboxesShown
+    mailbox: MailboxesResponse
     restarts: int
     quarantined: int
 
 
 @dataclass(frozen=True, slots=True)
-class AgentsShown:
+class AgentsResponse:
     running: int
     sleeping: int
     archived: int
 
 
 @dataclass(frozen=True, slots=True)
-class RunsShown:
+class RunsResponse:
     running: int
     queued: int
     limit: int
@@ -120,7 +120,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class TimersShown:
+class TimersResponse:
     pending: int
     next_due_at: datetime | None
     lateness_ms: Spread
@@ -130,10 +130,10 @@ class TimersShown:
 class Overview:
     """All agents in numbers, counted at most one scan interval ago."""
 
-    supervisors: SupervisorsShown
-    agents: AgentsShown
-    runs: RunsShown
-    timers: TimersShown
+    supervisors: SupervisorsResponse
+    agents: AgentsResponse
+    runs: RunsResponse
+    timers: TimersResponse
     oldest_uncleared_high_seconds: float | None
     loop_lag_ms: Spread
     run_totals: RunTotals

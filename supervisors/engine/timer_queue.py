@@ -22,7 +22,7 @@ HORIZON = timedelta(seconds=120)  # what lies further ahead is found by the due 
 
 
 @dataclass(frozen=True, slots=True)
-class Alarm:
+class TimerEntry:
     """When one agent is due: by the wall clock, and on the loop's clock."""
 
     at: datetime
@@ -30,13 +30,13 @@ class Alarm:
     keeps_length: bool
 
 
-class AlarmClock:
+class TimerQueue:
     """At most one alarm for each agent; `on_due` is called, synchronously, when it rings."""
 
     def __init__(self, clock: Clock, on_due: Callable[[UUID], None]) -> None:
         self._clock = clock
         self._on_due = on_due
-        self._alarms: dict[UUID, Alarm] = {}
+        self._alarms: dict[UUID, TimerEntry] = {}
         self._heap: list[tuple[float, UUID]] = []  # an entry counts only while its agent's alarm agrees
         self._timer: Timer | None = None
         self._rings_at = 0.0  # on the loop's clock, while there is a timer
@@ -52,21 +52,21 @@ class AlarmClock:
     def __contains__(self, agent_id: UUID) -> bool:
         return agent_id in self._alarms
 
-    def set(self, agent_id: UUID, at: datetime, monotonic_at: float | None = None) -> None:
+    def schedule(self, agent_id: UUID, at: datetime, monotonic_at: float | None = None) -> None:
         """Ring for this agent at `at`, instead of whenever it was set for before.
 
         With `monotonic_at` it rings then, however the wall clock is set meanwhile: a hold keeps its length.
         Anything else beyond the horizon is left to the due scan, which sets it when its time is near.
         """
         if monotonic_at is not None:
-            self._push(agent_id, Alarm(at, monotonic_at, keeps_length=True))
+            self._push(agent_id, TimerEntry(at, monotonic_at, keeps_length=True))
         elif at - self._clock.now() <= HORIZON:
-            self._push(agent_id, Alarm(at, self._monotonic(at), keeps_length=False))
+            self._push(agent_id, TimerEntry(at, self._monotonic(at), keeps_length=False))
         else:
-            self.forget(agent_id)
-        self._wind()
+            self.cancel(agent_id)
+        self._arm_timer()
 
-    def forget(self, agent_id: UUID) -> None:
+    def cancel(self, agent_id: UUID) -> None:
         """Do not ring for this agent."""
         self._alarms.pop(agent_id, None)
 
@@ -78,7 +78,7 @@ class AlarmClock:
             self._timer.cancel()
             self._timer = None
 
-    def _ring(self) -> None:
+    def _fire(self) -> None:
         self._timer = None
         self._follow_the_wall_clock()
         moment = self._clock.monotonic()
@@ -90,9 +90,9 @@ class AlarmClock:
             del self._alarms[agent_id]
             self.lateness_seconds.append(moment - monotonic_at)
             self._on_due(agent_id)
-        self._wind()
+        self._arm_timer()
 
-    def _wind(self) -> None:
+    def _arm_timer(self) -> None:
         """Let one timer stand at the head of the heap."""
         while self._heap and not self._counts(self._heap[0]):
             heapq.heappop(self._heap)
@@ -104,7 +104,7 @@ class AlarmClock:
                 return
             self._timer.cancel()
         self._rings_at = moment
-        self._timer = self._clock.call_at(moment, self._ring)
+        self._timer = self._clock.call_at(moment, self._fire)
 
     def _follow_the_wall_clock(self) -> None:
         """Reckon the alarms anew if the wall clock was set, or has drifted, since they were reckoned."""
@@ -115,9 +115,9 @@ class AlarmClock:
         alarms, self._alarms, self._heap = self._alarms, {}, []
         for agent_id, alarm in alarms.items():
             monotonic_at = alarm.monotonic_at if alarm.keeps_length else self._monotonic(alarm.at)
-            self._push(agent_id, Alarm(alarm.at, monotonic_at, alarm.keeps_length))
+            self._push(agent_id, TimerEntry(alarm.at, monotonic_at, alarm.keeps_length))
 
-    def _push(self, agent_id: UUID, alarm: Alarm) -> None:
+    def _push(self, agent_id: UUID, alarm: TimerEntry) -> None:
         self._alarms[agent_id] = alarm
         heapq.heappush(self._heap, (alarm.monotonic_at, agent_id))
         if len(self._heap) > MOST_STALE + 2 * len(self._alarms):

@@ -1,19 +1,19 @@
 """Ends a run before a model call for which nothing is left to spend."""
 
 from supervisors.clock import Clock
-from supervisors.engine.run import Run, RunBudgetReached
+from supervisors.engine.run import ActiveRun, RunBudgetReached
 from supervisors.policy.budgets import dollars, reached
 from supervisors.ports import SpendingStore
 
 
-class SpendCap:
+class BudgetGuard:
     """Asked before each model call. Calls that are on their way at once may go beyond a cap together."""
 
     def __init__(self, spending: SpendingStore, clock: Clock) -> None:
         self._spending = spending
         self._clock = clock
 
-    async def check(self, run: Run) -> None:
+    async def check(self, run: ActiveRun) -> None:
         """Raise RunBudgetReached if the day's budget is spent. A run that nothing caps costs no query."""
         if not run.is_capped:
             return

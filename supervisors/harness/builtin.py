@@ -6,21 +6,21 @@ from typing import Any
 
 from storage.model import Agent, Outcome
 from supervisors.clock import Clock
-from supervisors.engine.run import Ask, Run, RunError, RunResult
-from supervisors.harness.budget_guard import SpendCap
+from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
+from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.conversation import (
     Conversation,
     effective_max_turns,
     effective_reasoning_effort,
     first_messages,
 )
-from supervisors.harness.inbox_updates import News
-from supervisors.harness.span_recorder import OpenSpan, Recorder
-from supervisors.harness.tool_execution import ToolCalls
-from supervisors.harness.usage_recorder import Meter
-from supervisors.llm.port import FinishReason, Message, Model, ModelAnswer, Speaker
+from supervisors.harness.inbox_updates import InboxUpdates
+from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
+from supervisors.harness.tool_execution import ToolExecutor
+from supervisors.harness.usage_recorder import UsageRecorder
+from supervisors.llm.port import ChatMessage, ChatRole, FinishReason, Model, ModelResponse
 from supervisors.llm.pricing import Prices
-from supervisors.ports import AgentStore, NewsStore, SpanStore, TemplateStore, UsageStore
+from supervisors.ports import AgentStore, InboxUpdateStore, SpanStore, TemplateStore, UsageStore
 from supervisors.settings import RunSettings
 from supervisors.tools.toolbox import Toolbox
 
@@ -41,10 +41,10 @@ class BuiltinHarness:
         *,
         agents: AgentStore,
         templates: TemplateStore,
-        newcomers: NewsStore,
+        recent_notifications: InboxUpdateStore,
         spans: SpanStore,
         usage: UsageStore,
-        spend_cap: SpendCap,
+        budget_guard: BudgetGuard,
         prices: Prices,
         toolbox: Toolbox,
         providers: Mapping[str, Model],
@@ -53,34 +53,42 @@ class BuiltinHarness:
     ) -> None:
         self._agents = agents
         self._templates = templates
-        self._newcomers = newcomers
+        self._newcomers = recent_notifications
         self._spans = spans
         self._usage = usage
-        self._spend_cap = spend_cap
+        self._spend_cap = budget_guard
         self._prices = prices
         self._toolbox = toolbox
-        self._tool_calls = ToolCalls(toolbox)
+        self._tool_calls = ToolExecutor(toolbox)
         self._providers = providers
         self._clock = clock
         self._settings = settings
 
-    async def execute(self, run: Run, ask: Ask) -> RunResult:
+    async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Turn after turn, until the agent sleeps, has nothing more to call, or reaches its limit."""
-        recorder = Recorder(run.id, self._spans, self._clock)
+        recorder = SpanRecorder(run.id, self._spans, self._clock)
         agent = await self._agents.get(run.agent_id)
         if agent is None:
             raise RunError("The agent was deleted.")
-        meter = Meter(agent, run.id, self._usage, self._prices, self._clock)
+        usage_recorder = UsageRecorder(agent, run.id, self._usage, self._prices, self._clock)
         try:
             with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as root:
                 root.metadata["gen_ai.operation.name"] = "invoke_agent"
                 root.metadata["gen_ai.agent.name"] = agent.name
-                return await self._converse(await self._begin(run, ask, agent, recorder, root, meter))
+                return await self._converse(
+                    await self._begin(run, ask, agent, recorder, root, usage_recorder)
+                )
         finally:
-            await _in_any_case(_store_all(meter, recorder))
+            await _in_any_case(_store_all(usage_recorder, recorder))
 
     async def _begin(
-        self, run: Run, ask: Ask, agent: Agent, recorder: Recorder, root: OpenSpan, meter: Meter
+        self,
+        run: ActiveRun,
+        ask: Ask,
+        agent: Agent,
+        recorder: SpanRecorder,
+        root: OpenSpan,
+        usage_recorder: UsageRecorder,
     ) -> Conversation:
         template = await self._templates.get(agent.template_id) if agent.template_id else None
         provider_name, model = self._model_of(agent)
@@ -97,8 +105,8 @@ class BuiltinHarness:
             thinking_max_tokens=template.thinking_max_tokens if template else 0,
             recorder=recorder,
             root=root,
-            meter=meter,
-            news=News(run, self._newcomers, self._clock),
+            usage_recorder=usage_recorder,
+            news=InboxUpdates(run, self._newcomers, self._clock),
             messages=first_messages(run, agent, template, self._clock),
         )
 
@@ -135,9 +143,9 @@ class BuiltinHarness:
         """What came into the queue meanwhile stands in the conversation before the next turn."""
         news = await conversation.run.interruptible(conversation.news.look())
         if news:
-            conversation.messages.append(Message(Speaker.USER, news))
+            conversation.messages.append(ChatMessage(ChatRole.USER, news))
 
-    async def _ask_model(self, conversation: Conversation) -> ModelAnswer:
+    async def _ask_model(self, conversation: Conversation) -> ModelResponse:
         with conversation.recorder.span(f"chat {conversation.model}", "llm", conversation.root) as span:
             span.metadata.update(
                 {
@@ -148,13 +156,13 @@ class BuiltinHarness:
             )
             return await conversation.run.interruptible(self._complete(conversation, span))
 
-    async def _complete(self, conversation: Conversation, span: OpenSpan) -> ModelAnswer:
+    async def _complete(self, conversation: Conversation, span: OpenSpan) -> ModelResponse:
         """The model's answer, once what it used is stored: no answer is acted on that is not on the bill.
 
         It is noted in the same step as it comes, so a run that dies right then has still paid for it.
         """
         answer = await conversation.provider.complete(conversation.request())
-        conversation.meter.note(conversation.qualified_model, answer)
+        conversation.usage_recorder.note(conversation.qualified_model, answer)
         span.metadata.update(
             {
                 "gen_ai.response.id": answer.id,
@@ -165,12 +173,12 @@ class BuiltinHarness:
                 "gen_ai.usage.cache_read.input_tokens": answer.cached_tokens,
             }
         )
-        await conversation.meter.settle()
+        await conversation.usage_recorder.settle()
         return answer
 
 
-async def _store_all(meter: Meter, recorder: Recorder) -> None:
-    await meter.flush()
+async def _store_all(usage_recorder: UsageRecorder, recorder: SpanRecorder) -> None:
+    await usage_recorder.flush()
     await recorder.flush()
 
 

@@ -5,11 +5,11 @@ from zoneinfo import ZoneInfo
 
 from storage.model import Agent, ReasoningEffort, Template
 from supervisors.clock import Clock
-from supervisors.engine.run import Ask, Run
-from supervisors.harness.inbox_updates import News
-from supervisors.harness.span_recorder import OpenSpan, Recorder
-from supervisors.harness.usage_recorder import Meter
-from supervisors.llm.port import Message, Model, ModelRequest, Speaker
+from supervisors.engine.run import ActiveRun, Ask
+from supervisors.harness.inbox_updates import InboxUpdates
+from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
+from supervisors.harness.usage_recorder import UsageRecorder
+from supervisors.llm.port import ChatMessage, ChatRole, Model, ModelRequest
 from supervisors.tools.toolkit import ToolDefinition
 
 
@@ -20,7 +20,7 @@ class Conversation:
     `model` is its name at the provider, `qualified_model` that with the provider's name in front.
     """
 
-    run: Run
+    run: ActiveRun
     ask: Ask
     agent: Agent
     provider: Model
@@ -30,11 +30,11 @@ class Conversation:
     max_turns: int | None
     reasoning_effort: str
     thinking_max_tokens: int
-    recorder: Recorder
+    recorder: SpanRecorder
     root: OpenSpan
-    meter: Meter
-    news: News
-    messages: list[Message]
+    usage_recorder: UsageRecorder
+    news: InboxUpdates
+    messages: list[ChatMessage]
 
     @property
     def qualified_model(self) -> str:
@@ -51,11 +51,13 @@ class Conversation:
         )
 
 
-def first_messages(run: Run, agent: Agent, template: Template | None, clock: Clock) -> list[Message]:
+def first_messages(
+    run: ActiveRun, agent: Agent, template: Template | None, clock: Clock
+) -> list[ChatMessage]:
     """The system prompt, if there is one, and why the agent was woken."""
     system_prompt = agent.system_prompt or (template.system_prompt if template else "")
-    beginning = [Message(Speaker.SYSTEM, system_prompt)] if system_prompt.strip() else []
-    return [*beginning, Message(Speaker.USER, wake_context(run, agent, clock))]
+    beginning = [ChatMessage(ChatRole.SYSTEM, system_prompt)] if system_prompt.strip() else []
+    return [*beginning, ChatMessage(ChatRole.USER, wake_context(run, agent, clock))]
 
 
 def effective_max_turns(agent: Agent, template: Template | None, default: int) -> int | None:
@@ -70,7 +72,7 @@ def effective_reasoning_effort(agent: Agent, template: Template | None) -> str:
     return "" if effort == ReasoningEffort.NONE else effort
 
 
-def wake_context(run: Run, agent: Agent, clock: Clock) -> str:
+def wake_context(run: ActiveRun, agent: Agent, clock: Clock) -> str:
     """What the agent is told when it wakes: why, what time it is, how long it may sleep, what waits."""
     local_time = clock.now().astimezone(ZoneInfo(agent.timezone))
     cap = run.max_sleep_until
@@ -79,5 +81,5 @@ def wake_context(run: Run, agent: Agent, clock: Clock) -> str:
     )
     return (
         f"You were woken: {run.wake_reason}. It is {local_time:%A, %Y-%m-%d %H:%M:%S %Z}. "
-        f"High-priority notifications that are uncleared: {run.waiting}. You may sleep {sleep}."
+        f"High-priority notifications that are uncleared: {run.active_at_start}. You may sleep {sleep}."
     )

@@ -5,18 +5,18 @@ from uuid import UUID
 from storage.model import Notification
 from storage.postgres.pool import to_json
 from supervisors.clock import Clock
-from supervisors.engine.run import Run
-from supervisors.ports import NewsStore
+from supervisors.engine.run import ActiveRun
+from supervisors.ports import InboxUpdateStore
 
 LOOKED_THROUGH = 100  # the last of what came
 NAMED = 10
 LOOKS_EVERY_SECONDS = 30.0  # for what nobody is told of: reminders that fall due, and low ones
 
 
-class News:
+class InboxUpdates:
     """The news of one run. The queue is read only if something came, or after a while."""
 
-    def __init__(self, run: Run, queue: NewsStore, clock: Clock) -> None:
+    def __init__(self, run: ActiveRun, queue: InboxUpdateStore, clock: Clock) -> None:
         self._run = run
         self._queue = queue
         self._clock = clock

@@ -33,7 +33,7 @@ class OpenSpan:
     error: str = ""
 
 
-class Recorder:
+class SpanRecorder:
     """The spans of one run. What could not be stored is kept for the next flush."""
 
     def __init__(self, trace_id: UUID, store: SpanStore, clock: Clock) -> None:

@@ -12,7 +12,7 @@ from storage.postgres.pool import to_json
 from supervisors.engine.run import RunError
 from supervisors.errors import AgentGone, TryAgainLater
 from supervisors.harness.conversation import Conversation
-from supervisors.llm.port import Message, Speaker, ToolRequest
+from supervisors.llm.port import ChatMessage, ChatRole, ToolRequest
 from supervisors.text import excerpt, shortened
 from supervisors.tools.errors import ToolError
 from supervisors.tools.sleep import SLEEP
@@ -23,10 +23,10 @@ log = structlog.get_logger()
 RESULT_BYTES = 131_072  # of a result, as the model and the trace see it
 AT_ONCE = 100  # calls of one turn that go on side by side
 
-Outcome = dict[str, Any]  # as the model sees it: {"result": ...} or {"error": ...}
+ToolOutcome = dict[str, Any]  # as the model sees it: {"result": ...} or {"error": ...}
 
 
-class ToolCalls:
+class ToolExecutor:
     """Carries out the calls of a turn: side by side, and sleep, which ends the run, after all others."""
 
     def __init__(self, toolbox: Toolbox) -> None:
@@ -50,7 +50,7 @@ class ToolCalls:
 
     async def _together(
         self, conversation: Conversation, requests: Sequence[ToolRequest]
-    ) -> Sequence[Outcome]:
+    ) -> Sequence[ToolOutcome]:
         if len(requests) == 1:  # needs no task of its own
             return [await self._call(conversation, requests[0])]
         calls = (self._call(conversation, request) for request in requests)
@@ -60,7 +60,7 @@ class ToolCalls:
                 raise outcome
         return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
-    async def _call(self, conversation: Conversation, request: ToolRequest) -> Outcome:
+    async def _call(self, conversation: Conversation, request: ToolRequest) -> ToolOutcome:
         """What the model sees of one call, which is a step of the trace. Raises only what ends the run."""
         name = excerpt(request.name, 255)
         with conversation.recorder.span(f"execute_tool {name}", "tool", conversation.root) as span:
@@ -104,9 +104,9 @@ def _refusal(error: Exception, name: str) -> ToolError:
             return ToolError("internal", "The tool failed by an internal error. The service's log has it.")
 
 
-def _tell(conversation: Conversation, request: ToolRequest, outcome: Outcome) -> None:
+def _tell(conversation: Conversation, request: ToolRequest, outcome: ToolOutcome) -> None:
     text = to_json(outcome).decode()
-    conversation.messages.append(Message(Speaker.TOOL, text, tool_call_id=request.id))
+    conversation.messages.append(ChatMessage(ChatRole.TOOL, text, tool_call_id=request.id))
 
 
 def _parsed(arguments: str) -> dict[str, Any]:

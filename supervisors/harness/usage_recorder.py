@@ -12,7 +12,7 @@ from storage.ids import new_id
 from storage.model import Agent
 from supervisors.clock import Clock
 from supervisors.engine.run import RunError
-from supervisors.llm.port import ModelAnswer
+from supervisors.llm.port import ModelResponse
 from supervisors.llm.pricing import ModelCall, Prices
 from supervisors.ports import UsageStore
 
@@ -22,7 +22,7 @@ RETRIES_AFTER_SECONDS = (0.2, 1.0, 3.0)
 FREE_CALLS_KEPT = 16
 
 
-class Meter:
+class UsageRecorder:
     """The usage of one run. What could not be stored is kept, and given again under the same id."""
 
     def __init__(self, agent: Agent, trace_id: UUID, store: UsageStore, prices: Prices, clock: Clock) -> None:
@@ -33,7 +33,7 @@ class Meter:
         self._clock = clock
         self._calls: list[tuple[UUID, ModelCall]] = []
 
-    def note(self, model: str, answer: ModelAnswer) -> None:
+    def note(self, model: str, answer: ModelResponse) -> None:
         """At once, without an await: what is noted is stored even if the run is ended right then."""
         call = ModelCall(
             model, answer.input_tokens, answer.output_tokens, answer.cached_tokens, self._clock.now()

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import orjson
 
-from supervisors.json_schema.worker_process import Question
+from supervisors.json_schema.worker_process import CheckRequest
 
 AT_ONCE = 2
 ASKS_TOO_MUCH = "$: this takes too long to check."
@@ -29,10 +29,10 @@ class Checking:
     questions: StreamWriter
     answers: StreamReader
 
-    async def ask(self, question: bytes) -> bytes:
+    async def ask(self, request: bytes) -> bytes:
         """The line that answers; empty if the process ended over the question."""
         try:
-            self.questions.write(question)
+            self.questions.write(request)
             await self.questions.drain()
         except ConnectionError:
             return b""
@@ -57,21 +57,21 @@ class SchemaChecker:
 
     async def find_faults(self, schema: dict[str, Any]) -> list[str]:
         """Why this is no valid JSON Schema (2020-12): `<path>: <what>`; nothing for a valid one."""
-        return await self._ask(Question.SCHEMA, schema)
+        return await self._ask(CheckRequest.SCHEMA, schema)
 
     async def find_errors(self, schema: dict[str, Any], value: Any) -> list[str]:
         """Why the value does not fit the schema: `<path>: <what>`; nothing for one that does."""
-        return await self._ask(Question.SCHEMA, schema, value)
+        return await self._ask(CheckRequest.SCHEMA, schema, value)
 
     async def find_outside_references(self, value: Any) -> list[str]:
         """That a reference leaves the document, in a schema or in what may be none; nothing if all stay."""
-        return await self._ask(Question.REFERENCES, value)
+        return await self._ask(CheckRequest.REFERENCES, value)
 
-    async def _ask(self, *question: Any) -> list[str]:
+    async def _ask(self, *request: Any) -> list[str]:
         async with self._turns:
             checking = await self._take()
             try:
-                answer = await checking.ask(orjson.dumps(question) + b"\n")
+                answer = await checking.ask(orjson.dumps(request) + b"\n")
             except BaseException:
                 await checking.end()  # its answer would be read as that to the next question
                 raise

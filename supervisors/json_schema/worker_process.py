@@ -25,7 +25,7 @@ MOST_ERRORS = 10
 MOST_CHARACTERS = 300  # of one error: the reader of a line has a limit
 
 
-class Question(StrEnum):
+class CheckRequest(StrEnum):
     """What is asked; the JSON values it is asked about follow."""
 
     SCHEMA = "schema"  # a schema, and what is to fit it
@@ -45,11 +45,11 @@ def main() -> None:
         sys.stdout.buffer.flush()
 
 
-def _answer(question: str, *about: Any) -> Iterator[str]:
-    match Question(question):
-        case Question.SCHEMA:
+def _answer(request: str, *about: Any) -> Iterator[str]:
+    match CheckRequest(request):
+        case CheckRequest.SCHEMA:
             return find_errors(*about)
-        case Question.REFERENCES:
+        case CheckRequest.REFERENCES:
             return find_outside_references(*about)
 
 

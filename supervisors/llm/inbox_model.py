@@ -9,16 +9,16 @@ from typing import Any
 import orjson
 
 from supervisors.engine.run import RunError
-from supervisors.llm.port import Message, ModelAnswer, ModelRequest, Speaker, ToolRequest
+from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolRequest
 
 PROVIDER = "builtin"
 PAGE = 100
 
 
-class BuiltinModel:
+class InboxModel:
     """The provider `builtin`."""
 
-    async def complete(self, request: ModelRequest) -> ModelAnswer:
+    async def complete(self, request: ModelRequest) -> ModelResponse:
         """What a diligent clerk does next."""
         if request.model != "inbox":
             raise RunError(f"There is no model builtin/{request.model}; builtin/inbox is the only one.")
@@ -33,21 +33,21 @@ class BuiltinModel:
         return _answer(_request(len(messages), 0, "list_notifications", limit=PAGE))
 
 
-def _last_exchange(messages: Sequence[Message]) -> tuple[tuple[ToolRequest, ...], dict[str, Any]]:
+def _last_exchange(messages: Sequence[ChatMessage]) -> tuple[tuple[ToolRequest, ...], dict[str, Any]]:
     """The tool calls last asked for, and what came of each; a failed list counts as an empty one.
 
     It needs not be told what came into its queue meanwhile: it lists that when its sleep is refused.
     """
     results: dict[str, Any] = {}
     for message in reversed(messages):
-        if message.speaker is Speaker.TOOL:
+        if message.speaker is ChatRole.TOOL:
             results[message.tool_call_id] = {"result": [], **orjson.loads(message.text)}
-        elif message.speaker is not Speaker.USER:
+        elif message.speaker is not ChatRole.USER:
             return message.tool_requests, results
     return (), results
 
 
-def _clear(turn: int, ids: list[str]) -> ModelAnswer:
+def _clear(turn: int, ids: list[str]) -> ModelResponse:
     requests = (
         _request(turn, position, "clear_notification", notification_id=notification_id)
         for position, notification_id in enumerate(ids)
@@ -55,7 +55,7 @@ def _clear(turn: int, ids: list[str]) -> ModelAnswer:
     return _answer(*requests)
 
 
-def _sleep(turn: int) -> ModelAnswer:
+def _sleep(turn: int) -> ModelResponse:
     return _answer(_request(turn, 0, "sleep"))
 
 
@@ -63,5 +63,5 @@ def _request(turn: int, position: int, name: str, **arguments: Any) -> ToolReque
     return ToolRequest(f"call_{turn}_{position}", name, orjson.dumps(arguments).decode())
 
 
-def _answer(*requests: ToolRequest) -> ModelAnswer:
-    return ModelAnswer("", requests)
+def _answer(*requests: ToolRequest) -> ModelResponse:
+    return ModelResponse("", requests)

@@ -7,7 +7,7 @@ from typing import Protocol
 from supervisors.tools.toolkit import ToolDefinition
 
 
-class Speaker(StrEnum):
+class ChatRole(StrEnum):
     """Who says a message, in the terms of the chat-completions protocol."""
 
     SYSTEM = "system"
@@ -35,10 +35,10 @@ class ToolRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ChatMessage:
     """One message of the conversation. A tool's message answers the request `tool_call_id`."""
 
-    speaker: Speaker
+    speaker: ChatRole
     text: str
     tool_requests: tuple[ToolRequest, ...] = ()
     tool_call_id: str = ""
@@ -52,14 +52,14 @@ class ModelRequest:
     """
 
     model: str
-    messages: tuple[Message, ...]
+    messages: tuple[ChatMessage, ...]
     tools: tuple[ToolDefinition, ...] = ()
     reasoning_effort: str = ""
     thinking_max_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class ModelAnswer:
+class ModelResponse:
     """What a model says: text, tool calls, or both. `cached_tokens` is part of `input_tokens`.
 
     `id`, `model` (which may be more precise than what was asked for) and `finish_reason` are the provider's
@@ -75,14 +75,14 @@ class ModelAnswer:
     model: str = ""
     finish_reason: str = ""
 
-    def as_message(self) -> Message:
+    def as_message(self) -> ChatMessage:
         """The answer as a message of the conversation."""
-        return Message(Speaker.ASSISTANT, self.text, self.tool_requests)
+        return ChatMessage(ChatRole.ASSISTANT, self.text, self.tool_requests)
 
 
 class Model(Protocol):
     """A provider of models."""
 
-    async def complete(self, request: ModelRequest) -> ModelAnswer:
+    async def complete(self, request: ModelRequest) -> ModelResponse:
         """The model's answer; raises RunError. Cancelled, it leaves no call behind."""
         ...

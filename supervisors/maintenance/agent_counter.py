@@ -5,7 +5,7 @@ from supervisors.engine.registry import Registry
 from supervisors.ports import StateStore
 
 
-class Counting:
+class AgentCounter:
     """Hands the registry fresh counts."""
 
     def __init__(self, store: StateStore, registry: Registry, clock: Clock) -> None:

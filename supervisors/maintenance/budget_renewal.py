@@ -8,7 +8,7 @@ from supervisors.policy.budgets import renewed_at
 from supervisors.ports import StateStore
 
 
-class Budgets:
+class BudgetRenewal:
     """Finds those whose next moment is midnight though there is something to spend."""
 
     def __init__(self, store: StateStore, registry: Teller, clock: Clock) -> None:

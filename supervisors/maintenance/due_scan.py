@@ -6,7 +6,7 @@ from random import Random
 from uuid import UUID
 
 from supervisors.clock import Clock
-from supervisors.engine.messages import Look
+from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
 from supervisors.engine.timer_queue import HORIZON
 from supervisors.ports import StateStore
@@ -31,9 +31,9 @@ class DueScan:
         """One pass over what is due, what soon will be, and what is active on a sleeping agent."""
         if self._clock.monotonic() >= self._all_told_at:
             self._turns.clear()
-        async for agent_id, look in self._overdue():
+        async for agent_id, signal in self._overdue():
             if self._clock.monotonic() >= self._turns.get(agent_id, 0):
-                self._registry.tell(agent_id, look)
+                self._registry.tell(agent_id, signal)
 
     async def recover(self) -> None:
         """After a start: end the runs that died, put the queued starts back in order, then scan.
@@ -42,9 +42,9 @@ class DueScan:
         """
         interrupted = await self._store.list_running()
         self._registry.spread_recovery(len(interrupted) / STARTS_PER_SECOND)
-        self._registry.tell_all(interrupted, Look.RELOAD)
-        self._registry.tell_all(await self._store.list_queued(), Look.RELOAD)
-        overdue = {agent_id: look async for agent_id, look in self._overdue()}
+        self._registry.tell_all(interrupted, Signal.RELOAD)
+        self._registry.tell_all(await self._store.list_queued(), Signal.RELOAD)
+        overdue = {agent_id: signal async for agent_id, signal in self._overdue()}
         for agent_id in list(overdue)[:FEW]:
             self._registry.tell(agent_id, overdue[agent_id])
         self._give_turns(list(overdue)[FEW:])
@@ -55,19 +55,19 @@ class DueScan:
         for place, agent_id in enumerate(agent_ids):
             later = (place + self._random.uniform(0, FEW)) / STARTS_PER_SECOND
             self._turns[agent_id] = moment + later
-            self._registry.wind(agent_id, now + timedelta(seconds=later))
+            self._registry.schedule(agent_id, now + timedelta(seconds=later))
         self._all_told_at = max(self._turns.values(), default=0.0)
 
-    async def _overdue(self) -> AsyncIterator[tuple[UUID, Look]]:
+    async def _overdue(self) -> AsyncIterator[tuple[UUID, Signal]]:
         """Who is due, and why it should look; winds the alarm clock for those who soon will be."""
         now, last_due = self._clock.now(), None
         while True:
             due = await self._store.list_due(now + HORIZON, last_due, PAGE)
             for agent_id, at in due:
                 if at <= now:
-                    yield agent_id, Look.DUE
+                    yield agent_id, Signal.DUE
                 else:
-                    self._registry.wind(agent_id, at)
+                    self._registry.schedule(agent_id, at)
             if len(due) < PAGE:
                 break
             last_due = (due[-1][1], due[-1][0])
@@ -75,7 +75,7 @@ class DueScan:
         while True:
             active = await self._store.list_attention(now, last, PAGE)
             for agent_id in active:
-                yield agent_id, Look.NOTIFIED
+                yield agent_id, Signal.NOTIFIED
             if len(active) < PAGE:
                 return
             last = active[-1]

@@ -6,7 +6,7 @@ from supervisors.engine.registry import Registry
 from supervisors.maintenance.due_scan import DueScan
 
 
-class FollowLead:
+class LeadershipGate:
     """Lets runs start exactly while this instance leads; when the lead is back, looks for what was missed."""
 
     def __init__(self, leads: Callable[[], bool], registry: Registry, scan: DueScan) -> None:

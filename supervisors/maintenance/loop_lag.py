@@ -6,7 +6,7 @@ from supervisors.engine.registry import Registry
 PROBE_SECONDS = 0.05
 
 
-class LoopLag:
+class LoopLagProbe:
     """Waits a moment, and sees how much later it is; without pauses it misses nothing that lasts longer."""
 
     def __init__(self, registry: Registry, clock: Clock) -> None:

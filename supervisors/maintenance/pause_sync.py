@@ -13,7 +13,7 @@ from supervisors.engine.broadcast import Teller, tell_agents_of, tell_pages
 from supervisors.ports import OrganizationStore, StateStore
 
 
-class Pauses:
+class PauseSync:
     """Compares which organizations are paused with what it saw last, and tells the agents of the others."""
 
     def __init__(

@@ -15,7 +15,7 @@ class Receipts(Protocol):
     async def purge(self, until: datetime, most: int) -> int: ...
 
 
-class ReceiptPurge:
+class ReceiptCleaner:
     """Removes receipts whose time is up."""
 
     def __init__(self, receipts: Receipts, clock: Clock) -> None:

@@ -31,8 +31,8 @@ class RetentionSettings:
         require_between("deleted_agents", self.deleted_agents, 0, CENTURY_DAYS)
 
 
-class ExpiredStore(Protocol):
-    """Where the rows are; `storage.retention.Expired` says more."""
+class RetentionStore(Protocol):
+    """Where the rows are; `storage.retention.Retention` says more."""
 
     async def delete_notifications(self, until: datetime, most: int) -> int: ...
 
@@ -49,10 +49,10 @@ class ExpiredStore(Protocol):
     async def delete_agents(self, until: datetime, most: int) -> int: ...
 
 
-class Retention:
+class RetentionCleaner:
     """Removes rows whose time is up, and what deleted agents leave behind."""
 
-    def __init__(self, expired: ExpiredStore, settings: RetentionSettings, clock: Clock) -> None:
+    def __init__(self, expired: RetentionStore, settings: RetentionSettings, clock: Clock) -> None:
         self._expired = expired
         self._settings = settings
         self._clock = clock

@@ -64,7 +64,7 @@ class DueStore(Protocol):
     async def record(self, delivery: DueDelivery, attempt: Attempt) -> None: ...
 
 
-class Webhooks:
+class WebhookSender:
     """Each delivery is a task of its own, so that none waits for another's receiver."""
 
     def __init__(self, outbox: DueStore, outbound: Outbound, clock: Clock, random: Random) -> None:
@@ -152,11 +152,11 @@ class Webhooks:
 
 
 @asynccontextmanager
-async def open_webhooks(
+async def open_webhook_sender(
     outbox: DueStore, outbound: Outbound, clock: Clock, random: Random
-) -> AsyncIterator[Webhooks]:
+) -> AsyncIterator[WebhookSender]:
     """The duty; on leaving, what is under way has a moment to end."""
-    webhooks = Webhooks(outbox, outbound, clock, random)
+    webhooks = WebhookSender(outbox, outbound, clock, random)
     try:
         yield webhooks
     finally:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from storage.model import Waiting
+from storage.model import PendingGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def longest_hold(window_seconds: int, cap_seconds: int) -> int:
     return max(2 * window_seconds, min(10 * window_seconds, cap_seconds))
 
 
-def hold_for(held: Iterable[Waiting], window_seconds: int, cap_seconds: int) -> Hold | None:
+def hold_for(held: Iterable[PendingGroup], window_seconds: int, cap_seconds: int) -> Hold | None:
     """The hold that these conversational notifications make; None without any, or with a window of 0.
 
     It ends one window after the last of them, but no later than `longest_hold` after the first.

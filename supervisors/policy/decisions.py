@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from storage.model import AgentStatus, Budget, Circumstances, Era, Source, Waiting
+from storage.model import ActivationPeriod, AgentFacts, AgentStatus, Budget, PendingGroup, Source
 from supervisors.policy.budgets import reached, renewed_at
 from supervisors.policy.debounce import Hold, effective_window, hold_for
 from supervisors.policy.phases import Phase
@@ -47,7 +47,7 @@ class WakeReason(StrEnum):
     UNCLEARED_NOTIFICATIONS = "uncleared_notifications"
 
 
-class Because(StrEnum):
+class WakeCause(StrEnum):
     """What proposes a wake."""
 
     RUN_REQUEST = "run request"
@@ -58,7 +58,7 @@ class Because(StrEnum):
     RETRY = "retry"
 
 
-BY_ACTIVATION = frozenset({Because.NOTIFICATION, Because.HOLD})
+BY_ACTIVATION = frozenset({WakeCause.NOTIFICATION, WakeCause.HOLD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Wake:
 
     at: datetime
     reason: str
-    because: Because
+    because: WakeCause
     is_put_off: bool = False
 
 
@@ -88,102 +88,98 @@ class Decision:
         return self.wake if self.wake is not None and self.wake.at <= now else None
 
 
-def decide(
-    circumstances: Circumstances, now: datetime, policy: Policy, *, hold_is_over: bool = False
-) -> Decision:
+def decide(facts: AgentFacts, now: datetime, policy: Policy, *, hold_is_over: bool = False) -> Decision:
     """What the agent does next: the earliest wake that anything proposes, or rest.
 
     `hold_is_over`: the hold has lasted its length, whatever the wall clock says.
     """
-    state = circumstances.state
+    state = facts.state
     if state.status is AgentStatus.ARCHIVED:
         return Decision(Phase.ARCHIVED)
     if state.run_id is not None:
-        is_stopping = state.stopped_at is not None or circumstances.paused
+        is_stopping = state.stopped_at is not None or facts.paused
         return Decision(Phase.STOPPING if is_stopping else Phase.RUNNING)
-    if circumstances.paused:
+    if facts.paused:
         return Decision(Phase.PAUSED)
-    hold = hold_of(circumstances, policy)
-    hold_ends_at = _hold_ends_at(circumstances, hold, now if hold_is_over else None)
-    wakes = tuple(_proposed_wakes(circumstances, hold_ends_at, now, policy))
-    over_budget = reached(circumstances.budgets)
+    hold = hold_of(facts, policy)
+    hold_ends_at = _hold_ends_at(facts, hold, now if hold_is_over else None)
+    wakes = tuple(_proposed_wakes(facts, hold_ends_at, now, policy))
+    over_budget = reached(facts.budgets)
     if over_budget is not None:
         wakes = tuple(_put_off(wakes, renewed_at(now)))
-        phase = _phase_over_budget(circumstances, now)
+        phase = _phase_over_budget(facts, now)
         return Decision(phase, _earliest(wakes, now), over_budget=over_budget)
-    return Decision(_resting_phase(circumstances, hold), _earliest(wakes, now), hold)
+    return Decision(_resting_phase(facts, hold), _earliest(wakes, now), hold)
 
 
-def hold_of(circumstances: Circumstances, policy: Policy) -> Hold | None:
+def hold_of(facts: AgentFacts, policy: Policy) -> Hold | None:
     """The hold over the conversation that reached the agent since its last start."""
-    window = effective_window(circumstances.agent_window_seconds, circumstances.template_window_seconds)
-    held = (group for group in circumstances.waiting if _is_fresh(group) and _is_held(group, policy))
+    window = effective_window(facts.agent_window_seconds, facts.template_window_seconds)
+    held = (group for group in facts.pending if _is_fresh(group) and _is_held(group, policy))
     return hold_for(held, window, policy.debounce_cap_seconds)
 
 
-def active_count(circumstances: Circumstances) -> int:
+def active_count(facts: AgentFacts) -> int:
     """How many notifications are active; those from before a stop start nothing, but refuse sleep too."""
-    return sum(group.count for group in circumstances.waiting if group.era is not Era.AHEAD)
+    return sum(group.count for group in facts.pending if group.period is not ActivationPeriod.AHEAD)
 
 
-def left_over_count(circumstances: Circumstances) -> int:
+def left_over_count(facts: AgentFacts) -> int:
     """How many notifications are active that the last run had its chance at."""
-    return sum(group.count for group in circumstances.waiting if _is_stale(group))
+    return sum(group.count for group in facts.pending if _is_stale(group))
 
 
-def next_reminder_at(circumstances: Circumstances) -> datetime | None:
+def next_reminder_at(facts: AgentFacts) -> datetime | None:
     """When the earliest reminder falls due that is still ahead."""
-    ahead = (group.first_at for group in circumstances.waiting if group.era is Era.AHEAD)
+    ahead = (group.first_at for group in facts.pending if group.period is ActivationPeriod.AHEAD)
     return min(ahead, default=None)
 
 
-def is_quarantined(circumstances: Circumstances) -> bool:
+def is_quarantined(facts: AgentFacts) -> bool:
     """Whether too many runs in a row have failed for the agent to be started by just anything."""
-    has_failed_often = circumstances.state.failures >= QUARANTINE_AFTER_FAILURES
-    return has_failed_often and pending_retry_at(circumstances) is not None
+    has_failed_often = facts.state.failures >= QUARANTINE_AFTER_FAILURES
+    return has_failed_often and pending_retry_at(facts) is not None
 
 
-def pending_retry_at(circumstances: Circumstances) -> datetime | None:
+def pending_retry_at(facts: AgentFacts) -> datetime | None:
     """When the stored retry starts the agent; None once what it was meant for is gone."""
-    state = circumstances.state
+    state = facts.state
     match state.retry_reason:
         case WakeReason.RETRY_AFTER_FAILURE | WakeReason.RESTART_RECOVERY:
             is_meant = True
         case WakeReason.UNCLEARED_NOTIFICATIONS:
-            is_meant = left_over_count(circumstances) > 0
+            is_meant = left_over_count(facts) > 0
         case _:
-            is_meant = next(_counting(circumstances), None) is not None
+            is_meant = next(_counting(facts), None) is not None
     return state.retry_at if is_meant else None
 
 
-def _hold_ends_at(
-    circumstances: Circumstances, hold: Hold | None, over_at: datetime | None
-) -> datetime | None:
+def _hold_ends_at(facts: AgentFacts, hold: Hold | None, over_at: datetime | None) -> datetime | None:
     """When the hold wakes the agent. A start that waits for a slot has behind it the hold that led to it."""
     if hold is None:
         return None
-    queued_at = circumstances.state.queued_at
+    queued_at = facts.state.queued_at
     # One that could not have ended by then did not lead to it: something else stands in line.
     is_behind = queued_at is not None and hold.first_at + timedelta(seconds=hold.window_seconds) <= queued_at
     return min(hold.due_at, over_at or hold.due_at, queued_at if queued_at and is_behind else hold.due_at)
 
 
 def _proposed_wakes(
-    circumstances: Circumstances, hold_ends_at: datetime | None, now: datetime, policy: Policy
+    facts: AgentFacts, hold_ends_at: datetime | None, now: datetime, policy: Policy
 ) -> Iterator[Wake]:
-    state = circumstances.state
+    state = facts.state
     if state.run_requested_at is not None:
-        yield Wake(state.run_requested_at, WakeReason.RUN_REQUESTED, Because.RUN_REQUEST)
-    for wake in _wakes_by_activation(circumstances, hold_ends_at, now, policy):
-        yield _not_before(wake, _quarantine_opens_at(circumstances))
-    retry_at = pending_retry_at(circumstances)
+        yield Wake(state.run_requested_at, WakeReason.RUN_REQUESTED, WakeCause.RUN_REQUEST)
+    for wake in _wakes_by_activation(facts, hold_ends_at, now, policy):
+        yield _not_before(wake, _quarantine_opens_at(facts))
+    retry_at = pending_retry_at(facts)
     if retry_at is not None:
-        yield Wake(retry_at, state.retry_reason or _reason_of_latest(circumstances), Because.RETRY)
+        yield Wake(retry_at, state.retry_reason or _reason_of_latest(facts), WakeCause.RETRY)
         return
-    if left_over_count(circumstances):
-        yield Wake(now, WakeReason.UNCLEARED_NOTIFICATIONS, Because.RETRY)
+    if left_over_count(facts):
+        yield Wake(now, WakeReason.UNCLEARED_NOTIFICATIONS, WakeCause.RETRY)
     if state.sleep_until is not None:
-        wake = Wake(state.sleep_until, WakeReason.SLEEP_ELAPSED, Because.SLEEP_UNTIL)
+        wake = Wake(state.sleep_until, WakeReason.SLEEP_ELAPSED, WakeCause.SLEEP_UNTIL)
         min_interval = timedelta(seconds=policy.min_interval_seconds)
         yield _not_before(wake, state.last_started_at and state.last_started_at + min_interval)
 
@@ -201,51 +197,51 @@ def _earliest(wakes: Collection[Wake], now: datetime) -> Wake | None:
     reason; but a run request that has waited longest keeps its own.
     """
     wake = min(wakes, key=lambda proposed: proposed.at, default=None)
-    if wake is None or wake.at > now or wake.because is Because.RUN_REQUEST:
+    if wake is None or wake.at > now or wake.because is WakeCause.RUN_REQUEST:
         return wake
     due = (proposed for proposed in wakes if proposed.at <= now and proposed.because in BY_ACTIVATION)
     return replace(wake, reason=next(due, wake).reason)
 
 
 def _wakes_by_activation(
-    circumstances: Circumstances, hold_ends_at: datetime | None, now: datetime, policy: Policy
+    facts: AgentFacts, hold_ends_at: datetime | None, now: datetime, policy: Policy
 ) -> Iterator[Wake]:
     at_once = tuple(
         group
-        for group in circumstances.waiting
+        for group in facts.pending
         if _is_fresh(group) and (hold_ends_at is None or not _is_held(group, policy))
     )
     if at_once:
         first_at = min(group.first_at for group in at_once)
         # It is active, even if the wall clock was set back to before it came.
-        yield Wake(min(first_at, now), _reason_of_latest(circumstances), Because.NOTIFICATION)
+        yield Wake(min(first_at, now), _reason_of_latest(facts), WakeCause.NOTIFICATION)
     if hold_ends_at is not None:
-        yield Wake(hold_ends_at, _reason_of_latest(circumstances), Because.HOLD)
-    reminder_at = next_reminder_at(circumstances)
+        yield Wake(hold_ends_at, _reason_of_latest(facts), WakeCause.HOLD)
+    reminder_at = next_reminder_at(facts)
     if reminder_at is not None:
-        yield Wake(reminder_at, WakeReason.REMINDER, Because.REMINDER)
+        yield Wake(reminder_at, WakeReason.REMINDER, WakeCause.REMINDER)
 
 
-def _resting_phase(circumstances: Circumstances, hold: Hold | None) -> Phase:
-    if is_quarantined(circumstances):
+def _resting_phase(facts: AgentFacts, hold: Hold | None) -> Phase:
+    if is_quarantined(facts):
         return Phase.QUARANTINED
-    retry_at = pending_retry_at(circumstances)
+    retry_at = pending_retry_at(facts)
     if hold is not None and (retry_at is None or hold.due_at <= retry_at):
         return Phase.HOLDING
     return Phase.ASLEEP if retry_at is None else Phase.BACKING_OFF
 
 
-def _phase_over_budget(circumstances: Circumstances, now: datetime) -> Phase:
+def _phase_over_budget(facts: AgentFacts, now: datetime) -> Phase:
     """Holds and retries count for nothing while the budget delays the start; a quarantine goes on."""
-    retry_at = pending_retry_at(circumstances)
+    retry_at = pending_retry_at(facts)
     is_ahead = retry_at is not None and retry_at > now
-    return Phase.QUARANTINED if is_ahead and is_quarantined(circumstances) else Phase.ASLEEP
+    return Phase.QUARANTINED if is_ahead and is_quarantined(facts) else Phase.ASLEEP
 
 
-def _quarantine_opens_at(circumstances: Circumstances) -> datetime | None:
+def _quarantine_opens_at(facts: AgentFacts) -> datetime | None:
     """The earliest moment at which an activation may start a quarantined agent."""
-    state = circumstances.state
-    if not is_quarantined(circumstances) or state.last_started_at is None:
+    state = facts.state
+    if not is_quarantined(facts) or state.last_started_at is None:
         return None
     return state.last_started_at + QUARANTINE_ATTEMPT_INTERVAL
 
@@ -256,32 +252,40 @@ def _not_before(wake: Wake, earliest: datetime | None) -> Wake:
     return Wake(earliest, wake.reason, wake.because)
 
 
-def _is_fresh(group: Waiting) -> bool:
+def _is_fresh(group: PendingGroup) -> bool:
     """Activated since the last start by someone else than the agent: treated as if it had just arrived."""
-    return group.era is Era.SINCE or (group.era is Era.DURING and not _is_own(group))
+    return group.period is ActivationPeriod.SINCE or (
+        group.period is ActivationPeriod.DURING and not _is_own(group)
+    )
 
 
-def _is_stale(group: Waiting) -> bool:
+def _is_stale(group: PendingGroup) -> bool:
     """The last run had its chance at these: they start the next one by backoff."""
-    return group.era is Era.BEFORE or (group.era is Era.DURING and _is_own(group))
+    return group.period is ActivationPeriod.BEFORE or (
+        group.period is ActivationPeriod.DURING and _is_own(group)
+    )
 
 
-def _counting(circumstances: Circumstances) -> Iterator[Waiting]:
+def _counting(facts: AgentFacts) -> Iterator[PendingGroup]:
     """What is active and may start the agent: from before a stop as well, once the stop is forgotten."""
-    is_stopped = circumstances.state.stopped_at is not None
-    for group in circumstances.waiting:
-        if _is_fresh(group) or _is_stale(group) or (group.era is Era.STOPPED and not is_stopped):
+    is_stopped = facts.state.stopped_at is not None
+    for group in facts.pending:
+        if (
+            _is_fresh(group)
+            or _is_stale(group)
+            or (group.period is ActivationPeriod.STOPPED and not is_stopped)
+        ):
             yield group
 
 
-def _is_own(group: Waiting) -> bool:
+def _is_own(group: PendingGroup) -> bool:
     return group.source is Source.AGENT and not group.reminder
 
 
-def _is_held(group: Waiting, policy: Policy) -> bool:
+def _is_held(group: PendingGroup, policy: Policy) -> bool:
     return group.source in policy.conversational_sources and not group.reminder
 
 
-def _reason_of_latest(circumstances: Circumstances) -> str:
-    latest = max(_counting(circumstances), key=lambda group: group.last_at)
+def _reason_of_latest(facts: AgentFacts) -> str:
+    latest = max(_counting(facts), key=lambda group: group.last_at)
     return WakeReason.REMINDER if latest.reminder else f"notification:{latest.source}"

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from storage.model import AgentState, Budget, Circumstances
+from storage.model import AgentFacts, AgentState, Budget
 from supervisors.policy.budgets import dollars, renewed_at
-from supervisors.policy.decisions import Because, Decision, Wake, WakeReason, left_over_count
+from supervisors.policy.decisions import Decision, Wake, WakeCause, WakeReason, left_over_count
 from supervisors.policy.phases import Phase
 
 QUARANTINED = "Quarantined after too many failures in a row"
@@ -22,14 +22,12 @@ REASONS: dict[str, str] = {
 }
 
 
-def phase_of(
-    circumstances: Circumstances, decision: Decision, now: datetime, *, run_is_stopping: bool = False
-) -> Phase:
+def phase_of(facts: AgentFacts, decision: Decision, now: datetime, *, run_is_stopping: bool = False) -> Phase:
     """The phase to show: a start that is due and waits is queued, wherever the agent rested before.
 
     `run_is_stopping`: the run was asked to stop, by something that is forgotten by now.
     """
-    if circumstances.state.queued_at is not None and decision.due_wake(now) is not None:
+    if facts.state.queued_at is not None and decision.due_wake(now) is not None:
         return Phase.QUEUED
     if decision.phase is Phase.RUNNING and run_is_stopping:
         return Phase.STOPPING
@@ -37,14 +35,14 @@ def phase_of(
 
 
 def since(
-    circumstances: Circumstances, decision: Decision, phase: Phase, seen_since: datetime | None = None
+    facts: AgentFacts, decision: Decision, phase: Phase, seen_since: datetime | None = None
 ) -> datetime | None:
     """Since when the agent has been in this phase; None if nobody knows.
 
     `seen_since`: when its supervisor saw the phase begin. What is stored does not tell when a pause began,
     nor of an archive, a pause or a retry that is over: an agent that rests may have done so for less long.
     """
-    state = circumstances.state
+    state = facts.state
     match phase:
         case Phase.RUNNING:
             moment = state.last_started_at
@@ -61,11 +59,11 @@ def since(
             held_since = decision.hold.first_at if phase is Phase.HOLDING and decision.hold else None
             moments = (held_since, state.last_ended_at, state.stopped_at, seen_since)
             moment = max(filter(None, moments), default=None)
-    return moment or circumstances.created_at
+    return moment or facts.created_at
 
 
 def why(
-    circumstances: Circumstances,
+    facts: AgentFacts,
     decision: Decision,
     phase: Phase,
     now: datetime,
@@ -78,13 +76,13 @@ def why(
 
     `slots`: how many runs there may be. `may_start`: whether runs may begin at all.
     """
-    state = circumstances.state
+    state = facts.state
     match phase:
         case Phase.RUNNING:
-            woken_by = _reason(circumstances.wake_reason)
+            woken_by = _reason(facts.wake_reason)
             return f"Running since {when(state.last_started_at)}, woken by {woken_by}."
         case Phase.STOPPING:
-            return _why_stopping(circumstances)
+            return _why_stopping(facts)
         case Phase.ARCHIVED:
             return f"Archived since {when(state.stopped_at)}; nothing wakes it until it is restored."
         case Phase.PAUSED:
@@ -99,7 +97,7 @@ def why(
                 return f"Due since {when(due.at)}, but {NO_STARTS}. {because(due)}"
             if due is not None:
                 return f"About to start, due since {when(due.at)}. {because(due)}"
-            return _why_waiting(circumstances, decision, now, since)
+            return _why_waiting(facts, decision, now, since)
 
 
 def why_quarantined(state: AgentState) -> str:
@@ -146,40 +144,38 @@ def when(moment: datetime | None) -> str:
 
 def _cause_of(wake: Wake) -> str:
     match wake.because:
-        case Because.RUN_REQUEST:
+        case WakeCause.RUN_REQUEST:
             return "A run was requested."
-        case Because.NOTIFICATION:
+        case WakeCause.NOTIFICATION:
             return f"It is woken by {_reason(wake.reason)}."
-        case Because.HOLD:
+        case WakeCause.HOLD:
             return "The debounce window over its messages ends."
-        case Because.REMINDER:
+        case WakeCause.REMINDER:
             return "A reminder falls due."
-        case Because.SLEEP_UNTIL:
+        case WakeCause.SLEEP_UNTIL:
             return "The sleep it was given ends."
-        case Because.RETRY if wake.reason == WakeReason.RETRY_AFTER_FAILURE:
+        case WakeCause.RETRY if wake.reason == WakeReason.RETRY_AFTER_FAILURE:
             return "It is tried again after a failure."
-        case Because.RETRY if wake.reason == WakeReason.RESTART_RECOVERY:
+        case WakeCause.RETRY if wake.reason == WakeReason.RESTART_RECOVERY:
             return "The run that a restart of the service interrupted is made up for."
-        case Because.RETRY if wake.reason == WakeReason.UNCLEARED_NOTIFICATIONS:
+        case WakeCause.RETRY if wake.reason == WakeReason.UNCLEARED_NOTIFICATIONS:
             return "Something its last run left uncleared is tried again."
-        case Because.RETRY:
+        case WakeCause.RETRY:
             return "It was restored, and something is active."
 
 
-def _why_waiting(
-    circumstances: Circumstances, decision: Decision, now: datetime, since: datetime | None
-) -> str:
+def _why_waiting(facts: AgentFacts, decision: Decision, now: datetime, since: datetime | None) -> str:
     if decision.over_budget is not None:
-        return _why_held_by_budget(circumstances.state, decision, decision.over_budget, now)
+        return _why_held_by_budget(facts.state, decision, decision.over_budget, now)
     match decision.phase:
         case Phase.HOLDING:
             return _why_holding(decision, since)
         case Phase.BACKING_OFF:
-            return _why_backing_off(circumstances) + _but_earlier(decision)
+            return _why_backing_off(facts) + _but_earlier(decision)
         case Phase.QUARANTINED:
-            return why_quarantined(circumstances.state) + _but_earlier(decision)
+            return why_quarantined(facts.state) + _but_earlier(decision)
         case _:
-            return _why_asleep(circumstances.state, decision.wake)
+            return _why_asleep(facts.state, decision.wake)
 
 
 def _why_held_by_budget(state: AgentState, decision: Decision, budget: Budget, now: datetime) -> str:
@@ -191,11 +187,11 @@ def _why_held_by_budget(state: AgentState, decision: Decision, budget: Budget, n
     return f"{_stop(state)}{quarantine}{why_over_budget(budget, now)}{later}"
 
 
-def _why_stopping(circumstances: Circumstances) -> str:
-    stopped_at = circumstances.state.stopped_at
+def _why_stopping(facts: AgentFacts) -> str:
+    stopped_at = facts.state.stopped_at
     if stopped_at is not None:
         return f"Its run was asked to stop at {when(stopped_at)} and has not ended yet."
-    if circumstances.paused:
+    if facts.paused:
         return "Its organization is paused; its run was asked to stop and has not ended yet."
     return "Its run was asked to stop and has not ended yet; what is due then starts the next one."
 
@@ -203,7 +199,7 @@ def _why_stopping(circumstances: Circumstances) -> str:
 def _but_earlier(decision: Decision) -> str:
     """What there is to add to a retry, if something else starts the agent before it."""
     wake = decision.wake
-    if wake is None or wake.because is Because.RETRY:
+    if wake is None or wake.because is WakeCause.RETRY:
         return ""
     return f" Something else wakes it before that, at {when(wake.at)}."
 
@@ -231,7 +227,7 @@ def _why_holding(decision: Decision, since: datetime | None) -> str:
     if hold is None or wake is None:
         return "Holding a wake."
     holding = f"Holding since {when(since)} for the conversation to pause"
-    if wake.because is not Because.HOLD:
+    if wake.because is not WakeCause.HOLD:
         return f"{holding}; something else wakes it before that, at {when(wake.at)}."
     if hold.is_capped:
         return f"{holding}: it wakes at {when(hold.due_at)}, however long the conversation goes on."
@@ -241,10 +237,10 @@ def _why_holding(decision: Decision, since: datetime | None) -> str:
     )
 
 
-def _why_backing_off(circumstances: Circumstances) -> str:
-    state = circumstances.state
+def _why_backing_off(facts: AgentFacts) -> str:
+    state = facts.state
     if state.retry_reason == WakeReason.UNCLEARED_NOTIFICATIONS:
-        count = left_over_count(circumstances)
+        count = left_over_count(facts)
         return (
             f"Backing off until {when(state.retry_at)}: its last run left high-priority notifications "
             f"uncleared ({count} {'is' if count == 1 else 'are'})."

@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from storage.model import AgentState, AgentStatus, Circumstances, Era, Outcome
+from storage.model import ActivationPeriod, AgentFacts, AgentState, AgentStatus, Outcome
 from supervisors.policy.decisions import (
     QUARANTINE_AFTER_FAILURES,
-    Because,
     Policy,
+    WakeCause,
     WakeReason,
     active_count,
     decide,
@@ -41,12 +41,12 @@ def clamp(until: datetime | None, cap: datetime | None) -> datetime | None:
     return min(until, cap)
 
 
-def armed(circumstances: Circumstances, after: AgentState, now: datetime, policy: Policy) -> AgentState:
+def armed(facts: AgentFacts, after: AgentState, now: datetime, policy: Policy) -> AgentState:
     """`after` with the moment to look again, and without a retry that nothing is left for.
 
     Every state passes here on its way to storage, so whatever comes next is stored with it.
     """
-    ahead = replace(circumstances, state=after)
+    ahead = replace(facts, state=after)
     keeps_retry = pending_retry_at(ahead) is not None
     return replace(
         after,
@@ -56,15 +56,15 @@ def armed(circumstances: Circumstances, after: AgentState, now: datetime, policy
     )
 
 
-def _next_due_at(circumstances: Circumstances, now: datetime, policy: Policy) -> datetime | None:
-    state = circumstances.state
+def _next_due_at(facts: AgentFacts, now: datetime, policy: Policy) -> datetime | None:
+    state = facts.state
     if state.queued_at is not None:
         return None
-    wake = decide(circumstances, now, policy).wake
+    wake = decide(facts, now, policy).wake
     if wake is None:
         return None
     # A message that extends a hold writes nothing: at the earlier moment one looks again.
-    if wake.because is Because.HOLD and state.next_due_at and now < state.next_due_at < wake.at:
+    if wake.because is WakeCause.HOLD and state.next_due_at and now < state.next_due_at < wake.at:
         return state.next_due_at
     return wake.at
 
@@ -79,13 +79,13 @@ def queued(state: AgentState, now: datetime) -> AgentState:
     return replace(state, queued_at=state.queued_at or now)
 
 
-def started(circumstances: Circumstances, run_id: UUID, reason: str, now: datetime) -> AgentState:
+def started(facts: AgentFacts, run_id: UUID, reason: str, now: datetime) -> AgentState:
     """A run begins. It forgets a stop, a retry and the schedule, and fixes the cap of the next sleep.
 
     If somebody cleared some of what the last run left, the backoff begins anew.
     """
-    state = circumstances.state
-    was_helped = left_over_count(circumstances) < state.left_over
+    state = facts.state
+    was_helped = left_over_count(facts) < state.left_over
     return replace(
         state,
         status=AgentStatus.RUNNING,
@@ -94,7 +94,7 @@ def started(circumstances: Circumstances, run_id: UUID, reason: str, now: dateti
         last_wake_reason=reason,
         last_wake_interrupted_sleep_until=interrupted_sleep(state, now),
         sleep_until=None,
-        max_sleep_until=cap_after(now, circumstances.max_sleep_hours),
+        max_sleep_until=cap_after(now, facts.max_sleep_hours),
         last_started_at=now,
         stopped_at=None,
         run_requested_at=None,
@@ -103,7 +103,7 @@ def started(circumstances: Circumstances, run_id: UUID, reason: str, now: dateti
         retry_at=None,
         retry_reason="",
         next_due_at=None,
-        seen_until=_latest_ahead_of_the_clock(circumstances, now),
+        seen_until=_latest_ahead_of_the_clock(facts, now),
     )
 
 
@@ -114,9 +114,9 @@ def interrupted_sleep(state: AgentState, now: datetime) -> datetime | None:
     return state.sleep_until
 
 
-def slept(circumstances: Circumstances, until: datetime | None, now: datetime) -> AgentState:
+def slept(facts: AgentFacts, until: datetime | None, now: datetime) -> AgentState:
     """A run ends by a granted sleep: a clean slate."""
-    state = circumstances.state
+    state = facts.state
     return replace(
         _over(state, now),
         sleep_until=clamp(until, state.max_sleep_until),
@@ -128,22 +128,22 @@ def slept(circumstances: Circumstances, until: datetime | None, now: datetime) -
 
 
 def ended(
-    circumstances: Circumstances, outcome: Outcome, error: str, now: datetime, *, counts: bool, jitter: float
+    facts: AgentFacts, outcome: Outcome, error: str, now: datetime, *, counts: bool, jitter: float
 ) -> AgentState:
     """A run ends without a granted sleep.
 
     `counts`: whether an interrupted run is a failure (one that a drain ended is not).
     `jitter`: seconds added to the backoff of a failure, so that many do not return at once.
     """
-    state = circumstances.state
+    state = facts.state
     if state.stopped_at is not None or state.status is AgentStatus.ARCHIVED:
         return replace(_over(state, now), failures=0, retries=0, left_over=0)
-    made_progress = _count_before_start(circumstances) < circumstances.waiting_at_start
+    made_progress = _count_before_start(facts) < facts.pending_at_start
     after = replace(
         _over(state, now),
-        sleep_until=_sleep_after(circumstances, now),
+        sleep_until=_sleep_after(facts, now),
         retries=0 if made_progress else state.retries,
-        left_over=left_over_count(circumstances),
+        left_over=left_over_count(facts),
     )
     if outcome in FAILURES and not counts:
         return replace(after, retry_at=now, retry_reason=WakeReason.RESTART_RECOVERY)
@@ -216,10 +216,10 @@ def archived(state: AgentState, now: datetime) -> AgentState:
     return replace(stopped(state, now), status=AgentStatus.ARCHIVED)
 
 
-def restored(circumstances: Circumstances, now: datetime) -> AgentState:
+def restored(facts: AgentFacts, now: datetime) -> AgentState:
     """An archived agent returns: the stop is forgotten, and anything active wakes it at once."""
-    state = circumstances.state
-    wakes = active_count(circumstances) > 0
+    state = facts.state
+    wakes = active_count(facts) > 0
     return replace(
         state,
         status=AgentStatus.SLEEPING if state.run_id is None else AgentStatus.RUNNING,
@@ -229,11 +229,11 @@ def restored(circumstances: Circumstances, now: datetime) -> AgentState:
     )
 
 
-def rescheduled(circumstances: Circumstances, until: datetime | None, now: datetime) -> AgentState:
+def rescheduled(facts: AgentFacts, until: datetime | None, now: datetime) -> AgentState:
     """`sleep_until` written by a client: clamped to the last run's cap, before any to one from now, kept."""
-    state = circumstances.state
+    state = facts.state
     if state.last_started_at is None:
-        cap = cap_after(now, circumstances.max_sleep_hours)
+        cap = cap_after(now, facts.max_sleep_hours)
         return replace(state, sleep_until=clamp(until, cap), max_sleep_until=cap)
     return replace(state, sleep_until=clamp(until, state.max_sleep_until))
 
@@ -249,22 +249,22 @@ def _over(state: AgentState, now: datetime) -> AgentState:
     )
 
 
-def _sleep_after(circumstances: Circumstances, now: datetime) -> datetime | None:
+def _sleep_after(facts: AgentFacts, now: datetime) -> datetime | None:
     """Without a sleep call: the earliest of the interrupted sleep, one written meanwhile, and the cap."""
-    interrupted = circumstances.interrupted_sleep_until
+    interrupted = facts.interrupted_sleep_until
     moments = (
         interrupted if interrupted and interrupted > now else None,
-        circumstances.state.sleep_until,
-        circumstances.state.max_sleep_until,
+        facts.state.sleep_until,
+        facts.state.max_sleep_until,
     )
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def _latest_ahead_of_the_clock(circumstances: Circumstances, now: datetime) -> datetime | None:
+def _latest_ahead_of_the_clock(facts: AgentFacts, now: datetime) -> datetime | None:
     """The last activation of what is active though the clock, set back, says that it is yet to come."""
-    active = (group.last_at for group in circumstances.waiting if group.era is not Era.AHEAD)
+    active = (group.last_at for group in facts.pending if group.period is not ActivationPeriod.AHEAD)
     return max((moment for moment in active if moment > now), default=None)
 
 
-def _count_before_start(circumstances: Circumstances) -> int:
-    return sum(group.count for group in circumstances.waiting if group.era is Era.BEFORE)
+def _count_before_start(facts: AgentFacts) -> int:
+    return sum(group.count for group in facts.pending if group.period is ActivationPeriod.BEFORE)

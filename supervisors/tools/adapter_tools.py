@@ -27,7 +27,7 @@ from supervisors.tools.answers import result_of
 from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
 from supervisors.tools.model_names import names_for_models
 from supervisors.tools.parameters import for_models
-from supervisors.tools.toolkit import Tool, ToolCall, ToolDefinition, iso
+from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation, iso
 
 SECONDS_BEFORE_ANOTHER_TRY = (0.2, 1.0)  # to connect
 SECONDS_OF_A_QUICK_TRY = 2.0  # one that took longer would only do so again
@@ -51,14 +51,16 @@ class AdapterTools:
         described = await self._store.describe([tool.id for tool in named.values()]) if named else {}
         return [_definition(name, described[tool.id]) for name, tool in named.items() if tool.id in described]
 
-    async def find(self, agent: Agent, name: str, taken: Collection[str]) -> Tool | None:
+    async def find(self, agent: Agent, name: str, taken: Collection[str]) -> AgentTool | None:
         """The one that models call so; None if the agent has none of this name."""
         named = (await self._by_name(agent, taken)).get(name)
         if named is None:
             return None
         described = await self._store.describe([named.id])
         return (
-            Tool(_definition(name, described[named.id]), partial(self._use, named.id)) if described else None
+            AgentTool(_definition(name, described[named.id]), partial(self._use, named.id))
+            if described
+            else None
         )
 
     async def _by_name(self, agent: Agent, taken: Collection[str]) -> dict[str, ListedTool]:
@@ -70,12 +72,12 @@ class AdapterTools:
         return await self._store.get_channel(agent.id, channel) if agent.adapters else None
 
     async def post(
-        self, call: ToolCall, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
+        self, call: ToolInvocation, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
     ) -> Any:
         """The tool's result; raises ToolError. The arguments go as they are."""
         return await self._post(tool, _outbound_call(call, tool, call_id, arguments))
 
-    async def _use(self, tool_id: UUID, call: ToolCall) -> Any:
+    async def _use(self, tool_id: UUID, call: ToolInvocation) -> Any:
         """As the model or harness asked for it. In a run the call goes by the id of its span."""
         tool = await self._store.get(call.agent.id, tool_id)
         if tool is None:
@@ -127,7 +129,7 @@ def _definition(name: str, tool: DescribedTool) -> ToolDefinition:
 
 
 def _outbound_call(
-    call: ToolCall, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
+    call: ToolInvocation, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
 ) -> OutboundCall:
     """What is sent for a call, the same however often it is tried."""
     data = {

@@ -12,7 +12,7 @@ from storage.model import Agent, Priority, Source
 from storage.notifications.inserts import NewNotification
 from supervisors.tools.adapter_tools import AdapterTools
 from supervisors.tools.errors import ToolError
-from supervisors.tools.toolkit import ToolCall, ToolDefinition, schema
+from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, schema
 
 CONTACT_ID = {
     "type": "string",
@@ -51,13 +51,13 @@ OPEN_SMS_ATTACHMENT = ToolDefinition(
 )
 
 
-class Correspondence:
+class Messaging:
     """Sends what agents write: to relatives by their queues, to contacts by the tools of adapters."""
 
     def __init__(self, adapters: AdapterTools) -> None:
         self._adapters = adapters
 
-    async def send_message(self, call: ToolCall) -> dict[str, Any]:
+    async def send_message(self, call: ToolInvocation) -> dict[str, Any]:
         """To a contact by the channel it last wrote by, else by what address it has; or to a relative."""
         recipient = await _recipient(call)
         body = call.arguments.text("body")
@@ -67,7 +67,7 @@ class Correspondence:
         channel = await call.stores.messages.last_channel(call.agent.id, recipient.id)
         return await self._send(call, recipient, channel or _channel_of(recipient), subject, body)
 
-    async def send_sms(self, call: ToolCall) -> dict[str, Any]:
+    async def send_sms(self, call: ToolInvocation) -> dict[str, Any]:
         """To a contact, or to a relative."""
         recipient = await _recipient(call)
         body = call.arguments.text("body")
@@ -76,7 +76,7 @@ class Correspondence:
         return await self._send(call, recipient, Channel.SMS, "", body)
 
     async def _send(
-        self, call: ToolCall, contact: Contact, channel: Channel, subject: str, body: str
+        self, call: ToolInvocation, contact: Contact, channel: Channel, subject: str, body: str
     ) -> dict[str, Any]:
         """Keep the message, then hand it to the tool of its channel. The call goes by the message's id."""
         tool = await self._adapters.channel(call.agent, channel)
@@ -94,7 +94,7 @@ class Correspondence:
         return {"message_id": str(message.id), "channel": channel, "status": status}
 
 
-async def open_sms_attachment(call: ToolCall) -> dict[str, Any]:
+async def open_sms_attachment(call: ToolInvocation) -> dict[str, Any]:
     """The attachments of a message that came in for the agent."""
     message_id = call.arguments.id("message_id")
     message = await call.stores.messages.get(message_id)
@@ -107,7 +107,7 @@ async def open_sms_attachment(call: ToolCall) -> dict[str, Any]:
     return {"message_id": str(message.id), "attachments": attachments}
 
 
-async def _recipient(call: ToolCall) -> Contact | Agent:
+async def _recipient(call: ToolInvocation) -> Contact | Agent:
     """A contact that the agent may know, its parent, or one of its children."""
     recipient_id = call.arguments.id("contact_id")
     contact = await call.stores.contacts.get(recipient_id)
@@ -127,7 +127,7 @@ def _channel_of(contact: Contact) -> Channel:
     return Channel.SMS if contact.phone and not contact.email else Channel.EMAIL
 
 
-async def _tell_relative(call: ToolCall, relative: Agent, subject: str, body: str) -> dict[str, Any]:
+async def _tell_relative(call: ToolInvocation, relative: Agent, subject: str, body: str) -> dict[str, Any]:
     notification = NewNotification(
         id=new_id(),
         agent_id=relative.id,
@@ -146,7 +146,7 @@ async def _tell_relative(call: ToolCall, relative: Agent, subject: str, body: st
     return {"agent": str(relative.id), "status": "delivered"}
 
 
-def _message(call: ToolCall, contact: Contact, channel: Channel, subject: str, body: str) -> Message:
+def _message(call: ToolInvocation, contact: Contact, channel: Channel, subject: str, body: str) -> Message:
     return Message(
         id=new_id(),
         organization_id=call.agent.organization_id,
@@ -162,7 +162,7 @@ def _message(call: ToolCall, contact: Contact, channel: Channel, subject: str, b
     )
 
 
-async def _keep(call: ToolCall, message: Message) -> None:
+async def _keep(call: ToolInvocation, message: Message) -> None:
     try:
         await call.stores.messages.insert(message)
     except ReferenceMissing as error:

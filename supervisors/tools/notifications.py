@@ -6,7 +6,7 @@ from storage.ids import new_id
 from storage.model import Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
 from supervisors.tools.errors import ToolError
-from supervisors.tools.toolkit import ToolCall, ToolDefinition, iso, schema
+from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, iso, schema
 
 LIST_LIMIT_DEFAULT = 50
 LIST_LIMIT_MAX = 100
@@ -43,7 +43,7 @@ CREATE_NOTIFICATION = ToolDefinition(
 )
 
 
-async def list_notifications(call: ToolCall) -> list[dict[str, Any]]:
+async def list_notifications(call: ToolInvocation) -> list[dict[str, Any]]:
     """What waits for the agent: high before low, then oldest first."""
     limit = call.arguments.integer("limit", LIST_LIMIT_DEFAULT, least=1)
     found = await call.stores.notifications.list_for_agent(
@@ -55,7 +55,7 @@ async def list_notifications(call: ToolCall) -> list[dict[str, Any]]:
     return [_shown(notification) for notification in found]
 
 
-async def clear_notification(call: ToolCall) -> dict[str, Any]:
+async def clear_notification(call: ToolInvocation) -> dict[str, Any]:
     """Clear one of the agent's notifications; once more does no harm."""
     notification_id = call.arguments.id("notification_id")
     if not await call.stores.notifications.clear(call.agent.id, notification_id, call.now):
@@ -63,7 +63,7 @@ async def clear_notification(call: ToolCall) -> dict[str, Any]:
     return {"id": str(notification_id), "cleared": True}
 
 
-async def create_notification(call: ToolCall) -> dict[str, Any]:
+async def create_notification(call: ToolInvocation) -> dict[str, Any]:
     """Put a notification into the agent's own queue."""
     new = NewNotification(
         id=new_id(),

@@ -6,7 +6,7 @@ from typing import Any
 from supervisors.engine.messages import SleepRefused, SleepRequest
 from supervisors.errors import RunIsOver
 from supervisors.tools.errors import ToolError
-from supervisors.tools.toolkit import ToolCall, ToolDefinition, iso, schema
+from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, iso, schema
 
 HOURS_MAX = 87_600
 
@@ -23,7 +23,7 @@ SLEEP = ToolDefinition(
 )
 
 
-async def sleep(call: ToolCall) -> dict[str, Any]:
+async def sleep(call: ToolInvocation) -> dict[str, Any]:
     """Ask the supervisor for sleep."""
     until = call.arguments.moment("until", call.agent.timezone)
     hours = call.arguments.number("hours", HOURS_MAX)

@@ -17,7 +17,7 @@ from supervisors.tools.messaging import (
     OPEN_SMS_ATTACHMENT,
     SEND_MESSAGE,
     SEND_SMS,
-    Correspondence,
+    Messaging,
     open_sms_attachment,
 )
 from supervisors.tools.notifications import (
@@ -29,7 +29,7 @@ from supervisors.tools.notifications import (
     list_notifications,
 )
 from supervisors.tools.sleep import SLEEP, sleep
-from supervisors.tools.toolkit import Tool, ToolCall, ToolDefinition
+from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation
 
 
 class Toolbox:
@@ -39,14 +39,14 @@ class Toolbox:
         self._stores = stores
         self._clock = clock
         self._adapters = AdapterTools(stores.agent_tools, outbound, checker, clock)
-        self._builtin = _builtin(Correspondence(self._adapters))
+        self._builtin = _builtin(Messaging(self._adapters))
 
     async def definitions(self, agent: Agent) -> list[ToolDefinition]:
         """What the agent can call now: what every agent can, then the tools of its adapters."""
         definitions = [tool.definition for tool in self._builtin.values()]
         return definitions + await self._adapters.definitions(agent, taken=self._builtin)
 
-    async def find(self, agent: Agent, name: str) -> Tool:
+    async def find(self, agent: Agent, name: str) -> AgentTool:
         """Raises ToolError."""
         tool = self._builtin.get(name) or await self._adapters.find(agent, name, taken=self._builtin)
         if tool is None:
@@ -67,7 +67,7 @@ class Toolbox:
 
     async def use(
         self,
-        tool: Tool,
+        tool: AgentTool,
         agent: Agent,
         run_id: UUID | None,
         ask: Ask,
@@ -79,13 +79,13 @@ class Toolbox:
         `run_id`: the run that calls, if one does; `span_id`: the step of it that this call is.
         """
         return await tool.use(
-            ToolCall(agent, run_id, span_id, Arguments(arguments), self._stores, ask, self._clock.now())
+            ToolInvocation(agent, run_id, span_id, Arguments(arguments), self._stores, ask, self._clock.now())
         )
 
 
-def _builtin(correspondence: Correspondence) -> dict[str, Tool]:
+def _builtin(correspondence: Messaging) -> dict[str, AgentTool]:
     """What every agent can call."""
-    tools: tuple[tuple[ToolDefinition, Callable[[ToolCall], Awaitable[Any]]], ...] = (
+    tools: tuple[tuple[ToolDefinition, Callable[[ToolInvocation], Awaitable[Any]]], ...] = (
         (LIST_NOTIFICATIONS, list_notifications),
         (CLEAR_NOTIFICATION, clear_notification),
         (CREATE_NOTIFICATION, create_notification),
@@ -94,4 +94,4 @@ def _builtin(correspondence: Correspondence) -> dict[str, Tool]:
         (OPEN_SMS_ATTACHMENT, open_sms_attachment),
         (SLEEP, sleep),
     )
-    return {definition.name: Tool(definition, use) for definition, use in tools}
+    return {definition.name: AgentTool(definition, use) for definition, use in tools}

@@ -23,7 +23,7 @@ class ToolDefinition:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolInvocation:
     """One call: who calls, with what, and what the tool may use.
 
     `run_id` is the run that calls; None when somebody else calls on behalf of the agent. `span_id` is the
@@ -40,11 +40,11 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class AgentTool:
     """Something that an agent can call. `use` returns what is ready for JSON, or raises ToolError."""
 
     definition: ToolDefinition
-    use: Callable[[ToolCall], Awaitable[Any]]
+    use: Callable[[ToolInvocation], Awaitable[Any]]
 
 
 def schema(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> dict[str, Any]:

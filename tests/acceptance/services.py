@@ -36,7 +36,7 @@ class Services:
         await process.ready()
         return process
 
-    def defects(self) -> list[str]:
+    def crashes(self) -> list[str]:
         """What the services logged as errors so far; that another one took the lead is none."""
         lines = (line for process in self._started for line in process.log().splitlines())
         return [

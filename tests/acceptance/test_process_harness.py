@@ -141,7 +141,7 @@ async def test_the_example_runs_as_its_agents_branch_tag_or_main_has_it(
             "chat example/echo": root["id"],
             "execute_tool clear_notification": root["id"],
         }
-    assert services.defects() == []
+    assert services.crashes() == []
     assert "the agents' code runs as this service's own user" in service.log()
 
 
@@ -239,7 +239,7 @@ async def test_each_way_to_go_wrong_is_told_in_the_trace_and_the_agent_goes_on(
     [ended] = (await results(client, "ends")).values()
     words = "The run could not be prepared: No such file or directory."
     assert (ended["error"], (await root_of(client, ended))["error"]) == (words, words)
-    assert services.defects() == []
+    assert services.crashes() == []
 
     service.terminate()
     assert await service.exit_code() == 0
@@ -371,7 +371,7 @@ async def test_a_shutdown_interrupts_what_does_not_end_and_leaves_nothing(
     assert marked(service.url) == []
     again = client.at((await services.start()).url)
     assert (await again.runs(agent))[0]["outcome"] == "interrupted"
-    assert services.defects() == []
+    assert services.crashes() == []
 
 
 async def test_nothing_is_left_when_the_service_is_killed_and_the_next_goes_on(

@@ -38,5 +38,5 @@ async def _alternate(service: Target, bare: Target) -> Row:
         "service",
         service=[REQUESTS / ours.seconds for ours, _ in pairs],
         bare=[REQUESTS / theirs.seconds for _, theirs in pairs],
-        remark=f"load generator busy at most {busiest:.0%} of a core",
+        notice=f"load generator busy at most {busiest:.0%} of a core",
     )

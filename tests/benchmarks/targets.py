@@ -28,7 +28,7 @@ class Row:
     unit: str
     service: Sequence[float]
     bare: Sequence[float]
-    remark: str = ""
+    notice: str = ""
 
     @property
     def ratio(self) -> float:
@@ -46,7 +46,7 @@ class Row:
             f"  {'bare':<9}{_shown(self.bare)}",
             f"  ratio {self.ratio:.2f} (bar {self.bar}): {verdict}",
         ]
-        return "\n".join([*lines, f"  {self.remark}"] if self.remark else lines)
+        return "\n".join([*lines, f"  {self.notice}"] if self.notice else lines)
 
 
 @dataclass(frozen=True, slots=True)

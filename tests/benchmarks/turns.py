@@ -50,7 +50,7 @@ async def measure(directory: Path, database_url: str) -> Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingGroup:
     """So many runs at once wait for their model: what each weighs, and what else is kept waiting."""
 
     kib_a_run: float
@@ -71,7 +71,7 @@ class Waiting:
         )
 
 
-async def measure_waiting(directory: Path, database_url: str) -> Waiting:
+async def measure_waiting(directory: Path, database_url: str) -> PendingGroup:
     """Start them all, look on for a while, and stop some."""
     async with _instant_model(THINKS_SECONDS) as url:
         sections: Sections = {
@@ -104,7 +104,7 @@ async def measure_waiting(directory: Path, database_url: str) -> Waiting:
             stops = [await _stop_ms(client, agent) for agent in agents[:WARM_UP]]
     database = status["database"]
     in_use = database["connections"] - database["idle"]
-    return Waiting(kib, status["loop_lag_ms"]["p99"], in_use, stops)
+    return PendingGroup(kib, status["loop_lag_ms"]["p99"], in_use, stops)
 
 
 async def _stop_ms(client: Client, agent: str) -> float:

@@ -65,7 +65,7 @@ async def all_is_kept(load: Load, services: Services) -> Found:
     ledger, client, database_url = load.ledger, load.client, services.database["url"]
     await _come_to_rest(client, database_url)
     found = await _record(database_url)
-    breaches = judge(ledger, found) + await _unreadable(ledger, client) + services.defects()
+    breaches = judge(ledger, found) + await _unreadable(ledger, client) + services.crashes()
     assert not breaches, f"{ledger}, and {len(breaches)} breaches:\n" + "\n".join(breaches)
     return found
 

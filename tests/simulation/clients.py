@@ -15,11 +15,11 @@ from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
 from supervisors.engine.broadcast import tell_agents_of, tell_agents_of_template
 from supervisors.engine.messages import (
-    Look,
     OwnedFields,
-    Question,
+    Request,
     RunAnswer,
     RunRequest,
+    Signal,
     StopReply,
     StopRequest,
 )
@@ -111,7 +111,7 @@ class Clients:
 
     async def change_agent(self, agent: Agent, changes: Mapping[str, Any]) -> None:
         if await self._storage.agents.update(agent.id, changes) is not None:
-            self._process.registry.tell(agent.id, Look.RELOAD)
+            self._process.registry.tell(agent.id, Signal.RELOAD)
 
     async def change_agent_unheard(self, agent: Agent, changes: Mapping[str, Any]) -> None:
         """As another program does it: nobody is told."""
@@ -120,7 +120,7 @@ class Clients:
 
     async def delete_agent(self, agent: Agent) -> None:
         if await self._storage.agents.delete(agent.id, self._process.clock.now()):
-            self._process.registry.tell(agent.id, Look.RELOAD)
+            self._process.registry.tell(agent.id, Signal.RELOAD)
 
     async def create_agent(self, agent: Agent) -> None:
         await self._storage.agents.insert(agent, None)
@@ -128,7 +128,7 @@ class Clients:
     async def change_template(self, template_id: UUID, changes: Mapping[str, Any]) -> None:
         await self._storage.templates.update(template_id, changes)
         for agent_id in await self._storage.agents.holding_of_template(template_id):
-            self._process.registry.tell(agent_id, Look.RELOAD)
+            self._process.registry.tell(agent_id, Signal.RELOAD)
         if "max_cost_usd_per_day" in changes:
             states = self._storage.agent_states
             await tell_agents_of_template(template_id, states, self._process.registry)
@@ -141,15 +141,15 @@ class Clients:
         await self._storage.organizations.update(organization_id, {"paused": paused})
         await tell_agents_of(organization_id, self._storage.agent_states, self._process.registry)
 
-    async def _ask(self, agent: Agent, question: Question) -> Any:
+    async def _ask(self, agent: Agent, request: Request) -> Any:
         name = self._history.name(agent.id)
-        self._history.note(f"{name} is asked: {question}")
+        self._history.note(f"{name} is asked: {request}")
         try:
-            reply = await self._process.registry.ask(agent.id, question)
+            reply = await self._process.registry.ask(agent.id, request)
         except (SupervisorError, StorageError) as error:
-            self._history.note(f"{name} refuses the {question}: {error}")
+            self._history.note(f"{name} refuses the {request}: {error}")
             raise
-        self._history.note(f"{name} answers the {question}: {reply}")
+        self._history.note(f"{name} answers the {request}: {reply}")
         return reply
 
     def _require(self, holds: bool, agent: Agent, what: str) -> None:

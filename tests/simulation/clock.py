@@ -24,7 +24,7 @@ class Wall:
     def __init__(self, loop: asyncio.AbstractEventLoop, looks_per_tick: int | None) -> None:
         self._loop = loop
         self._looks_per_tick = looks_per_tick
-        self._looks = 0
+        self._signals = 0
         self._latest = loop.time()
         self._began = NOW - timedelta(seconds=loop.time())
 
@@ -36,8 +36,8 @@ class Wall:
 
     def look(self) -> None:
         """Somebody is about to read one of the clocks."""
-        self._looks += 1
-        if self._looks_per_tick and self._looks % self._looks_per_tick == 0:
+        self._signals += 1
+        if self._looks_per_tick and self._signals % self._looks_per_tick == 0:
             self._latest = self.monotonic() + TICK_SECONDS
 
     def step(self, seconds: float) -> None:

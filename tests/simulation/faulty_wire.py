@@ -69,7 +69,7 @@ class FaultyWire:
         self._history.note(f"a statement about {self._history.name(agent_id)} {fault} ({delay} s)")
         return await self._suffer(fault, statement, delay)
 
-    async def to_the_end(self, write: Coroutine[Any, Any, Result]) -> Result:
+    async def run_to_completion(self, write: Coroutine[Any, Any, Result]) -> Result:
         if self.is_cut:
             write.close()
             raise DatabaseUnavailable("this process is dead")

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from storage.model import AgentState, AgentStatus, Move, Notification, Outcome, RunEnd, RunStart
+from storage.model import AgentState, AgentStatus, Notification, Outcome, RunEnd, RunStart, StateUpdate
 from supervisors.engine.messages import SleepGranted
-from supervisors.engine.run import Run
+from supervisors.engine.run import ActiveRun
 from tests.simulation.clock import Wall, beginning_of_moment
 from tests.simulation.due import (
     CONVERSATIONAL,
@@ -123,17 +123,17 @@ class Judge:
         """How often the agent has been started, ended or stopped."""
         return self._accounts[agent_id]
 
-    def run_began(self, run: Run) -> None:
+    def run_began(self, run: ActiveRun) -> None:
         other = self._running.get(run.agent_id)
         if other is not None:
             self.condemn("I1", run.agent_id, f"{self.history.name(run.id)} runs while {other} does")
         self._running[run.agent_id] = run.id
 
-    def run_over(self, run: Run) -> None:
+    def run_over(self, run: ActiveRun) -> None:
         self._running.pop(run.agent_id, None)
         self._unchecked.add(run.agent_id)
 
-    def sleep_granted(self, run: Run, granted: SleepGranted) -> None:
+    def sleep_granted(self, run: ActiveRun, granted: SleepGranted) -> None:
         cap, until = run.max_sleep_until, granted.sleep_until
         if cap is not None and (until is None or until > cap):
             self.condemn("I4", run.agent_id, f"is granted sleep until {_time(until)}, beyond its cap")
@@ -146,18 +146,18 @@ class Judge:
         self._unchecked.add(agent_id)
         self.history.note(f"{self.history.name(agent_id)} {what}")
 
-    def moved(self, before: AgentState, after: AgentState, move: Move) -> None:
+    def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None:
         self._unchecked.add(after.agent_id)
         self._moved_at[after.agent_id] = self.loop.time()
-        self.history.note(f"{self.history.name(after.agent_id)} {_shown(before, after, move)}")
-        if move.start or move.end or after.stopped_at != before.stopped_at:
+        self.history.note(f"{self.history.name(after.agent_id)} {_shown(before, after, update)}")
+        if update.start or update.end or after.stopped_at != before.stopped_at:
             self._accounts[after.agent_id] += 1
-        overwritten = [name for name in OWNED if getattr(before, name) != getattr(move.before, name)]
+        overwritten = [name for name in OWNED if getattr(before, name) != getattr(update.before, name)]
         self._require(not overwritten, "I3", after, f"{', '.join(overwritten)} overwritten unseen")
-        if move.start is not None:
-            self._check_start(before, after, move.start)
-        if move.end is not None:
-            self._check_end(before, after, move.end)
+        if update.start is not None:
+            self._check_start(before, after, update.start)
+        if update.end is not None:
+            self._check_end(before, after, update.end)
         if after.last_started_at and after.max_sleep_until and after.sleep_until:
             self._require(
                 after.sleep_until <= after.max_sleep_until, "I4", after, "is to sleep longer than its cap"
@@ -359,14 +359,14 @@ def _time(moment: datetime | None) -> str:
     return "no time" if moment is None else f"{moment:%H:%M:%S.%f}"
 
 
-def _shown(before: AgentState, after: AgentState, move: Move) -> str:
+def _shown(before: AgentState, after: AgentState, update: StateUpdate) -> str:
     changes = [
         f"{name} {_value(getattr(after, name))}"
         for name in (*OWNED, "next_due_at")
         if getattr(after, name) != getattr(before, name)
     ]
-    begun = f"starts #{move.start.run_id.int} by {move.start.wake_reason}; " if move.start else ""
-    ended = f"ends #{move.end.run_id.int}: {move.end.outcome} {move.end.error}; " if move.end else ""
+    begun = f"starts #{update.start.run_id.int} by {update.start.wake_reason}; " if update.start else ""
+    ended = f"ends #{update.end.run_id.int}: {update.end.outcome} {update.end.error}; " if update.end else ""
     return f"{begun}{ended}{', '.join(changes)}"
 
 

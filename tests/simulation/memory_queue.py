@@ -24,7 +24,7 @@ class MemoryNotifications:
         self._on_commit = on_commit
 
     async def insert(self, notification: NewNotification, allowed: Collection[UUID]) -> None:
-        await self._wire.to_the_end(self._insert(notification, allowed))
+        await self._wire.run_to_completion(self._insert(notification, allowed))
 
     async def get(self, notification_id: UUID) -> Notification | None:
         found = self._tables.notifications.get(notification_id)
@@ -38,13 +38,13 @@ class MemoryNotifications:
     async def update(
         self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
     ) -> Notification | None:
-        return await self._wire.to_the_end(self._update(notification_id, changes, now))
+        return await self._wire.run_to_completion(self._update(notification_id, changes, now))
 
     async def clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool:
-        return await self._wire.to_the_end(self._clear(agent_id, notification_id, now))
+        return await self._wire.run_to_completion(self._clear(agent_id, notification_id, now))
 
     async def delete(self, notification_id: UUID) -> bool:
-        return await self._wire.to_the_end(self._delete(notification_id))
+        return await self._wire.run_to_completion(self._delete(notification_id))
 
     async def _insert(self, new: NewNotification, allowed: Collection[UUID]) -> None:
         await self._wire.carry(partial(self._insert_row, new, allowed), new.agent_id)

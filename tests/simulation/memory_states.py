@@ -14,20 +14,20 @@ from typing import TypeVar
 from uuid import UUID
 
 from storage.model import (
+    ActivationPeriod,
     Agent,
+    AgentFacts,
     AgentState,
     AgentStatus,
     Budget,
-    Circumstances,
     Counts,
-    Era,
-    Move,
     Notification,
+    PendingGroup,
     Priority,
-    Remark,
     Run,
     Source,
-    Waiting,
+    StateUpdate,
+    SystemNotice,
 )
 from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
 
@@ -39,13 +39,13 @@ QUARANTINED_AFTER = 5
 class MemoryLock:
     """One agent's row, locked by this transaction."""
 
-    def __init__(self, tables: Tables, transaction: Transaction, circumstances: Circumstances | None) -> None:
+    def __init__(self, tables: Tables, transaction: Transaction, facts: AgentFacts | None) -> None:
         self._tables = tables
         self._transaction = transaction
-        self.circumstances = circumstances
+        self.facts = facts
 
-    async def move(self, move: Move) -> bool:
-        return await move_row(self._tables, self._transaction, move)
+    async def update(self, update: StateUpdate) -> bool:
+        return await move_row(self._tables, self._transaction, update)
 
 
 class MemoryStates:
@@ -55,12 +55,12 @@ class MemoryStates:
         self._tables = tables
         self._wire = wire
 
-    async def look(self, agent_id: UUID, now: datetime) -> Circumstances | None:
+    async def get_facts(self, agent_id: UUID, now: datetime) -> AgentFacts | None:
         return await self._wire.carry(partial(self._look, agent_id, now), agent_id)
 
-    async def move(self, move: Move) -> bool:
-        agent_id = move.before.agent_id
-        return await self._wire.to_the_end(self._wire.carry(partial(self._move, move), agent_id))
+    async def update(self, update: StateUpdate) -> bool:
+        agent_id = update.before.agent_id
+        return await self._wire.run_to_completion(self._wire.carry(partial(self._move, update), agent_id))
 
     @asynccontextmanager
     async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator[MemoryLock]:
@@ -161,15 +161,15 @@ class MemoryStates:
     async def count(self, now: datetime) -> Counts:
         return await self._read(lambda states: self._count(states, now))
 
-    async def _look(self, agent_id: UUID, now: datetime) -> Circumstances | None:
+    async def _look(self, agent_id: UUID, now: datetime) -> AgentFacts | None:
         await asyncio.sleep(0)
-        seen = circumstances(self._tables, agent_id, now)
+        seen = facts(self._tables, agent_id, now)
         await asyncio.sleep(0)
         return seen
 
-    async def _move(self, move: Move) -> bool:
+    async def _move(self, update: StateUpdate) -> bool:
         async with Transaction(self._tables) as transaction:
-            is_made = await move_row(self._tables, transaction, move)
+            is_made = await move_row(self._tables, transaction, update)
         await asyncio.sleep(0)
         return is_made
 
@@ -220,27 +220,27 @@ class MemoryStates:
         return self._tables.organizations[organization_id].paused
 
 
-async def move_row(tables: Tables, transaction: Transaction, move: Move) -> bool:
+async def move_row(tables: Tables, transaction: Transaction, update: StateUpdate) -> bool:
     """What the statement MOVE does: lock the row, check the guard on its newest version, write."""
-    agent_id = move.before.agent_id
-    active = active_ids(tables, agent_id, move.start.started_at) if move.start else []
+    agent_id = update.before.agent_id
+    active = active_ids(tables, agent_id, update.start.started_at) if update.start else []
     await transaction.lock("agent_state", agent_id, LOCK_TIMEOUT_SECONDS)
     newest, agent = tables.states.get(agent_id), tables.agents.get(agent_id)
-    if newest is None or agent is None or not guard_holds(move, newest):
+    if newest is None or agent is None or not guard_holds(update, newest):
         return False
-    transaction.write(lambda: _write_move(tables, newest, agent, move, active))
+    transaction.write(lambda: _write_move(tables, newest, agent, update, active))
     return True
 
 
-def guard_holds(move: Move, newest: AgentState) -> bool:
+def guard_holds(update: StateUpdate, newest: AgentState) -> bool:
     """Whether the row is still as the move expects it."""
-    before = move.before
+    before = update.before
     is_unmoved = (newest.status, newest.run_id, newest.version) == (
         before.status,
         before.run_id,
         before.version,
     )
-    return is_unmoved and (not move.guarded or newest.wake_seq == move.before.wake_seq)
+    return is_unmoved and (not update.guarded or newest.wake_seq == update.before.wake_seq)
 
 
 def active_ids(tables: Tables, agent_id: UUID, now: datetime) -> list[UUID]:
@@ -253,14 +253,14 @@ def active_ids(tables: Tables, agent_id: UUID, now: datetime) -> list[UUID]:
     return [notification_id for _, notification_id in found]
 
 
-def circumstances(tables: Tables, agent_id: UUID, now: datetime) -> Circumstances | None:
+def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
     """What the statement LOOK sees at this moment."""
     agent, state = tables.agent(agent_id), tables.states.get(agent_id)
     if agent is None or state is None:
         return None
     template = tables.templates.get(agent.template_id) if agent.template_id else None
     run = tables.runs.get(state.run_id) if state.run_id else None
-    return Circumstances(
+    return AgentFacts(
         organization_id=agent.organization_id,
         state=state,
         created_at=agent.created_at,
@@ -270,8 +270,8 @@ def circumstances(tables: Tables, agent_id: UUID, now: datetime) -> Circumstance
         agent_window_seconds=agent.debounce_window_seconds,
         template_window_seconds=template.debounce_window_seconds if template else None,
         budgets=budgets(tables, agent, now),
-        waiting=tuple(_groups(tables.queue(agent_id), state, now)),
-        waiting_at_start=len(run.notifications) if run else 0,
+        pending=tuple(_groups(tables.queue(agent_id), state, now)),
+        pending_at_start=len(run.notifications) if run else 0,
         interrupted_sleep_until=run.interrupted_sleep_until if run else None,
         wake_reason=run.wake_reason if run else "",
     )
@@ -291,78 +291,80 @@ def budgets(tables: Tables, agent: Agent, now: datetime) -> tuple[Budget, ...]:
     )
 
 
-def _groups(queue: Iterable[Notification], state: AgentState, now: datetime) -> Iterable[Waiting]:
-    groups: dict[tuple[object, ...], Waiting] = {}
+def _groups(queue: Iterable[Notification], state: AgentState, now: datetime) -> Iterable[PendingGroup]:
+    groups: dict[tuple[object, ...], PendingGroup] = {}
     for one in queue:
         at = one.activated_at
         if at is None:
             continue
-        is_reminder, era = one.scheduled_for == at, _era(one, at, state, now)
-        key = (one.source, is_reminder, era)
+        is_reminder, period = one.scheduled_for == at, _era(one, at, state, now)
+        key = (one.source, is_reminder, period)
         group = groups.get(key)
         if group is None:
-            groups[key] = Waiting(one.source, is_reminder, era, 1, at, at)
+            groups[key] = PendingGroup(one.source, is_reminder, period, 1, at, at)
         else:
             first_at, last_at = min(group.first_at, at), max(group.last_at, at)
             groups[key] = replace(group, count=group.count + 1, first_at=first_at, last_at=last_at)
     return groups.values()
 
 
-def _era(one: Notification, at: datetime, state: AgentState, now: datetime) -> Era:
+def _era(one: Notification, at: datetime, state: AgentState, now: datetime) -> ActivationPeriod:
     if one.scheduled_for == at and at > now:
-        return Era.AHEAD
+        return ActivationPeriod.AHEAD
     if state.stopped_at is not None and at <= state.stopped_at:
-        return Era.STOPPED
+        return ActivationPeriod.STOPPED
     if state.last_started_at is None:
-        return Era.SINCE
+        return ActivationPeriod.SINCE
     if at <= state.last_started_at or (state.seen_until is not None and at <= state.seen_until):
-        return Era.BEFORE
+        return ActivationPeriod.BEFORE
     if state.last_ended_at is not None and at > state.last_ended_at and state.run_id is None:
-        return Era.SINCE
-    return Era.DURING
+        return ActivationPeriod.SINCE
+    return ActivationPeriod.DURING
 
 
-def _write_move(tables: Tables, before: AgentState, agent: Agent, move: Move, active: list[UUID]) -> None:
-    after = replace(move.after, wake_seq=before.wake_seq, version=before.version + 1)
+def _write_move(
+    tables: Tables, before: AgentState, agent: Agent, update: StateUpdate, active: list[UUID]
+) -> None:
+    after = replace(update.after, wake_seq=before.wake_seq, version=before.version + 1)
     tables.states[agent.id] = after
-    if move.start is not None:
-        tables.runs[move.start.run_id] = Run(
-            id=move.start.run_id,
+    if update.start is not None:
+        tables.runs[update.start.run_id] = Run(
+            id=update.start.run_id,
             agent_id=agent.id,
             organization_id=agent.organization_id,
-            wake_reason=move.start.wake_reason,
+            wake_reason=update.start.wake_reason,
             notifications=tuple(active),
-            interrupted_sleep_until=move.start.interrupted_sleep_until,
-            max_sleep_until=move.start.max_sleep_until,
-            started_at=move.start.started_at,
+            interrupted_sleep_until=update.start.interrupted_sleep_until,
+            max_sleep_until=update.start.max_sleep_until,
+            started_at=update.start.started_at,
             ended_at=None,
             turns=0,
             outcome=None,
             error="",
         )
-    if move.end is not None:
-        run = tables.runs.get(move.end.run_id)
+    if update.end is not None:
+        run = tables.runs.get(update.end.run_id)
         if run is not None and run.ended_at is None:
-            end = move.end
+            end = update.end
             tables.runs[run.id] = replace(
                 run, ended_at=end.ended_at, outcome=end.outcome, turns=end.turns, error=end.error
             )
-    if move.remark is not None and move.remark.id not in tables.notifications:
-        tables.notifications[move.remark.id] = _left(move.remark, agent)
-    tables.witness.moved(before, after, move)
+    if update.notice is not None and update.notice.id not in tables.notifications:
+        tables.notifications[update.notice.id] = _left(update.notice, agent)
+    tables.witness.moved(before, after, update)
 
 
-def _left(remark: Remark, agent: Agent) -> Notification:
+def _left(notice: SystemNotice, agent: Agent) -> Notification:
     return Notification(
-        id=remark.id,
+        id=notice.id,
         organization_id=agent.organization_id,
         agent_id=agent.id,
         source=Source.SYSTEM,
         source_id="",
-        title=remark.title,
-        body=remark.body,
+        title=notice.title,
+        body=notice.body,
         priority=Priority.LOW,
-        created_at=remark.created_at,
+        created_at=notice.created_at,
         scheduled_for=None,
         cleared=False,
         cleared_at=None,

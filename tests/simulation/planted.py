@@ -15,7 +15,7 @@ from supervisors.engine import requests
 from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
-from supervisors.maintenance.budget_renewal import Budgets
+from supervisors.maintenance.budget_renewal import BudgetRenewal
 from supervisors.policy import debounce, decisions, transitions
 from tests.simulation import memory_states
 from tests.simulation.memory_queue import MemoryNotifications
@@ -129,7 +129,7 @@ PLANTED = (
     ),
     PlantedBug(
         "a higher cap that reaches nobody to whom it is not told",
-        Budgets.run_once,
+        BudgetRenewal.run_once,
         "await tell_pages",
         "(lambda *_: None)",
     ),

@@ -9,13 +9,13 @@ from uuid import UUID
 
 import aiojobs
 
-from supervisors.engine.messages import Look
+from supervisors.engine.messages import Signal
 from supervisors.engine.registry import CANCEL_SECONDS, Registry
 from supervisors.engine.run import Harness
-from supervisors.maintenance.budget_renewal import Budgets
+from supervisors.maintenance.budget_renewal import BudgetRenewal
 from supervisors.maintenance.due_scan import DueScan
 from supervisors.maintenance.loop import repeat
-from supervisors.maintenance.pause_sync import Pauses
+from supervisors.maintenance.pause_sync import PauseSync
 from supervisors.settings import RunSettings, SupervisorSettings
 from tests.simulation.clock import ProcessClock, Wall
 from tests.simulation.faulty_wire import QUANTUM_SECONDS, FaultyWire
@@ -62,8 +62,8 @@ class Process:
             random=self._random,
         )
         self._scan = DueScan(self.storage.agent_states, self.registry, self.clock, self._random)
-        pauses = Pauses(self.storage.agent_states, self.storage.organizations, self.registry, self.clock)
-        budgets = Budgets(self.storage.agent_states, self.registry, self.clock)
+        pauses = PauseSync(self.storage.agent_states, self.storage.organizations, self.registry, self.clock)
+        budgets = BudgetRenewal(self.storage.agent_states, self.registry, self.clock)
         await self._scan.recover()
         duties = aiojobs.Scheduler(limit=None)
         for name, run_once, seconds in (
@@ -94,7 +94,7 @@ class Process:
 
     def _tell(self, agent_ids: Sequence[UUID]) -> None:
         if not self.wire.is_cut:
-            self.registry.tell_all(agent_ids, Look.NOTIFIED)
+            self.registry.tell_all(agent_ids, Signal.NOTIFIED)
 
     async def _drop_idle(self) -> Any:
         self.registry.drop_idle()

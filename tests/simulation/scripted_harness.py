@@ -11,9 +11,9 @@ from storage.errors import StorageError
 from storage.model import Outcome, Priority, Source
 from storage.notifications.inserts import NewNotification
 from supervisors.engine.messages import SleepGranted, SleepRefused, SleepRequest
-from supervisors.engine.run import Ask, Run, RunError, RunResult
+from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from supervisors.errors import SupervisorError
-from supervisors.harness.budget_guard import SpendCap
+from supervisors.harness.budget_guard import BudgetGuard
 from tests.simulation.faulty_wire import QUANTUM_SECONDS
 from tests.simulation.history import History
 from tests.simulation.ids import Ids
@@ -25,7 +25,7 @@ from tests.storage.factories import usage_record
 MOST_REFUSALS = 4
 COSTS = (Decimal(0), Decimal(0), Decimal("0.5"))
 
-Script = Callable[[Run, Ask], Awaitable[RunResult]]
+Script = Callable[[ActiveRun, Ask], Awaitable[RunResult]]
 
 
 class ScriptedHarness:
@@ -59,7 +59,7 @@ class ScriptedHarness:
             self._is_deaf,
         ]
 
-    async def execute(self, run: Run, ask: Ask) -> RunResult:
+    async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         script = self._random.choice(self._scripts)
         self._judge.run_began(run)
         self._note(run, f"begins and {script.__name__.strip('_').replace('_', ' ')}")
@@ -71,7 +71,7 @@ class ScriptedHarness:
             self._note(run, "is gone")
             self._judge.run_over(run)
 
-    async def _is_diligent(self, run: Run, ask: Ask) -> RunResult:
+    async def _is_diligent(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Clears what it finds, and sleeps; refused, it looks again."""
         for _ in range(MOST_REFUSALS):
             await self._work(run)
@@ -80,7 +80,7 @@ class ScriptedHarness:
                 return RunResult(Outcome.SLEPT)
         return RunResult(Outcome.TURN_LIMIT)
 
-    async def _takes_notes(self, run: Run, ask: Ask) -> RunResult:
+    async def _takes_notes(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Leaves itself something in its queue, then goes on as ever."""
         now = self._process.clock.now()
         ahead = self._random.choice((None, 1, 4, 20))
@@ -103,49 +103,49 @@ class ScriptedHarness:
             return RunResult(Outcome.ENDED)
         return await self._is_diligent(run, ask)
 
-    async def _is_careless(self, run: Run, ask: Ask) -> RunResult:
+    async def _is_careless(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Asks for sleep without looking into its queue."""
         await self._work(run)
         slept = await self._sleeps(run, ask)
         return RunResult(Outcome.SLEPT if slept else Outcome.ENDED)
 
-    async def _just_ends(self, run: Run, ask: Ask) -> RunResult:
+    async def _just_ends(self, run: ActiveRun, ask: Ask) -> RunResult:
         await self._work(run)
         if self._random.random() < 0.5:
             await self._clear_all(run)
         return RunResult(Outcome.ENDED)
 
-    async def _breaks(self, run: Run, ask: Ask) -> RunResult:
+    async def _breaks(self, run: ActiveRun, ask: Ask) -> RunResult:
         await self._work(run)
         raise RunError("The model is away.")
 
-    async def _hangs(self, run: Run, ask: Ask) -> RunResult:
+    async def _hangs(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Until it is stopped, or out of time."""
         return await run.interruptible(asyncio.get_running_loop().create_future())
 
-    async def _is_deaf(self, run: Run, ask: Ask) -> RunResult:
+    async def _is_deaf(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Hears no stop, and goes on until it is cut off."""
         await asyncio.sleep(QUANTUM_SECONDS * self._random.randint(4, 24))
         await self._clear_all(run)
         slept = await self._sleeps(run, ask)
         return RunResult(Outcome.SLEPT if slept else Outcome.ENDED)
 
-    async def _is_at_its_limit(self, run: Run, ask: Ask) -> RunResult:
+    async def _is_at_its_limit(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Asks for sleep when its time is all but up."""
         left = RUNS.max_seconds - self._random.choice((0, 0, QUANTUM_SECONDS))
         await run.interruptible(asyncio.sleep(left))
         slept = await self._sleeps(run, ask)
         return RunResult(Outcome.SLEPT if slept else Outcome.ENDED)
 
-    async def _work(self, run: Run) -> None:
+    async def _work(self, run: ActiveRun) -> None:
         run.at_turn_boundary()
-        await SpendCap(self._process.storage.spending, self._process.clock).check(run)
+        await BudgetGuard(self._process.storage.spending, self._process.clock).check(run)
         run.turns += 1
         await run.interruptible(asyncio.sleep(QUANTUM_SECONDS * self._random.choice((0, 0, 1, 2, 4, 8))))
         if self._costs is not None:
             await self._spend(run, self._costs.choice(COSTS))
 
-    async def _spend(self, run: Run, cost: Decimal) -> None:
+    async def _spend(self, run: ActiveRun, cost: Decimal) -> None:
         """Note what the work cost. It goes on if that could not be stored."""
         agent = await self._process.storage.agents.get(run.agent_id)
         if agent is None:
@@ -156,7 +156,7 @@ class ScriptedHarness:
                 usage_record(agent, id=self._ids.new(), cost_usd=cost, occurred_at=now)
             )
 
-    async def _clear_all(self, run: Run) -> None:
+    async def _clear_all(self, run: ActiveRun) -> None:
         queue, clock = self._process.storage.notifications, self._process.clock
         found = await queue.list_for_agent(run.agent_id, include_cleared=False, limit=100, now=clock.now())
         for one in found:
@@ -164,7 +164,7 @@ class ScriptedHarness:
                 if await queue.clear(run.agent_id, one.id, clock.now()):
                     acknowledge()
 
-    async def _sleeps(self, run: Run, ask: Ask) -> bool:
+    async def _sleeps(self, run: ActiveRun, ask: Ask) -> bool:
         """Whether sleep was granted. Once it is, the run is over, whatever else it does."""
         now = self._process.clock.now()
         seconds = self._random.choice((None, None, 1, 4, 30, 7200))
@@ -178,5 +178,5 @@ class ScriptedHarness:
         await asyncio.sleep(QUANTUM_SECONDS * self._random.choice((0, 0, 0, 1)))
         return True
 
-    def _note(self, run: Run, line: str) -> None:
+    def _note(self, run: ActiveRun, line: str) -> None:
         self._history.note(f"{self._history.name(run.agent_id)} #{run.id.int} {line}")

@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self, TypeVar
 from uuid import UUID
 
 from storage.errors import RowLocked
-from storage.model import Agent, AgentState, Move, Notification, Organization, Run, Template
+from storage.model import Agent, AgentState, Notification, Organization, Run, StateUpdate, Template
 
 Result = TypeVar("Result")
 
@@ -25,7 +25,7 @@ LOCK_TIMEOUT_SECONDS = 1.0
 class Witness(Protocol):
     """Sees every commit at its moment."""
 
-    def moved(self, before: AgentState, after: AgentState, move: Move) -> None: ...
+    def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None: ...
 
     def changed(self, agent_id: UUID, what: str) -> None:
         """Something else than a move; `what` in a few words."""
@@ -35,7 +35,7 @@ class Witness(Protocol):
 class Nobody:
     """A witness that does not care."""
 
-    def moved(self, before: AgentState, after: AgentState, move: Move) -> None:
+    def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None:
         pass
 
     def changed(self, agent_id: UUID, what: str) -> None:
@@ -121,7 +121,7 @@ class Wire(Protocol):
         """
         ...
 
-    async def to_the_end(self, write: Coroutine[Any, Any, Result]) -> Result:
+    async def run_to_completion(self, write: Coroutine[Any, Any, Result]) -> Result:
         """Do it whether or not the caller is cancelled meanwhile."""
         ...
 
@@ -134,5 +134,5 @@ class ShortWire:
     ) -> Result:
         return await statement()
 
-    async def to_the_end(self, write: Coroutine[Any, Any, Result]) -> Result:
+    async def run_to_completion(self, write: Coroutine[Any, Any, Result]) -> Result:
         return await asyncio.shield(asyncio.ensure_future(write))

@@ -57,13 +57,13 @@ def test_a_failing_seed_tells_its_history() -> None:
 
 HOT_LOOP = PlantedBug(
     "a look that leads to the next one at once",
-    Registry._handle_looks,
+    Registry._handle_signals,
     "outcome = await supervisor.look_again()",
     "outcome = await supervisor.look_again(); self.tell(supervisor.agent_id, Look.DUE)",
 )
 STUBBORN_LOOP = PlantedBug(
     "a hot loop that nothing ends",
-    Registry._handle_looks,
+    Registry._handle_signals,
     "outcome = await supervisor.look_again()",
     "while True:\n"
     "            try:\n"

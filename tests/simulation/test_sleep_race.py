@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from storage.model import AgentStatus, Move
+from storage.model import AgentStatus, StateUpdate
 from storage.postgres.pool import Pool
 from supervisors.tools.errors import ToolError
 from tests.simulation.planted import SLEEP_WITHOUT_WAKE_SEQ
@@ -45,7 +45,7 @@ async def test_it_is_wake_seq_that_keeps_sleep_from_crossing_an_arrival(
                 pass
             await arrival.commit()
 
-        async def arrive(_: Move) -> None:
+        async def arrive(_: StateUpdate) -> None:
             await arrival.start()
             await other.execute(ARRIVE, agent.id)
             commits.append(asyncio.create_task(commit_once_sleep_waits()))

@@ -14,23 +14,23 @@ import pytest
 from storage.errors import Forbidden, ReferenceMissing, RowLocked
 from storage.ids import new_id
 from storage.model import (
+    ActivationPeriod,
     Agent,
+    AgentFacts,
     AgentState,
     AgentStatus,
     Budget,
-    Circumstances,
     Counts,
-    Era,
-    Move,
     Notification,
     Organization,
     Outcome,
+    PendingGroup,
     Priority,
-    Remark,
     RunEnd,
     RunStart,
     Source,
-    Waiting,
+    StateUpdate,
+    SystemNotice,
 )
 from storage.postgres.pool import Pool
 from storage.storage import Storage, build_storage
@@ -85,22 +85,22 @@ class Store:
         assert after is not None
         return after
 
-    async def look(self, of: Agent, now: datetime = NOW) -> Circumstances:
-        seen = await self.kept.agent_states.look(of.id, now)
+    async def get_facts(self, of: Agent, now: datetime = NOW) -> AgentFacts:
+        seen = await self.kept.agent_states.get_facts(of.id, now)
         assert seen is not None
         return seen
 
     async def state(self, of: Agent) -> AgentState:
-        return (await self.look(of)).state
+        return (await self.get_facts(of)).state
 
     async def put(self, of: Agent, **fields: Any) -> AgentState:
         """The agent's state, moved there."""
         before = await self.state(of)
-        assert await self.kept.agent_states.move(guarded(before, **fields))
+        assert await self.kept.agent_states.update(guarded(before, **fields))
         return await self.state(of)
 
     async def started(self, of: Agent, at: datetime = NOW) -> AgentState:
-        assert await self.kept.agent_states.move(start(await self.state(of), at))
+        assert await self.kept.agent_states.update(start(await self.state(of), at))
         return await self.state(of)
 
 
@@ -133,21 +133,21 @@ def store(request: pytest.FixtureRequest) -> Store:
     return found
 
 
-def guarded(before: AgentState, **fields: Any) -> Move:
-    return Move(before, replace(before, **fields), guarded=True)
+def guarded(before: AgentState, **fields: Any) -> StateUpdate:
+    return StateUpdate(before, replace(before, **fields), guarded=True)
 
 
-def start(before: AgentState, at: datetime = NOW) -> Move:
+def start(before: AgentState, at: datetime = NOW) -> StateUpdate:
     run_id = new_id()
     after = replace(before, status=AgentStatus.RUNNING, run_id=run_id, last_started_at=at, stopped_at=None)
     begun = RunStart(run_id, "run_requested", None, NOW + HOUR, at, "invoke_agent Scout")
-    return Move(before, after, guarded=False, start=begun)
+    return StateUpdate(before, after, guarded=False, start=begun)
 
 
-def end(before: AgentState, at: datetime = NOW + MINUTE) -> Move:
+def end(before: AgentState, at: datetime = NOW + MINUTE) -> StateUpdate:
     assert before.run_id is not None
     after = replace(before, status=AgentStatus.SLEEPING, run_id=None, last_ended_at=at)
-    return Move(before, after, guarded=True, end=RunEnd(before.run_id, Outcome.SLEPT, at, 3, ""))
+    return StateUpdate(before, after, guarded=True, end=RunEnd(before.run_id, Outcome.SLEPT, at, 3, ""))
 
 
 @asynccontextmanager
@@ -160,7 +160,7 @@ async def in_flight(store: Store, of: Agent) -> AsyncIterator[Any]:
 async def test_an_untouched_agent_is_seen_asleep(store: Store) -> None:
     scout = await store.agent(max_sleep_hours=8, debounce_window_seconds=0)
 
-    assert await store.look(scout) == Circumstances(
+    assert await store.get_facts(scout) == AgentFacts(
         organization_id=scout.organization_id,
         state=AgentState(scout.id),
         created_at=NOW,
@@ -189,7 +189,7 @@ async def test_what_an_agent_inherits_and_what_holds_its_organization_is_seen(st
     await store.kept.agents.update(scout.id, {"debounce_window_seconds": 7, "max_sleep_hours": 2})
     await store.kept.organizations.update(owner.id, {"paused": True})
 
-    seen = await store.look(scout)
+    seen = await store.get_facts(scout)
 
     assert (seen.agent_window_seconds, seen.template_window_seconds, seen.max_sleep_hours) == (7, 5, 2)
     assert seen.paused
@@ -208,7 +208,7 @@ async def test_what_may_be_spent_and_was_is_seen_as_budgets(store: Store) -> Non
     await store.kept.usage.insert(usage_record(heir, cost_usd=Decimal(7), occurred_at=NOW - 10 * HOUR))
 
     async def budgets(of: Agent, now: datetime = NOW) -> tuple[Budget, ...]:
-        seen = (await store.look(of, now)).budgets
+        seen = (await store.get_facts(of, now)).budgets
         assert await store.kept.spending.budgets(of.id, now) == seen
         return seen
 
@@ -229,34 +229,36 @@ async def test_a_queue_is_seen_as_groups_of_a_kind(store: Store) -> None:
     cleared = await store.arrives(scout, source=Source.EMAIL)
     assert await store.kept.notifications.clear(scout.id, cleared.id, NOW)
 
-    assert set((await store.look(scout, NOW + MINUTE)).waiting) == {
-        Waiting(Source.SMS, False, Era.SINCE, 3, NOW + SECOND, NOW + 5 * SECOND),
-        Waiting(Source.API, False, Era.SINCE, 1, NOW, NOW),
+    assert set((await store.get_facts(scout, NOW + MINUTE)).pending) == {
+        PendingGroup(Source.SMS, False, ActivationPeriod.SINCE, 3, NOW + SECOND, NOW + 5 * SECOND),
+        PendingGroup(Source.API, False, ActivationPeriod.SINCE, 1, NOW, NOW),
     }
 
 
 @pytest.mark.parametrize(
     ("arrived_at", "era"),
     [
-        (-30, Era.STOPPED),
-        (-20, Era.STOPPED),
-        (-5, Era.BEFORE),
-        (0, Era.BEFORE),
-        (30, Era.DURING),
-        (60, Era.DURING),
-        (61, Era.SINCE),
+        (-30, ActivationPeriod.STOPPED),
+        (-20, ActivationPeriod.STOPPED),
+        (-5, ActivationPeriod.BEFORE),
+        (0, ActivationPeriod.BEFORE),
+        (30, ActivationPeriod.DURING),
+        (60, ActivationPeriod.DURING),
+        (61, ActivationPeriod.SINCE),
     ],
 )
-async def test_a_notification_belongs_to_an_era(store: Store, arrived_at: int, era: Era) -> None:
+async def test_a_notification_belongs_to_an_era(
+    store: Store, arrived_at: int, period: ActivationPeriod
+) -> None:
     """Of an agent that was stopped at -20 s, and ran from 0 to 60 s."""
     scout = await store.agent()
-    assert await store.kept.agent_states.move(end(await store.started(scout)))
+    assert await store.kept.agent_states.update(end(await store.started(scout)))
     await store.put(scout, stopped_at=NOW - 20 * SECOND)
     await store.arrives(scout, created_at=NOW + arrived_at * SECOND)
 
-    [group] = (await store.look(scout, NOW + HOUR)).waiting
+    [group] = (await store.get_facts(scout, NOW + HOUR)).pending
 
-    assert group.era is era
+    assert group.period is period
 
 
 async def test_a_reminder_is_ahead_until_its_moment_and_nothing_else_ever_is(store: Store) -> None:
@@ -264,12 +266,12 @@ async def test_a_reminder_is_ahead_until_its_moment_and_nothing_else_ever_is(sto
     await store.arrives(scout, scheduled_for=NOW + MINUTE)
     await store.arrives(scout, source=Source.EMAIL, scheduled_for=NOW - MINUTE)
 
-    async def eras(now: datetime) -> dict[bool, Era]:
-        return {group.reminder: group.era for group in (await store.look(scout, now)).waiting}
+    async def eras(now: datetime) -> dict[bool, ActivationPeriod]:
+        return {group.reminder: group.period for group in (await store.get_facts(scout, now)).pending}
 
-    assert await eras(NOW - HOUR) == {True: Era.AHEAD, False: Era.SINCE}
-    assert await eras(NOW + MINUTE - SECOND) == {True: Era.AHEAD, False: Era.SINCE}
-    assert await eras(NOW + MINUTE) == {True: Era.SINCE, False: Era.SINCE}
+    assert await eras(NOW - HOUR) == {True: ActivationPeriod.AHEAD, False: ActivationPeriod.SINCE}
+    assert await eras(NOW + MINUTE - SECOND) == {True: ActivationPeriod.AHEAD, False: ActivationPeriod.SINCE}
+    assert await eras(NOW + MINUTE) == {True: ActivationPeriod.SINCE, False: ActivationPeriod.SINCE}
 
 
 async def test_a_start_and_an_end_are_in_the_ledger(store: Store) -> None:
@@ -280,33 +282,33 @@ async def test_a_start_and_an_end_are_in_the_ledger(store: Store) -> None:
     running = await store.started(scout)
     assert running.run_id is not None
     begun = await store.kept.runs.get(running.run_id)
-    seen = await store.look(scout)
+    seen = await store.get_facts(scout)
 
-    assert await store.kept.agent_states.move(end(running))
+    assert await store.kept.agent_states.update(end(running))
 
     over = await store.kept.runs.get(running.run_id)
     assert begun is not None
     assert over is not None
     assert begun.notifications == (earlier.id, later.id)
-    assert (seen.waiting_at_start, seen.wake_reason, begun.outcome) == (2, "run_requested", None)
+    assert (seen.pending_at_start, seen.wake_reason, begun.outcome) == (2, "run_requested", None)
     assert over == replace(begun, ended_at=NOW + MINUTE, outcome=Outcome.SLEPT, turns=3)
 
 
 async def test_a_move_may_leave_a_remark(store: Store) -> None:
     scout = await store.agent()
-    remark = Remark(new_id(), "Quarantined", "Five runs have failed.", NOW)
+    notice = SystemNotice(new_id(), "Quarantined", "Five runs have failed.", NOW)
     seen = await store.state(scout)
 
-    assert await store.kept.agent_states.move(replace(guarded(seen, failures=5), remark=remark))
-    assert not await store.kept.agent_states.move(
-        replace(guarded(seen, failures=6), remark=replace(remark, id=new_id()))
+    assert await store.kept.agent_states.update(replace(guarded(seen, failures=5), notice=notice))
+    assert not await store.kept.agent_states.update(
+        replace(guarded(seen, failures=6), notice=replace(notice, id=new_id()))
     )
 
     seen = await store.state(scout)
-    assert await store.kept.agent_states.move(replace(guarded(seen), remark=replace(remark, body="Again.")))
+    assert await store.kept.agent_states.update(replace(guarded(seen), notice=replace(notice, body="Again.")))
 
     [left] = await store.kept.notifications.list_for_agent(scout.id, include_cleared=True, limit=9, now=NOW)
-    assert (left.id, left.title, left.body) == (remark.id, remark.title, remark.body)
+    assert (left.id, left.title, left.body) == (notice.id, notice.title, notice.body)
     assert (left.source, left.priority, left.activated_at) == (Source.SYSTEM, Priority.LOW, None)
 
 
@@ -314,7 +316,7 @@ async def test_starting_is_the_claim(store: Store) -> None:
     scout = await store.agent()
     seen = await store.state(scout)
 
-    won = await asyncio.gather(*(store.kept.agent_states.move(start(seen)) for _ in range(3)))
+    won = await asyncio.gather(*(store.kept.agent_states.update(start(seen)) for _ in range(3)))
 
     assert sorted(won) == [False, False, True]
 
@@ -324,17 +326,17 @@ async def test_an_archived_agent_is_not_started(store: Store) -> None:
     seen = await store.state(scout)
     await store.put(scout, status=AgentStatus.ARCHIVED)
 
-    assert not await store.kept.agent_states.move(start(seen))
+    assert not await store.kept.agent_states.update(start(seen))
     assert (await store.state(scout)).run_id is None
 
 
 async def test_the_end_of_a_run_that_is_over_counts_for_nothing(store: Store) -> None:
     scout = await store.agent()
     first = await store.started(scout)
-    assert await store.kept.agent_states.move(end(first))
+    assert await store.kept.agent_states.update(end(first))
     second = await store.started(scout, NOW + 2 * MINUTE)
 
-    assert not await store.kept.agent_states.move(end(first, NOW + HOUR))
+    assert not await store.kept.agent_states.update(end(first, NOW + HOUR))
 
     assert await store.state(scout) == second
 
@@ -343,13 +345,13 @@ async def test_a_move_that_comes_late_overwrites_nothing(store: Store) -> None:
     """Its answer was lost, and the agent has gone on: back to where the move could start from."""
     scout = await store.agent()
     seen = await store.state(scout)
-    assert await store.kept.agent_states.move(end(await store.started(scout)))
+    assert await store.kept.agent_states.update(end(await store.started(scout)))
     scheduled = await store.put(scout, sleep_until=NOW + HOUR)
 
     for late in (start(seen), guarded(seen, next_due_at=None)):
-        assert not await store.kept.agent_states.move(late)
+        assert not await store.kept.agent_states.update(late)
         async with in_flight(store, scout) as locked:
-            assert not await locked.move(late)
+            assert not await locked.update(late)
 
     assert await store.state(scout) == scheduled
 
@@ -359,10 +361,10 @@ async def test_a_guarded_move_fails_once_something_became_active(store: Store) -
     running = await store.started(scout)
     await store.arrives(scout)
 
-    assert not await store.kept.agent_states.move(end(running))
+    assert not await store.kept.agent_states.update(end(running))
 
     async with in_flight(store, scout) as locked:
-        assert await locked.move(end(locked.circumstances.state))
+        assert await locked.update(end(locked.facts.state))
     state = await store.state(scout)
     assert (state.status, state.wake_seq) == (AgentStatus.SLEEPING, 1)
 
@@ -374,7 +376,7 @@ async def test_sleep_and_an_arrival_never_cross(store: Store, priority: Priority
     running = await store.started(scout)
 
     slept, _ = await asyncio.gather(
-        store.kept.agent_states.move(end(running)), store.arrives(scout, priority=priority)
+        store.kept.agent_states.update(end(running)), store.arrives(scout, priority=priority)
     )
 
     bumped = (await store.state(scout)).wake_seq > running.wake_seq
@@ -387,8 +389,8 @@ async def test_while_an_agent_is_locked_nothing_becomes_active_and_nobody_sees_i
     scout = await store.agent()
     reminder = await store.arrives(scout, scheduled_for=NOW + HOUR)
     async with in_flight(store, scout) as locked:
-        before = locked.circumstances.state
-        assert await locked.move(guarded(before, sleep_until=NOW + HOUR))
+        before = locked.facts.state
+        assert await locked.update(guarded(before, sleep_until=NOW + HOUR))
         arrival = asyncio.create_task(store.arrives(scout))
         edit = asyncio.create_task(store.change(reminder, NOW, scheduled_for=NOW + MINUTE))
         for _ in range(3):
@@ -407,7 +409,7 @@ async def test_what_fails_under_lock_leaves_nothing_and_no_lock(store: Store) ->
 
     async def fail() -> None:
         async with in_flight(store, scout) as locked:
-            assert await locked.move(guarded(before, sleep_until=NOW + HOUR))
+            assert await locked.update(guarded(before, sleep_until=NOW + HOUR))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -422,14 +424,14 @@ async def test_nobody_waits_for_a_locked_agent_for_ever(store: Store) -> None:
     before = await store.state(scout)
     async with in_flight(store, scout):
         refused = await asyncio.gather(
-            store.kept.agent_states.move(guarded(before, sleep_until=NOW)),
+            store.kept.agent_states.update(guarded(before, sleep_until=NOW)),
             store.arrives(scout),
             return_exceptions=True,
         )
 
     assert [type(error) for error in refused] == [RowLocked, RowLocked]
     assert await store.state(scout) == before
-    assert (await store.look(scout)).waiting == ()
+    assert (await store.get_facts(scout)).pending == ()
 
 
 async def test_an_arrival_moves_its_agent_as_far_as_it_concerns_it(store: Store) -> None:
@@ -471,7 +473,7 @@ async def test_a_notification_for_nobody_or_for_another_is_refused(store: Store)
         await store.kept.notifications.insert(new_notification(scout.id), {gone.organization_id})
 
     assert store.taken() == []
-    assert (await store.look(scout)).waiting == ()
+    assert (await store.get_facts(scout)).pending == ()
 
 
 async def test_a_change_activates_anew_only_what_becomes_active(store: Store) -> None:
@@ -542,7 +544,7 @@ async def test_clearing_and_deleting_tell_of_what_was_high(store: Store) -> None
     assert after is not None
     assert (after.cleared_at, after.activated_at) == (NOW, None)
     assert store.taken() == [scout.id] * 3
-    assert (await store.look(scout)).waiting == ()
+    assert (await store.get_facts(scout)).pending == ()
 
 
 async def test_the_agent_sees_high_before_low_then_oldest_first_and_nothing_of_later(store: Store) -> None:
@@ -577,10 +579,10 @@ async def test_a_deleted_agent_is_gone_with_all_that_is_its(store: Store) -> Non
 
     assert await store.kept.runs.get(running.run_id) is None
     assert await store.kept.agents.get(scout.id) is None
-    assert await store.kept.agent_states.look(scout.id, NOW) is None
-    assert not await store.kept.agent_states.move(end(running))
+    assert await store.kept.agent_states.get_facts(scout.id, NOW) is None
+    assert not await store.kept.agent_states.update(end(running))
     async with store.kept.agent_states.locked(scout.id, NOW) as locked:
-        assert locked.circumstances is None
+        assert locked.facts is None
     assert await store.kept.notifications.get(waiting.id) is None
     assert await store.kept.notifications.update(waiting.id, {"title": "A"}, NOW) is None
     assert not await store.kept.notifications.clear(scout.id, waiting.id, NOW)
@@ -591,8 +593,8 @@ async def test_a_deletion_waits_for_a_start_that_is_on_its_way(store: Store) -> 
     scout = await store.agent()
     async with in_flight(store, scout) as locked:
         deletion = asyncio.create_task(store.kept.agents.delete(scout.id, NOW + MINUTE))
-        claim = start(locked.circumstances.state)
-        assert await locked.move(claim)
+        claim = start(locked.facts.state)
+        assert await locked.update(claim)
         assert not deletion.done()
     assert await deletion
 

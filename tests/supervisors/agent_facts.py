@@ -9,7 +9,7 @@ from uuid import UUID
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from storage.model import AgentState, AgentStatus, Budget, Circumstances, Era, Source, Waiting
+from storage.model import ActivationPeriod, AgentFacts, AgentState, AgentStatus, Budget, PendingGroup, Source
 from supervisors.policy.decisions import Policy, WakeReason
 from supervisors.settings import CONVERSATIONAL
 from tests.storage.factories import HOUR, NOW
@@ -42,10 +42,8 @@ def running(**fields: Any) -> AgentState:
     return replace(plain, **fields)
 
 
-def circumstances(
-    state_of_agent: AgentState | None = None, *waiting: Waiting, **fields: Any
-) -> Circumstances:
-    plain = Circumstances(
+def facts(state_of_agent: AgentState | None = None, *waiting: PendingGroup, **fields: Any) -> AgentFacts:
+    plain = AgentFacts(
         organization_id=UUID(int=3),
         state=state_of_agent or state(),
         created_at=NOW - HOUR,
@@ -54,7 +52,7 @@ def circumstances(
         max_sleep_hours=None,
         agent_window_seconds=None,
         template_window_seconds=None,
-        waiting=waiting,
+        pending=waiting,
     )
     return replace(plain, **fields)
 
@@ -64,15 +62,17 @@ def waiting(
     first_at: datetime = NOW,
     last_at: datetime | None = None,
     *,
-    era: Era = Era.SINCE,
+    period: ActivationPeriod = ActivationPeriod.SINCE,
     reminder: bool = False,
     count: int = 1,
-) -> Waiting:
-    return Waiting(source, reminder, era, count, first_at, last_at or first_at)
+) -> PendingGroup:
+    return PendingGroup(source, reminder, period, count, first_at, last_at or first_at)
 
 
-def reminder(at: datetime, era: Era = Era.AHEAD, source: Source = Source.AGENT) -> Waiting:
-    return waiting(source, at, era=era, reminder=True)
+def reminder(
+    at: datetime, period: ActivationPeriod = ActivationPeriod.AHEAD, source: Source = Source.AGENT
+) -> PendingGroup:
+    return waiting(source, at, period=period, reminder=True)
 
 
 past = st.integers(0, 36_000).map(lambda back: NOW - seconds(back))
@@ -81,14 +81,14 @@ any_moment = st.one_of(past, ahead)
 
 
 @st.composite
-def some_waiting(draw: st.DrawFn) -> Waiting:
+def some_waiting(draw: st.DrawFn) -> PendingGroup:
     """One kind of waiting notification; only a reminder is ahead."""
-    era = draw(st.sampled_from(Era))
-    moments = ahead if era is Era.AHEAD else past
+    period = draw(st.sampled_from(ActivationPeriod))
+    moments = ahead if period is ActivationPeriod.AHEAD else past
     first_at, last_at = sorted((draw(moments), draw(moments)))
-    is_reminder = era is Era.AHEAD or draw(st.booleans())
-    return Waiting(
-        draw(st.sampled_from(Source)), is_reminder, era, draw(st.integers(1, 9)), first_at, last_at
+    is_reminder = period is ActivationPeriod.AHEAD or draw(st.booleans())
+    return PendingGroup(
+        draw(st.sampled_from(Source)), is_reminder, period, draw(st.integers(1, 9)), first_at, last_at
     )
 
 
@@ -124,9 +124,9 @@ def some_budget(draw: st.DrawFn) -> Budget:
 
 
 @st.composite
-def some_circumstances(draw: st.DrawFn, status: AgentStatus = AgentStatus.SLEEPING) -> Circumstances:
+def some_circumstances(draw: st.DrawFn, status: AgentStatus = AgentStatus.SLEEPING) -> AgentFacts:
     """Any agent of this status with any queue."""
-    return circumstances(
+    return facts(
         draw(some_state(status)),
         *draw(st.lists(some_waiting(), max_size=4)),
         agent_window_seconds=draw(st.none() | st.integers(0, 600)),

@@ -9,17 +9,17 @@ import orjson
 
 from storage.model import Agent
 from supervisors.engine.run import Ask
-from supervisors.llm.port import Message, ModelAnswer, ModelRequest, Speaker, ToolRequest
+from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolRequest
 from supervisors.tools.toolbox import Toolbox
 
-Turn = Sequence[tuple[str, str]] | ModelAnswer  # tool calls by name and arguments, or a whole answer
+Turn = Sequence[tuple[str, str]] | ModelResponse  # tool calls by name and arguments, or a whole answer
 
 
 class Script:
     """Says a turn at a time; at the end of the script it thinks for ever."""
 
     def __init__(self, *turns: Turn) -> None:
-        self._turns: list[ModelAnswer] = []
+        self._turns: list[ModelResponse] = []
         self.say(*turns)
         self.requests: list[ModelRequest] = []
         self.is_thinking = asyncio.Event()
@@ -27,9 +27,9 @@ class Script:
 
     def say(self, *turns: Turn) -> None:
         """Further turns."""
-        self._turns.extend(turn if isinstance(turn, ModelAnswer) else _calling(turn) for turn in turns)
+        self._turns.extend(turn if isinstance(turn, ModelResponse) else _calling(turn) for turn in turns)
 
-    async def complete(self, request: ModelRequest) -> ModelAnswer:
+    async def complete(self, request: ModelRequest) -> ModelResponse:
         self.requests.append(request)
         if self.meanwhile is not None:
             await self.meanwhile()
@@ -39,13 +39,13 @@ class Script:
         return self._turns.pop(0)
 
     @property
-    def heard(self) -> tuple[Message, ...]:
+    def heard(self) -> tuple[ChatMessage, ...]:
         """The conversation, as the model was shown it last."""
         return self.requests[-1].messages
 
     def told(self) -> list[str]:
         """What the tools answered, as the model sees it."""
-        return [message.text for message in self.heard if message.speaker is Speaker.TOOL]
+        return [message.text for message in self.heard if message.speaker is ChatRole.TOOL]
 
     def outcomes(self) -> list[dict[str, Any]]:
         """The same, read."""
@@ -73,5 +73,5 @@ class RiggedToolbox(Toolbox):
         return await super().call(agent, run_id, ask, name, arguments, span_id)
 
 
-def _calling(calls: Sequence[tuple[str, str]]) -> ModelAnswer:
-    return ModelAnswer("", tuple(ToolRequest(f"call_{n}", *call) for n, call in enumerate(calls)))
+def _calling(calls: Sequence[tuple[str, str]]) -> ModelResponse:
+    return ModelResponse("", tuple(ToolRequest(f"call_{n}", *call) for n, call in enumerate(calls)))

@@ -18,12 +18,12 @@ from storage.agents.state import AgentStates, LockedState
 from storage.errors import DatabaseUnavailable
 from storage.model import (
     Agent,
+    AgentFacts,
     AgentState,
-    Circumstances,
-    Move,
     Notification,
     Outcome,
     Source,
+    StateUpdate,
     Template,
 )
 from storage.model import Run as LedgerEntry
@@ -33,11 +33,11 @@ from storage.postgres.pool import Pool
 from storage.storage import build_storage
 from supervisors.clock import SystemClock
 from supervisors.engine.broadcast import tell_agents_of, tell_agents_of_template
-from supervisors.engine.messages import Look, Question, RunRequest
+from supervisors.engine.messages import Request, RunRequest, Signal
 from supervisors.engine.registry import Registry, open_registry
-from supervisors.engine.run import Ask, Run, RunDrained, RunError, RunResult
+from supervisors.engine.run import ActiveRun, Ask, RunDrained, RunError, RunResult
 from supervisors.engine.snapshot import Snapshot
-from supervisors.harness.budget_guard import SpendCap
+from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.builtin import BuiltinHarness
 from supervisors.json_schema.checker import SchemaChecker, open_schema_checker
 from supervisors.llm.port import Model
@@ -69,29 +69,29 @@ class RiggedStates(AgentStates):
         self.faults_of_looks: list[Exception] = []
         self.during_next_look: Callable[[], object] | None = None
         self.after_next_look: Callable[[], Awaitable[object]] | None = None
-        self.before_next_move: Callable[[Move], Awaitable[object]] | None = None
+        self.before_next_move: Callable[[StateUpdate], Awaitable[object]] | None = None
         self.next_answer_to_a_move: Exception | None = None  # the move is made, and its answer lost
         self.locks = 0  # how often a move had to be made under lock
 
-    async def look(self, agent_id: UUID, now: datetime) -> Circumstances | None:
+    async def get_facts(self, agent_id: UUID, now: datetime) -> AgentFacts | None:
         self._require_life()
         if self.faults_of_looks:
             raise self.faults_of_looks.pop(0)
         meanwhile, self.during_next_look = self.during_next_look, None
         if meanwhile is not None:
             meanwhile()
-        seen = await super().look(agent_id, now)
+        seen = await super().get_facts(agent_id, now)
         next_, self.after_next_look = self.after_next_look, None
         if next_ is not None:
             await next_()
         return seen
 
-    async def move(self, move: Move) -> bool:
+    async def update(self, update: StateUpdate) -> bool:
         self._require_life()
         meanwhile, self.before_next_move = self.before_next_move, None
         if meanwhile is not None:
-            await meanwhile(move)
-        is_made = await super().move(move)
+            await meanwhile(update)
+        is_made = await super().update(update)
         lost, self.next_answer_to_a_move = self.next_answer_to_a_move, None
         if lost is not None:
             raise lost
@@ -112,7 +112,7 @@ class RiggedStates(AgentStates):
 class Puppet:
     """A run in the hands of the test. It ends at a stop, unless it is stubborn."""
 
-    def __init__(self, world: "World", run: Run, ask: Ask) -> None:
+    def __init__(self, world: "World", run: ActiveRun, ask: Ask) -> None:
         self.run = run
         self.is_stubborn = world.puppets_are_stubborn
         self._world = world
@@ -294,13 +294,13 @@ class World:
     async def change(self, agent: Agent, **changes: Any) -> None:
         """PATCH what the agent is."""
         await self.storage.agents.update(agent.id, changes)
-        self.registry.tell(agent.id, Look.RELOAD)
+        self.registry.tell(agent.id, Signal.RELOAD)
         await self.quiet()
 
     async def change_template(self, changed: Template, **changes: Any) -> None:
         await self.storage.templates.update(changed.id, changes)
         concerned = await self.storage.agents.holding_of_template(changed.id)
-        self.registry.tell_all(concerned, Look.RELOAD)
+        self.registry.tell_all(concerned, Signal.RELOAD)
         await tell_agents_of_template(changed.id, self.states, self.registry)
         await self.quiet()
 
@@ -316,13 +316,13 @@ class World:
 
     async def delete(self, agent: Agent) -> None:
         await self.storage.agents.delete(agent.id, self.clock.now())
-        self.registry.tell(agent.id, Look.RELOAD)
+        self.registry.tell(agent.id, Signal.RELOAD)
         await self.quiet()
 
     async def pause(self, organization_id: UUID, paused: bool) -> None:
         await self.pool.execute("UPDATE organization SET paused = $2 WHERE id = $1", organization_id, paused)
         for agent_id in await self.states.list_ids(organization_id, None, 1000):
-            self.registry.tell(agent_id, Look.RELOAD)
+            self.registry.tell(agent_id, Signal.RELOAD)
         await self.quiet()
 
     async def notify(self, agent: Agent, source: Source = Source.API, **fields: Any) -> Notification:
@@ -349,9 +349,9 @@ class World:
     async def clear(self, notification: Notification) -> None:
         await self.edit(notification, cleared=True)
 
-    async def ask(self, agent: Agent, question: Question, *, answered_within: float = 0) -> Any:
+    async def ask(self, agent: Agent, request: Request, *, answered_within: float = 0) -> Any:
         """The answer. Time stands still; but where it is waited for up to so long, that much passes."""
-        asking = asyncio.ensure_future(self.registry.ask(agent.id, question))
+        asking = asyncio.ensure_future(self.registry.ask(agent.id, request))
         moment = self.clock.monotonic() + answered_within
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not asking.done():
@@ -382,7 +382,7 @@ class World:
         return agent
 
     async def state(self, agent: Agent) -> AgentState:
-        seen = await self.states.look(agent.id, self.clock.now())
+        seen = await self.states.get_facts(agent.id, self.clock.now())
         assert seen is not None
         return seen.state
 
@@ -405,7 +405,7 @@ class World:
     async def outcomes(self, agent: Agent) -> list[Outcome | None]:
         return [run.outcome for run in await self.ledger(agent)]
 
-    async def execute(self, run: Run, ask: Ask) -> RunResult:
+    async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """As a harness: put the run into the test's hands."""
         puppet = self.puppets[run.agent_id] = self._latest[run.agent_id] = Puppet(self, run, ask)
         try:
@@ -414,10 +414,10 @@ class World:
             del self.puppets[run.agent_id]
 
     def _tell(self, agent_ids: Sequence[UUID]) -> None:
-        self.registry.tell_all(agent_ids, Look.NOTIFIED)
+        self.registry.tell_all(agent_ids, Signal.NOTIFIED)
 
     def _tell_of_clearings(self, agent_ids: Sequence[UUID]) -> None:
-        self.registry.tell_all(agent_ids, Look.CLEARED)
+        self.registry.tell_all(agent_ids, Signal.CLEARED)
 
     async def _home(self) -> UUID:
         if self._organization_id is None:
@@ -428,10 +428,10 @@ class World:
         return BuiltinHarness(
             agents=self.storage.agents,
             templates=self.storage.templates,
-            newcomers=self.storage.newcomers,
+            recent_notifications=self.storage.recent_notifications,
             spans=self.storage.traces,
             usage=self.storage.usage,
-            spend_cap=SpendCap(self.storage.spending, self.clock),
+            budget_guard=BudgetGuard(self.storage.spending, self.clock),
             prices=PriceList(),
             toolbox=self.toolbox,
             providers={"builtin": model},

@@ -20,9 +20,9 @@ from storage.model import ApiKey, Organization, Outcome, User
 from storage.postgres.pool import Pool
 from storage.storage import Storage, build_storage
 from supervisors.clock import SystemClock
-from supervisors.engine.messages import Look
+from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry, open_registry
-from supervisors.engine.run import Ask, Run, RunResult
+from supervisors.engine.run import ActiveRun, Ask, RunResult
 from supervisors.json_schema.checker import open_schema_checker
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.tools.toolbox import Toolbox
@@ -43,7 +43,7 @@ Address = tuple[str, int]
 class EndlessHarness:
     """Works until the run is stopped."""
 
-    async def execute(self, run: Run, ask: Ask) -> RunResult:
+    async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         await run.interruptible(asyncio.Event().wait())
         return RunResult(Outcome.ENDED)
 
@@ -151,7 +151,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
     """The parts put together as the composition root does it, with a harness that never ends."""
 
     def on_commit(agent_ids: Sequence[UUID]) -> None:
-        registry.tell_all(agent_ids, Look.NOTIFIED)
+        registry.tell_all(agent_ids, Signal.NOTIFIED)
 
     def readiness() -> Readiness:
         return service.readiness

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from aiohttp import FormData
 
-from supervisors.maintenance.receipt_cleaner import ReceiptPurge
+from supervisors.maintenance.receipt_cleaner import ReceiptCleaner
 from tests.storage.factories import HOUR
 from tests.supervisors.held_clock import HeldClock
 from tests.web.conftest import Answer, Api, Service, StartService
@@ -301,7 +301,7 @@ async def test_a_run_is_requested_once_whatever_the_answer_was(service: Service,
 async def test_after_a_day_a_key_is_free_again(service: Service, api: Api) -> None:
     first = await send(api, TEMPLATES, BODIES[TEMPLATES])
     clock = HeldClock(service.app[CLOCK].now())
-    purge = ReceiptPurge(service.storage.receipts, clock)
+    purge = ReceiptCleaner(service.storage.receipts, clock)
     clock.advance(23 * HOUR.total_seconds())
     await purge.run_once()
     assert is_replay(await send(api, TEMPLATES, BODIES[TEMPLATES]))

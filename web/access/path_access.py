@@ -29,10 +29,10 @@ async def require_agent(request: web.Request, caller: Caller, agent_id: UUID | N
         _require(caller, await request.app[STORAGE].agents.organization_of(agent_id))
 
 
-async def require_remembered_agent(request: web.Request, caller: Caller, agent_id: UUID | None) -> None:
+async def require_retained_agent(request: web.Request, caller: Caller, agent_id: UUID | None) -> None:
     """As `require_agent`, for what outlives an agent."""
     if agent_id is not None:
-        agent = await request.app[STORAGE].agents.get_remembered(agent_id)
+        agent = await request.app[STORAGE].agents.get_retained(agent_id)
         _require(caller, agent.organization_id if agent else None)
 
 

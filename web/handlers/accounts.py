@@ -21,9 +21,9 @@ from web.schemas.accounts import (
     Reset,
     SignedUp,
     Signup,
-    show_membership,
-    show_organization,
-    show_user,
+    serialize_membership,
+    serialize_organization,
+    serialize_user,
 )
 
 SIGNUP = Signup()
@@ -51,8 +51,8 @@ async def sign_up(request: web.Request) -> web.Response:
         raise Invalid({"email": ["user with this email already exists."]}) from error
     answer: SignedUp = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
-        "user": show_user(user),
-        "organization": show_organization(organization),
+        "user": serialize_user(user),
+        "organization": serialize_organization(organization),
     }
     return json_response(answer, status=201)
 
@@ -71,8 +71,8 @@ async def log_in(request: web.Request) -> web.Response:
     places = await app[STORAGE].accounts.list_memberships(user.id)
     answer: LoggedIn = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, app[CLOCK].now()),
-        "user": show_user(user),
-        "organizations": [show_membership(place) for place in places],
+        "user": serialize_user(user),
+        "organizations": [serialize_membership(place) for place in places],
     }
     return json_response(answer)
 

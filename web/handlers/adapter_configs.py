@@ -24,8 +24,8 @@ from web.schemas.adapter_configs import (
     AdapterConfigBody,
     AdapterConfigChanges,
     AdapterConfigQuery,
-    AdapterConfigShown,
-    show_adapter_config,
+    AdapterConfigResponse,
+    serialize_adapter_config,
 )
 
 BODY = AdapterConfigBody()
@@ -48,7 +48,7 @@ async def create_config(request: web.Request, caller: Caller) -> web.Response:
         await request.app[STORAGE].adapter_configs.insert(config)
     except ConstraintError as error:
         raise refusal(error, body) from error
-    return json_response(show_adapter_config(config), status=201)
+    return json_response(serialize_adapter_config(config), status=201)
 
 
 async def _resolve(request: web.Request, body: dict[str, Any]) -> tuple[Template, Adapter]:
@@ -83,13 +83,13 @@ async def list_configs(request: web.Request, caller: Caller) -> web.StreamRespon
         fetch=lambda page: configs.page(caller.organizations, query["template"], query["adapter"], page),
         find=find,
         cursor=lambda last: (last.created_at, last.id),
-        show=show_adapter_config,
+        show=serialize_adapter_config,
     )
     return await answer_list(request, query, listing)
 
 
 async def get_config(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(show_adapter_config(await _config(request, caller)))
+    return json_response(serialize_adapter_config(await _config(request, caller)))
 
 
 async def change_config(request: web.Request, caller: Caller) -> web.Response:
@@ -97,7 +97,7 @@ async def change_config(request: web.Request, caller: Caller) -> web.Response:
     changes = await read_body(request, CHANGES, partial=True)
     if "config" in changes:
         config = await _replace(request, config, changes["config"])
-    return json_response(show_adapter_config(config))
+    return json_response(serialize_adapter_config(config))
 
 
 async def _replace(request: web.Request, before: AdapterConfig, config: Any) -> AdapterConfig:
@@ -133,7 +133,7 @@ ROUTES = (
         "/api/toolbox/adapter-configs/",
         list_configs,
         "List adapter configs",
-        answer=list[AdapterConfigShown],
+        answer=list[AdapterConfigResponse],
         query=QUERY,
     ),
     for_callers(
@@ -142,7 +142,7 @@ ROUTES = (
         create_config,
         "Create an adapter config",
         status=201,
-        answer=AdapterConfigShown,
+        answer=AdapterConfigResponse,
         body=BODY,
     ),
     for_callers(
@@ -150,14 +150,14 @@ ROUTES = (
         "/api/toolbox/adapter-configs/{id}/",
         get_config,
         "Read an adapter config",
-        answer=AdapterConfigShown,
+        answer=AdapterConfigResponse,
     ),
     for_callers(
         "PATCH",
         "/api/toolbox/adapter-configs/{id}/",
         change_config,
         "Change an adapter config",
-        answer=AdapterConfigShown,
+        answer=AdapterConfigResponse,
         body=CHANGES,
         partial=True,
     ),

@@ -16,7 +16,7 @@ from web.json import json_response
 from web.paging import Listing, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.adapters import AdapterBody, AdapterQuery, AdapterShown, show_adapter
+from web.schemas.adapters import AdapterBody, AdapterQuery, AdapterResponse, serialize_adapter
 
 BODY = AdapterBody()
 QUERY = AdapterQuery()
@@ -36,7 +36,7 @@ async def create_adapter(request: web.Request, caller: Caller) -> web.Response:
         **body,
     )
     await request.app[STORAGE].adapters.insert(adapter)
-    return json_response(show_adapter(adapter), status=201)
+    return json_response(serialize_adapter(adapter), status=201)
 
 
 async def _check_schema(request: web.Request, body: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ async def list_adapters(request: web.Request, caller: Caller) -> web.StreamRespo
         fetch=lambda page: adapters.page(caller.organizations, query["visibility"], page),
         find=find,
         cursor=lambda last: (last.created_at, last.id),
-        show=show_adapter,
+        show=serialize_adapter,
     )
     return await answer_list(request, query, listing)
 
@@ -67,7 +67,7 @@ async def list_adapters(request: web.Request, caller: Caller) -> web.StreamRespo
 async def get_adapter(request: web.Request, caller: Caller) -> web.Response:
     adapter = await _adapter(request)
     require_visible(caller, adapter)
-    return json_response(show_adapter(adapter))
+    return json_response(serialize_adapter(adapter))
 
 
 async def change_adapter(request: web.Request, caller: Caller) -> web.Response:
@@ -78,7 +78,7 @@ async def change_adapter(request: web.Request, caller: Caller) -> web.Response:
     changed = await request.app[STORAGE].adapters.update(adapter.id, changes)
     if changed is None:
         raise NotFound
-    return json_response(show_adapter(changed))
+    return json_response(serialize_adapter(changed))
 
 
 async def delete_adapter(request: web.Request, caller: Caller) -> web.Response:
@@ -103,7 +103,7 @@ ROUTES = (
         "/api/toolbox/adapters/",
         list_adapters,
         "List adapters",
-        answer=list[AdapterShown],
+        answer=list[AdapterResponse],
         query=QUERY,
     ),
     for_callers(
@@ -112,17 +112,17 @@ ROUTES = (
         create_adapter,
         "Create an adapter",
         status=201,
-        answer=AdapterShown,
+        answer=AdapterResponse,
         body=BODY,
         by_header=True,
     ),
-    for_callers("GET", "/api/toolbox/adapters/{id}/", get_adapter, "Read an adapter", answer=AdapterShown),
+    for_callers("GET", "/api/toolbox/adapters/{id}/", get_adapter, "Read an adapter", answer=AdapterResponse),
     for_callers(
         "PATCH",
         "/api/toolbox/adapters/{id}/",
         change_adapter,
         "Change an adapter",
-        answer=AdapterShown,
+        answer=AdapterResponse,
         body=BODY,
         partial=True,
     ),

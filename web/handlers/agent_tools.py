@@ -16,12 +16,12 @@ from web.json import json_response
 from web.request.parsing import read_values
 from web.routes import for_callers
 from web.schemas.agent_tools import (
-    AgentToolShown,
+    AgentToolResponse,
     ToolCallBody,
     ToolCalled,
     ToolRefused,
     parameters_schema,
-    show_agent_tool,
+    serialize_agent_tool,
 )
 
 BODY = ToolCallBody()
@@ -30,7 +30,7 @@ BODY = ToolCallBody()
 async def list_agent_tools(request: web.Request, caller: Caller) -> web.Response:
     agent = await _agent(request, caller)
     definitions = await request.app[TOOLBOX].definitions(agent)
-    return json_response([show_agent_tool(each) for each in definitions])
+    return json_response([serialize_agent_tool(each) for each in definitions])
 
 
 async def call_agent_tool(request: web.Request, caller: Caller) -> web.Response:
@@ -68,7 +68,7 @@ ROUTES = (
         "/api/cloud/agents/{id}/tools/",
         list_agent_tools,
         "List the tools that an agent has",
-        answer=list[AgentToolShown],
+        answer=list[AgentToolResponse],
         run_access=RunAccess.RUNNING,
     ),
     for_callers(

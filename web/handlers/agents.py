@@ -15,7 +15,7 @@ from storage.agents.agents import AgentFilters
 from storage.errors import ConstraintError, NotUnique, ReferenceMissing
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
-from supervisors.engine.messages import Look, OwnedFields
+from supervisors.engine.messages import OwnedFields, Signal
 from web.access.agent_references import References, refusal, resolve
 from web.access.auth import Caller, RunAccess, organization_for_create
 from web.access.path_access import (
@@ -31,10 +31,10 @@ from web.fields import REQUIRED
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.paging import Listing, answer_list
-from web.request.local_times import place
+from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.agents import MOMENTS, AgentBody, AgentQuery, AgentShown, TagsBody, show_agent
+from web.schemas.agents import MOMENTS, AgentBody, AgentQuery, AgentResponse, TagsBody, serialize_agent
 
 BODY = AgentBody()
 QUERY = AgentQuery()
@@ -58,13 +58,13 @@ async def create_agent(request: web.Request, caller: Caller) -> web.Response:
     storage = app[STORAGE]
     organization_id = organization_for_create(request, caller)
     body = await read_body_once(request, caller, BODY)
-    place(body, MOMENTS, ZoneInfo(body["timezone"]))
+    localize(body, MOMENTS, ZoneInfo(body["timezone"]))
     owned = _take_owned(body)
     references = await resolve(storage, organization_id, body)
     if "model" not in body:
         body["model"] = _inherited_model(references)
     agent = _newborn(organization_id, body, references, app[CLOCK].now())
-    answer = json_response(show_agent(agent), status=201)
+    answer = json_response(serialize_agent(agent), status=201)
     try:
         await storage.agents.insert(agent, _notice_of(agent), receipt_of(request, answer))
     except (NotUnique, ReferenceMissing) as error:
@@ -127,7 +127,7 @@ async def _ask_newborn(
     storage = request.app[STORAGE]
     await request.app[REGISTRY].ask(agent.id, OwnedFields(**owned), admitted=True)
     agent = await storage.agents.get(agent.id) or agent
-    answer = json_response(show_agent(agent), status=201)
+    answer = json_response(serialize_agent(agent), status=201)
     receipt = receipt_of(request, answer)
     if receipt is not None:
         await storage.receipts.replace_answer(receipt)
@@ -159,7 +159,7 @@ async def list_agents(request: web.Request, caller: Caller) -> web.StreamRespons
         fetch=lambda page: agents.page(filters, page),
         find=find,
         cursor=lambda last: (last.created_at, last.id),
-        show=show_agent,
+        show=serialize_agent,
     )
     return await answer_list(request, query, listing)
 
@@ -169,7 +169,7 @@ def _organizations(caller: Caller, asked: UUID | None) -> tuple[UUID, ...]:
 
 
 async def get_agent(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(show_agent(await _agent(request, caller)))
+    return json_response(serialize_agent(await _agent(request, caller)))
 
 
 async def change_agent(request: web.Request, caller: Caller) -> web.Response:
@@ -177,7 +177,7 @@ async def change_agent(request: web.Request, caller: Caller) -> web.Response:
     storage = app[STORAGE]
     agent = await _agent(request, caller)
     body = await read_body(request, BODY, partial=True)
-    place(body, MOMENTS, ZoneInfo(body.get("timezone", agent.timezone)))
+    localize(body, MOMENTS, ZoneInfo(body.get("timezone", agent.timezone)))
     owned = _take_owned(body)
     await resolve(storage, agent.organization_id, body)
     _check_against_archive(agent, owned)
@@ -193,7 +193,7 @@ async def change_agent(request: web.Request, caller: Caller) -> web.Response:
         await app[REGISTRY].ask(agent.id, OwnedFields(**owned), admitted=True)
         changed = await storage.agents.get(agent.id)
     if body.keys() & CONCERN_THE_SUPERVISOR:
-        app[REGISTRY].tell(agent.id, Look.RELOAD)
+        app[REGISTRY].tell(agent.id, Signal.RELOAD)
     return _shown(changed)
 
 
@@ -221,7 +221,7 @@ async def untag_agent(request: web.Request, caller: Caller) -> web.Response:
 def _shown(agent: Agent | None) -> web.Response:
     if agent is None:
         raise NotFound
-    return json_response(show_agent(agent))
+    return json_response(serialize_agent(agent))
 
 
 async def delete_agent(request: web.Request, caller: Caller) -> web.Response:
@@ -229,7 +229,7 @@ async def delete_agent(request: web.Request, caller: Caller) -> web.Response:
     agent_id = await agent_of_path(request, caller)
     if not await request.app[STORAGE].agents.delete(agent_id, request.app[CLOCK].now()):
         raise NotFound
-    request.app[REGISTRY].tell(agent_id, Look.RELOAD)
+    request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
     return web.Response(status=204)
 
 
@@ -243,7 +243,7 @@ async def _agent(request: web.Request, caller: Caller) -> Agent:
 
 ROUTES = (
     for_callers(
-        "GET", "/api/cloud/agents/", list_agents, "List agents", answer=list[AgentShown], query=QUERY
+        "GET", "/api/cloud/agents/", list_agents, "List agents", answer=list[AgentResponse], query=QUERY
     ),
     for_callers(
         "POST",
@@ -251,7 +251,7 @@ ROUTES = (
         create_agent,
         "Create an agent",
         status=201,
-        answer=AgentShown,
+        answer=AgentResponse,
         body=BODY,
         idempotent=True,
         by_header=True,
@@ -261,7 +261,7 @@ ROUTES = (
         "/api/cloud/agents/{id}/",
         get_agent,
         "Read an agent",
-        answer=AgentShown,
+        answer=AgentResponse,
         run_access=RunAccess.RUNNING,
     ),
     for_callers(
@@ -269,7 +269,7 @@ ROUTES = (
         "/api/cloud/agents/{id}/",
         change_agent,
         "Change an agent",
-        answer=AgentShown,
+        answer=AgentResponse,
         body=BODY,
         partial=True,
         refusals=frozenset({409}),
@@ -279,7 +279,7 @@ ROUTES = (
         "/api/cloud/agents/{id}/tag/",
         tag_agent,
         "Add tags to an agent",
-        answer=AgentShown,
+        answer=AgentResponse,
         body=TAGS,
     ),
     for_callers(
@@ -287,7 +287,7 @@ ROUTES = (
         "/api/cloud/agents/{id}/untag/",
         untag_agent,
         "Take tags from an agent",
-        answer=AgentShown,
+        answer=AgentResponse,
         body=TAGS,
     ),
     for_callers("DELETE", "/api/cloud/agents/{id}/", delete_agent, "Delete an agent", status=204),

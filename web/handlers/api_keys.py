@@ -17,7 +17,13 @@ from web.json import json_response
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.api_keys import ApiKeyChanges, ApiKeyShown, NewApiKey, NewApiKeyShown, show_api_key
+from web.schemas.api_keys import (
+    ApiKeyChanges,
+    ApiKeyResponse,
+    NewApiKey,
+    NewApiKeyResponse,
+    serialize_api_key,
+)
 
 NEW_KEY = NewApiKey()
 CHANGES = ApiKeyChanges()
@@ -30,7 +36,7 @@ async def create_key(request: web.Request, caller: Caller) -> web.Response:
     caller.require_admin(organization_id)
     body = await read_body(request, NEW_KEY)
     key, secret = await _insert(request, organization_id, body["name"], is_active=body["is_active"])
-    answer: NewApiKeyShown = {**show_api_key(key), "key": secret.text}
+    answer: NewApiKeyResponse = {**serialize_api_key(key), "key": secret.text}
     return json_response(answer, status=201)
 
 
@@ -68,12 +74,12 @@ async def list_keys(request: web.Request, caller: Caller) -> web.StreamResponse:
     async def find(key_id: UUID) -> ApiKey | None:
         return next((key for key in keys if key.id == key_id), None)
 
-    listing = Listing(fetch, find, lambda key: (key.created_at, key.id), show_api_key)
+    listing = Listing(fetch, find, lambda key: (key.created_at, key.id), serialize_api_key)
     return await answer_list(request, query, listing)
 
 
 async def get_key(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(show_api_key(await _key(request, caller)))
+    return json_response(serialize_api_key(await _key(request, caller)))
 
 
 async def change_key(request: web.Request, caller: Caller) -> web.Response:
@@ -83,7 +89,7 @@ async def change_key(request: web.Request, caller: Caller) -> web.Response:
     changed = await request.app[STORAGE].api_keys.update(key.id, changes)
     if changed is None:
         raise NotFound
-    return json_response(show_api_key(changed))
+    return json_response(serialize_api_key(changed))
 
 
 async def delete_key(request: web.Request, caller: Caller) -> web.Response:
@@ -108,7 +114,7 @@ ROUTES = (
         create_key,
         "Create an API key; the only answer that holds it",
         status=201,
-        answer=NewApiKeyShown,
+        answer=NewApiKeyResponse,
         body=NEW_KEY,
         by_header=True,
     ),
@@ -117,16 +123,18 @@ ROUTES = (
         "/api/organizations/api-keys/",
         list_keys,
         "List API keys",
-        answer=list[ApiKeyShown],
+        answer=list[ApiKeyResponse],
         query=QUERY,
     ),
-    for_callers("GET", "/api/organizations/api-keys/{id}/", get_key, "Read an API key", answer=ApiKeyShown),
+    for_callers(
+        "GET", "/api/organizations/api-keys/{id}/", get_key, "Read an API key", answer=ApiKeyResponse
+    ),
     for_callers(
         "PATCH",
         "/api/organizations/api-keys/{id}/",
         change_key,
         "Rename an API key, or switch it off or on",
-        answer=ApiKeyShown,
+        answer=ApiKeyResponse,
         body=CHANGES,
         partial=True,
     ),

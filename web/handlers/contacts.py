@@ -17,7 +17,7 @@ from web.json import json_response
 from web.paging import Listing, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.contacts import ContactBody, ContactQuery, ContactShown, show_contact
+from web.schemas.contacts import ContactBody, ContactQuery, ContactResponse, serialize_contact
 
 BODY = ContactBody()
 QUERY = ContactQuery()
@@ -31,7 +31,7 @@ async def create_contact(request: web.Request, caller: Caller) -> web.Response:
         await request.app[STORAGE].contacts.insert(contact)
     except ReferenceMissing as error:
         raise refusal(error, body) from error
-    return json_response(show_contact(contact), status=201)
+    return json_response(serialize_contact(contact), status=201)
 
 
 async def list_contacts(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -48,13 +48,13 @@ async def list_contacts(request: web.Request, caller: Caller) -> web.StreamRespo
         fetch=lambda page: contacts.page(filters, page),
         find=find,
         cursor=lambda last: (last.created_at, last.id),
-        show=show_contact,
+        show=serialize_contact,
     )
     return await answer_list(request, query, listing)
 
 
 async def get_contact(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(show_contact(await _contact(request, caller)))
+    return json_response(serialize_contact(await _contact(request, caller)))
 
 
 async def change_contact(request: web.Request, caller: Caller) -> web.Response:
@@ -68,7 +68,7 @@ async def change_contact(request: web.Request, caller: Caller) -> web.Response:
         raise refusal(error, changes) from error
     if changed is None:
         raise NotFound
-    return json_response(show_contact(changed))
+    return json_response(serialize_contact(changed))
 
 
 async def delete_contact(request: web.Request, caller: Caller) -> web.Response:
@@ -91,7 +91,7 @@ ROUTES = (
         "/api/defaults/contacts/",
         list_contacts,
         "List contacts",
-        answer=list[ContactShown],
+        answer=list[ContactResponse],
         query=QUERY,
     ),
     for_callers(
@@ -100,17 +100,17 @@ ROUTES = (
         create_contact,
         "Create a contact",
         status=201,
-        answer=ContactShown,
+        answer=ContactResponse,
         body=BODY,
         by_header=True,
     ),
-    for_callers("GET", "/api/defaults/contacts/{id}/", get_contact, "Read a contact", answer=ContactShown),
+    for_callers("GET", "/api/defaults/contacts/{id}/", get_contact, "Read a contact", answer=ContactResponse),
     for_callers(
         "PATCH",
         "/api/defaults/contacts/{id}/",
         change_contact,
         "Change a contact",
-        answer=ContactShown,
+        answer=ContactResponse,
         body=BODY,
         partial=True,
     ),

@@ -17,7 +17,7 @@ from web.json import json_response
 from web.paging import Listing, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.documents import DocumentBody, DocumentQuery, DocumentShown, show_document
+from web.schemas.documents import DocumentBody, DocumentQuery, DocumentResponse, serialize_document
 
 BODY = DocumentBody()
 QUERY = DocumentQuery()
@@ -31,7 +31,7 @@ async def create_document(request: web.Request, caller: Caller) -> web.Response:
         await request.app[STORAGE].documents.insert(document)
     except ReferenceMissing as error:
         raise refusal(error, body) from error
-    return json_response(show_document(document), status=201)
+    return json_response(serialize_document(document), status=201)
 
 
 async def list_documents(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -49,13 +49,13 @@ async def list_documents(request: web.Request, caller: Caller) -> web.StreamResp
         fetch=lambda page: documents.page(filters, page),
         find=find,
         cursor=lambda last: (last.created_at, last.id),
-        show=show_document,
+        show=serialize_document,
     )
     return await answer_list(request, query, listing)
 
 
 async def get_document(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(show_document(await _document(request, caller)))
+    return json_response(serialize_document(await _document(request, caller)))
 
 
 async def change_document(request: web.Request, caller: Caller) -> web.Response:
@@ -69,7 +69,7 @@ async def change_document(request: web.Request, caller: Caller) -> web.Response:
         raise refusal(error, changes) from error
     if changed is None:
         raise NotFound
-    return json_response(show_document(changed))
+    return json_response(serialize_document(changed))
 
 
 async def delete_document(request: web.Request, caller: Caller) -> web.Response:
@@ -92,7 +92,7 @@ ROUTES = (
         "/api/defaults/documents/",
         list_documents,
         "List documents",
-        answer=list[DocumentShown],
+        answer=list[DocumentResponse],
         query=QUERY,
     ),
     for_callers(
@@ -101,19 +101,19 @@ ROUTES = (
         create_document,
         "Create a document",
         status=201,
-        answer=DocumentShown,
+        answer=DocumentResponse,
         body=BODY,
         by_header=True,
     ),
     for_callers(
-        "GET", "/api/defaults/documents/{id}/", get_document, "Read a document", answer=DocumentShown
+        "GET", "/api/defaults/documents/{id}/", get_document, "Read a document", answer=DocumentResponse
     ),
     for_callers(
         "PATCH",
         "/api/defaults/documents/{id}/",
         change_document,
         "Change a document",
-        answer=DocumentShown,
+        answer=DocumentResponse,
         body=BODY,
         partial=True,
     ),

@@ -22,8 +22,8 @@ from web.json import json_response
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_anyone, for_callers
-from web.schemas.accounts import SignedUp, show_organization, show_user
-from web.schemas.invites import Acceptance, InviteShown, NewInvite, NewInviteShown, show_invite
+from web.schemas.accounts import SignedUp, serialize_organization, serialize_user
+from web.schemas.invites import Acceptance, InviteResponse, NewInvite, NewInviteResponse, serialize_invite
 
 NEW = NewInvite()
 ACCEPTANCE = Acceptance()
@@ -50,7 +50,7 @@ async def create_invite(request: web.Request, caller: Caller) -> web.Response:
         created_at=now,
     )
     await request.app[STORAGE].invites.insert(invite)
-    answer: NewInviteShown = {**show_invite(invite), "code": code}
+    answer: NewInviteResponse = {**serialize_invite(invite), "code": code}
     return json_response(answer, status=201)
 
 
@@ -67,7 +67,7 @@ async def list_invites(request: web.Request, caller: Caller) -> web.StreamRespon
         fetch=lambda page: invites.page(organization_ids, page),
         find=find,
         cursor=lambda last: (last.created_at, last.id),
-        show=show_invite,
+        show=serialize_invite,
     )
     return await answer_list(request, query, listing)
 
@@ -107,8 +107,8 @@ async def accept_invite(request: web.Request) -> web.Response:
         raise _wrong_code(request)
     answer: SignedUp = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
-        "user": show_user(user),
-        "organization": show_organization(organization),
+        "user": serialize_user(user),
+        "organization": serialize_organization(organization),
     }
     return json_response(answer)
 
@@ -144,7 +144,7 @@ ROUTES = (
         "/api/organizations/invites/",
         list_invites,
         "List invites",
-        answer=list[InviteShown],
+        answer=list[InviteResponse],
         query=QUERY,
     ),
     for_callers(
@@ -153,7 +153,7 @@ ROUTES = (
         create_invite,
         "Invite somebody; the only answer that holds the code",
         status=201,
-        answer=NewInviteShown,
+        answer=NewInviteResponse,
         body=NEW,
         by_header=True,
     ),

@@ -13,7 +13,7 @@ from web.json import json_response
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.memberships import MembershipChanges, MembershipShown, show_member
+from web.schemas.memberships import MembershipChanges, MembershipResponse, serialize_member
 
 CHANGES = MembershipChanges()
 QUERY = PageQuery()
@@ -32,13 +32,13 @@ async def list_memberships(request: web.Request, caller: Caller) -> web.StreamRe
         fetch=lambda page: memberships.page(organization_ids, page),
         find=find,
         cursor=lambda last: (last.created_at, last.id),
-        show=show_member,
+        show=serialize_member,
     )
     return await answer_list(request, query, listing)
 
 
 async def get_membership(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(show_member(await _member(request, caller)))
+    return json_response(serialize_member(await _member(request, caller)))
 
 
 async def change_membership(request: web.Request, caller: Caller) -> web.Response:
@@ -46,13 +46,13 @@ async def change_membership(request: web.Request, caller: Caller) -> web.Respons
     member = await _member_below(request, caller)
     changes = await read_body(request, CHANGES, partial=True)
     if "role" not in changes:
-        return json_response(show_member(member))
+        return json_response(serialize_member(member))
     changed = await request.app[STORAGE].memberships.change_role(
         member.id, changes["role"], by=caller.roles[member.organization_id]
     )
     if changed is None:
         raise NotFound
-    return json_response(show_member(changed))
+    return json_response(serialize_member(changed))
 
 
 async def delete_membership(request: web.Request, caller: Caller) -> web.Response:
@@ -84,7 +84,7 @@ ROUTES = (
         "/api/organizations/memberships/",
         list_memberships,
         "List memberships",
-        answer=list[MembershipShown],
+        answer=list[MembershipResponse],
         query=QUERY,
     ),
     for_callers(
@@ -92,14 +92,14 @@ ROUTES = (
         "/api/organizations/memberships/{id}/",
         get_membership,
         "Read a membership",
-        answer=MembershipShown,
+        answer=MembershipResponse,
     ),
     for_callers(
         "PATCH",
         "/api/organizations/memberships/{id}/",
         change_membership,
         "Give a member another role",
-        answer=MembershipShown,
+        answer=MembershipResponse,
         body=CHANGES,
         partial=True,
     ),

@@ -24,7 +24,13 @@ from web.json import json_response
 from web.paging import Listing, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.messages import MessageChanges, MessageQuery, MessageShown, NewMessageBody, show_message
+from web.schemas.messages import (
+    MessageChanges,
+    MessageQuery,
+    MessageResponse,
+    NewMessageBody,
+    serialize_message,
+)
 
 NEW = NewMessageBody()
 CHANGES = MessageChanges()
@@ -40,7 +46,7 @@ async def create_message(request: web.Request, caller: Caller) -> web.Response:
     body = await read_body_once(request, caller, NEW)
     organization_id = await owner_of_new(request, caller, body)
     message = _message_of(body, organization_id, request.app[CLOCK].now())
-    answer = json_response(show_message(message), status=201)
+    answer = json_response(serialize_message(message), status=201)
     receipt = receipt_of(request, answer)
     try:
         if message.direction is Direction.INBOUND:
@@ -103,13 +109,13 @@ async def list_messages(request: web.Request, caller: Caller) -> web.StreamRespo
         fetch=lambda page: messages.page(filters, page),
         find=find,
         cursor=lambda last: (last.created_at, last.id),
-        show=show_message,
+        show=serialize_message,
     )
     return await answer_list(request, query, listing)
 
 
 async def get_message(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(show_message(await _message(request, caller)))
+    return json_response(serialize_message(await _message(request, caller)))
 
 
 async def change_message(request: web.Request, caller: Caller) -> web.Response:
@@ -125,7 +131,7 @@ async def change_message(request: web.Request, caller: Caller) -> web.Response:
         raise refusal(error, changes) from error
     if changed is None:
         raise NotFound
-    return json_response(show_message(changed))
+    return json_response(serialize_message(changed))
 
 
 async def delete_message(request: web.Request, caller: Caller) -> web.Response:
@@ -148,7 +154,7 @@ ROUTES = (
         "/api/defaults/messages/",
         list_messages,
         "List messages",
-        answer=list[MessageShown],
+        answer=list[MessageResponse],
         query=QUERY,
     ),
     for_callers(
@@ -157,17 +163,17 @@ ROUTES = (
         create_message,
         "Create a message",
         status=201,
-        answer=MessageShown,
+        answer=MessageResponse,
         body=NEW,
         idempotent=True,
     ),
-    for_callers("GET", "/api/defaults/messages/{id}/", get_message, "Read a message", answer=MessageShown),
+    for_callers("GET", "/api/defaults/messages/{id}/", get_message, "Read a message", answer=MessageResponse),
     for_callers(
         "PATCH",
         "/api/defaults/messages/{id}/",
         change_message,
         "Change a message",
-        answer=MessageShown,
+        answer=MessageResponse,
         body=CHANGES,
         partial=True,
     ),

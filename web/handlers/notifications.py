@@ -19,7 +19,7 @@ from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.paging import Listing, answer_list
-from web.request.local_times import place
+from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.notifications import (
@@ -28,8 +28,8 @@ from web.schemas.notifications import (
     NewNotificationBody,
     NotificationChanges,
     NotificationQuery,
-    NotificationShown,
-    show_notification,
+    NotificationResponse,
+    serialize_notification,
 )
 
 NEW = NewNotificationBody()
@@ -44,10 +44,10 @@ async def create_notification(request: web.Request, caller: Caller) -> web.Respo
     body = await read_body_once(request, caller, NEW)
     agent_id: UUID = body["agent_id"]
     if _is_local(body.get("scheduled_for")):
-        place(body, MOMENTS, await _timezone_of_named(request, caller, agent_id))
+        localize(body, MOMENTS, await _timezone_of_named(request, caller, agent_id))
     now = request.app[CLOCK].now()
     new = NewNotification(id=new_id(), created_at=now, **body)
-    answer = json_response(show_notification(new), status=201)
+    answer = json_response(serialize_notification(new), status=201)
     try:
         await request.app[STORAGE].notifications.insert(new, caller.roles, receipt_of(request, answer))
     except ReferenceMissing as error:
@@ -72,13 +72,13 @@ async def list_notifications(request: web.Request, caller: Caller) -> web.Stream
         fetch=lambda page: notifications.page(filters, page),
         find=find,
         cursor=lambda last: (last.created_at, last.id),
-        show=show_notification,
+        show=serialize_notification,
     )
     return await answer_list(request, query, listing)
 
 
 async def get_notification(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(show_notification(await _notification(request, caller)))
+    return json_response(serialize_notification(await _notification(request, caller)))
 
 
 async def change_notification(request: web.Request, caller: Caller) -> web.Response:
@@ -89,12 +89,12 @@ async def change_notification(request: web.Request, caller: Caller) -> web.Respo
         agent = await request.app[STORAGE].agents.get(notification.agent_id)
         if agent is None:
             raise NotFound
-        place(changes, MOMENTS, ZoneInfo(agent.timezone))
+        localize(changes, MOMENTS, ZoneInfo(agent.timezone))
     now = request.app[CLOCK].now()
     changed = await request.app[STORAGE].notifications.update(notification.id, changes, now)
     if changed is None:
         raise NotFound
-    return json_response(show_notification(changed))
+    return json_response(serialize_notification(changed))
 
 
 async def delete_notification(request: web.Request, caller: Caller) -> web.Response:
@@ -161,7 +161,7 @@ ROUTES = (
         "/api/defaults/notifications/",
         list_notifications,
         "List notifications",
-        answer=list[NotificationShown],
+        answer=list[NotificationResponse],
         query=QUERY,
     ),
     for_callers(
@@ -170,7 +170,7 @@ ROUTES = (
         create_notification,
         "Create a notification",
         status=201,
-        answer=NotificationShown,
+        answer=NotificationResponse,
         body=NEW,
         idempotent=True,
     ),
@@ -187,14 +187,14 @@ ROUTES = (
         "/api/defaults/notifications/{id}/",
         get_notification,
         "Read a notification",
-        answer=NotificationShown,
+        answer=NotificationResponse,
     ),
     for_callers(
         "PATCH",
         "/api/defaults/notifications/{id}/",
         change_notification,
         "Change a notification",
-        answer=NotificationShown,
+        answer=NotificationResponse,
         body=CHANGES,
         partial=True,
     ),

@@ -16,8 +16,8 @@ from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.organizations import (
     OrganizationChanges,
-    WholeOrganizationShown,
-    show_whole_organization,
+    WholeOrganizationResponse,
+    serialize_whole_organization,
 )
 
 CHANGES = OrganizationChanges()
@@ -37,13 +37,13 @@ async def list_organizations(request: web.Request, caller: Caller) -> web.Stream
         fetch=lambda page: organizations.page(caller.organizations, page),
         find=find,
         cursor=lambda last: (last.created_at, last.id),
-        show=show_whole_organization,
+        show=serialize_whole_organization,
     )
     return await answer_list(request, query, listing)
 
 
 async def get_organization(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(show_whole_organization(await _organization(request, caller)))
+    return json_response(serialize_whole_organization(await _organization(request, caller)))
 
 
 async def change_organization(request: web.Request, caller: Caller) -> web.Response:
@@ -57,7 +57,7 @@ async def change_organization(request: web.Request, caller: Caller) -> web.Respo
         raise NotFound
     if changes.keys() & CONCERN_THE_AGENTS:
         await tell_agents_of(changed.id, storage.agent_states, request.app[REGISTRY])
-    return json_response(show_whole_organization(changed))
+    return json_response(serialize_whole_organization(changed))
 
 
 async def _organization(request: web.Request, caller: Caller) -> Organization:
@@ -74,7 +74,7 @@ ROUTES = (
         "/api/organizations/organizations/",
         list_organizations,
         "List the caller's organizations",
-        answer=list[WholeOrganizationShown],
+        answer=list[WholeOrganizationResponse],
         query=QUERY,
     ),
     for_callers(
@@ -82,14 +82,14 @@ ROUTES = (
         "/api/organizations/organizations/{id}/",
         get_organization,
         "Read an organization",
-        answer=WholeOrganizationShown,
+        answer=WholeOrganizationResponse,
     ),
     for_callers(
         "PATCH",
         "/api/organizations/organizations/{id}/",
         change_organization,
         "Rename an organization, cap its spending, or pause it",
-        answer=WholeOrganizationShown,
+        answer=WholeOrganizationResponse,
         body=CHANGES,
         partial=True,
     ),

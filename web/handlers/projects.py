@@ -17,7 +17,7 @@ from web.json import json_response
 from web.paging import Listing, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.projects import ProjectBody, ProjectQuery, ProjectShown, show_project
+from web.schemas.projects import ProjectBody, ProjectQuery, ProjectResponse, serialize_project
 
 BODY = ProjectBody()
 QUERY = ProjectQuery()
@@ -31,7 +31,7 @@ async def create_project(request: web.Request, caller: Caller) -> web.Response:
         await request.app[STORAGE].projects.insert(project)
     except ReferenceMissing as error:
         raise refusal(error, body) from error
-    return json_response(show_project(project), status=201)
+    return json_response(serialize_project(project), status=201)
 
 
 async def list_projects(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -48,13 +48,13 @@ async def list_projects(request: web.Request, caller: Caller) -> web.StreamRespo
         fetch=lambda page: projects.page(filters, page),
         find=find,
         cursor=lambda last: (last.created_at, last.id),
-        show=show_project,
+        show=serialize_project,
     )
     return await answer_list(request, query, listing)
 
 
 async def get_project(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(show_project(await _project(request, caller)))
+    return json_response(serialize_project(await _project(request, caller)))
 
 
 async def change_project(request: web.Request, caller: Caller) -> web.Response:
@@ -68,7 +68,7 @@ async def change_project(request: web.Request, caller: Caller) -> web.Response:
         raise refusal(error, changes) from error
     if changed is None:
         raise NotFound
-    return json_response(show_project(changed))
+    return json_response(serialize_project(changed))
 
 
 async def delete_project(request: web.Request, caller: Caller) -> web.Response:
@@ -91,7 +91,7 @@ ROUTES = (
         "/api/defaults/projects/",
         list_projects,
         "List projects",
-        answer=list[ProjectShown],
+        answer=list[ProjectResponse],
         query=QUERY,
     ),
     for_callers(
@@ -100,17 +100,17 @@ ROUTES = (
         create_project,
         "Create a project",
         status=201,
-        answer=ProjectShown,
+        answer=ProjectResponse,
         body=BODY,
         by_header=True,
     ),
-    for_callers("GET", "/api/defaults/projects/{id}/", get_project, "Read a project", answer=ProjectShown),
+    for_callers("GET", "/api/defaults/projects/{id}/", get_project, "Read a project", answer=ProjectResponse),
     for_callers(
         "PATCH",
         "/api/defaults/projects/{id}/",
         change_project,
         "Change a project",
-        answer=ProjectShown,
+        answer=ProjectResponse,
         body=BODY,
         partial=True,
     ),

@@ -20,11 +20,11 @@ from web.schemas.runs import (
     RunAnswered,
     RunBody,
     RunQuery,
-    RunShown,
+    RunResponse,
     StopAnswered,
     StopBody,
     WaitQuery,
-    show_run,
+    serialize_run,
 )
 
 RUN = RunBody()
@@ -79,7 +79,7 @@ async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
         fetch=lambda page: runs.page(agent_id, page),
         find=find,
         cursor=lambda last: (last.started_at, last.id),
-        show=show_run,
+        show=serialize_run,
     )
     return await answer_list(request, read_query(request, QUERY), listing)
 
@@ -92,7 +92,7 @@ async def get_run(request: web.Request, caller: Caller) -> web.Response:
     if query["wait"] is not None:
         await request.app[REGISTRY].wait_for_end(agent_id, run.id, query["wait"])
         run = await _run(request, agent_id)
-    return json_response(show_run(run))
+    return json_response(serialize_run(run))
 
 
 async def _run(request: web.Request, agent_id: UUID) -> Run:
@@ -129,7 +129,7 @@ ROUTES = (
         "/api/cloud/agents/{id}/runs/",
         list_runs,
         "List the runs of an agent",
-        answer=list[RunShown],
+        answer=list[RunResponse],
         query=QUERY,
     ),
     for_callers(
@@ -137,7 +137,7 @@ ROUTES = (
         "/api/cloud/agents/{id}/runs/{run_id}/",
         get_run,
         "Read a run",
-        answer=RunShown,
+        answer=RunResponse,
         query=WAIT,
     ),
     for_callers(

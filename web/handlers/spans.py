@@ -19,20 +19,20 @@ from web.app_keys import CLOCK, SETTINGS, STORAGE
 from web.errors import Invalid, NotFound, PermissionDenied, TooLarge
 from web.fields import unknown_id
 from web.json import json_response, to_json
-from web.request.local_times import place
+from web.request.local_times import localize
 from web.request.parsing import read_body, read_items
 from web.routes import for_callers
 from web.schemas.spans import (
     MOMENTS,
-    FullSpanShown,
+    FullSpanResponse,
     NewSpanBody,
     SpanEnd,
-    SpanShown,
-    show_full_span,
-    show_span,
+    SpanResponse,
+    serialize_full_span,
+    serialize_span,
 )
 from web.settings import SPAN_BODY_BYTES
-from web.trace_endings import check_order, closing_of
+from web.trace_endings import check_order, ending_of
 
 NEW = NewSpanBody()
 END = SpanEnd()
@@ -61,14 +61,14 @@ async def create_spans(request: web.Request, caller: Caller) -> web.Response:
         taken = await traces.known_spans([new.span.id for new in spans])
         refused: Refused = {at: {"id": TAKEN} for at, new in enumerate(spans) if new.span.id in taken}
         raise _refusal(refused, is_list) from error
-    shown = [show_span(new.span) for new in spans]
+    shown = [serialize_span(new.span) for new in spans]
     return json_response(shown if is_list else shown[0], status=201)
 
 
 async def get_span(request: web.Request, caller: Caller) -> web.Response:
     full = await _span(request)
     caller.require(full.organization_id)
-    return json_response(show_full_span(full))
+    return json_response(serialize_full_span(full))
 
 
 async def end_span(request: web.Request, caller: Caller) -> web.Response:
@@ -80,9 +80,9 @@ async def end_span(request: web.Request, caller: Caller) -> web.Response:
     _packed(request.app[SETTINGS].span_metadata_bytes, body.get("metadata"))
     owners = await request.app[STORAGE].traces.owners({span.trace_id})
     zone = ZoneInfo(owners[span.trace_id].timezone)
-    closing = closing_of(body, span.started_at, zone, request.app[CLOCK].now())
+    closing = ending_of(body, span.started_at, zone, request.app[CLOCK].now())
     await request.app[STORAGE].traces.end_span(span.id, closing)
-    return json_response(show_full_span(await _span(request)))
+    return json_response(serialize_full_span(await _span(request)))
 
 
 async def _span(request: web.Request) -> FullSpan:
@@ -119,7 +119,7 @@ def _new_span(body: dict[str, Any], owners: Mapping[UUID, TraceOwner], now: date
     parent_id: UUID | None = body["parent_id"]
     if parent_id is not None and parent_id == body.get("id"):
         raise Invalid({"parent": [OWN_PARENT]})
-    place(body, MOMENTS, ZoneInfo(owners[trace_id].timezone))
+    localize(body, MOMENTS, ZoneInfo(owners[trace_id].timezone))
     ended_at: datetime | None = body["ended_at"]
     started_at: datetime = body["started_at"] or min(now, ended_at or now)
     check_order(started_at, ended_at)
@@ -151,10 +151,10 @@ async def _check_parents(
         places |= await traces.places(named - places.keys())
     refused: Refused = {}
     for at, new in enumerate(spans):
-        place = places.get(new.span.parent_id) if new.span.parent_id else None
-        if place is None or place.trace_id == new.span.trace_id:
+        localize = places.get(new.span.parent_id) if new.span.parent_id else None
+        if localize is None or localize.trace_id == new.span.trace_id:
             continue
-        if place.organization_id != owners[new.span.trace_id].organization_id:
+        if localize.organization_id != owners[new.span.trace_id].organization_id:
             raise PermissionDenied
         refused[at] = {"parent": [OTHER_TRACE]}
     if refused:
@@ -185,7 +185,7 @@ ROUTES = (
         create_spans,
         "Create a span, or up to 500",
         status=201,
-        answer=SpanShown | list[SpanShown],
+        answer=SpanResponse | list[SpanResponse],
         body=NEW,
         run_access=RunAccess.WINDING_UP,
         body_bytes=SPAN_BODY_BYTES,
@@ -196,14 +196,14 @@ ROUTES = (
         "/api/tracing/spans/{id}/",
         get_span,
         "Read a span with its metadata",
-        answer=FullSpanShown,
+        answer=FullSpanResponse,
     ),
     for_callers(
         "POST",
         "/api/tracing/spans/{id}/end/",
         end_span,
         "End a span",
-        answer=FullSpanShown,
+        answer=FullSpanResponse,
         body=END,
         run_access=RunAccess.WINDING_UP,
         body_bytes=SPAN_BODY_BYTES,

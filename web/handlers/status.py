@@ -11,7 +11,7 @@ from web.errors import NotFound
 from web.json import json_response
 from web.request.parsing import read_query
 from web.routes import for_operators
-from web.schemas.status import ServiceShown, StatusShown, SupervisorQuery
+from web.schemas.status import ServiceResponse, StatusResponse, SupervisorQuery
 
 VERSION = version("hostsvc")
 QUERY = SupervisorQuery()
@@ -20,7 +20,7 @@ QUERY = SupervisorQuery()
 async def get_status(request: web.Request) -> web.Response:
     app = request.app
     overview = await app[REGISTRY].overview()
-    answer: StatusShown = {
+    answer: StatusResponse = {
         "service": _service(app),
         "supervisors": overview.supervisors,
         "agents": overview.agents,
@@ -34,7 +34,7 @@ async def get_status(request: web.Request) -> web.Response:
     return json_response(answer)
 
 
-def _service(app: web.Application) -> ServiceShown:
+def _service(app: web.Application) -> ServiceResponse:
     readiness, started_at = app[READINESS](), app[STARTED_AT]
     return {
         "version": VERSION,
@@ -59,7 +59,7 @@ async def get_any_supervisor(request: web.Request) -> web.Response:
 
 
 ROUTES = (
-    for_operators("GET", "/status/", get_status, "How the service is", answer=StatusShown),
+    for_operators("GET", "/status/", get_status, "How the service is", answer=StatusResponse),
     for_operators(
         "GET",
         "/status/supervisors/",

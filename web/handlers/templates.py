@@ -7,7 +7,7 @@ from aiohttp import web
 from storage.ids import new_id
 from storage.model import Template
 from supervisors.engine.broadcast import tell_agents_of_template
-from supervisors.engine.messages import Look
+from supervisors.engine.messages import Signal
 from web.access.auth import Caller, organization_for_create
 from web.access.path_access import path_id
 from web.app_keys import CLOCK, REGISTRY, STORAGE
@@ -17,7 +17,7 @@ from web.json import json_response
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.templates import TemplateBody, TemplateDeletion, TemplateShown, show_template
+from web.schemas.templates import TemplateBody, TemplateDeletion, TemplateResponse, serialize_template
 
 BODY = TemplateBody()
 QUERY = PageQuery()
@@ -29,13 +29,13 @@ async def create_template(request: web.Request, caller: Caller) -> web.Response:
     body = await read_body_once(request, caller, BODY)
     now = request.app[CLOCK].now()
     template = Template(id=new_id(), organization_id=organization_id, created_at=now, **body)
-    answer = json_response(show_template(template), status=201)
+    answer = json_response(serialize_template(template), status=201)
     await request.app[STORAGE].templates.insert(template, receipt_of(request, answer))
     return answer
 
 
 async def get_template(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(show_template(await _template(request, caller)))
+    return json_response(serialize_template(await _template(request, caller)))
 
 
 async def change_template(request: web.Request, caller: Caller) -> web.Response:
@@ -48,10 +48,10 @@ async def change_template(request: web.Request, caller: Caller) -> web.Response:
         raise NotFound
     if changed.debounce_window_seconds != template.debounce_window_seconds:
         for agent_id in await storage.agents.holding_of_template(template.id):
-            request.app[REGISTRY].tell(agent_id, Look.RELOAD)
+            request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
     if "max_cost_usd_per_day" in changes:
         await tell_agents_of_template(template.id, storage.agent_states, request.app[REGISTRY])
-    return json_response(show_template(changed))
+    return json_response(serialize_template(changed))
 
 
 async def list_templates(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -65,7 +65,7 @@ async def list_templates(request: web.Request, caller: Caller) -> web.StreamResp
         fetch=lambda page: templates.page(caller.organizations, page),
         find=find,
         cursor=lambda last: (last.created_at, last.id),
-        show=show_template,
+        show=serialize_template,
     )
     return await answer_list(request, read_query(request, QUERY), listing)
 
@@ -78,7 +78,7 @@ async def delete_template(request: web.Request, caller: Caller) -> web.Response:
         holding = await storage.agents.holding_of_template(template.id)
         await storage.templates.delete_detaching(template.id)
         for agent_id in holding:
-            request.app[REGISTRY].tell(agent_id, Look.RELOAD)
+            request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
     else:
         users = await storage.templates.delete_unused(template.id)
         if users:
@@ -97,7 +97,7 @@ async def _template(request: web.Request, caller: Caller) -> Template:
 
 ROUTES = (
     for_callers(
-        "GET", "/api/templates/", list_templates, "List templates", answer=list[TemplateShown], query=QUERY
+        "GET", "/api/templates/", list_templates, "List templates", answer=list[TemplateResponse], query=QUERY
     ),
     for_callers(
         "POST",
@@ -105,18 +105,18 @@ ROUTES = (
         create_template,
         "Create a template",
         status=201,
-        answer=TemplateShown,
+        answer=TemplateResponse,
         body=BODY,
         idempotent=True,
         by_header=True,
     ),
-    for_callers("GET", "/api/templates/{id}/", get_template, "Read a template", answer=TemplateShown),
+    for_callers("GET", "/api/templates/{id}/", get_template, "Read a template", answer=TemplateResponse),
     for_callers(
         "PATCH",
         "/api/templates/{id}/",
         change_template,
         "Change a template",
-        answer=TemplateShown,
+        answer=TemplateResponse,
         body=BODY,
         partial=True,
     ),

@@ -20,7 +20,7 @@ from web.json import json_response
 from web.paging import Listing, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.tools import ToolBody, ToolChanges, ToolQuery, ToolShown, show_tool
+from web.schemas.tools import ToolBody, ToolChanges, ToolQuery, ToolResponse, serialize_tool
 
 BODY = ToolBody()
 CHANGES = ToolChanges()
@@ -42,7 +42,7 @@ async def create_tool(request: web.Request, caller: Caller) -> web.Response:
         await storage.tools.insert(tool)
     except ConstraintError as error:
         raise refusal(error, body) from error
-    return json_response(show_tool(tool), status=201)
+    return json_response(serialize_tool(tool), status=201)
 
 
 async def _check_parameters(request: web.Request, parameters: Any) -> bool:
@@ -69,7 +69,7 @@ async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse
         fetch=lambda page: storage.tools.page(caller.organizations, query["adapter"], page),
         find=find,
         cursor=lambda last: (last.created_at, last.id),
-        show=show_tool,
+        show=serialize_tool,
     )
     return await answer_list(request, query, listing)
 
@@ -77,7 +77,7 @@ async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse
 async def get_tool(request: web.Request, caller: Caller) -> web.Response:
     tool, adapter = await _tool(request)
     require_visible(caller, adapter)
-    return json_response(show_tool(tool))
+    return json_response(serialize_tool(tool))
 
 
 async def change_tool(request: web.Request, caller: Caller) -> web.Response:
@@ -92,7 +92,7 @@ async def change_tool(request: web.Request, caller: Caller) -> web.Response:
         raise refusal(error, changes) from error
     if changed is None:
         raise NotFound
-    return json_response(show_tool(changed))
+    return json_response(serialize_tool(changed))
 
 
 async def delete_tool(request: web.Request, caller: Caller) -> web.Response:
@@ -116,23 +116,25 @@ async def _tool(request: web.Request) -> tuple[Tool, Adapter]:
 
 
 ROUTES = (
-    for_callers("GET", "/api/toolbox/tools/", list_tools, "List tools", answer=list[ToolShown], query=QUERY),
+    for_callers(
+        "GET", "/api/toolbox/tools/", list_tools, "List tools", answer=list[ToolResponse], query=QUERY
+    ),
     for_callers(
         "POST",
         "/api/toolbox/tools/",
         create_tool,
         "Create a tool",
         status=201,
-        answer=ToolShown,
+        answer=ToolResponse,
         body=BODY,
     ),
-    for_callers("GET", "/api/toolbox/tools/{id}/", get_tool, "Read a tool", answer=ToolShown),
+    for_callers("GET", "/api/toolbox/tools/{id}/", get_tool, "Read a tool", answer=ToolResponse),
     for_callers(
         "PATCH",
         "/api/toolbox/tools/{id}/",
         change_tool,
         "Change a tool",
-        answer=ToolShown,
+        answer=ToolResponse,
         body=CHANGES,
         partial=True,
     ),

@@ -10,27 +10,27 @@ from storage.history.traces import TraceFilters
 from storage.ids import new_id
 from storage.model import Trace
 from web.access.auth import Caller, RunAccess
-from web.access.path_access import path_id, require_remembered_agent, require_template
+from web.access.path_access import path_id, require_retained_agent, require_template
 from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, NotFound
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.request.local_times import place
+from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.traces import (
-    FullTraceShown,
+    FullTraceResponse,
     NewTraceBody,
     TraceEnd,
     TracePage,
     TraceQuery,
-    TraceShown,
-    show_full_trace,
-    show_trace,
-    show_trace_summary,
+    TraceResponse,
+    serialize_full_trace,
+    serialize_trace,
+    serialize_trace_summary,
 )
-from web.trace_endings import closing_of
+from web.trace_endings import ending_of
 
 NEW = NewTraceBody()
 END = TraceEnd()
@@ -46,7 +46,7 @@ async def create_trace(request: web.Request, caller: Caller) -> web.Response:
     agent = await request.app[STORAGE].agents.get(body["agent_id"])
     if agent is None:
         raise Invalid({"agent": [unknown_id(body["agent_id"])]})
-    place(body, ("started_at",), ZoneInfo(agent.timezone))
+    localize(body, ("started_at",), ZoneInfo(agent.timezone))
     caller.require(agent.organization_id)
     trace = Trace(
         id=body.get("id") or new_id(),
@@ -58,7 +58,7 @@ async def create_trace(request: web.Request, caller: Caller) -> web.Response:
         error="",
         metadata=body["metadata"],
     )
-    answer = json_response(show_trace(trace), status=201)
+    answer = json_response(serialize_trace(trace), status=201)
     try:
         await request.app[STORAGE].traces.insert(trace, receipt_of(request, answer))
     except NotUnique as error:
@@ -72,7 +72,7 @@ async def get_trace(request: web.Request, caller: Caller) -> web.Response:
     if trace is None:
         raise NotFound
     caller.require(trace.organization_id)
-    return json_response(show_full_trace(trace, await traces.spans(trace.id)))
+    return json_response(serialize_full_trace(trace, await traces.spans(trace.id)))
 
 
 async def end_trace(request: web.Request, caller: Caller) -> web.Response:
@@ -85,13 +85,13 @@ async def end_trace(request: web.Request, caller: Caller) -> web.Response:
     body = await read_body(request, END)
     if body.get("agent_id", trace.agent_id) != trace.agent_id:
         raise Invalid({"agent": [OTHER_AGENT]})
-    agent = await request.app[STORAGE].agents.get_remembered(trace.agent_id)
+    agent = await request.app[STORAGE].agents.get_retained(trace.agent_id)
     zone = ZoneInfo(agent.timezone) if agent else UTC
-    closing = closing_of(body, trace.started_at, zone, now)
+    closing = ending_of(body, trace.started_at, zone, now)
     ended = await traces.end(trace.id, closing)
     if ended is None:
         raise NotFound
-    return json_response(show_trace(ended))
+    return json_response(serialize_trace(ended))
 
 
 async def list_traces(request: web.Request, caller: Caller) -> web.Response:
@@ -105,8 +105,8 @@ async def list_traces_in_array(request: web.Request, caller: Caller) -> web.Resp
 
 async def _page(request: web.Request, caller: Caller) -> TracePage:
     query = read_query(request, QUERY)
-    place(query, ("started_after", "started_before"), UTC)
-    await require_remembered_agent(request, caller, query["agent"])
+    localize(query, ("started_after", "started_before"), UTC)
+    await require_retained_agent(request, caller, query["agent"])
     await require_template(request, caller, query["template"])
     filters = TraceFilters(
         agent_id=query["agent"],
@@ -118,7 +118,7 @@ async def _page(request: web.Request, caller: Caller) -> TracePage:
     limit, offset = query["limit"], query["offset"]
     summaries, total = await request.app[STORAGE].traces.page(caller.organizations, filters, limit, offset)
     return {
-        "results": [show_trace_summary(summary) for summary in summaries],
+        "results": [serialize_trace_summary(summary) for summary in summaries],
         "pagination": {
             "total_count": total,
             "limit": limit,
@@ -139,7 +139,7 @@ ROUTES = (
         query=QUERY,
     ),
     for_callers(
-        "GET", "/api/tracing/traces/{id}/", get_trace, "Read a trace with its spans", answer=FullTraceShown
+        "GET", "/api/tracing/traces/{id}/", get_trace, "Read a trace with its spans", answer=FullTraceResponse
     ),
     for_callers(
         "POST",
@@ -147,7 +147,7 @@ ROUTES = (
         create_trace,
         "Create a trace",
         status=201,
-        answer=TraceShown,
+        answer=TraceResponse,
         body=NEW,
         idempotent=True,
     ),
@@ -156,7 +156,7 @@ ROUTES = (
         "/api/tracing/traces/{id}/end/",
         end_trace,
         "End a trace",
-        answer=TraceShown,
+        answer=TraceResponse,
         body=END,
         run_access=RunAccess.WINDING_UP,
     ),

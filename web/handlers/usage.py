@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
-from storage.agents.agents import RememberedAgent
+from storage.agents.agents import RetainedAgent
 from storage.history.usage import UsageRecord
 from storage.ids import new_id
 from supervisors.llm.pricing import ModelCall
@@ -19,17 +19,17 @@ from web.errors import Invalid, NotFound, PermissionDenied
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.request.local_times import place
+from web.request.local_times import localize
 from web.request.parsing import read_query
 from web.routes import for_callers
 from web.schemas.usage import (
     MOMENTS,
     NewUsageBody,
     UsageQuery,
-    UsageRecordShown,
-    UsageShown,
-    show_record,
-    show_usage,
+    UsageRecordResponse,
+    UsageResponse,
+    serialize_record,
+    serialize_usage,
 )
 
 NEW = NewUsageBody()
@@ -46,13 +46,13 @@ async def get_usage(request: web.Request, caller: Caller) -> web.Response:
     agent = await _remembered(request, agent_id)
     caller.require(agent.organization_id)
     query = read_query(request, QUERY)
-    place(query, MOMENTS, ZoneInfo(agent.timezone))
+    localize(query, MOMENTS, ZoneInfo(agent.timezone))
     end: datetime = query["end_date"] or request.app[CLOCK].now()
     start: datetime = query["start_date"] or end - min(USUAL_PERIOD, end - FIRST_MOMENT)
     if start > end:
         raise Invalid({"non_field_errors": [BACKWARDS]})
     models = await request.app[STORAGE].usage.by_model(agent_id, start, end)
-    return json_response(show_usage(agent_id, agent.name, start, end, models))
+    return json_response(serialize_usage(agent_id, agent.name, start, end, models))
 
 
 async def report_usage(request: web.Request, caller: Caller) -> web.Response:
@@ -64,18 +64,18 @@ async def report_usage(request: web.Request, caller: Caller) -> web.Response:
     agent = await _remembered(request, agent_id)
     caller.require_agent(agent_id, agent.organization_id)
     body = await read_body_once(request, caller, NEW)
-    place(body, ("occurred_at",), ZoneInfo(agent.timezone))
+    localize(body, ("occurred_at",), ZoneInfo(agent.timezone))
     if caller.run is not None and body["trace_id"] is None:
         body["trace_id"] = caller.run.run_id  # a run reports what is its own
     await _require_trace(request, caller, body["trace_id"], agent_id, agent.organization_id)
     record = await _record(request, agent_id, agent, body)
-    answer = json_response(show_record(record), status=201)
+    answer = json_response(serialize_record(record), status=201)
     await storage.usage.insert(record, receipt_of(request, answer))
     return answer
 
 
-async def _remembered(request: web.Request, agent_id: UUID) -> RememberedAgent:
-    agent = await request.app[STORAGE].agents.get_remembered(agent_id)
+async def _remembered(request: web.Request, agent_id: UUID) -> RetainedAgent:
+    agent = await request.app[STORAGE].agents.get_retained(agent_id)
     if agent is None:
         raise NotFound
     return agent
@@ -98,7 +98,7 @@ async def _require_trace(
 
 
 async def _record(
-    request: web.Request, agent_id: UUID, agent: RememberedAgent, body: dict[str, Any]
+    request: web.Request, agent_id: UUID, agent: RetainedAgent, body: dict[str, Any]
 ) -> UsageRecord:
     """With the cost that was told, else that of the price list, else none."""
     occurred_at: datetime = body["occurred_at"] or request.app[CLOCK].now()
@@ -125,7 +125,7 @@ ROUTES = (
         "/api/cloud/agents/{id}/usage/",
         get_usage,
         "What an agent used and what it cost",
-        answer=UsageShown,
+        answer=UsageResponse,
         query=QUERY,
     ),
     for_callers(
@@ -134,7 +134,7 @@ ROUTES = (
         report_usage,
         "Report a model call",
         status=201,
-        answer=UsageRecordShown,
+        answer=UsageRecordResponse,
         body=NEW,
         run_access=RunAccess.WINDING_UP,
         idempotent=True,

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from storage.delivery.outbox import DeliveryFilters, WebhookDelivery
 from web.access.auth import Caller
-from web.access.path_access import path_id, require_remembered_agent, require_template
+from web.access.path_access import path_id, require_retained_agent, require_template
 from web.app_keys import CLOCK, STORAGE
 from web.errors import NotFound
 from web.json import json_response
@@ -15,10 +15,10 @@ from web.request.parsing import read_query
 from web.routes import for_callers
 from web.schemas.webhook_deliveries import (
     DeliveryQuery,
-    DeliveryShown,
-    WholeDeliveryShown,
-    show_delivery,
-    show_whole_delivery,
+    DeliveryResponse,
+    WholeDeliveryResponse,
+    serialize_delivery,
+    serialize_whole_delivery,
 )
 
 QUERY = DeliveryQuery()
@@ -26,7 +26,7 @@ QUERY = DeliveryQuery()
 
 async def list_webhook_deliveries(request: web.Request, caller: Caller) -> web.StreamResponse:
     query = read_query(request, QUERY)
-    await require_remembered_agent(request, caller, query["agent"])
+    await require_retained_agent(request, caller, query["agent"])
     await require_template(request, caller, query["template"])
     outbox = request.app[STORAGE].outbox
     filters = DeliveryFilters(caller.organizations, query["agent"], query["template"], query["status"])
@@ -39,13 +39,13 @@ async def list_webhook_deliveries(request: web.Request, caller: Caller) -> web.S
         fetch=lambda page: outbox.page(filters, page),
         find=find,
         cursor=lambda last: (last.created_at, last.id),
-        show=show_delivery,
+        show=serialize_delivery,
     )
     return await answer_list(request, query, listing)
 
 
 async def get_webhook_delivery(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(show_whole_delivery(await _delivery(request, caller)))
+    return json_response(serialize_whole_delivery(await _delivery(request, caller)))
 
 
 async def redeliver_webhook(request: web.Request, caller: Caller) -> web.Response:
@@ -54,7 +54,7 @@ async def redeliver_webhook(request: web.Request, caller: Caller) -> web.Respons
     pending = await request.app[STORAGE].outbox.redeliver(delivery.id, request.app[CLOCK].now())
     if pending is None:
         raise NotFound
-    return json_response(show_whole_delivery(pending))
+    return json_response(serialize_whole_delivery(pending))
 
 
 async def _delivery(request: web.Request, caller: Caller) -> WebhookDelivery:
@@ -71,7 +71,7 @@ ROUTES = (
         "/api/organizations/webhook-deliveries/",
         list_webhook_deliveries,
         "List webhook deliveries",
-        answer=list[DeliveryShown],
+        answer=list[DeliveryResponse],
         query=QUERY,
     ),
     for_callers(
@@ -79,13 +79,13 @@ ROUTES = (
         "/api/organizations/webhook-deliveries/{id}/",
         get_webhook_delivery,
         "Read a webhook delivery, with what is sent",
-        answer=WholeDeliveryShown,
+        answer=WholeDeliveryResponse,
     ),
     for_callers(
         "POST",
         "/api/organizations/webhook-deliveries/{id}/redeliver/",
         redeliver_webhook,
         "Send a webhook again, at once",
-        answer=WholeDeliveryShown,
+        answer=WholeDeliveryResponse,
     ),
 )

@@ -52,8 +52,8 @@ def enum_reference(kind: type[StrEnum], components: Components) -> Json:
 
 
 def _refer(kind: type, components: Components, build: Callable[[], Json]) -> Json:
-    """By the name of the type: `Agent` for what `AgentShown` says."""
-    return components.refer(kind.__name__.removesuffix("Shown"), kind, build)
+    """By the name of the type: `Agent` for what `AgentResponse` says."""
+    return components.refer(kind.__name__.removesuffix("Response"), kind, build)
 
 
 def _union(kinds: Sequence[Any], components: Components) -> Json:

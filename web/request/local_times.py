@@ -10,7 +10,7 @@ from web.errors import Invalid
 from web.fields import to_utc
 
 
-def place(body: dict[str, Any], names: Iterable[str], zone: tzinfo) -> None:
+def localize(body: dict[str, Any], names: Iterable[str], zone: tzinfo) -> None:
     """Turn the datetimes of these fields that came without an offset into UTC, in place."""
     for name in names:
         moment = body.get(name)

@@ -34,18 +34,18 @@ class Reset(Body):
     new_password = Text(required=True, blank=False, min_length=LEAST_PASSWORD, max_length=MOST_PASSWORD)
 
 
-class UserShown(TypedDict):
+class UserResponse(TypedDict):
     id: UUID
     email: str
     name: str
 
 
-class OrganizationShown(TypedDict):
+class OrganizationResponse(TypedDict):
     id: UUID
     name: str
 
 
-class PlaceShown(OrganizationShown):
+class PlaceResponse(OrganizationResponse):
     """An organization with the user's role in it."""
 
     role: Role
@@ -61,23 +61,23 @@ class SignedUp(TypedDict):
     """A token, its user, and the organization that the user has come to."""
 
     token: str
-    user: UserShown
-    organization: OrganizationShown
+    user: UserResponse
+    organization: OrganizationResponse
 
 
 class LoggedIn(TypedDict):
     token: str
-    user: UserShown
-    organizations: list[PlaceShown]
+    user: UserResponse
+    organizations: list[PlaceResponse]
 
 
-def show_user(user: User) -> UserShown:
+def serialize_user(user: User) -> UserResponse:
     return {"id": user.id, "email": user.email, "name": user.name}
 
 
-def show_organization(organization: Organization) -> OrganizationShown:
+def serialize_organization(organization: Organization) -> OrganizationResponse:
     return {"id": organization.id, "name": organization.name}
 
 
-def show_membership(place: Membership) -> PlaceShown:
+def serialize_membership(place: Membership) -> PlaceResponse:
     return {"id": place.organization_id, "name": place.organization_name, "role": place.role}

@@ -28,7 +28,7 @@ class AdapterConfigQuery(PageQuery):
     adapter = Uuid(load_default=None)
 
 
-class AdapterConfigShown(TypedDict):
+class AdapterConfigResponse(TypedDict):
     id: UUID
     template: UUID
     adapter: UUID
@@ -37,7 +37,7 @@ class AdapterConfigShown(TypedDict):
     updated_at: datetime
 
 
-def show_adapter_config(config: AdapterConfig) -> AdapterConfigShown:
+def serialize_adapter_config(config: AdapterConfig) -> AdapterConfigResponse:
     return {
         "id": config.id,
         "template": config.template_id,

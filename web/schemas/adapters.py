@@ -24,7 +24,7 @@ class AdapterQuery(PageQuery):
     visibility = Choice(Visibility, load_default=None)
 
 
-class AdapterShown(TypedDict):
+class AdapterResponse(TypedDict):
     id: UUID
     name: str
     description: str
@@ -35,7 +35,7 @@ class AdapterShown(TypedDict):
     config_schema: dict[str, Any]
 
 
-def show_adapter(adapter: Adapter) -> AdapterShown:
+def serialize_adapter(adapter: Adapter) -> AdapterResponse:
     return {
         "id": adapter.id,
         "name": adapter.name,

@@ -21,7 +21,7 @@ class ToolCallBody(Body):
         unknown = INCLUDE
 
 
-class AgentToolShown(TypedDict):
+class AgentToolResponse(TypedDict):
     """A tool that the agent has now. `parameters` is a JSON Schema; every agent has those without adapter."""
 
     name: str
@@ -34,7 +34,7 @@ class ToolCalled(TypedDict):
     result: Any
 
 
-class ToolErrorShown(TypedDict):
+class ToolErrorResponse(TypedDict):
     """Why a tool refused; `code` is for programs, the rest tells more."""
 
     code: str
@@ -42,10 +42,10 @@ class ToolErrorShown(TypedDict):
 
 
 class ToolRefused(TypedDict):
-    error: ToolErrorShown
+    error: ToolErrorResponse
 
 
-def show_agent_tool(definition: ToolDefinition) -> AgentToolShown:
+def serialize_agent_tool(definition: ToolDefinition) -> AgentToolResponse:
     return {
         "name": definition.name,
         "description": definition.description,

@@ -92,7 +92,7 @@ class AgentQuery(PageQuery):
     search = Line(load_default=None)
 
 
-class AgentShown(TypedDict):
+class AgentResponse(TypedDict):
     id: UUID
     adapters: Sequence[UUID]
     organization: UUID
@@ -122,7 +122,7 @@ class AgentShown(TypedDict):
     max_cost_usd_per_day: Decimal | None
 
 
-def show_agent(agent: Agent) -> AgentShown:
+def serialize_agent(agent: Agent) -> AgentResponse:
     return {
         "id": agent.id,
         "adapters": agent.adapters,

@@ -19,7 +19,7 @@ class ApiKeyChanges(Body):
     is_active = Boolean()
 
 
-class ApiKeyShown(TypedDict):
+class ApiKeyResponse(TypedDict):
     id: UUID
     name: str
     prefix: str
@@ -28,13 +28,13 @@ class ApiKeyShown(TypedDict):
     created_at: datetime
 
 
-class NewApiKeyShown(ApiKeyShown):
+class NewApiKeyResponse(ApiKeyResponse):
     """With the key itself, this once."""
 
     key: str
 
 
-def show_api_key(key: ApiKey) -> ApiKeyShown:
+def serialize_api_key(key: ApiKey) -> ApiKeyResponse:
     return {
         "id": key.id,
         "name": key.name,

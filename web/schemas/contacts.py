@@ -24,7 +24,7 @@ class ContactQuery(PageQuery):
     agent = Uuid(load_default=None)
 
 
-class ContactShown(TypedDict):
+class ContactResponse(TypedDict):
     id: UUID
     organization: UUID
     agent: UUID | None
@@ -35,7 +35,7 @@ class ContactShown(TypedDict):
     created_at: datetime
 
 
-def show_contact(contact: Contact) -> ContactShown:
+def serialize_contact(contact: Contact) -> ContactResponse:
     return {
         "id": contact.id,
         "organization": contact.organization_id,

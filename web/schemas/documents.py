@@ -25,7 +25,7 @@ class DocumentQuery(PageQuery):
     project = Uuid(load_default=None)
 
 
-class DocumentShown(TypedDict):
+class DocumentResponse(TypedDict):
     id: UUID
     agent: UUID | None
     project: UUID | None
@@ -36,7 +36,7 @@ class DocumentShown(TypedDict):
     updated_at: datetime
 
 
-def show_document(document: Document) -> DocumentShown:
+def serialize_document(document: Document) -> DocumentResponse:
     return {
         "id": document.id,
         "agent": document.agent_id,

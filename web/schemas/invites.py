@@ -22,7 +22,7 @@ class Acceptance(Body):
     name = Line(load_default="", max_length=255)
 
 
-class InviteShown(TypedDict):
+class InviteResponse(TypedDict):
     id: UUID
     email: str
     role: Role
@@ -31,13 +31,13 @@ class InviteShown(TypedDict):
     created_at: datetime
 
 
-class NewInviteShown(InviteShown):
+class NewInviteResponse(InviteResponse):
     """With the code, this once."""
 
     code: str
 
 
-def show_invite(invite: Invite) -> InviteShown:
+def serialize_invite(invite: Invite) -> InviteResponse:
     return {
         "id": invite.id,
         "email": invite.email,

@@ -8,22 +8,22 @@ from storage.identity.memberships import Member
 from storage.model import Role
 from web.fields import Choice
 from web.request.parsing import Body
-from web.schemas.accounts import UserShown
+from web.schemas.accounts import UserResponse
 
 
 class MembershipChanges(Body):
     role = Choice(Role)
 
 
-class MembershipShown(TypedDict):
+class MembershipResponse(TypedDict):
     id: UUID
-    user: UserShown
+    user: UserResponse
     organization: UUID
     role: Role
     created_at: datetime
 
 
-def show_member(member: Member) -> MembershipShown:
+def serialize_member(member: Member) -> MembershipResponse:
     return {
         "id": member.id,
         "user": {"id": member.user_id, "email": member.email, "name": member.name},

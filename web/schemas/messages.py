@@ -47,7 +47,7 @@ class MessageQuery(PageQuery):
     direction = Choice(Direction, load_default=None)
 
 
-class MessageShown(TypedDict):
+class MessageResponse(TypedDict):
     id: UUID
     agent: UUID
     contact: UUID | None
@@ -60,7 +60,7 @@ class MessageShown(TypedDict):
     created_at: datetime
 
 
-def show_message(message: Message) -> MessageShown:
+def serialize_message(message: Message) -> MessageResponse:
     return {
         "id": message.id,
         "agent": message.agent_id,

@@ -49,7 +49,7 @@ class NotificationQuery(PageQuery):
     source = Choice(Source, load_default=None)
 
 
-class NotificationShown(TypedDict):
+class NotificationResponse(TypedDict):
     id: UUID
     agent: UUID
     source: Source
@@ -63,7 +63,7 @@ class NotificationShown(TypedDict):
     cleared_at: datetime | None
 
 
-def show_notification(notification: Notification | NewNotification) -> NotificationShown:
+def serialize_notification(notification: Notification | NewNotification) -> NotificationResponse:
     return {
         "id": notification.id,
         "agent": notification.agent_id,

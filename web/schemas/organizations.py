@@ -16,7 +16,7 @@ class OrganizationChanges(Body):
     max_cost_usd_per_day = Money(allow_none=True)
 
 
-class WholeOrganizationShown(TypedDict):
+class WholeOrganizationResponse(TypedDict):
     id: UUID
     name: str
     paused: bool
@@ -24,7 +24,7 @@ class WholeOrganizationShown(TypedDict):
     created_at: datetime
 
 
-def show_whole_organization(organization: Organization) -> WholeOrganizationShown:
+def serialize_whole_organization(organization: Organization) -> WholeOrganizationResponse:
     return {
         "id": organization.id,
         "name": organization.name,

@@ -24,7 +24,7 @@ class ProjectQuery(PageQuery):
     status = Choice(ProjectStatus, load_default=None)
 
 
-class ProjectShown(TypedDict):
+class ProjectResponse(TypedDict):
     id: UUID
     agent: UUID | None
     name: str
@@ -34,7 +34,7 @@ class ProjectShown(TypedDict):
     updated_at: datetime
 
 
-def show_project(project: Project) -> ProjectShown:
+def serialize_project(project: Project) -> ProjectResponse:
     return {
         "id": project.id,
         "agent": project.agent_id,

@@ -44,7 +44,7 @@ class StopAnswered(TypedDict):
     status: StopReply
 
 
-class RunShown(TypedDict):
+class RunResponse(TypedDict):
     id: UUID
     agent: UUID
     trace: UUID
@@ -59,7 +59,7 @@ class RunShown(TypedDict):
     max_sleep_until: datetime | None
 
 
-def show_run(run: Run) -> RunShown:
+def serialize_run(run: Run) -> RunResponse:
     return {
         "id": run.id,
         "agent": run.agent_id,

@@ -35,7 +35,7 @@ class SpanEnd(Body):
     metadata = JsonValue(allow_none=True)
 
 
-class SpanShown(TypedDict):
+class SpanResponse(TypedDict):
     id: UUID
     trace: UUID
     name: str
@@ -47,12 +47,12 @@ class SpanShown(TypedDict):
     ended_at: datetime | None
 
 
-class FullSpanShown(SpanShown):
+class FullSpanResponse(SpanResponse):
     error: str
     metadata: Any
 
 
-def show_span(span: Span) -> SpanShown:
+def serialize_span(span: Span) -> SpanResponse:
     return {
         "id": span.id,
         "trace": span.trace_id,
@@ -66,8 +66,8 @@ def show_span(span: Span) -> SpanShown:
     }
 
 
-def show_full_span(full: FullSpan) -> FullSpanShown:
-    return {**show_span(full.span), "error": full.span.error, "metadata": full.metadata}
+def serialize_full_span(full: FullSpan) -> FullSpanResponse:
+    return {**serialize_span(full.span), "error": full.span.error, "metadata": full.metadata}
 
 
 def duration_ms(started_at: datetime, ended_at: datetime | None) -> int | None:

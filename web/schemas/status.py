@@ -6,7 +6,13 @@ from typing import TypedDict
 
 from storage.delivery.outbox import OutboxSize
 from storage.postgres.pool import PoolSize
-from supervisors.engine.snapshot import AgentsShown, RunsShown, Spread, SupervisorsShown, TimersShown
+from supervisors.engine.snapshot import (
+    AgentsResponse,
+    RunsResponse,
+    Spread,
+    SupervisorsResponse,
+    TimersResponse,
+)
 from supervisors.policy.phases import Phase
 from web.fields import Choice, Integer, Uuid
 from web.ports import ServiceState
@@ -21,7 +27,7 @@ class SupervisorQuery(Body):
     limit = Integer(least=1, most=1000, load_default=DEFAULT_LIMIT)
 
 
-class ServiceShown(TypedDict):
+class ServiceResponse(TypedDict):
     version: str
     started_at: datetime
     uptime_seconds: float
@@ -29,14 +35,14 @@ class ServiceShown(TypedDict):
     reasons: Sequence[str]
 
 
-class StatusShown(TypedDict):
+class StatusResponse(TypedDict):
     """The whole service in numbers."""
 
-    service: ServiceShown
-    supervisors: SupervisorsShown
-    agents: AgentsShown
-    runs: RunsShown
-    timers: TimersShown
+    service: ServiceResponse
+    supervisors: SupervisorsResponse
+    agents: AgentsResponse
+    runs: RunsResponse
+    timers: TimersResponse
     oldest_uncleared_high_seconds: float | None
     loop_lag_ms: Spread
     database: PoolSize

@@ -31,7 +31,7 @@ class TemplateDeletion(Body):
     detach = Boolean(load_default=False)
 
 
-class TemplateShown(TypedDict):
+class TemplateResponse(TypedDict):
     id: UUID
     organization: UUID
     name: str
@@ -49,7 +49,7 @@ class TemplateShown(TypedDict):
     max_cost_usd_per_day: Decimal | None
 
 
-def show_template(template: Template) -> TemplateShown:
+def serialize_template(template: Template) -> TemplateResponse:
     return {
         "id": template.id,
         "organization": template.organization_id,

@@ -31,7 +31,7 @@ class ToolQuery(PageQuery):
     adapter = Uuid(load_default=None)
 
 
-class ToolShown(TypedDict):
+class ToolResponse(TypedDict):
     id: UUID
     adapter: UUID
     name: str
@@ -43,7 +43,7 @@ class ToolShown(TypedDict):
     detail_url: str
 
 
-def show_tool(tool: Tool) -> ToolShown:
+def serialize_tool(tool: Tool) -> ToolResponse:
     return {
         "id": tool.id,
         "adapter": tool.adapter_id,

@@ -8,7 +8,7 @@ from uuid import UUID
 from storage.model import Span, Trace, TraceSummary
 from web.fields import MOST_OFFSET, Boolean, Datetime, Integer, JsonValue, Line, Text, Uuid
 from web.request.parsing import Body
-from web.schemas.spans import SpanShown, duration_ms, show_span
+from web.schemas.spans import SpanResponse, duration_ms, serialize_span
 
 DEFAULT_LIMIT = 50
 MOST = 200
@@ -44,7 +44,7 @@ class TraceQuery(Body):
     started_before = Datetime(load_default=None)
 
 
-class TraceShown(TypedDict):
+class TraceResponse(TypedDict):
     """A trace without its spans."""
 
     id: UUID
@@ -56,12 +56,12 @@ class TraceShown(TypedDict):
     metadata: Any
 
 
-class FullTraceShown(TraceShown):
-    spans: list[SpanShown]
+class FullTraceResponse(TraceResponse):
+    spans: list[SpanResponse]
     total_spans: int
 
 
-class TraceSummaryShown(TypedDict):
+class TraceSummaryResponse(TypedDict):
     id: UUID
     name: str
     agent_name: str
@@ -84,11 +84,11 @@ class Pagination(TypedDict):
 
 
 class TracePage(TypedDict):
-    results: list[TraceSummaryShown]
+    results: list[TraceSummaryResponse]
     pagination: Pagination
 
 
-def show_trace(trace: Trace) -> TraceShown:
+def serialize_trace(trace: Trace) -> TraceResponse:
     return {
         "id": trace.id,
         "name": trace.name,
@@ -100,11 +100,15 @@ def show_trace(trace: Trace) -> TraceShown:
     }
 
 
-def show_full_trace(trace: Trace, spans: Sequence[Span]) -> FullTraceShown:
-    return {**show_trace(trace), "spans": [show_span(span) for span in spans], "total_spans": len(spans)}
+def serialize_full_trace(trace: Trace, spans: Sequence[Span]) -> FullTraceResponse:
+    return {
+        **serialize_trace(trace),
+        "spans": [serialize_span(span) for span in spans],
+        "total_spans": len(spans),
+    }
 
 
-def show_trace_summary(summary: TraceSummary) -> TraceSummaryShown:
+def serialize_trace_summary(summary: TraceSummary) -> TraceSummaryResponse:
     trace = summary.trace
     return {
         "id": trace.id,

@@ -40,7 +40,7 @@ class UsageQuery(Body):
     end_date = DayOrDatetime(load_default=None)
 
 
-class UsageRecordShown(TypedDict):
+class UsageRecordResponse(TypedDict):
     """One call of a model. Unless it is `priced`, its cost is unknown and counts as 0."""
 
     id: UUID
@@ -55,7 +55,7 @@ class UsageRecordShown(TypedDict):
     occurred_at: datetime
 
 
-class ModelUsageShown(TypedDict):
+class ModelUsageResponse(TypedDict):
     """What the calls of one model add up to. Cached tokens are part of the input tokens."""
 
     input_tokens: int
@@ -65,17 +65,17 @@ class ModelUsageShown(TypedDict):
     llm_calls: int
 
 
-class UsageShown(ModelUsageShown):
+class UsageResponse(ModelUsageResponse):
     """What the calls of an agent add up to, in all and by model."""
 
     agent_id: UUID
     agent_name: str
     start_date: datetime
     end_date: datetime
-    model_breakdown: Mapping[str, ModelUsageShown]
+    model_breakdown: Mapping[str, ModelUsageResponse]
 
 
-def show_record(record: UsageRecord) -> UsageRecordShown:
+def serialize_record(record: UsageRecord) -> UsageRecordResponse:
     return {
         "id": record.id,
         "agent": record.agent_id,
@@ -90,9 +90,9 @@ def show_record(record: UsageRecord) -> UsageRecordShown:
     }
 
 
-def show_usage(
+def serialize_usage(
     agent_id: UUID, agent_name: str, start: datetime, end: datetime, models: Sequence[ModelUsage]
-) -> UsageShown:
+) -> UsageResponse:
     return {
         "agent_id": agent_id,
         "agent_name": agent_name,
@@ -103,7 +103,7 @@ def show_usage(
     }
 
 
-def _add_up(models: Sequence[ModelUsage]) -> ModelUsageShown:
+def _add_up(models: Sequence[ModelUsage]) -> ModelUsageResponse:
     return {
         "input_tokens": sum(model.input_tokens for model in models),
         "output_tokens": sum(model.output_tokens for model in models),

@@ -16,7 +16,7 @@ class DeliveryQuery(PageQuery):
     status = Choice(DeliveryStatus, load_default=None)
 
 
-class DeliveryShown(TypedDict):
+class DeliveryResponse(TypedDict):
     """`attempts` counts since it was last asked for; `last_status` is of the last answer, if one came."""
 
     id: UUID
@@ -34,13 +34,13 @@ class DeliveryShown(TypedDict):
     last_error: str
 
 
-class WholeDeliveryShown(DeliveryShown):
+class WholeDeliveryResponse(DeliveryResponse):
     """With what is sent."""
 
     payload: Mapping[str, Any]
 
 
-def show_delivery(delivery: WebhookDelivery) -> DeliveryShown:
+def serialize_delivery(delivery: WebhookDelivery) -> DeliveryResponse:
     return {
         "id": delivery.id,
         "type": delivery.type,
@@ -58,5 +58,5 @@ def show_delivery(delivery: WebhookDelivery) -> DeliveryShown:
     }
 
 
-def show_whole_delivery(delivery: WebhookDelivery) -> WholeDeliveryShown:
-    return {**show_delivery(delivery), "payload": delivery.payload}
+def serialize_whole_delivery(delivery: WebhookDelivery) -> WholeDeliveryResponse:
+    return {**serialize_delivery(delivery), "payload": delivery.payload}

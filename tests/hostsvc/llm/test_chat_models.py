@@ -15,12 +15,14 @@ from hostsvc.llm import chat_models
 from hostsvc.llm.configured_models import open_models
 from hostsvc.llm.providers import ProviderSettings
 from supervisors.engine.run import RunError
-from supervisors.llm.port import Message, Model, ModelRequest, Speaker, ToolRequest
+from supervisors.llm.port import ChatMessage, ChatRole, Model, ModelRequest, ToolRequest
 from supervisors.tools.toolkit import ToolDefinition, schema
 from tests.openai_endpoint import BreaksOff, Endpoint, Hangs, Refuses, Says, open_endpoint
 
 KEY = "sk-the-key-of-this-test"
-HELLO = ModelRequest("some-model", (Message(Speaker.SYSTEM, "Be kind."), Message(Speaker.USER, "Hello!")))
+HELLO = ModelRequest(
+    "some-model", (ChatMessage(ChatRole.SYSTEM, "Be kind."), ChatMessage(ChatRole.USER, "Hello!"))
+)
 TOOL = ToolDefinition("look_up", "Looks something up.", schema(("word",), word={"type": "string"}))
 STREAMS = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
@@ -68,8 +70,8 @@ async def test_a_call_holds_the_conversation_and_the_tools() -> None:
         "some-model",
         (
             *HELLO.messages,
-            Message(Speaker.ASSISTANT, "", (wanted, broken)),
-            Message(Speaker.TOOL, '{"result":"a drink"}', tool_call_id="call_7"),
+            ChatMessage(ChatRole.ASSISTANT, "", (wanted, broken)),
+            ChatMessage(ChatRole.TOOL, '{"result":"a drink"}', tool_call_id="call_7"),
         ),
         (TOOL,),
     )

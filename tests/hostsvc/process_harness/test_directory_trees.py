@@ -32,7 +32,7 @@ def test_a_tree_that_its_owner_closed_is_removed(tmp_path: Path) -> None:
     code = """if True:
         import os, pwd, sys
         from pathlib import Path
-        from hostsvc.clients.trees import remove
+        from hostsvc.process_harness.directory_trees import remove
         os.chdir(sys.argv[1])
         os.setuid(pwd.getpwnam("nobody").pw_uid)
         os.makedirs("tree/a/b")

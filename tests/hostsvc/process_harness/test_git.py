@@ -301,7 +301,7 @@ async def test_git_ends_in_time_though_nobody_is_left_to_end_it(tmp_path: Path) 
     server = socket.create_server(("127.0.0.1", 0))
     port = server.getsockname()[1]
     program = (
-        "import asyncio, os, sys; from pathlib import Path; from hostsvc.clients import git;"
+        "import asyncio, os, sys; from pathlib import Path; from hostsvc.process_harness import git;"
         "git.CLEAN_UP_SECONDS = 0; home = Path(sys.argv[2]); (home / 'mirror.git').mkdir(parents=True);"
         "mirror = git.Mirror(sys.argv[1], home / 'mirror.git', home, 1, os.environ);"
         "asyncio.run(mirror.prepare()); print(flush=True); asyncio.run(mirror.fetch())"

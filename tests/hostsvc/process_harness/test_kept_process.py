@@ -56,7 +56,7 @@ signal.pause()
 
 SERVICE = """
 import asyncio, json, sys
-from hostsvc.clients.kept_process import Order, kept_process
+from hostsvc.process_harness.kept_process import Order, kept_process
 
 async def serve():
     async with kept_process(Order(**json.loads(sys.argv[1]))) as process:

@@ -18,7 +18,7 @@ from storage.model import Agent, AgentStatus, Outcome, Purpose
 from storage.notifications.notifications import Notifications
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.retention import Expired
+from storage.retention import Retention
 from tests.storage.factories import (
     HOUR,
     NOW,
@@ -291,7 +291,7 @@ async def test_what_a_deleted_agent_leaves_goes_in_batches(agents: Agents, pool:
         await pool.execute(START_RUN, one.id, new_id(), owner, NOW)
     await agents.delete(gone.id, NOW)
 
-    purged = [await Expired(pool).delete_leftovers(NOW, 2) for _ in range(4)]
+    purged = [await Retention(pool).delete_leftovers(NOW, 2) for _ in range(4)]
 
     assert purged == [2, 2, 2, 0]
     assert [row["agent_id"] for row in await pool.fetch("SELECT agent_id FROM notification")] == [kept.id]

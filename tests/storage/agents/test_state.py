@@ -20,20 +20,20 @@ from storage.history.runs import Runs
 from storage.history.traces import Traces
 from storage.ids import new_id
 from storage.model import (
+    ActivationPeriod,
     Agent,
+    AgentFacts,
     AgentState,
     AgentStatus,
-    Circumstances,
     Counts,
-    Era,
-    Move,
     Outcome,
+    PendingGroup,
     Priority,
-    Remark,
     RunEnd,
     RunStart,
     Source,
-    Waiting,
+    StateUpdate,
+    SystemNotice,
 )
 from storage.notifications.notifications import Notifications
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
@@ -57,8 +57,8 @@ async def states(pool: Pool) -> AsyncIterator[AgentStates]:
     await states.close()
 
 
-async def look(states: AgentStates, of: Agent, now: datetime = NOW) -> Circumstances:
-    seen = await states.look(of.id, now)
+async def get_facts(states: AgentStates, of: Agent, now: datetime = NOW) -> AgentFacts:
+    seen = await states.get_facts(of.id, now)
     assert seen is not None
     return seen
 
@@ -72,7 +72,7 @@ async def arrives(pool: Pool, at: Agent, **fields: Any) -> UUID:
     return new.id
 
 
-def start(before: AgentState, at: datetime = NOW, run_id: UUID | None = None) -> Move:
+def start(before: AgentState, at: datetime = NOW, run_id: UUID | None = None) -> StateUpdate:
     run_id = run_id or new_id()
     after = replace(
         before,
@@ -83,26 +83,26 @@ def start(before: AgentState, at: datetime = NOW, run_id: UUID | None = None) ->
         stopped_at=None,
     )
     begun = RunStart(run_id, "run_requested", None, NOW + HOUR, at, "invoke_agent Scout")
-    return Move(before, after, guarded=False, start=begun)
+    return StateUpdate(before, after, guarded=False, start=begun)
 
 
-def end(before: AgentState, at: datetime = NOW + MINUTE, run_id: UUID | None = None) -> Move:
+def end(before: AgentState, at: datetime = NOW + MINUTE, run_id: UUID | None = None) -> StateUpdate:
     after = replace(before, status=AgentStatus.SLEEPING, run_id=None, run_started_at=None, last_ended_at=at)
     run_id = run_id or before.run_id
     assert run_id is not None
-    return Move(before, after, guarded=True, end=RunEnd(run_id, Outcome.SLEPT, at, 3, ""))
+    return StateUpdate(before, after, guarded=True, end=RunEnd(run_id, Outcome.SLEPT, at, 3, ""))
 
 
 async def started(states: AgentStates, agent: Agent, at: datetime = NOW) -> AgentState:
     """The agent's state after a start."""
-    assert await states.move(start((await look(states, agent)).state, at))
-    return (await look(states, agent)).state
+    assert await states.update(start((await get_facts(states, agent)).state, at))
+    return (await get_facts(states, agent)).state
 
 
 async def test_an_untouched_agent_is_asleep(states: AgentStates, pool: Pool) -> None:
     agent = await stored_agent(pool, max_sleep_hours=8, debounce_window_seconds=0)
 
-    assert await look(states, agent) == Circumstances(
+    assert await get_facts(states, agent) == AgentFacts(
         organization_id=agent.organization_id,
         state=AgentState(agent.id),
         created_at=NOW,
@@ -121,7 +121,7 @@ async def test_a_look_shows_the_templates_window_and_the_pause(states: AgentStat
     agent = await stored_agent(pool, owner.id, template_id=shared.id)
     await pool.execute("UPDATE organization SET paused = true")
 
-    seen = await look(states, agent)
+    seen = await get_facts(states, agent)
 
     assert (seen.agent_window_seconds, seen.template_window_seconds, seen.paused) == (None, 60, True)
 
@@ -130,17 +130,17 @@ async def test_an_agent_that_is_unknown_or_deleted_is_not_seen(states: AgentStat
     agent = await stored_agent(pool)
     await Agents(pool).delete(agent.id, NOW)
 
-    assert await states.look(agent.id, NOW) is None
-    assert await states.look(new_id(), NOW) is None
+    assert await states.get_facts(agent.id, NOW) is None
+    assert await states.get_facts(new_id(), NOW) is None
     async with states.locked(agent.id, NOW) as locked:
-        assert locked.circumstances is None
+        assert locked.facts is None
 
 
 async def test_looks_at_once_are_answered_each_with_its_own(states: AgentStates, pool: Pool) -> None:
     owner = await stored_organization(pool)
     agents = [await stored_agent(pool, owner.id, name=f"Scout {number}") for number in range(20)]
 
-    seen = await asyncio.gather(*(states.look(agent.id, NOW) for agent in [*agents, *agents]))
+    seen = await asyncio.gather(*(states.get_facts(agent.id, NOW) for agent in [*agents, *agents]))
 
     assert [one and one.name for one in seen] == [f"Scout {number}" for number in range(20)] * 2
 
@@ -154,11 +154,11 @@ async def test_a_queue_is_seen_as_groups_of_a_kind(states: AgentStates, pool: Po
     cleared = await arrives(pool, agent, source=Source.EMAIL)
     await Notifications(pool, lambda _: None).clear(agent.id, cleared, NOW)
 
-    seen = await look(states, agent, NOW + MINUTE)
+    seen = await get_facts(states, agent, NOW + MINUTE)
 
-    assert set(seen.waiting) == {
-        Waiting(Source.SMS, False, Era.SINCE, 3, NOW + SECOND, NOW + 5 * SECOND),
-        Waiting(Source.API, False, Era.SINCE, 1, NOW, NOW),
+    assert set(seen.pending) == {
+        PendingGroup(Source.SMS, False, ActivationPeriod.SINCE, 3, NOW + SECOND, NOW + 5 * SECOND),
+        PendingGroup(Source.API, False, ActivationPeriod.SINCE, 1, NOW, NOW),
     }
 
 
@@ -167,12 +167,12 @@ async def test_a_reminder_is_ahead_until_its_moment(states: AgentStates, pool: P
     await arrives(pool, agent, scheduled_for=NOW + MINUTE)
     await arrives(pool, agent, source=Source.EMAIL, scheduled_for=NOW - MINUTE)
 
-    async def eras(now: datetime) -> dict[bool, Era]:
-        return {group.reminder: group.era for group in (await look(states, agent, now)).waiting}
+    async def eras(now: datetime) -> dict[bool, ActivationPeriod]:
+        return {group.reminder: group.period for group in (await get_facts(states, agent, now)).pending}
 
     # A time that had passed when it was given means now, so it is no reminder.
-    assert await eras(NOW + MINUTE - SECOND) == {True: Era.AHEAD, False: Era.SINCE}
-    assert await eras(NOW + MINUTE) == {True: Era.SINCE, False: Era.SINCE}
+    assert await eras(NOW + MINUTE - SECOND) == {True: ActivationPeriod.AHEAD, False: ActivationPeriod.SINCE}
+    assert await eras(NOW + MINUTE) == {True: ActivationPeriod.SINCE, False: ActivationPeriod.SINCE}
 
 
 async def test_what_is_no_reminder_is_never_ahead_even_if_the_clock_was_set_back(
@@ -181,35 +181,35 @@ async def test_what_is_no_reminder_is_never_ahead_even_if_the_clock_was_set_back
     agent = await stored_agent(pool)
     await arrives(pool, agent)
 
-    [group] = (await look(states, agent, NOW - HOUR)).waiting
+    [group] = (await get_facts(states, agent, NOW - HOUR)).pending
 
-    assert group.era is Era.SINCE
+    assert group.period is ActivationPeriod.SINCE
 
 
 @pytest.mark.parametrize(
     ("arrived_at", "era"),
     [
-        (-30, Era.STOPPED),
-        (-20, Era.STOPPED),
-        (-5, Era.BEFORE),
-        (0, Era.BEFORE),
-        (30, Era.DURING),
-        (61, Era.SINCE),
+        (-30, ActivationPeriod.STOPPED),
+        (-20, ActivationPeriod.STOPPED),
+        (-5, ActivationPeriod.BEFORE),
+        (0, ActivationPeriod.BEFORE),
+        (30, ActivationPeriod.DURING),
+        (61, ActivationPeriod.SINCE),
     ],
 )
 async def test_a_notification_belongs_to_an_era(
-    states: AgentStates, pool: Pool, arrived_at: int, era: Era
+    states: AgentStates, pool: Pool, arrived_at: int, period: ActivationPeriod
 ) -> None:
     """Of an agent that was stopped at -20 s, and ran from 0 to 60 s."""
     agent = await stored_agent(pool)
     running = await started(states, agent)
-    assert await states.move(end(running))
+    assert await states.update(end(running))
     await pool.execute("UPDATE agent_state SET stopped_at = $1", NOW - 20 * SECOND)
     await arrives(pool, agent, created_at=NOW + arrived_at * SECOND)
 
-    [group] = (await look(states, agent, NOW + HOUR)).waiting
+    [group] = (await get_facts(states, agent, NOW + HOUR)).pending
 
-    assert group.era is era
+    assert group.period is period
 
 
 async def test_a_start_begins_run_and_trace_with_what_is_active(states: AgentStates, pool: Pool) -> None:
@@ -231,14 +231,14 @@ async def test_a_start_begins_run_and_trace_with_what_is_active(states: AgentSta
     assert (run.wake_reason, run.started_at, run.max_sleep_until) == ("run_requested", NOW, NOW + HOUR)
     assert (run.ended_at, run.outcome, run.turns) == (None, None, 0)
     assert (trace.name, trace.started_at, trace.ended_at) == ("invoke_agent Scout", NOW, None)
-    assert (await look(states, agent)).waiting_at_start == 2
+    assert (await get_facts(states, agent)).pending_at_start == 2
 
 
 async def test_an_end_closes_run_and_trace(states: AgentStates, pool: Pool) -> None:
     running = await started(states, await stored_agent(pool))
     assert running.run_id is not None
 
-    assert await states.move(end(running))
+    assert await states.update(end(running))
 
     run, trace = await Runs(pool).get(running.run_id), await Traces(pool).get(running.run_id)
     assert run is not None
@@ -252,11 +252,11 @@ async def test_of_two_starts_of_an_agent_one_wins(
     states: AgentStates, pool: Pool, database_url: str, from_two_places: bool
 ) -> None:
     agent = await stored_agent(pool)
-    seen = (await look(states, agent)).state
+    seen = (await get_facts(states, agent)).state
     async with open_pool(DatabaseSettings(url=database_url), epoch=None) as other_pool:
         others = AgentStates(other_pool) if from_two_places else states
 
-        won = await asyncio.gather(states.move(start(seen)), others.move(start(seen)))
+        won = await asyncio.gather(states.update(start(seen)), others.update(start(seen)))
 
         assert sorted(won) == [False, True]
         assert await pool.fetchval("SELECT count(*) FROM run") == 1
@@ -266,22 +266,22 @@ async def test_of_two_starts_of_an_agent_one_wins(
 
 async def test_an_agent_that_was_archived_meanwhile_is_not_started(states: AgentStates, pool: Pool) -> None:
     agent = await stored_agent(pool)
-    seen = (await look(states, agent)).state
-    assert await states.move(replace_guarded(seen, status=AgentStatus.ARCHIVED))
+    seen = (await get_facts(states, agent)).state
+    assert await states.update(replace_guarded(seen, status=AgentStatus.ARCHIVED))
 
-    assert not await states.move(start(seen))
+    assert not await states.update(start(seen))
     assert await pool.fetchval("SELECT count(*) FROM run") == 0
 
 
 async def test_the_end_of_a_run_that_is_over_counts_for_nothing(states: AgentStates, pool: Pool) -> None:
     agent = await stored_agent(pool)
     first = await started(states, agent)
-    assert await states.move(end(first))
+    assert await states.update(end(first))
     second = await started(states, agent, NOW + 2 * MINUTE)
 
-    assert not await states.move(end(first, NOW + HOUR))
+    assert not await states.update(end(first, NOW + HOUR))
 
-    assert (await look(states, agent)).state == second
+    assert (await get_facts(states, agent)).state == second
     assert first.run_id is not None
     over = await Runs(pool).get(first.run_id)
     assert over is not None
@@ -295,54 +295,54 @@ async def test_a_guarded_move_counts_for_nothing_once_something_became_active(
     running = await started(states, agent)
     await arrives(pool, agent)
 
-    assert not await states.move(end(running))
-    assert (await look(states, agent)).state.status is AgentStatus.RUNNING
+    assert not await states.update(end(running))
+    assert (await get_facts(states, agent)).state.status is AgentStatus.RUNNING
 
     async with states.locked(agent.id, NOW) as locked:
-        assert locked.circumstances is not None
-        assert await locked.move(end(locked.circumstances.state))
-    assert (await look(states, agent)).state.status is AgentStatus.SLEEPING
+        assert locked.facts is not None
+        assert await locked.update(end(locked.facts.state))
+    assert (await get_facts(states, agent)).state.status is AgentStatus.SLEEPING
 
 
 async def test_a_move_does_not_set_back_what_whoever_notifies_has_bumped(
     states: AgentStates, pool: Pool
 ) -> None:
     agent = await stored_agent(pool)
-    before = (await look(states, agent)).state
+    before = (await get_facts(states, agent)).state
     await arrives(pool, agent)
 
-    assert await states.move(start(before))
+    assert await states.update(start(before))
 
-    assert (await look(states, agent)).state.wake_seq == 1
+    assert (await get_facts(states, agent)).state.wake_seq == 1
 
 
 async def test_while_an_agent_is_locked_nothing_becomes_active(states: AgentStates, pool: Pool) -> None:
     agent = await stored_agent(pool)
     async with states.locked(agent.id, NOW) as locked:
         arrival = asyncio.create_task(arrives(pool, agent))
-        assert locked.circumstances is not None
-        before = locked.circumstances.state
-        assert await locked.move(replace_guarded(before, sleep_until=NOW + HOUR))
+        assert locked.facts is not None
+        before = locked.facts.state
+        assert await locked.update(replace_guarded(before, sleep_until=NOW + HOUR))
         assert not arrival.done()
     await arrival
 
-    state = (await look(states, agent)).state
+    state = (await get_facts(states, agent)).state
     assert (state.sleep_until, state.wake_seq) == (NOW + HOUR, before.wake_seq + 1)
 
 
-def replace_guarded(before: AgentState, **fields: Any) -> Move:
-    return Move(before, replace(before, **fields), guarded=True)
+def replace_guarded(before: AgentState, **fields: Any) -> StateUpdate:
+    return StateUpdate(before, replace(before, **fields), guarded=True)
 
 
 async def test_many_moves_at_once_are_each_judged_alone(states: AgentStates, pool: Pool) -> None:
     owner = await stored_organization(pool)
     agents = [await stored_agent(pool, owner.id) for _ in range(30)]
-    seen = [(await look(states, agent)).state for agent in agents]
+    seen = [(await get_facts(states, agent)).state for agent in agents]
     for agent in agents[::3]:
         await arrives(pool, agent)
 
     moved = await asyncio.gather(
-        *(states.move(replace_guarded(state, sleep_until=NOW + HOUR)) for state in seen)
+        *(states.update(replace_guarded(state, sleep_until=NOW + HOUR)) for state in seen)
     )
 
     assert moved == [number % 3 != 0 for number in range(30)]
@@ -352,14 +352,14 @@ async def test_of_two_moves_of_an_agent_at_once_only_the_one_that_was_made_is_to
     states: AgentStates, pool: Pool
 ) -> None:
     agent = await stored_agent(pool)
-    before = (await look(states, agent)).state
+    before = (await get_facts(states, agent)).state
 
     moved = await asyncio.gather(
-        *(states.move(replace_guarded(before, sleep_until=NOW + hours * HOUR)) for hours in (1, 2))
+        *(states.update(replace_guarded(before, sleep_until=NOW + hours * HOUR)) for hours in (1, 2))
     )
 
     assert moved == [True, False]
-    assert (await look(states, agent)).state.sleep_until == NOW + HOUR
+    assert (await get_facts(states, agent)).state.sleep_until == NOW + HOUR
 
 
 @asynccontextmanager
@@ -378,20 +378,21 @@ async def test_a_row_that_somebody_else_holds_delays_no_other_agents_move(
 ) -> None:
     owner = await stored_organization(pool)
     agents = [await stored_agent(pool, owner.id) for _ in range(5)]
-    seen = [(await look(states, agent)).state for agent in agents]
+    seen = [(await get_facts(states, agent)).state for agent in agents]
     async with held_by_somebody_else(database_url, agents[2]):
-        moves = [
-            asyncio.create_task(states.move(replace_guarded(state, sleep_until=NOW + HOUR))) for state in seen
+        updates = [
+            asyncio.create_task(states.update(replace_guarded(state, sleep_until=NOW + HOUR)))
+            for state in seen
         ]
-        held = moves.pop(2)
+        held = updates.pop(2)
         async with asyncio.timeout(5):
-            assert await asyncio.gather(*moves) == [True] * 4
+            assert await asyncio.gather(*updates) == [True] * 4
         assert not held.done()
-        late = (await look(states, agents[0])).state
-        assert await states.move(replace_guarded(late, sleep_until=NOW)), "nor does it delay the next batch"
+        late = (await get_facts(states, agents[0])).state
+        assert await states.update(replace_guarded(late, sleep_until=NOW)), "nor does it delay the next batch"
 
     assert await held, "once the row is free the move is made"
-    assert (await look(states, agents[2])).state.sleep_until == NOW + HOUR
+    assert (await get_facts(states, agents[2])).state.sleep_until == NOW + HOUR
 
 
 async def test_many_rows_that_somebody_else_holds_keep_nobody_from_the_database(
@@ -399,7 +400,7 @@ async def test_many_rows_that_somebody_else_holds_keep_nobody_from_the_database(
 ) -> None:
     owner = await stored_organization(pool)
     agents = [await stored_agent(pool, owner.id) for _ in range(31)]
-    *seen, free = [(await look(states, agent)).state for agent in agents]
+    *seen, free = [(await get_facts(states, agent)).state for agent in agents]
 
     async def lock(agent: Agent) -> None:
         async with states.locked(agent.id, NOW):
@@ -407,11 +408,11 @@ async def test_many_rows_that_somebody_else_holds_keep_nobody_from_the_database(
 
     async with held_by_somebody_else(database_url, *agents[:-1]):
         waiting = [
-            *(asyncio.create_task(states.move(replace_guarded(state, sleep_until=NOW))) for state in seen),
+            *(asyncio.create_task(states.update(replace_guarded(state, sleep_until=NOW))) for state in seen),
             *(asyncio.create_task(lock(agent)) for agent in agents[:-1]),
         ]
         async with asyncio.timeout(3):
-            assert await states.move(replace_guarded(free, sleep_until=NOW + HOUR))
+            assert await states.update(replace_guarded(free, sleep_until=NOW + HOUR))
             await lock(agents[-1])
     await asyncio.gather(*waiting, return_exceptions=True)
 
@@ -421,20 +422,20 @@ async def test_a_move_gives_up_a_row_that_is_held_for_too_long(
 ) -> None:
     monkeypatch.setattr(storage.postgres.pool, "LIMIT_WAIT", "SET LOCAL lock_timeout = '10ms'")
     agent = await stored_agent(pool)
-    before = (await look(states, agent)).state
+    before = (await get_facts(states, agent)).state
     async with held_by_somebody_else(database_url, agent), asyncio.timeout(5):
         with pytest.raises(RowLocked):
-            await states.move(replace_guarded(before, sleep_until=NOW + HOUR))
+            await states.update(replace_guarded(before, sleep_until=NOW + HOUR))
         with pytest.raises(RowLocked):
             async with states.locked(agent.id, NOW):
                 pass
 
-    assert (await look(states, agent)).state == before
+    assert (await get_facts(states, agent)).state == before
 
 
 async def test_every_field_that_is_moved_is_stored(states: AgentStates, pool: Pool) -> None:
     agent = await stored_agent(pool)
-    before = (await look(states, agent)).state
+    before = (await get_facts(states, agent)).state
     after = AgentState(
         agent_id=agent.id,
         status=AgentStatus.ARCHIVED,
@@ -457,9 +458,9 @@ async def test_every_field_that_is_moved_is_stored(states: AgentStates, pool: Po
         next_due_at=NOW + 13 * SECOND,
     )
 
-    assert await states.move(Move(before, after, guarded=True))
+    assert await states.update(StateUpdate(before, after, guarded=True))
 
-    assert (await look(states, agent)).state == after
+    assert (await get_facts(states, agent)).state == after
 
 
 async def test_what_is_due_is_listed_by_its_moment_in_pages(states: AgentStates, pool: Pool) -> None:
@@ -489,8 +490,8 @@ async def test_sleepers_with_something_active_are_listed(states: AgentStates, po
                 await arrives(pool, agent)
     await started(states, agents["running"])
     for name, stopped_at in (("stopped", NOW), ("stopped, then told", NOW - SECOND)):
-        before = (await look(states, agents[name])).state
-        assert await states.move(replace_guarded(before, stopped_at=stopped_at))
+        before = (await get_facts(states, agents[name])).state
+        assert await states.update(replace_guarded(before, stopped_at=stopped_at))
 
     expected = sorted((agents["woken"].id, agents["stopped, then told"].id))
     assert await states.list_attention(NOW + SECOND, None, 10) == expected
@@ -504,8 +505,8 @@ async def test_running_and_queued_agents_are_listed_longest_first(states: AgentS
     await started(states, agents[0], NOW + SECOND)
     await started(states, agents[1], NOW)
     for agent, queued_at in ((agents[2], NOW + SECOND), (agents[3], NOW)):
-        before = (await look(states, agent)).state
-        assert await states.move(replace_guarded(before, queued_at=queued_at))
+        before = (await get_facts(states, agent)).state
+        assert await states.update(replace_guarded(before, queued_at=queued_at))
 
     assert await states.list_running() == [agents[1].id, agents[0].id]
     assert await states.list_queued() == [agents[3].id, agents[2].id]
@@ -536,9 +537,9 @@ async def test_agents_are_listed_by_id_of_all_or_of_one_organization(states: Age
 async def test_forgotten_are_sleepers_with_something_active_and_nothing_ahead(
     states: AgentStates, pool: Pool
 ) -> None:
-    forgotten, ahead, stopped, paused, running = [await stored_agent(pool) for _ in range(5)]
+    stuck_agents, ahead, stopped, paused, running = [await stored_agent(pool) for _ in range(5)]
     later, low, overdue = [await stored_agent(pool) for _ in range(3)]
-    for agent in (forgotten, ahead, stopped, paused, running, overdue):
+    for agent in (stuck_agents, ahead, stopped, paused, running, overdue):
         await arrives(pool, agent, created_at=NOW - MINUTE)
     await arrives(pool, later, created_at=NOW - MINUTE, scheduled_for=NOW + MINUTE)
     await arrives(pool, low, created_at=NOW - MINUTE, priority=Priority.LOW)
@@ -549,8 +550,8 @@ async def test_forgotten_are_sleepers_with_something_active_and_nothing_ahead(
     await pool.execute(write, stopped.id, None, NOW)
     await pool.execute("UPDATE organization SET paused = true WHERE id = $1", paused.organization_id)
 
-    assert await states.list_forgotten(NOW, 10) == sorted([forgotten.id, overdue.id])
-    assert len(await states.list_forgotten(NOW, 1)) == 1
+    assert await states.list_stuck(NOW, 10) == sorted([stuck_agents.id, overdue.id])
+    assert len(await states.list_stuck(NOW, 1)) == 1
 
 
 async def test_as_many_are_counted_in_quarantine_as_the_rules_say(states: AgentStates, pool: Pool) -> None:
@@ -571,17 +572,17 @@ async def test_a_remark_goes_into_the_queue_with_its_move_or_not_at_all(
     states: AgentStates, pool: Pool
 ) -> None:
     agent = await stored_agent(pool)
-    before = (await look(states, agent)).state
-    remark = Remark(new_id(), "Quarantined", "It failed.", NOW)
+    before = (await get_facts(states, agent)).state
+    notice = SystemNotice(new_id(), "Quarantined", "It failed.", NOW)
     refused = replace(before, status=AgentStatus.ARCHIVED)
     select = "SELECT source, priority, title, body, created_at, activated_at FROM notification"
 
-    assert not await states.move(Move(refused, before, guarded=True, remark=remark))
+    assert not await states.update(StateUpdate(refused, before, guarded=True, notice=notice))
     assert await pool.fetch(select) == []
-    assert await states.move(Move(before, before, guarded=True, remark=remark))
+    assert await states.update(StateUpdate(before, before, guarded=True, notice=notice))
     [row] = await pool.fetch(select)
     assert tuple(row) == ("system", "low", "Quarantined", "It failed.", NOW, None)
-    assert (await look(states, agent)).state.wake_seq == before.wake_seq
+    assert (await get_facts(states, agent)).state.wake_seq == before.wake_seq
 
 
 async def test_counts_are_over_all_agents(states: AgentStates, pool: Pool) -> None:

@@ -77,16 +77,16 @@ async def test_no_agent_is_left_with_a_template_that_is_deleted_meanwhile(
     stored = template((await stored_organization(pool)).id)
     await templates.insert(stored)
     agents = Agents(pool)
-    newcomers = [agent(stored.organization_id, template_id=stored.id) for _ in range(20)]
+    recent_notifications = [agent(stored.organization_id, template_id=stored.id) for _ in range(20)]
     delete = templates.delete_detaching if detach else templates.delete_unused
 
     async def delete_in_the_middle() -> None:
         await delete(stored.id)
 
     results = await asyncio.gather(
-        *(agents.insert(each, None) for each in newcomers[:10]),
+        *(agents.insert(each, None) for each in recent_notifications[:10]),
         delete_in_the_middle(),
-        *(agents.insert(each, None) for each in newcomers[10:]),
+        *(agents.insert(each, None) for each in recent_notifications[10:]),
         return_exceptions=True,
     )
 

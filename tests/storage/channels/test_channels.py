@@ -27,7 +27,7 @@ from storage.model import Agent, Source
 from storage.notifications.notifications import Notifications
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.retention import Expired
+from storage.retention import Retention
 from tests.storage.factories import HOUR, NOW, SECOND, new_notification, stored_agent
 
 LOCK_STATE = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE"
@@ -283,5 +283,5 @@ async def test_what_a_deleted_agent_leaves_behind_is_not_found_and_goes(
     assert await documents.get(notes.id) is None
     assert await projects.get(move.id) is None
     assert await contacts.page(ContactFilters((scout.organization_id,)), Page()) == [kept]
-    assert [await Expired(pool).delete_leftovers(NOW, 3) for _ in range(3)] == [3, 1, 0]
+    assert [await Retention(pool).delete_leftovers(NOW, 3) for _ in range(3)] == [3, 1, 0]
     assert await contacts.get(kept.id) == kept

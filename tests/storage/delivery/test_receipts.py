@@ -14,10 +14,10 @@ from storage.delivery.receipts import KeptAnswer
 from storage.errors import AnsweredBefore, Forbidden, NotUnique, StorageError
 from storage.history.usage import UsageRecord
 from storage.ids import new_id
-from storage.model import Agent, AgentState, AgentStatus, Move, Receipt, Trace
+from storage.model import Agent, AgentState, AgentStatus, Receipt, StateUpdate, Trace
 from storage.postgres.pool import Pool
 from storage.storage import Storage, build_storage
-from supervisors.maintenance.receipt_cleaner import BATCH, LIFETIME, ReceiptPurge
+from supervisors.maintenance.receipt_cleaner import BATCH, LIFETIME, ReceiptCleaner
 from tests.storage.factories import (
     HOUR,
     NOW,
@@ -100,22 +100,22 @@ async def insert_usage(storage: Storage, scout: Agent, kept: Receipt) -> None:
 
 
 async def request_run(storage: Storage, scout: Agent, kept: Receipt) -> None:
-    assert await storage.agent_states.move(run_requested(await look(storage, scout), kept))
+    assert await storage.agent_states.update(run_requested(await get_facts(storage, scout), kept))
 
 
 async def request_run_under_lock(storage: Storage, scout: Agent, kept: Receipt) -> None:
     async with storage.agent_states.locked(scout.id, NOW) as locked:
-        assert await locked.move(run_requested(await look(storage, scout), kept))
+        assert await locked.update(run_requested(await get_facts(storage, scout), kept))
 
 
-async def look(storage: Storage, scout: Agent) -> AgentState:
-    seen = await storage.agent_states.look(scout.id, NOW)
+async def get_facts(storage: Storage, scout: Agent) -> AgentState:
+    seen = await storage.agent_states.get_facts(scout.id, NOW)
     assert seen is not None
     return seen.state
 
 
-def run_requested(before: AgentState, kept: Receipt) -> Move:
-    return Move(before, replace(before, run_requested_at=NOW), guarded=False, receipt=kept)
+def run_requested(before: AgentState, kept: Receipt) -> StateUpdate:
+    return StateUpdate(before, replace(before, run_requested_at=NOW), guarded=False, receipt=kept)
 
 
 EFFECTS = (
@@ -199,7 +199,7 @@ async def test_an_effect_that_is_refused_leaves_no_receipt(
         with pytest.raises(error):
             await effect
     outdated = run_requested(AgentState(scout.id, AgentStatus.RUNNING), receipt())
-    assert not await storage.agent_states.move(outdated)
+    assert not await storage.agent_states.update(outdated)
     assert await pool.fetchval("SELECT count(*) FROM receipt") == 0
 
 
@@ -223,7 +223,7 @@ async def somebody_waits_for_a_lock(pool: Pool) -> None:
 
 async def test_a_receipt_is_kept_for_a_day(storage: Storage, scout: Agent) -> None:
     clock = HeldClock(NOW)
-    purge = ReceiptPurge(storage.receipts, clock)
+    purge = ReceiptCleaner(storage.receipts, clock)
     old, fresh = receipt(), receipt(created_at=NOW + HOUR)
     await storage.receipts.insert(old, scout.organization_id)
     await storage.receipts.insert(fresh, scout.organization_id)
@@ -248,4 +248,4 @@ async def test_many_old_receipts_go_in_batches(pool: Pool, storage: Storage, sco
     )
     later = NOW + timedelta(days=2)
     assert await storage.receipts.purge(later, 5) == 5
-    assert await ReceiptPurge(storage.receipts, HeldClock(later)).run_once() == BATCH - 4
+    assert await ReceiptCleaner(storage.receipts, HeldClock(later)).run_once() == BATCH - 4

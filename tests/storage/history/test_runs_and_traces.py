@@ -12,18 +12,18 @@ from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.errors import NotUnique
 from storage.history.runs import Runs
-from storage.history.traces import MOST_SHARED_CHARACTERS, Closing, FullSpan, TraceFilters, TraceOwner, Traces
+from storage.history.traces import MOST_SHARED_CHARACTERS, Ending, FullSpan, TraceFilters, TraceOwner, Traces
 from storage.ids import new_id
 from storage.model import (
     Agent,
     AgentState,
     AgentStatus,
-    Move,
     NewSpan,
     Outcome,
     Run,
     RunEnd,
     RunStart,
+    StateUpdate,
     Trace,
 )
 from storage.postgres.paging import Page
@@ -249,8 +249,8 @@ async def test_the_first_end_of_a_trace_stays_and_what_else_is_said_later_counts
 ) -> None:
     trace_id = await stored_trace(pool, await stored_agent(pool), error="early")
 
-    first = await traces.end(trace_id, Closing(NOW + SECOND))
-    later = await traces.end(trace_id, Closing(NOW + HOUR, "renamed", "late", True, None))
+    first = await traces.end(trace_id, Ending(NOW + SECOND))
+    later = await traces.end(trace_id, Ending(NOW + HOUR, "renamed", "late", True, None))
 
     assert first is not None
     assert (first.ended_at, first.error, first.metadata["turns"][0]) == (NOW + SECOND, "early", 1)
@@ -262,7 +262,7 @@ async def test_the_first_end_of_a_trace_stays_and_what_else_is_said_later_counts
         None,
     )
     assert later == await traces.get(trace_id)
-    assert await traces.end(new_id(), Closing(NOW)) is None
+    assert await traces.end(new_id(), Ending(NOW)) is None
 
 
 async def test_the_trace_of_a_run_that_goes_on_is_ended_by_the_run(traces: Traces, pool: Pool) -> None:
@@ -272,12 +272,12 @@ async def test_the_trace_of_a_run_that_goes_on_is_ended_by_the_run(traces: Trace
     running = replace(asleep, status=AgentStatus.RUNNING, run_id=new_id())
     assert running.run_id is not None
     start = RunStart(running.run_id, "run_requested", None, None, NOW, "invoke_agent Scout")
-    assert await states.move(Move(asleep, running, guarded=False, start=start))
+    assert await states.update(StateUpdate(asleep, running, guarded=False, start=start))
 
-    told = await traces.end(running.run_id, Closing(NOW + SECOND, error="no network"))
+    told = await traces.end(running.run_id, Ending(NOW + SECOND, error="no network"))
     end = RunEnd(running.run_id, Outcome.SLEPT, NOW + HOUR, 1, "")
     started = replace(running, version=1)
-    assert await states.move(Move(started, asleep, guarded=False, end=end))
+    assert await states.update(StateUpdate(started, asleep, guarded=False, end=end))
 
     assert told is not None
     assert (told.ended_at, told.error) == (None, "no network")
@@ -305,9 +305,9 @@ async def test_the_first_end_of_a_span_stays_and_its_metadata_is_replaced(traces
     await traces.insert_spans(spans)
     first, second = (new.span.id for new in spans)
 
-    await traces.end_span(first, Closing(NOW + SECOND, error="late"))
-    await traces.end_span(first, Closing(NOW + HOUR, has_metadata=True, metadata={"new": 2}))
-    await traces.end_span(second, Closing(NOW + HOUR, has_metadata=True, metadata=None))
+    await traces.end_span(first, Ending(NOW + SECOND, error="late"))
+    await traces.end_span(first, Ending(NOW + HOUR, has_metadata=True, metadata={"new": 2}))
+    await traces.end_span(second, Ending(NOW + HOUR, has_metadata=True, metadata=None))
 
     ended, other = await traces.get_span(first), await traces.get_span(second)
     assert ended is not None

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from storage.agents.agents import Agents, RememberedAgent
+from storage.agents.agents import Agents, RetainedAgent
 from storage.history.spending import Spending
 from storage.history.usage import ModelUsage, Usage, UsageRecord
 from storage.identity.organizations import Organizations
@@ -124,7 +124,7 @@ async def test_a_deleted_agent_is_remembered_by_name(pool: Pool) -> None:
     scout = await stored_agent(pool, timezone="Europe/Berlin")
     await Agents(pool).delete(scout.id, NOW)
 
-    remembered = await Agents(pool).get_remembered(scout.id)
+    remembered = await Agents(pool).get_retained(scout.id)
 
-    assert remembered == RememberedAgent(scout.organization_id, "Scout", "Europe/Berlin")
-    assert await Agents(pool).get_remembered(new_id()) is None
+    assert remembered == RetainedAgent(scout.organization_id, "Scout", "Europe/Berlin")
+    assert await Agents(pool).get_retained(new_id()) is None

@@ -17,7 +17,7 @@ from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
 from storage.notifications.notifications import NotificationFilters, NotificationOwner, Notifications
-from storage.notifications.since import Newcomers
+from storage.notifications.since import RecentNotifications
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from tests.storage.factories import (
@@ -713,7 +713,7 @@ async def test_those_that_are_named_are_cleared_reminders_too(
 async def test_newcomers_are_the_last_that_came_since_a_moment_and_still_wait(
     queue: Notifications, scout: Agent, pool: Pool
 ) -> None:
-    newcomers, long_ago = Newcomers(pool), NOW - 60 * MINUTE
+    recent_notifications, long_ago = RecentNotifications(pool), NOW - 60 * MINUTE
     low = {"priority": Priority.LOW}
     await arrived(queue, scout, title="old", created_at=long_ago)
     raised = await arrived(queue, scout, title="raised", created_at=long_ago, **low)
@@ -726,10 +726,12 @@ async def test_newcomers_are_the_last_that_came_since_a_moment_and_still_wait(
     await queue.clear(scout.id, (await arrived(queue, scout, title="cleared")).id, LATER)
 
     async def seen(limit: int) -> list[str]:
-        found = await newcomers.list_for_agent(scout.id, since=NOW - MINUTE, limit=limit, now=LATER)
+        found = await recent_notifications.list_for_agent(
+            scout.id, since=NOW - MINUTE, limit=limit, now=LATER
+        )
         return sorted(one.title for one in found)
 
     assert await seen(100) == ["due", "for the past", "high", "low", "raised"]
     assert len(await seen(2)) == 2
-    assert await newcomers.list_for_agent(new_id(), since=long_ago, limit=9, now=LATER) == []
-    await newcomers.close()
+    assert await recent_notifications.list_for_agent(new_id(), since=long_ago, limit=9, now=LATER) == []
+    await recent_notifications.close()

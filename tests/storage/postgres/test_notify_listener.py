@@ -12,7 +12,7 @@ import pytest
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.errors import DatabaseRefused, DatabaseUnavailable
-from storage.postgres.notify_listener import Doorbell, agents_named, open_doorbell
+from storage.postgres.notify_listener import NotifyListener, agents_named, open_notify_listener
 from supervisors.clock import SystemClock
 from tests.storage.postgres.relay import relay
 from tests.storage.postgres.transaction_pooler import transaction_pooler
@@ -81,9 +81,9 @@ class Ear:
 
 
 @asynccontextmanager
-async def listening(url: str) -> AsyncIterator[tuple[Doorbell, Ear]]:
+async def listening(url: str) -> AsyncIterator[tuple[NotifyListener, Ear]]:
     ear = Ear()
-    async with open_doorbell(url, ear.on_ring, ear.catch_up, HastyClock()) as doorbell:
+    async with open_notify_listener(url, ear.on_ring, ear.catch_up, HastyClock()) as doorbell:
         yield doorbell, ear
 
 
@@ -108,7 +108,7 @@ async def until(true: Callable[[], object], what: str) -> None:
         raise AssertionError(f"waited {PATIENCE_SECONDS} s in vain for {what}") from None
 
 
-async def back_after(doorbell: Doorbell, heard_at: datetime | None) -> None:
+async def back_after(doorbell: NotifyListener, heard_at: datetime | None) -> None:
     """Wait until it listens on a connection that was made since it was last heard at `heard_at`."""
     await until(
         lambda: doorbell.away_since is None and doorbell.last_heard_at != heard_at, "the doorbell to be back"
@@ -222,7 +222,7 @@ async def test_a_look_that_failed_is_tried_again(database_url: str) -> None:
 
 async def test_statements_that_the_server_cancels_do_not_make_it_deaf(database_url: str) -> None:
     ear = Ear()
-    async with open_doorbell(database_url, ear.on_ring, ear.catch_up, RestlessClock()) as doorbell:
+    async with open_notify_listener(database_url, ear.on_ring, ear.catch_up, RestlessClock()) as doorbell:
         async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while not ear.catch_ups:  # it says one thing after the other, so of many cancels one will hit
@@ -258,7 +258,7 @@ async def test_it_can_be_taken_down_at_any_moment_and_nothing_of_it_stays(databa
     for time in range(60):
         async with (
             asyncio.timeout(PATIENCE_SECONDS),
-            open_doorbell(database_url, ear.on_ring, ear.catch_up, RestlessClock()),
+            open_notify_listener(database_url, ear.on_ring, ear.catch_up, RestlessClock()),
         ):
             await SystemClock().sleep(time / 15_000)  # in the middle of one of its many probes
         assert asyncio.all_tasks() == tasks

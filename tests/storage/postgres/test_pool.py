@@ -130,7 +130,7 @@ async def test_a_write_to_the_end_is_committed_though_its_caller_is_cancelled(po
             await go_on.wait()
         told.set()
 
-    caller = asyncio.create_task(pool.to_the_end(write(), "write"))
+    caller = asyncio.create_task(pool.run_to_completion(write(), "write"))
     await under_way.wait()
     caller.cancel()
     await asyncio.wait({caller})
@@ -149,7 +149,7 @@ async def test_closing_waits_for_a_write_whose_caller_has_gone(database_url: str
             await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
 
     async with open_pool(DatabaseSettings(url=database_url), epoch=None) as pool:
-        caller = asyncio.create_task(pool.to_the_end(write(pool), "write"))
+        caller = asyncio.create_task(pool.run_to_completion(write(pool), "write"))
         await under_way.wait()
         caller.cancel()
     assert await count_by_another_client(database_url) == 1
@@ -185,9 +185,9 @@ async def test_who_gives_up_waiting_for_a_connection_takes_nobody_s_turn(databas
 
 
 async def test_a_write_to_the_end_answers_and_raises_like_any_other(pool: Pool) -> None:
-    assert await pool.to_the_end(pool.fetchval("SELECT 7"), "read") == 7
+    assert await pool.run_to_completion(pool.fetchval("SELECT 7"), "read") == 7
     with pytest.raises(NotUnique):
-        await pool.to_the_end(_two_accounts_of_one_address(pool), "write")
+        await pool.run_to_completion(_two_accounts_of_one_address(pool), "write")
 
 
 async def _two_accounts_of_one_address(pool: Pool) -> None:

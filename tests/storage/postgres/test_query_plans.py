@@ -16,9 +16,9 @@ import pytest
 from storage.agents.agents import Agents
 from storage.agents.state import AgentStates
 from storage.ids import new_id
-from storage.model import Agent, AgentStatus, Circumstances, Move, RunStart
+from storage.model import Agent, AgentFacts, AgentStatus, RunStart, StateUpdate
 from storage.notifications.notifications import Notifications
-from storage.notifications.since import Newcomers
+from storage.notifications.since import RecentNotifications
 from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, NOW, new_notification, stored_agent
 
@@ -81,14 +81,14 @@ async def test_some_agents_among_thousands_are_found_by_their_ids(
 ) -> None:
     pool, agents = crowded
     notifications, states = Notifications(pool, on_commit=lambda _: None), AgentStates(pool)
-    every_agent, newcomers = Agents(pool), Newcomers(pool)
+    every_agent, recent_notifications = Agents(pool), RecentNotifications(pool)
 
     async def wake_and_clear(agent: Agent) -> None:
         arrival = new_notification(agent.id)
         await notifications.insert(arrival, {agent.organization_id})
-        assert await states.move(_start(await states.look(agent.id, NOW)))
+        assert await states.update(_start(await states.get_facts(agent.id, NOW)))
         assert await every_agent.get(agent.id) is not None
-        await newcomers.list_for_agent(agent.id, since=NOW, limit=100, now=NOW)
+        await recent_notifications.list_for_agent(agent.id, since=NOW, limit=100, now=NOW)
         assert await notifications.list_for_agent(agent.id, include_cleared=False, limit=100, now=NOW)
         assert await notifications.clear(agent.id, arrival.id, NOW)
 
@@ -99,9 +99,9 @@ async def test_some_agents_among_thousands_are_found_by_their_ids(
     assert len(pool.rows_touched) == len(ASKED), "not all was explained that a wake asks"
 
 
-def _start(circumstances: Circumstances | None) -> Move:
-    assert circumstances is not None
-    before, run_id = circumstances.state, new_id()
+def _start(facts: AgentFacts | None) -> StateUpdate:
+    assert facts is not None
+    before, run_id = facts.state, new_id()
     after = replace(before, status=AgentStatus.RUNNING, run_id=run_id, run_started_at=NOW)
     start = RunStart(run_id, "notification:api", None, NOW + HOUR, NOW, "invoke_agent Scout")
-    return Move(before, after, guarded=True, start=start)
+    return StateUpdate(before, after, guarded=True, start=start)

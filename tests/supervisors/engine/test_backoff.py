@@ -3,7 +3,7 @@
 import pytest
 
 from storage.errors import DatabaseUnavailable
-from storage.model import Agent, Move, Priority, Source
+from storage.model import Agent, Priority, Source, StateUpdate
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFields, RunRequest
 from supervisors.policy.phases import Phase
@@ -69,7 +69,7 @@ async def test_an_end_that_is_not_stored_tells_of_no_quarantine(world: World) ->
     assert await titles(world, agent) == [NOTICE]
 
 
-async def is_away(_: Move) -> None:
+async def is_away(_: StateUpdate) -> None:
     raise DatabaseUnavailable("away")
 
 

@@ -11,11 +11,11 @@ from storage.model import Agent, AgentStatus, Notification, Outcome, Source
 from storage.postgres.pool import Pool
 from supervisors.engine.broadcast import tell_agents_of
 from supervisors.engine.messages import OwnedFields, RunAnswer, RunReply, RunRequest, StopReply, StopRequest
-from supervisors.engine.run import Run, RunBudgetReached
-from supervisors.harness.budget_guard import SpendCap
-from supervisors.llm.port import ModelAnswer, ModelRequest, ToolRequest
-from supervisors.maintenance.budget_renewal import Budgets
-from supervisors.maintenance.stuck_agent_watch import Forgotten
+from supervisors.engine.run import ActiveRun, RunBudgetReached
+from supervisors.harness.budget_guard import BudgetGuard
+from supervisors.llm.port import ModelRequest, ModelResponse, ToolRequest
+from supervisors.maintenance.budget_renewal import BudgetRenewal
+from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
 from supervisors.policy.phases import Phase
 from tests.supervisors.world import World, open_world
 
@@ -36,12 +36,12 @@ class Spender:
         self.agent: Agent
         self.meanwhile: Callable[[], Awaitable[None]] | None = None
 
-    async def complete(self, request: ModelRequest) -> ModelAnswer:
+    async def complete(self, request: ModelRequest) -> ModelResponse:
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile is not None:
             await meanwhile()
         await self.world.spend(self.agent, "2.00")
-        return ModelAnswer("", (ToolRequest("call_1", "list_notifications", "{}"),))
+        return ModelResponse("", (ToolRequest("call_1", "list_notifications", "{}"),))
 
 
 async def spent(world: World, **fields: Any) -> Agent:
@@ -121,21 +121,21 @@ async def test_a_run_that_nothing_caps_looks_nothing_up(world: World) -> None:
         async def budgets(self, *_: object) -> tuple[()]:
             raise AssertionError("it was looked up")
 
-    run: Run = (await world.start(await world.agent())).run
+    run: ActiveRun = (await world.start(await world.agent())).run
 
-    await SpendCap(NoSpending(), world.clock).check(run)
+    await BudgetGuard(NoSpending(), world.clock).check(run)
 
 
 async def test_what_is_spent_meanwhile_by_others_counts_too(world: World) -> None:
     agent = await world.agent(max_cost_usd_per_day=FIVE)
-    run, spend_cap = (await world.start(agent)).run, SpendCap(world.storage.spending, world.clock)
+    run, budget_guard = (await world.start(agent)).run, BudgetGuard(world.storage.spending, world.clock)
 
     await world.spend(agent, "4.999999")
-    await spend_cap.check(run)
+    await budget_guard.check(run)
     await world.spend(agent, "0.000001")
 
     with pytest.raises(RunBudgetReached, match=r"reached its budget: 5\.00 of 5\.00 USD a day"):
-        await spend_cap.check(run)
+        await budget_guard.check(run)
 
 
 async def test_an_agent_over_its_budget_starts_at_midnight_with_what_is_active_then(world: World) -> None:
@@ -298,7 +298,7 @@ async def test_a_cap_that_nobody_tells_of_is_found_all_the_same(world: World, ca
     for agent in (asleep, reminded, active):
         await world.storage.agents.update(agent.id, {"max_cost_usd_per_day": None})
 
-    await Budgets(world.states, world.registry, world.clock).run_once()
+    await BudgetRenewal(world.states, world.registry, world.clock).run_once()
     await world.quiet()
     await world.go_to(60)
 
@@ -312,7 +312,7 @@ async def test_who_waits_for_a_budget_that_is_spent_is_left_alone(world: World) 
     await world.ask(agent, OwnedFields(sleep_until=world.at(50)))
     before = (await world.see(agent)).recent
 
-    await Budgets(world.states, world.registry, world.clock).run_once()
+    await BudgetRenewal(world.states, world.registry, world.clock).run_once()
     await world.quiet()
 
     assert (await world.see(agent)).recent == before
@@ -367,7 +367,7 @@ async def test_it_is_said_once_a_day_in_the_queue_of_an_agent_that_is_held(world
 async def test_an_agent_that_may_spend_nothing_never_starts(world: World) -> None:
     agent = await world.agent(max_cost_usd_per_day=Decimal(0))
     await world.notify(agent)
-    seen, watch = await world.see(agent), Forgotten(world.states, world.clock)
+    seen, watch = await world.see(agent), StuckAgentWatch(world.states, world.clock)
     assert seen.next_wake is None
     assert seen.why == (
         "Over its budget: 0.00 of 0.00 USD spent today; it starts no run at all, unless the cap is raised."
@@ -383,7 +383,7 @@ async def test_an_agent_that_may_spend_nothing_never_starts(world: World) -> Non
 
 
 async def test_nothing_is_written_while_an_agent_waits_for_its_budget(world: World) -> None:
-    agent, watch = await spent(world), Forgotten(world.states, world.clock)
+    agent, watch = await spent(world), StuckAgentWatch(world.states, world.clock)
     await world.notify(agent)
     before = (await world.state(agent)).version
 

@@ -10,7 +10,7 @@ from storage.model import Agent, Outcome, Source
 from storage.postgres.pool import Pool
 from supervisors.engine.broadcast import tell_agents_of
 from supervisors.engine.messages import OwnedFields, RunAnswer, RunRequest, StopReply, StopRequest
-from supervisors.maintenance.pause_sync import Pauses
+from supervisors.maintenance.pause_sync import PauseSync
 from supervisors.policy.phases import Phase
 from tests.supervisors.world import RiggedStates, World, open_world
 
@@ -23,10 +23,10 @@ class Organization:
         self.id = organization_id
         self.duty = self.new_duty()
 
-    def new_duty(self) -> Pauses:
+    def new_duty(self) -> PauseSync:
         """The duty as a process begins with it."""
         world = self.world
-        return Pauses(world.states, Organizations(world.pool), world.registry, world.clock)
+        return PauseSync(world.states, Organizations(world.pool), world.registry, world.clock)
 
     async def pause(self) -> None:
         """Pause it, and let the service find out."""
@@ -376,7 +376,7 @@ async def test_who_could_not_be_told_is_told_the_next_time(world: World) -> None
     agent = await world.agent()
     organization = await organization_of(agent, world)
     unlucky = UnluckyStates(world.pool)
-    duty = Pauses(unlucky, Organizations(world.pool), world.registry, world.clock)
+    duty = PauseSync(unlucky, Organizations(world.pool), world.registry, world.clock)
     await duty.run_once()
     await world.start(agent)
     await organization.write(paused=True)

@@ -56,7 +56,7 @@ async def test_a_turn_that_was_missed_is_made_up_for_by_the_scan(pool: Pool) -> 
         await world.die()
         world.clock.advance(100)
         await world.begin()
-        world.registry._around.alarm_clock.close()  # nobody rings
+        world.registry._context.timer_queue.close()  # nobody rings
         await world.advance(1)
         assert (await starts(world, agents)).total() == FEW
 

@@ -6,14 +6,14 @@ import asyncpg
 import pytest
 
 from storage.errors import DatabaseUnavailable, LeadershipLost, StorageError
-from storage.model import Move, Outcome, Source
+from storage.model import Outcome, Source, StateUpdate
 from storage.postgres.pool import Pool
-from supervisors.engine.messages import Look, OwnedFields, RunAnswer, RunRequest, StopRequest
+from supervisors.engine.messages import OwnedFields, RunAnswer, RunRequest, Signal, StopRequest
 from supervisors.engine.snapshot import Spread
 from supervisors.errors import MailboxFull
-from supervisors.maintenance.agent_counter import Counting
-from supervisors.maintenance.loop_lag import LoopLag
-from supervisors.maintenance.stuck_agent_watch import Forgotten
+from supervisors.maintenance.agent_counter import AgentCounter
+from supervisors.maintenance.loop_lag import LoopLagProbe
+from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
 from supervisors.policy.phases import Phase
 from tests.storage.factories import new_notification
 from tests.supervisors.world import World, open_world
@@ -91,7 +91,7 @@ async def test_questions_are_bounded_and_looks_are_not(pool: Pool) -> None:
     async with open_world(pool, supervisors={"mailbox_limit": 2}) as world:
         agent = await world.agent()
         for _ in range(1000):
-            world.registry.tell(agent.id, Look.NOTIFIED)
+            world.registry.tell(agent.id, Signal.NOTIFIED)
 
         replies = await asyncio.gather(
             *(world.registry.ask(agent.id, RunRequest()) for _ in range(5)), return_exceptions=True
@@ -121,7 +121,7 @@ async def test_a_supervisor_that_fails_is_tried_again_and_counted(world: World) 
 
 async def test_a_supervisor_that_always_fails_backs_off_and_ends_in_quarantine(world: World) -> None:
     agent = await world.agent()
-    world.registry.tell(agent.id, Look.RELOAD)
+    world.registry.tell(agent.id, Signal.RELOAD)
     for failures, second in enumerate((0, 1, 3, 7, 15), start=1):
         world.states.faults_of_looks.append(RuntimeError("a defect"))
         await world.go_to(second)
@@ -155,7 +155,7 @@ async def test_a_supervisor_that_failed_is_not_troubled_before_its_backoff_is_ov
 
 async def test_what_comes_while_a_failed_supervisor_rests_is_looked_at_within_a_minute(world: World) -> None:
     agent = await world.agent()
-    world.registry.tell(agent.id, Look.RELOAD)
+    world.registry.tell(agent.id, Signal.RELOAD)
     for second in (0, 1, 3, 7, 15):
         world.states.faults_of_looks.append(RuntimeError("a defect"))
         await world.go_to(second)
@@ -224,10 +224,10 @@ async def test_an_end_that_could_not_be_stored_is_stored_soon_even_if_the_clock_
 
 async def test_a_start_that_was_given_up_is_not_made_later(world: World) -> None:
     agent = await world.agent()
-    given_up: list[Move] = []
+    given_up: list[StateUpdate] = []
 
-    async def give_up(move: Move) -> None:
-        given_up.append(move)
+    async def give_up(update: StateUpdate) -> None:
+        given_up.append(update)
         raise DatabaseUnavailable("no answer in time")
 
     world.states.before_next_move = give_up
@@ -235,7 +235,7 @@ async def test_a_start_that_was_given_up_is_not_made_later(world: World) -> None
         await world.ask(agent, RunRequest())
     await world.advance(1)
 
-    assert not await world.states.move(given_up[0]), "a server that was slow gets to it after all"
+    assert not await world.states.update(given_up[0]), "a server that was slow gets to it after all"
     assert await world.phase(agent) is Phase.ASLEEP
     assert (await world.ask(agent, RunRequest())).status is RunAnswer.STARTED
 
@@ -344,7 +344,7 @@ async def test_the_last_32_messages_are_remembered(world: World) -> None:
     agent = await world.agent()
     for second in range(40):
         await world.go_to(second)
-        world.registry.tell(agent.id, Look.RELOAD)
+        world.registry.tell(agent.id, Signal.RELOAD)
         await world.quiet()
 
     recent = (await world.see(agent)).recent
@@ -384,25 +384,25 @@ async def test_an_agent_that_nothing_starts_is_a_reason_for_the_operator_after_a
     agent = await world.agent()
     world.registry.allow_starts(False)  # for the rules it is due, and nobody starts it
     await world.notify(agent)
-    forgotten = Forgotten(world.states, world.clock)
-    await forgotten.run_once()
+    stuck_agents = StuckAgentWatch(world.states, world.clock)
+    await stuck_agents.run_once()
     await world.go_to(59)
-    await forgotten.run_once()
-    assert forgotten.reasons() == ()
+    await stuck_agents.run_once()
+    assert stuck_agents.reasons() == ()
     await world.go_to(61)
-    await forgotten.run_once()
-    [reason] = forgotten.reasons()
+    await stuck_agents.run_once()
+    [reason] = stuck_agents.reasons()
     assert str(agent.id) in reason
 
     world.registry.allow_starts(True)
     await world.scan.run_once()
     await world.quiet()
-    await forgotten.run_once()
-    assert forgotten.reasons() == ()
+    await stuck_agents.run_once()
+    assert stuck_agents.reasons() == ()
 
 
 async def test_the_lateness_of_the_loop_is_shown(world: World) -> None:
-    measuring = asyncio.create_task(LoopLag(world.registry, world.clock).run_once())
+    measuring = asyncio.create_task(LoopLagProbe(world.registry, world.clock).run_once())
     await asyncio.sleep(0)
     world.clock.advance(0.085)
     await measuring
@@ -412,7 +412,7 @@ async def test_the_lateness_of_the_loop_is_shown(world: World) -> None:
 
 async def test_counts_go_on_with_what_happens_until_they_are_taken_again(world: World) -> None:
     agent, _ = [await world.agent() for _ in range(2)]
-    await Counting(world.states, world.registry, world.clock).run_once()
+    await AgentCounter(world.states, world.registry, world.clock).run_once()
     await world.start(agent)
 
     agents = (await world.registry.overview()).agents
@@ -422,7 +422,7 @@ async def test_counts_go_on_with_what_happens_until_they_are_taken_again(world: 
 
 async def test_an_agent_is_counted_as_quarantined_for_as_long_as_it_is(world: World) -> None:
     stopped, deleted = await world.agent(), await world.agent()
-    counting = Counting(world.states, world.registry, world.clock)
+    counting = AgentCounter(world.states, world.registry, world.clock)
 
     async def quarantined() -> int:
         return (await world.registry.overview()).supervisors.quarantined
@@ -434,7 +434,7 @@ async def test_an_agent_is_counted_as_quarantined_for_as_long_as_it_is(world: Wo
 
     await world.ask(stopped, StopRequest())
     assert await quarantined() == 1, "without waiting for the next count"
-    world.registry.tell(deleted.id, Look.RELOAD)
+    world.registry.tell(deleted.id, Signal.RELOAD)
     await world.quiet()
     assert await quarantined() == 1, "not twice, with a supervisor"
     await world.delete(deleted)
@@ -454,7 +454,7 @@ async def test_the_overview_counts_everything(pool: Pool) -> None:
         await world.sms(held)
         await world.ask(archived, OwnedFields(status=archived.status.ARCHIVED))
         await world.go_to(10)
-        await Counting(world.states, world.registry, world.clock).run_once()
+        await AgentCounter(world.states, world.registry, world.clock).run_once()
 
         overview = await world.registry.overview()
 

@@ -10,8 +10,8 @@ import uvloop
 
 from storage.model import Outcome, RunStart
 from supervisors.clock import SystemClock
-from supervisors.engine.messages import Question
-from supervisors.engine.run import Ask, Run, RunError, RunResult
+from supervisors.engine.messages import Request
+from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from tests.storage.factories import NOW
 
 
@@ -21,7 +21,7 @@ class Deaf:
     def __init__(self) -> None:
         self.begun = asyncio.Event()
 
-    async def execute(self, run: Run, ask: Ask) -> RunResult:
+    async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         never: asyncio.Future[RunResult] = asyncio.get_running_loop().create_future()
         self.begun.set()
         return await never
@@ -33,9 +33,9 @@ def test_a_run_that_was_forced_to_end_may_be_stopped_again(
 ) -> None:
     async def stop_twice() -> None:
         start = RunStart(UUID(int=2), "reminder", None, None, NOW, "run")
-        run, harness = Run(UUID(int=1), start, 0, SystemClock()), Deaf()
+        run, harness = ActiveRun(UUID(int=1), start, 0, SystemClock()), Deaf()
 
-        async def ask(agent_id: UUID, question: Question) -> None: ...
+        async def ask(agent_id: UUID, request: Request) -> None: ...
 
         carried_out = asyncio.create_task(run.carry_out(harness, ask, max_seconds=60))
         await harness.begun.wait()
@@ -52,25 +52,25 @@ def test_a_run_that_was_forced_to_end_may_be_stopped_again(
 class Working:
     """A harness whose work a stop may cut short; the test says what the work is."""
 
-    def __init__(self, work: Callable[[Run], Coroutine[Any, Any, object]]) -> None:
+    def __init__(self, work: Callable[[ActiveRun], Coroutine[Any, Any, object]]) -> None:
         self._work = work
 
-    async def execute(self, run: Run, ask: Ask) -> RunResult:
+    async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         await run.interruptible(self._work(run))
         run.at_turn_boundary()
         return RunResult(Outcome.ENDED)
 
 
 async def outcome_of(
-    work: Callable[[Run], Coroutine[Any, Any, object]],
-    meanwhile: Callable[[Run], None] = lambda _: None,
+    work: Callable[[ActiveRun], Coroutine[Any, Any, object]],
+    meanwhile: Callable[[ActiveRun], None] = lambda _: None,
     max_seconds: float = 20,
 ) -> Outcome:
     """What becomes of a run with this work, when something else happens while it goes on."""
     start = RunStart(UUID(int=2), "reminder", None, None, NOW, "run")
-    run = Run(UUID(int=1), start, 0, SystemClock())
+    run = ActiveRun(UUID(int=1), start, 0, SystemClock())
 
-    async def ask(agent_id: UUID, question: Question) -> None: ...
+    async def ask(agent_id: UUID, request: Request) -> None: ...
 
     carried_out = asyncio.create_task(run.carry_out(Working(work), ask, max_seconds))
     await asyncio.sleep(0)
@@ -80,7 +80,7 @@ async def outcome_of(
     return run.result.outcome
 
 
-async def endless(run: Run) -> None:
+async def endless(run: ActiveRun) -> None:
     await asyncio.Event().wait()
 
 
@@ -91,7 +91,7 @@ async def test_a_stop_cuts_work_short() -> None:
 async def test_a_run_that_stops_itself_in_its_work_ends_at_its_turn_boundary() -> None:
     steps = []
 
-    async def work(run: Run) -> None:
+    async def work(run: ActiveRun) -> None:
         run.stop(60)
         await asyncio.sleep(0)
         steps.append("went on")
@@ -103,7 +103,7 @@ async def test_a_run_that_stops_itself_in_its_work_ends_at_its_turn_boundary() -
 async def test_work_that_begins_after_the_stop_is_not_done() -> None:
     steps = []
 
-    async def work(run: Run) -> None:
+    async def work(run: ActiveRun) -> None:
         run.stop(60)
         await run.interruptible(step())
 
@@ -115,7 +115,7 @@ async def test_work_that_begins_after_the_stop_is_not_done() -> None:
 
 
 async def test_work_that_answers_a_stop_with_an_error_of_its_own_was_stopped() -> None:
-    async def work(run: Run) -> None:
+    async def work(run: ActiveRun) -> None:
         try:
             await asyncio.Event().wait()
         finally:
@@ -125,7 +125,7 @@ async def test_work_that_answers_a_stop_with_an_error_of_its_own_was_stopped() -
 
 
 async def test_work_that_fails_by_itself_has_failed() -> None:
-    async def work(run: Run) -> None:
+    async def work(run: ActiveRun) -> None:
         raise RunError("the connection broke")
 
     assert await outcome_of(work) is Outcome.FAILED
@@ -136,7 +136,7 @@ async def test_a_run_that_takes_too_long_is_timed_out_in_the_midst_of_its_work()
 
 
 async def test_work_that_does_not_heed_a_stop_is_cancelled_after_the_grace() -> None:
-    async def work(run: Run) -> None:
+    async def work(run: ActiveRun) -> None:
         try:
             await asyncio.Event().wait()
         finally:

@@ -15,7 +15,7 @@ from tests.supervisors.world import World, open_world
 
 
 @dataclass
-class Asked:
+class PendingRequest:
     """A run request with a key, and what is kept of it."""
 
     kept: Receipt = field(default_factory=receipt)
@@ -40,7 +40,7 @@ async def narrow(pool: Pool) -> AsyncIterator[World]:
         yield world
 
 
-async def request(world: World, agent: Agent, asked: Asked) -> str:
+async def request(world: World, agent: Agent, asked: PendingRequest) -> str:
     """The status of the reply, which must be what is kept."""
     reply: RunReply = await world.ask(agent, asked.request)
     assert await asked.answer_in(world) == shown(reply)
@@ -49,14 +49,14 @@ async def request(world: World, agent: Agent, asked: Asked) -> str:
 
 async def test_a_start_keeps_the_id_of_its_run(world: World) -> None:
     scout = await world.agent()
-    assert await request(world, scout, Asked()) == "started"
+    assert await request(world, scout, PendingRequest()) == "started"
 
 
 async def test_a_request_that_waits_for_a_slot_is_kept_each_time(narrow: World) -> None:
     scout, other = await narrow.agent(), await narrow.agent()
     await narrow.start(other)
-    assert await request(narrow, scout, Asked()) == "queued"
-    assert await request(narrow, scout, Asked()) == "queued"
+    assert await request(narrow, scout, PendingRequest()) == "queued"
+    assert await request(narrow, scout, PendingRequest()) == "queued"
 
 
 async def test_a_request_that_waits_for_a_stop_is_kept(world: World) -> None:
@@ -66,14 +66,14 @@ async def test_a_request_that_waits_for_a_stop_is_kept(world: World) -> None:
     stop = asyncio.create_task(world.registry.ask(scout.id, StopRequest()))
     await asyncio.sleep(0)
     await world.quiet()
-    assert await request(world, scout, Asked()) == "queued"
+    assert await request(world, scout, PendingRequest()) == "queued"
     await puppet.end()
     await stop
     assert len(await world.ledger(scout)) == 2
 
 
 async def test_a_reply_without_an_effect_keeps_nothing_here(world: World) -> None:
-    scout, asked = await world.agent(), Asked()
+    scout, asked = await world.agent(), PendingRequest()
     await world.start(scout)
     reply = await world.ask(scout, asked.request)
     assert reply.status == "already_running"
@@ -82,7 +82,7 @@ async def test_a_reply_without_an_effect_keeps_nothing_here(world: World) -> Non
 
 
 async def test_a_repeat_starts_nothing_and_is_no_failure(narrow: World) -> None:
-    scout, other, asked = await narrow.agent(), await narrow.agent(), Asked()
+    scout, other, asked = await narrow.agent(), await narrow.agent(), PendingRequest()
     await narrow.ask(scout, asked.request)
     await narrow.puppets[scout.id].end()
     with pytest.raises(AnsweredBefore):
@@ -96,7 +96,7 @@ async def test_a_repeat_starts_nothing_and_is_no_failure(narrow: World) -> None:
 
 
 async def test_a_lost_reply_is_found_after_a_crash(world: World) -> None:
-    scout, asked = await world.agent(), Asked()
+    scout, asked = await world.agent(), PendingRequest()
     await world.ask(scout, asked.request)
     (run,) = await world.ledger(scout)
     await world.restart()

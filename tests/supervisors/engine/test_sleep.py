@@ -7,11 +7,11 @@ import asyncpg
 import pytest
 
 from storage.ids import new_id
-from storage.model import AgentStatus, Move, Outcome, Priority, Source
+from storage.model import AgentStatus, Outcome, Priority, Source, StateUpdate
 from storage.notifications.notifications import Notifications
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from supervisors.engine.messages import OwnedFields, SleepRequest, StopRequest
-from supervisors.engine.registry import WINDING_UP_SECONDS
+from supervisors.engine.registry import FINISHING_SECONDS
 from supervisors.errors import AgentArchived, RunIsOver
 from supervisors.policy.phases import Phase
 from supervisors.tools.errors import ToolError
@@ -82,9 +82,9 @@ async def test_who_waits_for_a_run_that_sleeps_is_told_when_its_trace_is_there_o
     waiting = asyncio.create_task(world.registry.wait_for_end(agent.id, run.run.id, 60))
     await run.call("sleep")
     async with asyncio.timeout(20):
-        while world.clock.monotonic() + WINDING_UP_SECONDS not in world.clock.timers():  # noqa: ASYNC110 -- nobody says when
+        while world.clock.monotonic() + FINISHING_SECONDS not in world.clock.timers():  # noqa: ASYNC110 -- nobody says when
             await asyncio.sleep(0)
-    await world.advance(WINDING_UP_SECONDS - 0.1)
+    await world.advance(FINISHING_SECONDS - 0.1)
     assert not waiting.done()
 
     await world.advance(0.1)
@@ -217,7 +217,7 @@ async def test_a_notification_between_look_and_commit_refuses_sleep(world: World
     async with open_pool(DatabaseSettings(url=database_url), epoch=None) as elsewhere:
         queue = Notifications(elsewhere, lambda _: None)
 
-        async def arrives(_: Move) -> None:
+        async def arrives(_: StateUpdate) -> None:
             await queue.insert(new_notification(agent.id), {agent.organization_id})
 
         world.states.before_next_move = arrives
@@ -234,7 +234,7 @@ async def test_a_row_that_another_program_writes_between_look_and_commit_refuses
     agent = await world.agent()
     run = await world.start(agent)
 
-    async def arrives(_: Move) -> None:
+    async def arrives(_: StateUpdate) -> None:
         psql = await asyncpg.connect(database_url)
         await psql.execute(
             "INSERT INTO notification (agent_id, title, priority) VALUES ($1, 'Psst', 'high')", agent.id
@@ -250,7 +250,7 @@ async def test_traffic_that_is_cleared_again_does_not_starve_sleep(world: World)
     agent = await world.agent()
     run = await world.start(agent)
 
-    async def comes_and_goes(_: Move) -> None:
+    async def comes_and_goes(_: StateUpdate) -> None:
         new = new_notification(agent.id, created_at=world.clock.now())
         await world.storage.notifications.insert(new, {agent.organization_id})
         await world.storage.notifications.clear(agent.id, new.id, world.clock.now())

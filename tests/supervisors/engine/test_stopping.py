@@ -392,9 +392,9 @@ async def test_an_agent_that_does_not_exist_answers_nobody(world: World) -> None
     agent = await world.agent()
     await world.delete(agent)
 
-    for question in (RunRequest(), StopRequest(), ARCHIVE):
+    for request in (RunRequest(), StopRequest(), ARCHIVE):
         with pytest.raises(AgentGone):
-            await world.ask(agent, question)
+            await world.ask(agent, request)
     assert (await world.registry.overview()).supervisors.active == 0
 
 

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from storage.errors import DatabaseUnavailable
-from storage.model import Agent, AgentStatus, Move, Outcome
+from storage.model import Agent, AgentStatus, Outcome, StateUpdate
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import RunAnswer, RunRequest
 from supervisors.errors import NoStarts
@@ -97,7 +97,7 @@ async def test_a_process_that_loses_the_claim_keeps_no_slot(pool: Pool) -> None:
     async with open_world(pool) as one, open_world(pool, runs={"max_concurrent": 1}) as other:
         agent = await one.agent()
 
-        async def one_is_faster(_: Move) -> None:
+        async def one_is_faster(_: StateUpdate) -> None:
             await one.ask(agent, RunRequest())
 
         other.states.before_next_move = one_is_faster
@@ -230,7 +230,7 @@ async def test_a_start_that_the_database_did_not_take_is_tried_again(pool: Pool)
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         agent = await world.agent()
 
-        async def is_away(_: Move) -> None:
+        async def is_away(_: StateUpdate) -> None:
             raise DatabaseUnavailable("away")
 
         world.states.before_next_move = is_away

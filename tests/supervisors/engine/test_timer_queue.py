@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisors.clock import SystemClock
-from supervisors.engine.timer_queue import HORIZON, AlarmClock
+from supervisors.engine.timer_queue import HORIZON, TimerQueue
 from tests.storage.factories import HOUR, NOW
 from tests.supervisors.agent_facts import seconds
 from tests.supervisors.held_clock import HeldClock
@@ -26,7 +26,7 @@ class Bedside:
     def __init__(self) -> None:
         self.clock = HeldClock()
         self.rang: list[tuple[UUID, float]] = []
-        self.alarms = AlarmClock(self.clock, self.note)
+        self.alarms = TimerQueue(self.clock, self.note)
         self._born = self.clock.monotonic()
 
     def note(self, agent_id: UUID) -> None:
@@ -34,12 +34,12 @@ class Bedside:
 
     def hold(self, agent_id: UUID, length: float) -> None:
         at = self.clock.now() + seconds(length)
-        self.alarms.set(agent_id, at, monotonic_at=self.clock.monotonic() + length)
+        self.alarms.schedule(agent_id, at, monotonic_at=self.clock.monotonic() + length)
 
 
 def test_it_rings_at_the_moment_and_once() -> None:
     bed = Bedside()
-    bed.alarms.set(SCOUT, NOW + seconds(10))
+    bed.alarms.schedule(SCOUT, NOW + seconds(10))
 
     bed.clock.advance(9.999)
     assert bed.rang == []
@@ -50,7 +50,7 @@ def test_it_rings_at_the_moment_and_once() -> None:
 
 def test_what_is_overdue_rings_at_once() -> None:
     bed = Bedside()
-    bed.alarms.set(SCOUT, NOW - HOUR)
+    bed.alarms.schedule(SCOUT, NOW - HOUR)
 
     bed.clock.advance(0)
 
@@ -59,10 +59,10 @@ def test_what_is_overdue_rings_at_once() -> None:
 
 def test_a_later_setting_replaces_the_earlier() -> None:
     bed = Bedside()
-    bed.alarms.set(SCOUT, NOW + seconds(5))
-    bed.alarms.set(SCOUT, NOW + seconds(20))
-    bed.alarms.set(OTHER, NOW + seconds(30))
-    bed.alarms.set(OTHER, NOW + seconds(10))
+    bed.alarms.schedule(SCOUT, NOW + seconds(5))
+    bed.alarms.schedule(SCOUT, NOW + seconds(20))
+    bed.alarms.schedule(OTHER, NOW + seconds(30))
+    bed.alarms.schedule(OTHER, NOW + seconds(10))
 
     bed.clock.advance(60)
 
@@ -71,8 +71,8 @@ def test_a_later_setting_replaces_the_earlier() -> None:
 
 def test_nobody_is_rung_who_was_forgotten() -> None:
     bed = Bedside()
-    bed.alarms.set(SCOUT, NOW + seconds(5))
-    bed.alarms.forget(SCOUT)
+    bed.alarms.schedule(SCOUT, NOW + seconds(5))
+    bed.alarms.cancel(SCOUT)
 
     bed.clock.advance(60)
 
@@ -81,7 +81,7 @@ def test_nobody_is_rung_who_was_forgotten() -> None:
 
 def test_closed_it_is_silent() -> None:
     bed = Bedside()
-    bed.alarms.set(SCOUT, NOW + seconds(5))
+    bed.alarms.schedule(SCOUT, NOW + seconds(5))
     bed.alarms.close()
 
     bed.clock.advance(60)
@@ -91,7 +91,7 @@ def test_closed_it_is_silent() -> None:
 
 def test_what_lies_far_ahead_is_left_to_the_due_scan() -> None:
     bed = Bedside()
-    bed.alarms.set(SCOUT, NOW + HORIZON + seconds(1))
+    bed.alarms.schedule(SCOUT, NOW + HORIZON + seconds(1))
 
     assert len(bed.alarms) == 0
     assert bed.clock.timers() == []
@@ -99,8 +99,8 @@ def test_what_lies_far_ahead_is_left_to_the_due_scan() -> None:
 
 def test_moved_beyond_the_horizon_it_does_not_ring_at_the_former_time() -> None:
     bed = Bedside()
-    bed.alarms.set(SCOUT, NOW + seconds(5))
-    bed.alarms.set(SCOUT, NOW + HOUR)
+    bed.alarms.schedule(SCOUT, NOW + seconds(5))
+    bed.alarms.schedule(SCOUT, NOW + HOUR)
 
     bed.clock.advance(60)
 
@@ -111,7 +111,7 @@ def test_moved_beyond_the_horizon_it_does_not_ring_at_the_former_time() -> None:
 def test_all_ring_in_order_each_at_its_moment(milliseconds: list[int]) -> None:
     bed = Bedside()
     for number, later in enumerate(milliseconds):
-        bed.alarms.set(UUID(int=number), NOW + timedelta(milliseconds=later))
+        bed.alarms.schedule(UUID(int=number), NOW + timedelta(milliseconds=later))
 
     bed.clock.advance(120)
 
@@ -125,21 +125,21 @@ def test_all_ring_in_order_each_at_its_moment(milliseconds: list[int]) -> None:
 def test_one_timer_stands_at_the_head(settings: list[tuple[int, int]]) -> None:
     bed = Bedside()
     for number, later in settings:
-        bed.alarms.set(UUID(int=number), NOW + seconds(later))
+        bed.alarms.schedule(UUID(int=number), NOW + seconds(later))
 
     assert len(bed.clock.timers()) == (1 if settings else 0)
 
 
 def test_it_compares_the_clocks_at_least_once_a_minute() -> None:
     bed = Bedside()
-    bed.alarms.set(SCOUT, NOW + seconds(100))
+    bed.alarms.schedule(SCOUT, NOW + seconds(100))
 
     assert bed.clock.timers() == [bed.clock.monotonic() + 60]
 
 
 def test_a_wall_clock_set_forward_brings_an_alarm_nearer() -> None:
     bed = Bedside()
-    bed.alarms.set(SCOUT, NOW + seconds(100))
+    bed.alarms.schedule(SCOUT, NOW + seconds(100))
     bed.clock.advance(10)
     bed.clock.step(50)
 
@@ -150,7 +150,7 @@ def test_a_wall_clock_set_forward_brings_an_alarm_nearer() -> None:
 
 def test_a_wall_clock_set_back_never_makes_an_alarm_early() -> None:
     bed = Bedside()
-    bed.alarms.set(SCOUT, NOW + seconds(100))
+    bed.alarms.schedule(SCOUT, NOW + seconds(100))
     bed.clock.advance(70)
     bed.clock.step(-30)
 
@@ -176,7 +176,7 @@ def test_a_hold_keeps_its_length_whatever_the_wall_clock_does() -> None:
 
 def test_lateness_is_noted() -> None:
     bed = Bedside()
-    bed.alarms.set(SCOUT, NOW - seconds(2))
+    bed.alarms.schedule(SCOUT, NOW - seconds(2))
 
     bed.clock.advance(0)
 
@@ -185,9 +185,9 @@ def test_lateness_is_noted() -> None:
 
 def test_an_alarm_set_over_and_over_rings_once_and_for_the_last_time_it_was_set() -> None:
     bed = Bedside()
-    bed.alarms.set(OTHER, NOW + seconds(30))
+    bed.alarms.schedule(OTHER, NOW + seconds(30))
     for step in range(5_000):
-        bed.alarms.set(SCOUT, NOW + seconds(10 + step / 1000))
+        bed.alarms.schedule(SCOUT, NOW + seconds(10 + step / 1000))
 
     bed.clock.advance(60)
 
@@ -206,9 +206,9 @@ def test_several_overdue_alarms_ring_on_a_real_loop(
             if rang == {SCOUT, OTHER}:
                 both.set()
 
-        alarms = AlarmClock(clock, note)
+        alarms = TimerQueue(clock, note)
         for agent_id in (SCOUT, OTHER):
-            alarms.set(agent_id, clock.now() - HOUR)
+            alarms.schedule(agent_id, clock.now() - HOUR)
         await asyncio.wait_for(both.wait(), timeout=5)
 
     run_loop(let_them_ring())

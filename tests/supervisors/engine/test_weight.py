@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from storage.postgres.pool import Pool
-from supervisors.engine.messages import Look, StopRequest
+from supervisors.engine.messages import Signal, StopRequest
 from supervisors.engine.supervisor import Supervisor
 from tests.supervisors.world import World
 
@@ -47,7 +47,7 @@ async def many_agents(world: World, pool: Pool, count: int) -> list[UUID]:
 async def speak_to(world: World, agent_ids: list[UUID], times: int) -> None:
     for _ in range(times):
         for first in range(0, len(agent_ids), PAGE):
-            world.registry.tell_all(agent_ids[first : first + PAGE], Look.NOTIFIED)
+            world.registry.tell_all(agent_ids[first : first + PAGE], Signal.NOTIFIED)
             await world.registry.quiet()
 
 
@@ -82,7 +82,7 @@ async def test_an_agent_without_a_supervisor_is_no_object(world: World, pool: Po
 
     left = [each for each in gc.get_objects() if isinstance(each, Supervisor) and each.agent_id in agent_ids]
     assert left == []
-    assert len(world.registry._around.alarm_clock) == 0
+    assert len(world.registry._context.timer_queue) == 0
 
 
 @pytest.mark.usefixtures("traced")

@@ -8,8 +8,8 @@ from structlog.testing import capture_logs
 from storage.model import Agent, AgentStatus, Outcome, Priority, Run, Span
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFields, RunRequest, StopReply, StopRequest
-from supervisors.llm.inbox_model import BuiltinModel
-from supervisors.llm.port import Speaker
+from supervisors.llm.inbox_model import InboxModel
+from supervisors.llm.port import ChatRole
 from supervisors.policy.phases import Phase
 from tests.supervisors.scripted_model import Script
 from tests.supervisors.world import World, open_world
@@ -17,7 +17,7 @@ from tests.supervisors.world import World, open_world
 
 @pytest.fixture
 async def world(pool: Pool) -> AsyncIterator[World]:
-    async with open_world(pool, model=BuiltinModel()) as world:
+    async with open_world(pool, model=InboxModel()) as world:
         yield world
 
 
@@ -179,8 +179,8 @@ async def test_an_agent_is_told_why_it_woke_and_how_long_it_may_sleep(pool: Pool
         await world.notify(agent)
 
         system, user = script.heard
-        assert (system.speaker, system.text) == (Speaker.SYSTEM, "Be kind.")
-        assert user.speaker is Speaker.USER
+        assert (system.speaker, system.text) == (ChatRole.SYSTEM, "Be kind.")
+        assert user.speaker is ChatRole.USER
         assert user.text == (
             "You were woken: notification:api. It is Thursday, 2126-11-21 10:00:00 CET. "
             "High-priority notifications that are uncleared: 1. You may sleep until 2126-11-21 18:00 CET."

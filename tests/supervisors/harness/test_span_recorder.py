@@ -8,7 +8,7 @@ from storage.history.traces import Traces
 from storage.ids import new_id
 from storage.model import NewSpan
 from storage.postgres.pool import Pool
-from supervisors.harness.span_recorder import Recorder
+from supervisors.harness.span_recorder import SpanRecorder
 from tests.supervisors.held_clock import HeldClock
 
 
@@ -36,7 +36,7 @@ class Watched:
 async def test_a_runs_spans_are_stored_while_it_waits_and_at_most_once_a_second(pool: Pool) -> None:
     traces, clock, trace_id = Traces(pool), HeldClock(), new_id()
     store = Watched(traces)
-    recorder = Recorder(trace_id, store, clock)
+    recorder = SpanRecorder(trace_id, store, clock)
 
     with recorder.span("first", "tool"):
         pass

@@ -16,7 +16,7 @@ from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFields, StopReply, StopRequest
 from supervisors.harness.inbox_updates import LOOKED_THROUGH
 from supervisors.harness.tool_execution import RESULT_BYTES
-from supervisors.llm.port import FinishReason, ModelAnswer, Speaker
+from supervisors.llm.port import ChatRole, FinishReason, ModelResponse
 from tests.storage.factories import new_notification
 from tests.supervisors.scripted_model import Script, Turn
 from tests.supervisors.world import World, open_world
@@ -216,7 +216,7 @@ async def test_what_arrives_during_a_run_is_shown_at_the_next_turn_boundary_and_
         world.toolbox.rigged = {"wait": wait}
         await start(world, agent)
 
-        shown = [message.text for message in script.heard if message.speaker is Speaker.USER][1:]
+        shown = [message.text for message in script.heard if message.speaker is ChatRole.USER][1:]
         named = f'[{{"id":"{arrived[0]}","priority":"high","source":"api","title":"A fire"}}]'
         assert shown == [
             f"Since this run began, this came into your queue: {named}. list_notifications shows it in full."
@@ -329,7 +329,7 @@ async def test_what_nobody_tells_of_is_shown_after_a_while(pool: Pool) -> None:
 async def test_an_answer_that_was_cut_off_fails_the_run_and_is_paid_for(
     pool: Pool, reason: FinishReason, error: str
 ) -> None:
-    cut = ModelAnswer("Let me thi", (), input_tokens=7, output_tokens=3, finish_reason=reason)
+    cut = ModelResponse("Let me thi", (), input_tokens=7, output_tokens=3, finish_reason=reason)
     async with running(pool, cut) as (world, agent, _):
         await start(world, agent)
 
@@ -347,7 +347,7 @@ async def test_an_agent_without_a_prompt_has_no_system_message(pool: Pool) -> No
     async with running(pool, []) as (world, agent, script):
         await start(world, agent)
 
-        assert [message.speaker for message in script.heard] == [Speaker.USER]
+        assert [message.speaker for message in script.heard] == [ChatRole.USER]
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,13 @@ from storage.ids import new_id
 from storage.model import Agent, Outcome, RunStart
 from storage.postgres.pool import Pool
 from storage.storage import build_storage
-from supervisors.engine.messages import Question
-from supervisors.engine.run import Run
-from supervisors.harness.budget_guard import SpendCap
+from supervisors.engine.messages import Request
+from supervisors.engine.run import ActiveRun
+from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.builtin import BuiltinHarness
 from supervisors.json_schema.checker import SchemaChecker
-from supervisors.llm.inbox_model import BuiltinModel
-from supervisors.llm.port import Model, ModelAnswer, ModelRequest, ToolRequest
+from supervisors.llm.inbox_model import InboxModel
+from supervisors.llm.port import Model, ModelRequest, ModelResponse, ToolRequest
 from supervisors.outbound import OutboundAnswer, OutboundCall
 from supervisors.ports import UsageStore
 from supervisors.settings import RunSettings
@@ -41,9 +41,9 @@ class Parrot:
         self._tools = tools
         self.meanwhile = meanwhile
 
-    async def complete(self, request: ModelRequest) -> ModelAnswer:
+    async def complete(self, request: ModelRequest) -> ModelResponse:
         self.meanwhile()
-        return ModelAnswer("", self._tools, input_tokens=1000, output_tokens=10, cached_tokens=400)
+        return ModelResponse("", self._tools, input_tokens=1000, output_tokens=10, cached_tokens=400)
 
 
 class ForgetfulStore:
@@ -80,27 +80,27 @@ class Nowhere:
         raise AssertionError(f"{call} was sent")
 
 
-async def nobody_answers(agent_id: UUID, question: Question) -> Any:
-    raise AssertionError(f"{question} was asked of {agent_id}")
+async def nobody_answers(agent_id: UUID, request: Request) -> Any:
+    raise AssertionError(f"{request} was asked of {agent_id}")
 
 
-def new_run(agent: Agent) -> Run:
+def new_run(agent: Agent) -> ActiveRun:
     start = RunStart(new_id(), "run_requested", None, None, NOW, "invoke_agent")
-    return Run(agent.id, start, waiting=0, clock=HeldClock())
+    return ActiveRun(agent.id, start, active_at_start=0, clock=HeldClock())
 
 
-async def carry_out(pool: Pool, run: Run, model: Model, usage: UsageStore) -> None:
+async def carry_out(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -> None:
     clock, storage = HeldClock(), build_storage(pool, lambda _: None)
     harness = BuiltinHarness(
         agents=storage.agents,
         templates=storage.templates,
-        newcomers=storage.newcomers,
+        recent_notifications=storage.recent_notifications,
         spans=storage.traces,
         usage=usage,
-        spend_cap=SpendCap(Spending(pool), clock),
+        budget_guard=BudgetGuard(Spending(pool), clock),
         prices=PriceList(),
         toolbox=Toolbox(storage, clock, Nowhere(), SchemaChecker()),
-        providers={"openai": model, "builtin": BuiltinModel()},
+        providers={"openai": model, "builtin": InboxModel()},
         clock=clock,
         settings=RunSettings(default_provider="openai"),
     )
@@ -140,8 +140,8 @@ async def test_calls_that_used_nothing_are_stored_together_and_not_one_by_one(po
             return await super()._insert_many(items)
 
     class IdleParrot(Parrot):
-        async def complete(self, request: ModelRequest) -> ModelAnswer:
-            return ModelAnswer("", LIST)
+        async def complete(self, request: ModelRequest) -> ModelResponse:
+            return ModelResponse("", LIST)
 
     await carry_out(pool, new_run(scout), IdleParrot(LIST), CountingStore(pool))
 

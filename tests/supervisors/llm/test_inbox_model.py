@@ -6,27 +6,30 @@ import orjson
 import pytest
 
 from supervisors.engine.run import RunError
-from supervisors.llm.inbox_model import BuiltinModel
-from supervisors.llm.port import Message, ModelAnswer, ModelRequest, Speaker
+from supervisors.llm.inbox_model import InboxModel
+from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse
 
 
 class Talk:
     """A conversation with builtin/inbox, in which the test answers the tool calls."""
 
     def __init__(self) -> None:
-        self.messages = [Message(Speaker.SYSTEM, "Be kind."), Message(Speaker.USER, "You were woken.")]
-        self.answer = ModelAnswer("", ())
+        self.messages = [
+            ChatMessage(ChatRole.SYSTEM, "Be kind."),
+            ChatMessage(ChatRole.USER, "You were woken."),
+        ]
+        self.answer = ModelResponse("", ())
 
     async def turn(self) -> list[tuple[str, dict[str, Any]]]:
         """What the model calls next: names and arguments."""
-        self.answer = await BuiltinModel().complete(ModelRequest("inbox", tuple(self.messages)))
+        self.answer = await InboxModel().complete(ModelRequest("inbox", tuple(self.messages)))
         self.messages.append(self.answer.as_message())
         return [(request.name, orjson.loads(request.arguments)) for request in self.answer.tool_requests]
 
     def reply(self, *outcomes: dict[str, Any]) -> None:
         for request, outcome in zip(self.answer.tool_requests, outcomes, strict=True):
             text = orjson.dumps(outcome).decode()
-            self.messages.append(Message(Speaker.TOOL, text, tool_call_id=request.id))
+            self.messages.append(ChatMessage(ChatRole.TOOL, text, tool_call_id=request.id))
 
 
 CLEARED = {"result": {"cleared": True}}
@@ -94,4 +97,4 @@ async def test_each_call_has_an_id_of_its_own() -> None:
 
 async def test_another_builtin_model_does_not_exist() -> None:
     with pytest.raises(RunError, match="There is no model builtin/outbox"):
-        await BuiltinModel().complete(ModelRequest("outbox", ()))
+        await InboxModel().complete(ModelRequest("outbox", ()))

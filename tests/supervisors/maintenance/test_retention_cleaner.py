@@ -13,9 +13,9 @@ from storage.ids import new_id
 from storage.model import Agent, Trace
 from storage.notifications.notifications import Notifications
 from storage.postgres.pool import Pool
-from storage.retention import LATE_WRITES, Expired
+from storage.retention import LATE_WRITES, Retention
 from supervisors.clock import SystemClock
-from supervisors.maintenance.retention_cleaner import Retention, RetentionSettings
+from supervisors.maintenance.retention_cleaner import RetentionCleaner, RetentionSettings
 from tests.storage.factories import NOW, SECOND, new_notification, new_span, stored_agent, usage_record
 
 DAY = timedelta(days=1)
@@ -78,7 +78,7 @@ class House:
         settings = RetentionSettings(
             **{"traces": 0, "notifications": 0, "webhooks": 0, "deleted_agents": 0, **days}
         )
-        return dict(await Retention(Expired(self.pool), settings, ClockAt(now)).run_once())
+        return dict(await RetentionCleaner(Retention(self.pool), settings, ClockAt(now)).run_once())
 
     async def left(self, *tables: str) -> list[int]:
         """How many rows the tables have."""
@@ -120,7 +120,7 @@ async def test_the_trace_of_a_run_that_goes_on_stays(house: House) -> None:
 async def test_a_trace_with_very_many_spans_goes_in_batches(house: House) -> None:
     scout = await stored_agent(house.pool)
     await house.run_of(scout, NOW - 2 * DAY, spans=25)
-    expired = Expired(house.pool)
+    expired = Retention(house.pool)
     assert [await expired.delete_traces(NOW - DAY, 10) for _ in range(4)] == [10, 10, 6, 0]
 
 

@@ -18,7 +18,7 @@ from storage.postgres.pool import Pool
 from storage.storage import Storage, build_storage
 from supervisors.clock import SystemClock
 from supervisors.maintenance.loop import repeat
-from supervisors.maintenance.webhook_delivery import JITTER, NO_TEMPLATE, SCHEDULE, Webhooks
+from supervisors.maintenance.webhook_delivery import JITTER, NO_TEMPLATE, SCHEDULE, WebhookSender
 from tests.receiver import Receiver, answering, hang, receiving
 from tests.storage.factories import MINUTE, agent, stored_organization, template
 from tests.supervisors.held_clock import HeldClock
@@ -42,11 +42,11 @@ class Post:
         self.clock = HeldClock(SystemClock().now())  # as signatures are verified by the real one
         self._stack = stack
 
-    async def office(self, *, allow_private: bool = True, outbox: Outbox | None = None) -> Webhooks:
+    async def office(self, *, allow_private: bool = True, outbox: Outbox | None = None) -> WebhookSender:
         """The duty, as a process has it that has just started."""
         settings = OutboundSettings(allow_private=allow_private, timeout_seconds=5)
         outbound = await self._stack.enter_async_context(open_guarded_http(settings, self.clock))
-        webhooks = Webhooks(outbox or self.storage.outbox, outbound, self.clock, Random(1))  # noqa: S311
+        webhooks = WebhookSender(outbox or self.storage.outbox, outbound, self.clock, Random(1))  # noqa: S311
         self._stack.push_async_callback(webhooks.close)
         return webhooks
 
@@ -87,7 +87,7 @@ async def receiver() -> AsyncIterator[Receiver]:
         yield receiver
 
 
-async def once(webhooks: Webhooks) -> None:
+async def once(webhooks: WebhookSender) -> None:
     """Send what is due, to the end."""
     await webhooks.start_due()
     await webhooks.settle(PATIENCE_SECONDS)

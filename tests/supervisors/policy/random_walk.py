@@ -7,12 +7,21 @@ from decimal import Decimal
 from random import Random
 from uuid import uuid4
 
-from storage.model import AgentState, AgentStatus, Budget, Circumstances, Era, Outcome, Source, Waiting
+from storage.model import (
+    ActivationPeriod,
+    AgentFacts,
+    AgentState,
+    AgentStatus,
+    Budget,
+    Outcome,
+    PendingGroup,
+    Source,
+)
 from supervisors.policy import explanations, transitions
 from supervisors.policy.decisions import active_count, decide
 from supervisors.policy.phases import Phase
 from tests.storage.factories import NOW
-from tests.supervisors.agent_facts import POLICY, circumstances, seconds, state
+from tests.supervisors.agent_facts import POLICY, facts, seconds, state
 
 WINDOW_SECONDS = 20
 
@@ -33,7 +42,7 @@ class Wanderer:
 
     @property
     def phase(self) -> Phase:
-        seen = self.look()
+        seen = self.get_facts()
         decision = decide(seen, self.now, POLICY)
         return explanations.phase_of(seen, decision, self.now, run_is_stopping=self.run_is_stopping)
 
@@ -45,22 +54,22 @@ class Wanderer:
         self.settle()
         return str(happens.__name__)
 
-    def look(self) -> Circumstances:
+    def get_facts(self) -> AgentFacts:
         waiting = tuple(
-            Waiting(source, is_reminder, self._era(at, is_reminder), 1, at, at)
+            PendingGroup(source, is_reminder, self._era(at, is_reminder), 1, at, at)
             for source, at, is_reminder in self.queue
         )
-        return circumstances(
+        return facts(
             self.state,
             *waiting,
             agent_window_seconds=WINDOW_SECONDS,
             paused=self.paused,
             budgets=(Budget(False, Decimal(5), Decimal(5)),) if self.is_over_budget else (),
-            waiting_at_start=self.active_at_start,
+            pending_at_start=self.active_at_start,
         )
 
     def settle(self) -> None:
-        seen = self.look()
+        seen = self.get_facts()
         wake = decide(seen, self.now, POLICY).due_wake(self.now)
         if wake is not None and self.state.run_id is None:
             self.start(wake.reason)
@@ -68,7 +77,7 @@ class Wanderer:
             self.state = transitions.armed(seen, transitions.rested(self.state), self.now, POLICY)
 
     def start(self, reason: str) -> None:
-        seen = self.look()
+        seen = self.get_facts()
         if self.has_slot:
             self.active_at_start = active_count(seen)
             self.state = transitions.started(seen, uuid4(), reason, self.now)
@@ -88,7 +97,7 @@ class Wanderer:
         self.queue.clear()
 
     def time_passes(self) -> None:
-        wake = decide(self.look(), self.now, POLICY).wake
+        wake = decide(self.get_facts(), self.now, POLICY).wake
         if wake is not None and wake.is_put_off:
             self.its_budget_is_raised()  # a day has gone by
         self.now = max(self.now + seconds(1), wake.at) if wake else self.now + seconds(60)
@@ -110,7 +119,7 @@ class Wanderer:
             self.state = transitions.run_requested(self.state, self.now)
 
     def it_is_stopped(self) -> None:
-        within_budget = replace(self.look(), budgets=())
+        within_budget = replace(self.get_facts(), budgets=())
         is_about_to_start = decide(within_budget, self.now, POLICY).phase is not Phase.ASLEEP
         if self.state.run_id is not None or self.state.queued_at or is_about_to_start:
             self.run_is_stopping = self.state.run_id is not None
@@ -123,7 +132,7 @@ class Wanderer:
 
     def it_is_restored(self) -> None:
         if self.state.status is AgentStatus.ARCHIVED:
-            self.state = transitions.restored(self.look(), self.now)
+            self.state = transitions.restored(self.get_facts(), self.now)
 
     def its_organization_is_paused(self) -> None:
         self.paused = True
@@ -145,9 +154,9 @@ class Wanderer:
             )
 
     def its_run_sleeps(self) -> None:
-        if self.state.run_id is not None and not self.run_is_stopping and active_count(self.look()) == 0:
+        if self.state.run_id is not None and not self.run_is_stopping and active_count(self.get_facts()) == 0:
             until = self.random.choice((None, self.now + seconds(30)))
-            self.state = transitions.slept(self.look(), until, self.now)
+            self.state = transitions.slept(self.get_facts(), until, self.now)
 
     def its_run_ends(self) -> None:
         self.end(Outcome.STOPPED if self.run_is_stopping else Outcome.ENDED)
@@ -166,22 +175,26 @@ class Wanderer:
 
     def end(self, outcome: Outcome) -> None:
         if self.state.run_id is not None:
-            self.state = transitions.ended(self.look(), outcome, "", self.now, counts=True, jitter=0)
+            self.state = transitions.ended(self.get_facts(), outcome, "", self.now, counts=True, jitter=0)
             self.run_is_stopping = False
 
-    def _era(self, at: datetime, is_reminder: bool) -> Era:
+    def _era(self, at: datetime, is_reminder: bool) -> ActivationPeriod:
         """As storage tells them apart."""
         seen = self.state
         if is_reminder and at > self.now:
-            return Era.AHEAD
+            return ActivationPeriod.AHEAD
         if seen.stopped_at is not None and at <= seen.stopped_at:
-            return Era.STOPPED
+            return ActivationPeriod.STOPPED
         if seen.last_started_at is None:
-            return Era.SINCE
+            return ActivationPeriod.SINCE
         if at <= seen.last_started_at:
-            return Era.BEFORE
+            return ActivationPeriod.BEFORE
         has_ended = seen.run_id is None and seen.last_ended_at is not None
-        return Era.SINCE if has_ended and at > (seen.last_ended_at or at) else Era.DURING
+        return (
+            ActivationPeriod.SINCE
+            if has_ended and at > (seen.last_ended_at or at)
+            else ActivationPeriod.DURING
+        )
 
 
 # What can happen, and how often it does beside the rest: an archive or a pause hides all else for a while.

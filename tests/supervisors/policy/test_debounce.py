@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.model import Source, Waiting
+from storage.model import PendingGroup, Source
 from supervisors.policy.debounce import Hold, effective_window, hold_for, longest_hold
 from tests.storage.factories import NOW
 from tests.supervisors.agent_facts import past, seconds, waiting
@@ -57,7 +57,7 @@ def test_a_hold_ends_at_its_cap_however_the_conversation_goes_on() -> None:
 
 
 @given(messages, windows, caps)
-def test_a_hold_ends_at_the_earlier_of_quiet_and_cap(held: list[Waiting], window: int, cap: int) -> None:
+def test_a_hold_ends_at_the_earlier_of_quiet_and_cap(held: list[PendingGroup], window: int, cap: int) -> None:
     hold = hold_for(held, window, cap)
 
     assert hold is not None
@@ -70,7 +70,7 @@ def test_a_hold_ends_at_the_earlier_of_quiet_and_cap(held: list[Waiting], window
 
 @given(messages, windows, caps, st.integers(0, 36_000))
 def test_a_later_message_never_shortens_a_hold(
-    held: list[Waiting], window: int, cap: int, later: int
+    held: list[PendingGroup], window: int, cap: int, later: int
 ) -> None:
     before = hold_for(held, window, cap)
     after = hold_for([*held, waiting(Source.SMS, NOW + seconds(later))], window, cap)
@@ -81,7 +81,9 @@ def test_a_later_message_never_shortens_a_hold(
 
 
 @given(messages, windows, caps)
-def test_a_single_message_is_held_for_exactly_the_window(held: list[Waiting], window: int, cap: int) -> None:
+def test_a_single_message_is_held_for_exactly_the_window(
+    held: list[PendingGroup], window: int, cap: int
+) -> None:
     hold = hold_for(held[:1], window, cap)
 
     assert hold is not None

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from storage.model import AgentState, AgentStatus, Circumstances, Era, Source
+from storage.model import ActivationPeriod, AgentFacts, AgentState, AgentStatus, Source
 from supervisors.policy import explanations
 from supervisors.policy.decisions import WakeReason, decide
 from supervisors.policy.phases import Phase
 from tests.storage.factories import HOUR, MINUTE, NOW
-from tests.supervisors.agent_facts import POLICY, circumstances, reminder, running, seconds, state, waiting
+from tests.supervisors.agent_facts import POLICY, facts, reminder, running, seconds, state, waiting
 
 
-def told(seen: Circumstances) -> tuple[Phase, str, str | None]:
+def told(seen: AgentFacts) -> tuple[Phase, str, str | None]:
     """Phase, why, and what wakes the agent next."""
     decision = decide(seen, NOW, POLICY)
     phase = explanations.phase_of(seen, decision, NOW)
@@ -31,23 +31,23 @@ def backing_off(reason: WakeReason, **fields: Any) -> AgentState:
     return replace(state(retry_at=NOW + MINUTE, retry_reason=reason), **fields)
 
 
-HELD = circumstances(None, waiting(Source.SMS, NOW - seconds(20)), agent_window_seconds=60)
+HELD = facts(None, waiting(Source.SMS, NOW - seconds(20)), agent_window_seconds=60)
 
 STORIES = [
     (
-        circumstances(),
+        facts(),
         Phase.ASLEEP,
         "Asleep until a high-priority notification, a reminder or a run request wakes it.",
         None,
     ),
     (
-        circumstances(state(sleep_until=NOW + HOUR)),
+        facts(state(sleep_until=NOW + HOUR)),
         Phase.ASLEEP,
         "Asleep until 2126-11-21 10:00 UTC, as was asked; any high-priority notification wakes it earlier.",
         "The sleep it was given ends.",
     ),
     (
-        circumstances(state(sleep_until=NOW + HOUR, max_sleep_until=NOW + HOUR)),
+        facts(state(sleep_until=NOW + HOUR, max_sleep_until=NOW + HOUR)),
         Phase.ASLEEP,
         (
             "Asleep until 2126-11-21 10:00 UTC, the longest it may sleep; "
@@ -56,7 +56,7 @@ STORIES = [
         "The sleep it was given ends.",
     ),
     (
-        circumstances(state(sleep_until=NOW + HOUR), reminder(NOW + MINUTE)),
+        facts(state(sleep_until=NOW + HOUR), reminder(NOW + MINUTE)),
         Phase.ASLEEP,
         (
             "Asleep until 2126-11-21 10:00 UTC, as was asked; "
@@ -65,13 +65,13 @@ STORIES = [
         "A reminder falls due.",
     ),
     (
-        circumstances(state(sleep_until=NOW, last_started_at=NOW)),
+        facts(state(sleep_until=NOW, last_started_at=NOW)),
         Phase.ASLEEP,
         "About to start at 2126-11-21 09:00:01 UTC: its sleep ends sooner than it may start again.",
         "The sleep it was given ends.",
     ),
     (
-        circumstances(state(stopped_at=NOW - MINUTE), waiting(era=Era.STOPPED), reminder(NOW + HOUR)),
+        facts(state(stopped_at=NOW - MINUTE), waiting(period=ActivationPeriod.STOPPED), reminder(NOW + HOUR)),
         Phase.ASLEEP,
         (
             "Stopped at 2126-11-21 08:59 UTC: what waited then starts nothing. "
@@ -89,13 +89,15 @@ STORIES = [
         "The debounce window over its messages ends.",
     ),
     (
-        circumstances(state(queued_at=NOW, run_requested_at=NOW)),
+        facts(state(queued_at=NOW, run_requested_at=NOW)),
         Phase.QUEUED,
         "Waiting for a run slot since 2126-11-21 09:00 UTC; all 100 were taken.",
         "A run was requested.",
     ),
     (
-        circumstances(backing_off(WakeReason.UNCLEARED_NOTIFICATIONS), waiting(era=Era.BEFORE, count=2)),
+        facts(
+            backing_off(WakeReason.UNCLEARED_NOTIFICATIONS), waiting(period=ActivationPeriod.BEFORE, count=2)
+        ),
         Phase.BACKING_OFF,
         (
             "Backing off until 2126-11-21 09:01 UTC: its last run left high-priority notifications uncleared "
@@ -104,10 +106,10 @@ STORIES = [
         "Something its last run left uncleared is tried again.",
     ),
     (
-        circumstances(
+        facts(
             backing_off(WakeReason.UNCLEARED_NOTIFICATIONS, stopped_at=NOW - HOUR),
-            waiting(era=Era.BEFORE),
-            waiting(era=Era.STOPPED, count=3),
+            waiting(period=ActivationPeriod.BEFORE),
+            waiting(period=ActivationPeriod.STOPPED, count=3),
             reminder(NOW + seconds(30)),
         ),
         Phase.BACKING_OFF,
@@ -118,17 +120,13 @@ STORIES = [
         "A reminder falls due.",
     ),
     (
-        circumstances(
-            backing_off(WakeReason.RETRY_AFTER_FAILURE, failures=1, last_error="The model is away.")
-        ),
+        facts(backing_off(WakeReason.RETRY_AFTER_FAILURE, failures=1, last_error="The model is away.")),
         Phase.BACKING_OFF,
         "Backing off until 2126-11-21 09:01 UTC after a failure: The model is away.",
         "It is tried again after a failure.",
     ),
     (
-        circumstances(
-            backing_off(WakeReason.RETRY_AFTER_FAILURE, failures=5, last_error="The model is away.")
-        ),
+        facts(backing_off(WakeReason.RETRY_AFTER_FAILURE, failures=5, last_error="The model is away.")),
         Phase.QUARANTINED,
         (
             "Quarantined until 2126-11-21 09:01 UTC after 5 failures in a row, the last one: "
@@ -138,19 +136,19 @@ STORIES = [
         "It is tried again after a failure.",
     ),
     (
-        circumstances(running(last_wake_reason="written by a client"), wake_reason="notification:sms"),
+        facts(running(last_wake_reason="written by a client"), wake_reason="notification:sms"),
         Phase.RUNNING,
         "Running since 2126-11-21 08:59 UTC, woken by a high-priority notification from sms.",
         None,
     ),
     (
-        circumstances(running(stopped_at=NOW)),
+        facts(running(stopped_at=NOW)),
         Phase.STOPPING,
         "Its run was asked to stop at 2126-11-21 09:00 UTC and has not ended yet.",
         None,
     ),
     (
-        circumstances(state(status=AgentStatus.ARCHIVED, stopped_at=NOW)),
+        facts(state(status=AgentStatus.ARCHIVED, stopped_at=NOW)),
         Phase.ARCHIVED,
         "Archived since 2126-11-21 09:00 UTC; nothing wakes it until it is restored.",
         None,
@@ -166,7 +164,7 @@ STORIES = [
 
 @pytest.mark.parametrize(("seen", "phase", "why", "because"), STORIES, ids=[row[1] for row in STORIES])
 def test_each_phase_is_told_in_a_sentence(
-    seen: Circumstances, phase: Phase, why: str, because: str | None
+    seen: AgentFacts, phase: Phase, why: str, because: str | None
 ) -> None:
     assert told(seen) == (phase, why, because)
 
@@ -177,7 +175,7 @@ def test_every_phase_is_told() -> None:
 
 @pytest.mark.parametrize("reason", [*WakeReason, "notification:sms"])
 def test_every_wake_reason_is_told_in_words(reason: str) -> None:
-    _, why, _ = told(circumstances(running(), wake_reason=str(reason)))
+    _, why, _ = told(facts(running(), wake_reason=str(reason)))
 
     assert why.startswith("Running since 2126-11-21 08:59 UTC, woken by ")
     assert "_" not in why
@@ -186,17 +184,17 @@ def test_every_wake_reason_is_told_in_words(reason: str) -> None:
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        (circumstances(), NOW - HOUR),  # its creation
-        (circumstances(state(last_ended_at=NOW - MINUTE)), NOW - MINUTE),
-        (circumstances(state(last_ended_at=NOW - MINUTE, stopped_at=NOW)), NOW),
+        (facts(), NOW - HOUR),  # its creation
+        (facts(state(last_ended_at=NOW - MINUTE)), NOW - MINUTE),
+        (facts(state(last_ended_at=NOW - MINUTE, stopped_at=NOW)), NOW),
         (HELD, NOW - seconds(20)),
-        (circumstances(running()), NOW - MINUTE),
-        (circumstances(running(stopped_at=NOW)), NOW),
-        (circumstances(state(queued_at=NOW, run_requested_at=NOW - MINUTE)), NOW),
-        (circumstances(state(last_ended_at=NOW - MINUTE), paused=True), None),  # nobody saw it begin
+        (facts(running()), NOW - MINUTE),
+        (facts(running(stopped_at=NOW)), NOW),
+        (facts(state(queued_at=NOW, run_requested_at=NOW - MINUTE)), NOW),
+        (facts(state(last_ended_at=NOW - MINUTE), paused=True), None),  # nobody saw it begin
     ],
 )
-def test_a_phase_has_lasted_since(seen: Circumstances, expected: datetime | None) -> None:
+def test_a_phase_has_lasted_since(seen: AgentFacts, expected: datetime | None) -> None:
     decision = decide(seen, NOW, POLICY)
 
     assert explanations.since(seen, decision, explanations.phase_of(seen, decision, NOW)) == expected

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.model import AgentState, AgentStatus, Circumstances, Era, Outcome, Source
+from storage.model import ActivationPeriod, AgentFacts, AgentState, AgentStatus, Outcome, Source
 from supervisors.policy import transitions
 from supervisors.policy.decisions import WakeReason, decide
 from supervisors.policy.phases import Phase
@@ -16,7 +16,7 @@ from tests.supervisors.agent_facts import (
     POLICY,
     RUN,
     any_moment,
-    circumstances,
+    facts,
     reminder,
     running,
     seconds,
@@ -65,7 +65,7 @@ def test_a_start_fixes_the_cap_and_forgets_what_led_to_it() -> None:
         next_due_at=NOW,
     )
 
-    after = transitions.started(circumstances(before, max_sleep_hours=2), RUN, "run_requested", NOW)
+    after = transitions.started(facts(before, max_sleep_hours=2), RUN, "run_requested", NOW)
 
     assert after == state(
         status=AgentStatus.RUNNING,
@@ -81,7 +81,7 @@ def test_a_start_fixes_the_cap_and_forgets_what_led_to_it() -> None:
 
 
 def test_a_sleep_that_was_slept_out_is_not_interrupted() -> None:
-    slept_out = circumstances(state(sleep_until=NOW))
+    slept_out = facts(state(sleep_until=NOW))
 
     assert transitions.started(slept_out, RUN, "sleep_elapsed", NOW).last_wake_interrupted_sleep_until is None
 
@@ -89,7 +89,7 @@ def test_a_sleep_that_was_slept_out_is_not_interrupted() -> None:
 def test_a_granted_sleep_is_clamped_and_a_clean_slate() -> None:
     before = running(max_sleep_until=NOW + HOUR, failures=4, retries=7, last_error="failed")
 
-    after = transitions.slept(circumstances(before), NOW + 2 * HOUR, NOW)
+    after = transitions.slept(facts(before), NOW + 2 * HOUR, NOW)
 
     assert (after.status, after.run_id, after.run_started_at) == (AgentStatus.SLEEPING, None, None)
     assert (after.sleep_until, after.last_ended_at) == (NOW + HOUR, NOW)
@@ -97,7 +97,7 @@ def test_a_granted_sleep_is_clamped_and_a_clean_slate() -> None:
 
 
 def ended(
-    seen: Circumstances, outcome: Outcome = Outcome.ENDED, error: str = "", *, counts: bool = True
+    seen: AgentFacts, outcome: Outcome = Outcome.ENDED, error: str = "", *, counts: bool = True
 ) -> AgentState:
     return transitions.ended(seen, outcome, error, NOW, counts=counts, jitter=0)
 
@@ -118,17 +118,17 @@ def test_without_a_sleep_call_the_earliest_known_moment_is_slept_to(
 ) -> None:
     before = running(sleep_until=patched, max_sleep_until=cap)
 
-    assert ended(circumstances(before, interrupted_sleep_until=interrupted)).sleep_until == expected
+    assert ended(facts(before, interrupted_sleep_until=interrupted)).sleep_until == expected
 
 
 def test_a_run_that_leaves_nothing_uncleared_resets_the_backoff() -> None:
-    after = ended(circumstances(running(failures=3, retries=9, last_error="failed")))
+    after = ended(facts(running(failures=3, retries=9, last_error="failed")))
 
     assert (after.failures, after.retries, after.retry_at, after.last_error) == (0, 0, None, "")
 
 
 def test_the_backoff_doubles_while_nothing_is_cleared() -> None:
-    left = circumstances(running(retries=3), waiting(era=Era.BEFORE, count=2), waiting_at_start=2)
+    left = facts(running(retries=3), waiting(period=ActivationPeriod.BEFORE, count=2), pending_at_start=2)
 
     after = ended(left)
 
@@ -137,7 +137,7 @@ def test_the_backoff_doubles_while_nothing_is_cleared() -> None:
 
 
 def test_the_backoff_starts_anew_once_something_was_cleared() -> None:
-    left = circumstances(running(retries=8), waiting(era=Era.BEFORE, count=1), waiting_at_start=2)
+    left = facts(running(retries=8), waiting(period=ActivationPeriod.BEFORE, count=1), pending_at_start=2)
 
     after = ended(left)
 
@@ -167,48 +167,46 @@ def test_a_quarantine_is_fifteen_minutes_doubling_to_six_hours() -> None:
     ],
 )
 def test_a_failure_is_counted_and_tried_again(outcome: Outcome, reason: WakeReason) -> None:
-    after = ended(circumstances(running()), outcome, "it broke")
+    after = ended(facts(running()), outcome, "it broke")
 
     assert (after.failures, after.retries, after.last_error) == (1, 1, "it broke")
     assert (after.retry_at, after.retry_reason) == (NOW + seconds(1), reason)
 
 
 def test_five_failures_in_a_row_are_quarantine() -> None:
-    after = ended(circumstances(running(failures=4, retries=4)), Outcome.FAILED, "it broke")
+    after = ended(facts(running(failures=4, retries=4)), Outcome.FAILED, "it broke")
 
     assert (after.failures, after.retry_at) == (5, NOW + 15 * MINUTE)
-    assert decide(circumstances(after), NOW, POLICY).phase is Phase.QUARANTINED
+    assert decide(facts(after), NOW, POLICY).phase is Phase.QUARANTINED
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ENDED, Outcome.TURN_LIMIT])
 def test_any_other_outcome_resets_the_count_of_failures(outcome: Outcome) -> None:
-    assert ended(circumstances(running(failures=4)), outcome).failures == 0
+    assert ended(facts(running(failures=4)), outcome).failures == 0
 
 
 def test_a_drained_run_starts_again_and_is_no_failure() -> None:
-    after = ended(circumstances(running()), Outcome.INTERRUPTED, "drained", counts=False)
+    after = ended(facts(running()), Outcome.INTERRUPTED, "drained", counts=False)
 
     assert (after.failures, after.retries, after.last_error) == (0, 0, "")
     assert (after.retry_at, after.retry_reason) == (NOW, WakeReason.RESTART_RECOVERY)
 
 
 def test_jitter_delays_a_retry() -> None:
-    after = transitions.ended(
-        circumstances(running()), Outcome.INTERRUPTED, "died", NOW, counts=True, jitter=0.5
-    )
+    after = transitions.ended(facts(running()), Outcome.INTERRUPTED, "died", NOW, counts=True, jitter=0.5)
 
     assert after.retry_at == NOW + seconds(1.5)
 
 
 def test_a_long_error_is_cut() -> None:
-    assert ended(circumstances(running()), Outcome.FAILED, "x" * 9999).last_error == "x" * 500
+    assert ended(facts(running()), Outcome.FAILED, "x" * 9999).last_error == "x" * 500
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_a_run_that_was_stopped_is_not_tried_again_whatever_its_outcome(outcome: Outcome) -> None:
     stopping = running(stopped_at=NOW, failures=2, retries=2)
 
-    after = ended(circumstances(stopping, waiting(era=Era.STOPPED)), outcome, "stopped")
+    after = ended(facts(stopping, waiting(period=ActivationPeriod.STOPPED)), outcome, "stopped")
 
     assert (after.status, after.retry_at, after.sleep_until) == (AgentStatus.SLEEPING, None, None)
     assert (after.failures, after.retries) == (0, 0)
@@ -230,18 +228,18 @@ def test_an_archived_agent_that_was_running_stays_archived_when_its_run_ends() -
     archived = transitions.archived(running(), NOW)
 
     assert archived.status is AgentStatus.ARCHIVED
-    assert ended(circumstances(archived), Outcome.STOPPED).status is AgentStatus.ARCHIVED
+    assert ended(facts(archived), Outcome.STOPPED).status is AgentStatus.ARCHIVED
 
 
 def test_a_restored_agent_wakes_at_once_if_anything_is_active() -> None:
     archived = state(status=AgentStatus.ARCHIVED, stopped_at=NOW - HOUR)
-    held = waiting(Source.SMS, NOW - seconds(10), era=Era.STOPPED)
-    seen = circumstances(archived, held, agent_window_seconds=60)
+    held = waiting(Source.SMS, NOW - seconds(10), period=ActivationPeriod.STOPPED)
+    seen = facts(archived, held, agent_window_seconds=60)
 
     after = transitions.restored(seen, NOW)
 
     assert (after.status, after.stopped_at) == (AgentStatus.SLEEPING, None)
-    looked_again = replace(seen, state=after, waiting=(replace(held, era=Era.SINCE),))
+    looked_again = replace(seen, state=after, pending=(replace(held, period=ActivationPeriod.SINCE),))
     wake = decide(looked_again, NOW, POLICY).due_wake(NOW)
     assert wake is not None
     assert wake.reason == "notification:sms"
@@ -250,25 +248,25 @@ def test_a_restored_agent_wakes_at_once_if_anything_is_active() -> None:
 def test_a_restored_agent_with_nothing_active_sleeps() -> None:
     archived = state(status=AgentStatus.ARCHIVED, stopped_at=NOW - HOUR)
 
-    assert transitions.restored(circumstances(archived, reminder(NOW + HOUR)), NOW) == state()
+    assert transitions.restored(facts(archived, reminder(NOW + HOUR)), NOW) == state()
 
 
 def test_a_schedule_is_clamped_to_the_last_runs_cap() -> None:
     ran = state(last_started_at=NOW - HOUR, max_sleep_until=NOW + HOUR)
 
-    after = transitions.rescheduled(circumstances(ran, max_sleep_hours=9), NOW + 5 * HOUR, NOW)
+    after = transitions.rescheduled(facts(ran, max_sleep_hours=9), NOW + 5 * HOUR, NOW)
 
     assert after.sleep_until == NOW + HOUR
 
 
 def test_before_any_run_a_schedule_is_clamped_to_a_cap_from_now() -> None:
-    after = transitions.rescheduled(circumstances(max_sleep_hours=2), NOW + 5 * HOUR, NOW)
+    after = transitions.rescheduled(facts(max_sleep_hours=2), NOW + 5 * HOUR, NOW)
 
     assert after.sleep_until == NOW + 2 * HOUR
 
 
 @given(some_circumstances(), any_moment)
-def test_no_agent_is_looked_at_later_than_it_wakes(seen: Circumstances, now: datetime) -> None:
+def test_no_agent_is_looked_at_later_than_it_wakes(seen: AgentFacts, now: datetime) -> None:
     armed = transitions.armed(seen, seen.state, now, POLICY)
     wake = decide(replace(seen, state=armed), now, POLICY).wake
 
@@ -280,12 +278,12 @@ def test_no_agent_is_looked_at_later_than_it_wakes(seen: Circumstances, now: dat
 
 
 @given(some_circumstances(AgentStatus.RUNNING) | some_circumstances(AgentStatus.ARCHIVED))
-def test_nobody_looks_at_a_running_or_archived_agent_by_time(seen: Circumstances) -> None:
+def test_nobody_looks_at_a_running_or_archived_agent_by_time(seen: AgentFacts) -> None:
     assert transitions.armed(seen, seen.state, NOW, POLICY).next_due_at is None
 
 
 @given(some_circumstances())
-def test_what_is_stored_once_is_not_stored_again(seen: Circumstances) -> None:
+def test_what_is_stored_once_is_not_stored_again(seen: AgentFacts) -> None:
     once = transitions.armed(seen, seen.state, NOW, POLICY)
 
     assert transitions.armed(replace(seen, state=once), once, NOW, POLICY) == once
@@ -293,9 +291,7 @@ def test_what_is_stored_once_is_not_stored_again(seen: Circumstances) -> None:
 
 def test_a_message_that_extends_a_hold_writes_nothing() -> None:
     holding = state(next_due_at=NOW + seconds(30))
-    seen = circumstances(
-        holding, waiting(Source.SMS, NOW - seconds(30), NOW - seconds(1)), agent_window_seconds=60
-    )
+    seen = facts(holding, waiting(Source.SMS, NOW - seconds(30), NOW - seconds(1)), agent_window_seconds=60)
 
     assert transitions.armed(seen, holding, NOW, POLICY) == holding
 
@@ -308,4 +304,4 @@ def test_a_retry_that_nothing_is_left_for_is_dropped() -> None:
         next_due_at=NOW + MINUTE,
     )
 
-    assert transitions.armed(circumstances(backing_off), backing_off, NOW, POLICY) == state(retries=3)
+    assert transitions.armed(facts(backing_off), backing_off, NOW, POLICY) == state(retries=3)

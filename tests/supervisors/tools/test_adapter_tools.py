@@ -16,7 +16,7 @@ from storage.model import Agent, Outcome, Span
 from storage.postgres.pool import Pool
 from storage.toolbox.adapter_configs import AdapterConfig
 from supervisors.engine.messages import RunRequest
-from supervisors.llm.port import ModelAnswer, ModelRequest, ToolRequest
+from supervisors.llm.port import ModelRequest, ModelResponse, ToolRequest
 from supervisors.policy.phases import Phase
 from supervisors.tools.errors import ToolError
 from tests.receiver import Receiver, receiving
@@ -46,11 +46,11 @@ FAULTS = {
 class Clerk:
     """A model that calls all it is offered of adapters, one a turn, and sleeps."""
 
-    async def complete(self, request: ModelRequest) -> ModelAnswer:
+    async def complete(self, request: ModelRequest) -> ModelResponse:
         names = [tool.name for tool in request.tools if tool.adapter_id is not None]
         turn = sum(len(message.tool_requests) for message in request.messages)
         name = names[turn] if turn < len(names) else "sleep"
-        return ModelAnswer("", (ToolRequest(f"call_{turn}", name, "{}"),))
+        return ModelResponse("", (ToolRequest(f"call_{turn}", name, "{}"),))
 
 
 async def misbehave(request: web.Request) -> web.StreamResponse:
