@@ -19,7 +19,7 @@ from storage.postgres.pool import DatabaseSettings
 from supervisors.llm.inbox_model import PROVIDER
 from supervisors.maintenance.retention_cleaner import RetentionSettings
 from supervisors.settings import RunSettings, SupervisorSettings, require_between
-from web.settings import LEAST_SECRET_BYTES, SPAN_BODY_BYTES
+from web.settings import MIN_SECRET_BYTES, SPAN_BODY_BYTES
 
 DEFAULT_FILE = Path("config.toml")
 ENVIRONMENT_PREFIX = "HOSTSVC__"
@@ -86,8 +86,8 @@ class AccountSettings:
     token_days: int = 30
 
     def __post_init__(self) -> None:
-        if self.token_secret and len(self.token_secret.encode()) < LEAST_SECRET_BYTES:
-            raise ValueError(f"token_secret takes at least {LEAST_SECRET_BYTES} bytes, or a blank")
+        if self.token_secret and len(self.token_secret.encode()) < MIN_SECRET_BYTES:
+            raise ValueError(f"token_secret takes at least {MIN_SECRET_BYTES} bytes, or a blank")
         require_between("token_days", self.token_days, 1, 3650)
 
 

@@ -42,7 +42,7 @@ from web.settings import WebSettings
 log = structlog.get_logger()
 
 ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
-MOST_DESCRIPTORS = 65_536
+MAX_DESCRIPTORS = 65_536
 
 
 @dataclass(slots=True)
@@ -232,8 +232,8 @@ def _url_of(listener: socket.socket) -> str:
 def _allow_descriptors() -> None:
     """Each client and each run that waits for its model is a descriptor; the usual limit of 1,024 is soft."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < MOST_DESCRIPTORS:
-        most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < MAX_DESCRIPTORS:
+        most = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 

@@ -13,7 +13,7 @@ from standardwebhooks import Webhook
 
 Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-MOST_BYTES = 4 << 20  # of a call
+MAX_BYTES = 4 << 20  # of a call
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ async def hang(_: web.Request) -> web.Response:
 async def receiving(port: int | None = None) -> AsyncIterator[Receiver]:
     """A receiver on loopback, for as long as the block lasts."""
     receiver = Receiver()
-    app = web.Application(client_max_size=MOST_BYTES)
+    app = web.Application(client_max_size=MAX_BYTES)
     app.router.add_route("*", "/{path:.*}", receiver.handle)
     async with TestServer(app, port=port) as server:
         receiver.port = server.port or 0

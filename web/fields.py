@@ -21,17 +21,17 @@ Value = TypeVar("Value")
 Item = TypeVar("Item")
 Option = TypeVar("Option", bound=StrEnum)
 
-MOST_DEPTH = 64
-LEAST_INT32 = -(2**31)
-MOST_INT32 = 2**31 - 1
-MOST_OFFSET = 2**62  # far from the end of what PostgreSQL counts with
-LEAST_JSON_INTEGER = -(2**63)
-MOST_JSON_INTEGER = 2**64 - 1
-MOST_MONEY = Decimal("999999999999.999999")  # what numeric(18, 6) holds
+MAX_DEPTH = 64
+MIN_INT32 = -(2**31)
+MAX_INT32 = 2**31 - 1
+MAX_OFFSET = 2**62  # far from the end of what PostgreSQL counts with
+MIN_JSON_INTEGER = -(2**63)
+MAX_JSON_INTEGER = 2**64 - 1
+MAX_MONEY = Decimal("999999999999.999999")  # what numeric(18, 6) holds
 MONEY_DECIMALS = 6
-MOST_ITEMS = 1000
-LONGEST_LINE = 8192  # no pattern is looked for in longer ones: some take their time over a megabyte
-MOST_DIGITS = 1000  # Python takes quadratic time to read longer ones, and refuses them at 4300
+MAX_ITEMS = 1000
+MAX_LINE_LENGTH = 8192  # no pattern is looked for in longer ones: some take their time over a megabyte
+MAX_DIGITS = 1000  # Python takes quadratic time to read longer ones, and refuses them at 4300
 
 UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 INTEGER_TEXT = re.compile(r"-?[0-9]+")
@@ -157,7 +157,7 @@ class _Pattern(Line):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
         text = super()._deserialize(value, attr, data, **options)
-        if text and not (len(text) <= LONGEST_LINE and self.matches(text)):
+        if text and not (len(text) <= MAX_LINE_LENGTH and self.matches(text)):
             raise self.make_error("pattern", input=shown(text))
         return text
 
@@ -222,7 +222,7 @@ class Integer(_Field, fields.Integer):
                 return value
             case float() if value.is_integer():
                 return int(value)
-            case str() if len(value) <= MOST_DIGITS and INTEGER_TEXT.fullmatch(value.strip(" ")):
+            case str() if len(value) <= MAX_DIGITS and INTEGER_TEXT.fullmatch(value.strip(" ")):
                 return int(value)
             case _:
                 raise self.make_error("invalid")
@@ -239,7 +239,7 @@ class Money(_Field, fields.Decimal):
     def __init__(self, **options: Any) -> None:
         low = "Ensure this value is greater than or equal to {min}."
         high = "Ensure this value is less than or equal to {max}."
-        checks = [validate.Range(min=Decimal(0), error=low), validate.Range(max=MOST_MONEY, error=high)]
+        checks = [validate.Range(min=Decimal(0), error=low), validate.Range(max=MAX_MONEY, error=high)]
         super().__init__(validate=checks, **options)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Decimal:
@@ -341,13 +341,13 @@ class ListOf(_Field, fields.List[Item], Generic[Item]):
 
     default_error_messages = wording(
         invalid='Expected a list of items but got type "{type}".',
-        crowd=f"Ensure this field has no more than {MOST_ITEMS} elements.",
+        crowd=f"Ensure this field has no more than {MAX_ITEMS} elements.",
     )
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> list[Item | None]:
         if not isinstance(value, list):
             raise self.make_error("invalid", type=type(value).__name__)
-        if len(value) > MOST_ITEMS:
+        if len(value) > MAX_ITEMS:
             raise self.make_error("crowd")
         return super()._deserialize(value, attr, data, **options)
 
@@ -374,8 +374,8 @@ class JsonValue(_Field, fields.Raw):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Any:
         for depth, layer in enumerate(layers(value)):
-            if depth > MOST_DEPTH:
-                raise ValidationError(f"Nested deeper than {MOST_DEPTH} levels.")
+            if depth > MAX_DEPTH:
+                raise ValidationError(f"Nested deeper than {MAX_DEPTH} levels.")
             _check_scalars(layer)
         return value
 
@@ -411,7 +411,7 @@ def layers(value: Any) -> Iterator[list[Any]]:
 def _check_scalars(layer: list[Any]) -> None:
     _check_text("".join([item for item in layer if isinstance(item, str)]))
     integers = [item for item in layer if isinstance(item, int)]
-    if integers and not LEAST_JSON_INTEGER <= min(integers) <= max(integers) <= MOST_JSON_INTEGER:
-        raise ValidationError(f"Ensure integers are between {LEAST_JSON_INTEGER} and {MOST_JSON_INTEGER}.")
+    if integers and not MIN_JSON_INTEGER <= min(integers) <= max(integers) <= MAX_JSON_INTEGER:
+        raise ValidationError(f"Ensure integers are between {MIN_JSON_INTEGER} and {MAX_JSON_INTEGER}.")
     if not all(map(math.isfinite, [item for item in layer if isinstance(item, float)])):
         raise ValidationError("NaN and Infinity are not allowed.")

@@ -24,7 +24,7 @@ from web.request.parsing import Body, check_body, read_values
 
 HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotency-Replayed"
-MOST_CHARACTERS = 255
+MAX_CHARACTERS = 255
 
 CallerHandler = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
 
@@ -80,8 +80,8 @@ def parse_key(text: str) -> str:
     """The key in a header's value: it may stand in quotes."""
     is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
     key = text[1:-1] if is_quoted else text
-    if not (1 <= len(key) <= MOST_CHARACTERS and key.isprintable()):
-        raise BadRequest(f"{HEADER}: Ensure this value has 1 to {MOST_CHARACTERS} printable characters.")
+    if not (1 <= len(key) <= MAX_CHARACTERS and key.isprintable()):
+        raise BadRequest(f"{HEADER}: Ensure this value has 1 to {MAX_CHARACTERS} printable characters.")
     return key
 
 

@@ -14,7 +14,7 @@ from storage import ids
 from storage.postgres.paging import Cursor, Page
 from web.app_keys import LIST_TURNS, SETTINGS
 from web.errors import Invalid
-from web.fields import MOST_OFFSET, Integer, Uuid, unknown_id
+from web.fields import MAX_OFFSET, Integer, Uuid, unknown_id
 from web.json import JSON_TYPE, json_response, to_json
 from web.observability.request_id import HEADER, request_id
 from web.request.parsing import Body
@@ -24,7 +24,7 @@ Item = TypeVar("Item")
 log = structlog.get_logger(__name__)
 
 FIRST_ROWS = 50  # of a list, before it is known how long they are
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 CHUNK_BYTES = 262_144
 PIECE_BYTES = 65_536
 
@@ -33,7 +33,7 @@ class PageQuery(Body):
     """Which part of a list is wanted; without `limit` all of it."""
 
     limit = Integer(least=1, most=1000, load_default=None)
-    offset = Integer(least=0, most=MOST_OFFSET, load_default=None)
+    offset = Integer(least=0, most=MAX_OFFSET, load_default=None)
     after = Uuid(load_default=None)
 
     def check_together(self, checked: Mapping[str, Any]) -> None:
@@ -144,7 +144,7 @@ async def _chunk(listing: Listing[Item], page: Page) -> tuple[bytes, Cursor | No
 
 def _rows_like(items: bytes, count: int) -> int:
     """How many rows make a chunk if they are as long as these."""
-    return max(1, min(MOST_ROWS, CHUNK_BYTES * count // max(1, len(items))))
+    return max(1, min(MAX_ROWS, CHUNK_BYTES * count // max(1, len(items))))
 
 
 async def _write(response: web.StreamResponse, items: bytes) -> None:

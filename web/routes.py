@@ -32,7 +32,7 @@ class Route:
     `by_header`: X-Organization says in which of the caller's organizations something is made.
     `refused`: the type of what a 400 or 404 can hold as well as the usual.
     `body_bytes`: the largest body, where that is not what the settings say.
-    `most_items`: a JSON list of up to so many bodies is taken as well.
+    `max_items`: a JSON list of up to so many bodies is taken as well.
     `media_types`: those that the answer can have.
     `idempotent`: it takes an Idempotency-Key (refusals 409 and 422), by the rules of `web.idempotency`.
     """
@@ -51,7 +51,7 @@ class Route:
     run_access: RunAccess = RunAccess.NEVER
     idempotent: bool = False
     body_bytes: int | None = None
-    most_items: int = 0
+    max_items: int = 0
     refused: Any = None
     by_header: bool = False
     media_types: tuple[str, ...] = (JSON_TYPE,)
@@ -102,7 +102,7 @@ def for_callers(
     run_access: RunAccess = RunAccess.NEVER,
     idempotent: bool = False,
     body_bytes: int | None = None,
-    most_items: int = 0,
+    max_items: int = 0,
     refused: Any = None,
     by_header: bool = False,
 ) -> Route:
@@ -133,7 +133,7 @@ def for_callers(
         run_access,
         idempotent,
         body_bytes,
-        most_items,
+        max_items,
         refused,
         by_header,
     )

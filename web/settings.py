@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
-LEAST_SECRET_BYTES = 32
+MIN_SECRET_BYTES = 32
 SPAN_BODY_BYTES = 8 * 1_048_576  # spans come many at a time, and may hold screenshots
 
 
@@ -26,8 +26,8 @@ class WebSettings:
     base_url: str = ""
 
     def __post_init__(self) -> None:
-        if len(self.token_secret.encode()) < LEAST_SECRET_BYTES:
-            raise ValueError(f"token_secret takes at least {LEAST_SECRET_BYTES} bytes")
+        if len(self.token_secret.encode()) < MIN_SECRET_BYTES:
+            raise ValueError(f"token_secret takes at least {MIN_SECRET_BYTES} bytes")
         if not self.operator_token.strip():
             raise ValueError("operator_token takes a token, not a blank")
         if self.token_days < 1:

@@ -18,7 +18,7 @@ from supervisors.tools.toolkit import ToolDefinition
 
 Json = dict[str, Any]
 
-TOKENS_MOST = 2**31  # of a call; sums of them, and what they cost, stay within what the database holds
+MAX_TOKENS = 2**31  # of a call; sums of them, and what they cost, stay within what the database holds
 EXCERPT_CHARACTERS = 300
 WORD_CHARACTERS = 255  # of an id or a name
 
@@ -267,4 +267,4 @@ def _count(value: Any) -> int:
         count = int(value)
     except (TypeError, ValueError, OverflowError):
         return 0
-    return count if 0 <= count < TOKENS_MOST else 0
+    return count if 0 <= count < MAX_TOKENS else 0

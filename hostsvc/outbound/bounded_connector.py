@@ -14,13 +14,13 @@ from aiohttp.streams import EMPTY_PAYLOAD
 
 from supervisors.outbound import NoAnswer
 
-MOST_BYTES = 1 << 20  # of an answer's body
-MOST_BYTES_OF_A_HEAD = 65_536  # with the provisional answers before it
-MOST_BYTES_IN_ALL = MOST_BYTES + (1 << 18)  # head, body, and what is said of its chunks
+MAX_BYTES = 1 << 20  # of an answer's body
+MAX_HEAD_BYTES = 65_536  # with the provisional answers before it
+MAX_TOTAL_BYTES = MAX_BYTES + (1 << 18)  # head, body, and what is said of its chunks
 PIECE = 16_384  # what is parsed before the next look at how much it was
 
-TOO_LONG = f"The answer is longer than {MOST_BYTES:,} bytes; the rest was not read."
-HEAD_TOO_LONG = f"What came before the answer's body is longer than {MOST_BYTES_OF_A_HEAD:,} bytes."
+TOO_LONG = f"The answer is longer than {MAX_BYTES:,} bytes; the rest was not read."
+HEAD_TOO_LONG = f"What came before the answer's body is longer than {MAX_HEAD_BYTES:,} bytes."
 
 
 class BoundedConnector(TCPConnector):
@@ -40,7 +40,7 @@ class _BoundedProtocol(ResponseHandler):
             piece = data[start : start + PIECE]
             self._received += len(piece)
             body = self._body()
-            if self._received > (MOST_BYTES_OF_A_HEAD if body is None else MOST_BYTES_IN_ALL):
+            if self._received > (MAX_HEAD_BYTES if body is None else MAX_TOTAL_BYTES):
                 return self._give_up(body)
             super().data_received(piece)
         return None

@@ -24,7 +24,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from hostsvc.outbound.addresses import as_address, is_odd_address, why_not_public
-from hostsvc.outbound.bounded_connector import MOST_BYTES, TOO_LONG, BoundedConnector
+from hostsvc.outbound.bounded_connector import MAX_BYTES, TOO_LONG, BoundedConnector
 from hostsvc.outbound.fair_slots import FairSlots
 from hostsvc.outbound.signatures import signed_headers
 from supervisors.clock import Clock
@@ -269,7 +269,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk
-        if len(body) > MOST_BYTES:
+        if len(body) > MAX_BYTES:
             raise NoAnswer(TOO_LONG)
     return bytes(body)
 

@@ -14,7 +14,7 @@ from storage.postgres.pool import Pool
 from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
-MOST_SHARED_CHARACTERS = 65_536  # of the metadata of spans that are written together with others
+MAX_SHARED_CHARACTERS = 65_536  # of the metadata of spans that are written together with others
 
 SpanRow = tuple[Any, ...]
 
@@ -251,7 +251,7 @@ class Traces:
         NotUnique for an `id` that is taken.
         """
         rows = [_span_row(new) for new in spans]
-        if sum(len(metadata) for *_, metadata in rows) > MOST_SHARED_CHARACTERS:
+        if sum(len(metadata) for *_, metadata in rows) > MAX_SHARED_CHARACTERS:
             await self._insert_span_groups([rows])
         elif rows:
             await self._new_spans.add(rows)

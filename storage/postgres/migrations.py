@@ -12,7 +12,7 @@ from storage.errors import DatabaseRefused, SchemaMismatch
 from storage.postgres.advisory_locks import MIGRATION
 from storage.postgres.pool import SERVER_SETTINGS, Connection, connect
 
-OLDEST_SERVER = 150000
+MIN_SERVER_VERSION = 150000
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 
@@ -122,7 +122,7 @@ async def refuse_unsafe(url: str) -> None:
     """Raise `DatabaseRefused` unless a commit on this database is durable and a session is one session."""
     async with connect(url) as connection, connect(url) as another:
         found = (await connection.fetch(SELECT_SAFETY))[0]
-        if found["version_number"] < OLDEST_SERVER:
+        if found["version_number"] < MIN_SERVER_VERSION:
             raise DatabaseRefused(f"PostgreSQL {found['version']} is too old: hostsvc needs 15 or newer")
         # As they are for this role in this database, whoever set them. Not full_page_writes: where the file
         # system itself never tears a page, it is rightly off.

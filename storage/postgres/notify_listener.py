@@ -29,8 +29,8 @@ RING = "SELECT pg_notify('hostsvc_doorbell', %s)"
 PROBE = "probe "
 PROBE_SECONDS = 5.0
 ANSWER_SECONDS = 3.0  # a connection that is silent for longer is lost
-SHORTEST_PAUSE_SECONDS = 0.1  # before connecting anew; doubles until a connection has lasted
-LONGEST_PAUSE_SECONDS = 5.0
+MIN_PAUSE_SECONDS = 0.1  # before connecting anew; doubles until a connection has lasted
+MAX_PAUSE_SECONDS = 5.0
 CATCH_UP_SECONDS = 1.0  # everything is looked at no more often than this, however much it rings
 
 OnRing = Callable[[Sequence[UUID]], None]
@@ -86,7 +86,7 @@ class NotifyListener:
         self._something_missed = asyncio.Event()
         self._probe = ""
         self._probe_heard = asyncio.Event()
-        self._pause_seconds = SHORTEST_PAUSE_SECONDS
+        self._pause_seconds = MIN_PAUSE_SECONDS
 
     def __repr__(self) -> str:
         state = f"away since {self.away_since}" if self.away_since else "listening"
@@ -109,7 +109,7 @@ class NotifyListener:
                     _log.exception("the doorbell failed")
                 self._disconnect(str(error))
             await self._clock.sleep(self._pause_seconds)
-            self._pause_seconds = min(2 * self._pause_seconds, LONGEST_PAUSE_SECONDS)
+            self._pause_seconds = min(2 * self._pause_seconds, MAX_PAUSE_SECONDS)
 
     async def keep_catching_up(self) -> None:
         """Look at everything whenever something may have been missed."""
@@ -151,7 +151,7 @@ class NotifyListener:
             while True:
                 await self._clock.sleep(PROBE_SECONDS)
                 await self._prove(connection)
-                self._pause_seconds = SHORTEST_PAUSE_SECONDS
+                self._pause_seconds = MIN_PAUSE_SECONDS
         except psycopg2.Error as error:
             connection.notifies.close(error)
         finally:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 REMEMBERED = timedelta(seconds=1)
-MOST_REMEMBERED = 10_000
+MAX_ENTRIES = 10_000
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -37,7 +37,7 @@ class TtlCache(Generic[Key, Value]):
         changes = self._changes
         fresh = await self._read(key)
         if fresh is not None and changes == self._changes:  # else it may have been read before the change
-            if len(self._values) >= MOST_REMEMBERED and key not in self._values:
+            if len(self._values) >= MAX_ENTRIES and key not in self._values:
                 self._values.clear()
             self._values[key] = (now, fresh)
         return fresh

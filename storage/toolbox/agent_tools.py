@@ -13,9 +13,9 @@ from asyncpg import Record
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
 
-MOST_TOOLS = 120  # of one agent: providers of models take 128, and every agent has some without adapters
-MOST_SHOWN_CHARACTERS = 4096  # of a description
-MOST_SHOWN_BYTES = 32_768  # of parameters; longer ones are enforced all the same
+MAX_TOOLS = 120  # of one agent: providers of models take 128, and every agent has some without adapters
+MAX_SHOWN_CHARACTERS = 4096  # of a description
+MAX_SHOWN_BYTES = 32_768  # of parameters; longer ones are enforced all the same
 
 CHANNEL = "channel:"  # begins the handler of a tool that takes an agent's messages further
 
@@ -108,12 +108,12 @@ class AgentTools:
 
     async def list_for_agent(self, agent_id: UUID) -> list[ListedTool]:
         """Those for the agent's model, in the order of its adapters, and of each the oldest first."""
-        rows = await self._pool.fetch(LIST, agent_id, CHANNEL, MOST_TOOLS)
+        rows = await self._pool.fetch(LIST, agent_id, CHANNEL, MAX_TOOLS)
         return [from_row(ListedTool, row) for row in rows]
 
     async def describe(self, tool_ids: Collection[UUID]) -> dict[UUID, DescribedTool]:
         """Those that there are, by id. Apart from the list, as it can be long and a call needs but one."""
-        rows = await self._pool.fetch(DESCRIBE, tool_ids, MOST_SHOWN_CHARACTERS, MOST_SHOWN_BYTES)
+        rows = await self._pool.fetch(DESCRIBE, tool_ids, MAX_SHOWN_CHARACTERS, MAX_SHOWN_BYTES)
         return {row["id"]: from_row(DescribedTool, row) for row in rows}
 
     async def get(self, agent_id: UUID, tool_id: UUID) -> CallableTool | None:

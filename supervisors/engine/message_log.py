@@ -14,9 +14,9 @@ from supervisors.engine.messages import RunAnswer, Signal, StopReply
 from supervisors.policy.decisions import WakeReason
 from supervisors.policy.phases import Phase
 
-MESSAGES_MOST = 32
-BYTES_MOST = 800
-TEXT_BYTES_MOST = 100
+MAX_MESSAGES = 32
+MAX_BYTES = 800
+MAX_TEXT_BYTES = 100
 LITERAL = 128  # a first byte from here on is the length of a text as it is
 
 WAKES = (*WakeReason, *(f"notification:{source}" for source in Source))
@@ -42,7 +42,7 @@ def remember(pack: bytes, at: datetime, message: str, outcome: str) -> bytes:
     texts = _packed(message) + _packed(outcome)
     entry = HEAD.pack(HEAD.size + len(texts), (at - EPOCH) // MICROSECOND) + texts
     count, start = pack[0] if pack else 0, 1
-    while count == MESSAGES_MOST or (count and len(pack) - start + len(entry) >= BYTES_MOST):
+    while count == MAX_MESSAGES or (count and len(pack) - start + len(entry) >= MAX_BYTES):
         count, start = count - 1, start + pack[start]
     return bytes((count + 1,)) + pack[start:] + entry
 
@@ -62,7 +62,7 @@ def _packed(text: str) -> bytes:
     code = CODES.get(text)
     if code is not None:
         return bytes((code,))
-    literal = text.encode(errors="replace")[:TEXT_BYTES_MOST]
+    literal = text.encode(errors="replace")[:MAX_TEXT_BYTES]
     return bytes((LITERAL + len(literal),)) + literal
 
 

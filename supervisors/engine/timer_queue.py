@@ -14,10 +14,10 @@ from uuid import UUID
 
 from supervisors.clock import Clock, Timer
 
-LONGEST_WAIT_SECONDS = 60.0
+MAX_WAIT_SECONDS = 60.0
 CLOCK_DRIFT_SECONDS = 0.01
 LATENESS_SAMPLES = 1000
-MOST_STALE = 1000  # entries that no longer count, before the heap is built anew without them
+MAX_STALE_ENTRIES = 1000  # entries that no longer count, before the heap is built anew without them
 HORIZON = timedelta(seconds=120)  # what lies further ahead is found by the due scan in time
 
 
@@ -98,7 +98,7 @@ class TimerQueue:
             heapq.heappop(self._heap)
         if not self._heap:
             return
-        moment = min(self._heap[0][0], self._clock.monotonic() + LONGEST_WAIT_SECONDS)
+        moment = min(self._heap[0][0], self._clock.monotonic() + MAX_WAIT_SECONDS)
         if self._timer is not None:
             if self._rings_at <= moment:
                 return
@@ -120,7 +120,7 @@ class TimerQueue:
     def _push(self, agent_id: UUID, alarm: TimerEntry) -> None:
         self._alarms[agent_id] = alarm
         heapq.heappush(self._heap, (alarm.monotonic_at, agent_id))
-        if len(self._heap) > MOST_STALE + 2 * len(self._alarms):
+        if len(self._heap) > MAX_STALE_ENTRIES + 2 * len(self._alarms):
             self._heap = [(alarm.monotonic_at, agent_id) for agent_id, alarm in self._alarms.items()]
             heapq.heapify(self._heap)
 

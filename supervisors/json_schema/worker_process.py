@@ -19,10 +19,10 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 OUTSIDE = "A $ref may not leave the document."
 REFERENCES = frozenset({"$ref", "$dynamicRef"})
 
-MOST_SECONDS = 0.5  # of the processor's time, for one answer
-MOST_BYTES = 512 << 20
-MOST_ERRORS = 10
-MOST_CHARACTERS = 300  # of one error: the reader of a line has a limit
+MAX_SECONDS = 0.5  # of the processor's time, for one answer
+MAX_BYTES = 512 << 20
+MAX_ERRORS = 10
+MAX_CHARACTERS = 300  # of one error: the reader of a line has a limit
 
 
 class CheckRequest(StrEnum):
@@ -33,12 +33,12 @@ class CheckRequest(StrEnum):
 
 
 def main() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for number in (signal.SIGINT, signal.SIGTERM):  # meant for the service, which closes this one's input
         signal.signal(number, signal.SIG_IGN)
     for line in sys.stdin.buffer:
-        signal.setitimer(signal.ITIMER_PROF, MOST_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)
         answer = orjson.dumps(list(_answer(*orjson.loads(line))))
         signal.setitimer(signal.ITIMER_PROF, 0)
         sys.stdout.buffer.write(answer + b"\n")
@@ -71,7 +71,7 @@ def find_errors(schema: dict[str, Any], *values: Any) -> Iterator[str]:
         yield _line((), str(error))
         return
     for value in values:
-        for found in islice(validator.iter_errors(value), MOST_ERRORS):
+        for found in islice(validator.iter_errors(value), MAX_ERRORS):
             yield _line(found.instance_path, found.message)
 
 
@@ -81,7 +81,7 @@ def _refuse(uri: str) -> Any:
 
 def _line(path: Sequence[str | int], message: str) -> str:
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return f"${''.join(steps)}: {message}"[:MOST_CHARACTERS]
+    return f"${''.join(steps)}: {message}"[:MAX_CHARACTERS]
 
 
 def find_outside_references(value: Any) -> Iterator[str]:

@@ -33,13 +33,13 @@ SCHEDULE = (
     timedelta(hours=24),
 )
 JITTER = 0.1  # of the pause: so much longer it may be
-LONGEST_PAUSE = timedelta(hours=24)  # that a receiver may ask for
+MAX_PAUSE = timedelta(hours=24)  # that a receiver may ask for
 GONE = 410
 
 AT_ONCE = 128
 OF_ONE_ORGANIZATION = 16
 TO_ONE_RECEIVER = 8
-MOST_LISTED = 1000  # by one scan
+MAX_LISTED = 1000  # by one scan
 
 SCAN_SECONDS = 1.0
 REST_SECONDS = 0.02  # between two scans
@@ -92,9 +92,9 @@ class WebhookSender:
         # read must not begin again.
         begun = {delivery.id for delivery in self._under_way.values()}
         due = await self._outbox.list_due(
-            self._clock.now(), self._listed_until, most_of_each=2 * TO_ONE_RECEIVER, most=MOST_LISTED
+            self._clock.now(), self._listed_until, most_of_each=2 * TO_ONE_RECEIVER, most=MAX_LISTED
         )
-        is_all = len(due) < MOST_LISTED
+        is_all = len(due) < MAX_LISTED
         self._listed_until = FIRST_RECEIVER if is_all else max(each.receiver for each in due)
         if not is_all:
             self._outbox.stored.set()  # go on with the others
@@ -174,7 +174,7 @@ def judge(answer: OutboundAnswer | OutboundError, attempts: int, now: datetime, 
     asked = timedelta()
     if isinstance(answer, OutboundAnswer):
         status, error, is_final = answer.status, _complaint(answer.status), answer.status == GONE
-        asked = min(answer.retry_after or asked, LONGEST_PAUSE)
+        asked = min(answer.retry_after or asked, MAX_PAUSE)
     else:
         status, error, is_final = None, str(answer), isinstance(answer, AddressRefused)
     if is_final or attempts > len(SCHEDULE):

@@ -29,7 +29,7 @@ def effective_window(agent_seconds: int | None, template_seconds: int | None) ->
     return template_seconds or 0
 
 
-def longest_hold(window_seconds: int, cap_seconds: int) -> int:
+def max_hold_seconds(window_seconds: int, cap_seconds: int) -> int:
     """The seconds after which constant conversation no longer extends a hold."""
     return max(2 * window_seconds, min(10 * window_seconds, cap_seconds))
 
@@ -37,7 +37,7 @@ def longest_hold(window_seconds: int, cap_seconds: int) -> int:
 def hold_for(held: Iterable[PendingGroup], window_seconds: int, cap_seconds: int) -> Hold | None:
     """The hold that these conversational notifications make; None without any, or with a window of 0.
 
-    It ends one window after the last of them, but no later than `longest_hold` after the first.
+    It ends one window after the last of them, but no later than `max_hold_seconds` after the first.
     """
     groups = tuple(held)
     if not groups or window_seconds == 0:
@@ -46,6 +46,6 @@ def hold_for(held: Iterable[PendingGroup], window_seconds: int, cap_seconds: int
     last_at = max(group.last_at for group in groups)
     due_at = min(
         last_at + timedelta(seconds=window_seconds),
-        first_at + timedelta(seconds=longest_hold(window_seconds, cap_seconds)),
+        first_at + timedelta(seconds=max_hold_seconds(window_seconds, cap_seconds)),
     )
     return Hold(window_seconds, first_at, last_at, due_at)

@@ -16,10 +16,10 @@ from supervisors.policy.decisions import (
     pending_retry_at,
 )
 
-BACKOFF_SECONDS_MAX = 300
+MAX_BACKOFF_SECONDS = 300
 QUARANTINE_SECONDS = 15 * 60
-QUARANTINE_SECONDS_MAX = 6 * 60 * 60
-ERROR_LENGTH_MAX = 500
+MAX_QUARANTINE_SECONDS = 6 * 60 * 60
+MAX_ERROR_LENGTH = 500
 
 FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.INTERRUPTED})
 
@@ -173,7 +173,7 @@ def failed(state: AgentState, outcome: Outcome, error: str, now: datetime, jitte
         retries=retries,
         retry_at=now + delay + timedelta(seconds=jitter),
         retry_reason=WakeReason.RESTART_RECOVERY if was_interrupted else WakeReason.RETRY_AFTER_FAILURE,
-        last_error=error[:ERROR_LENGTH_MAX],
+        last_error=error[:MAX_ERROR_LENGTH],
     )
 
 
@@ -184,13 +184,13 @@ def is_newly_quarantined(before: AgentState, after: AgentState) -> bool:
 
 def backoff(retries: int) -> timedelta:
     """1 s after the first, doubling to 300 s."""
-    return timedelta(seconds=min(2 ** min(retries - 1, 16), BACKOFF_SECONDS_MAX))
+    return timedelta(seconds=min(2 ** min(retries - 1, 16), MAX_BACKOFF_SECONDS))
 
 
 def quarantine(failures: int) -> timedelta:
     """15 minutes at the fifth failure in a row, doubling to 6 hours."""
     doublings = min(failures - QUARANTINE_AFTER_FAILURES, 16)
-    return timedelta(seconds=min(QUARANTINE_SECONDS * 2**doublings, QUARANTINE_SECONDS_MAX))
+    return timedelta(seconds=min(QUARANTINE_SECONDS * 2**doublings, MAX_QUARANTINE_SECONDS))
 
 
 def run_requested(state: AgentState, now: datetime) -> AgentState:

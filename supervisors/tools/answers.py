@@ -7,9 +7,9 @@ import orjson
 from supervisors.outbound import OutboundAnswer
 from supervisors.tools.errors import ToolError
 
-MOST_DEPTH = 64
-MOST_EXCERPT_BYTES = 2000
-MOST_EXCERPT_CHARACTERS = 300
+MAX_DEPTH = 64
+MAX_EXCERPT_BYTES = 2000
+MAX_EXCERPT_CHARACTERS = 300
 
 UNSAID = frozenset({"", "application/octet-stream"})  # what servers say of a body of which they know nothing
 HTML = frozenset({"text/html", "application/xhtml+xml"})
@@ -57,14 +57,14 @@ def _guessed(body: bytes) -> Any:
 def _checked(value: Any) -> Any:
     """The value, unless it is too deep to be written again where it is kept and shown."""
     layer = [value]
-    for _ in range(MOST_DEPTH + 1):
+    for _ in range(MAX_DEPTH + 1):
         lists = [item for item in layer if isinstance(item, list)]
         objects = [item for item in layer if isinstance(item, dict)]
         if not lists and not objects:
             return value
         layer = [item for each in lists for item in each]
         layer += [item for each in objects for item in each.values()]
-    raise _unusable(f"JSON that is nested deeper than {MOST_DEPTH} levels")
+    raise _unusable(f"JSON that is nested deeper than {MAX_DEPTH} levels")
 
 
 def _unusable(what: str) -> ToolError:
@@ -79,8 +79,8 @@ def _failed(answer: OutboundAnswer, kind: str) -> ToolError:
 
 def _excerpt(body: bytes) -> str:
     """How it begins, on one line; nothing of what looks like HTML, which says nothing to a model."""
-    start = body[:MOST_EXCERPT_BYTES].decode(errors="replace")
+    start = body[:MAX_EXCERPT_BYTES].decode(errors="replace")
     line = " ".join("".join(each if each.isprintable() else " " for each in start).split())
     if line.startswith("<"):
         return ""
-    return line if len(line) <= MOST_EXCERPT_CHARACTERS else f"{line[:MOST_EXCERPT_CHARACTERS]}…"
+    return line if len(line) <= MAX_EXCERPT_CHARACTERS else f"{line[:MAX_EXCERPT_CHARACTERS]}…"

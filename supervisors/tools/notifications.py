@@ -8,15 +8,15 @@ from storage.notifications.inserts import NewNotification
 from supervisors.tools.errors import ToolError
 from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, iso, schema
 
-LIST_LIMIT_DEFAULT = 50
-LIST_LIMIT_MAX = 100
+DEFAULT_LIST_LIMIT = 50
+MAX_LIST_LIMIT = 100
 
 LIST_NOTIFICATIONS = ToolDefinition(
     name="list_notifications",
     description="Lists your uncleared notifications, high priority first; not those scheduled for later.",
     parameters=schema(
         include_cleared={"type": "boolean", "default": False, "description": "List cleared ones as well."},
-        limit={"type": "integer", "minimum": 1, "default": LIST_LIMIT_DEFAULT, "description": "At most 100."},
+        limit={"type": "integer", "minimum": 1, "default": DEFAULT_LIST_LIMIT, "description": "At most 100."},
     ),
 )
 
@@ -45,11 +45,11 @@ CREATE_NOTIFICATION = ToolDefinition(
 
 async def list_notifications(call: ToolInvocation) -> list[dict[str, Any]]:
     """What waits for the agent: high before low, then oldest first."""
-    limit = call.arguments.integer("limit", LIST_LIMIT_DEFAULT, least=1)
+    limit = call.arguments.integer("limit", DEFAULT_LIST_LIMIT, least=1)
     found = await call.stores.notifications.list_for_agent(
         call.agent.id,
         include_cleared=call.arguments.flag("include_cleared", default=False),
-        limit=min(limit, LIST_LIMIT_MAX),
+        limit=min(limit, MAX_LIST_LIMIT),
         now=call.now,
     )
     return [_shown(notification) for notification in found]

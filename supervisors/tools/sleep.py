@@ -8,7 +8,7 @@ from supervisors.errors import RunIsOver
 from supervisors.tools.errors import ToolError
 from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, iso, schema
 
-HOURS_MAX = 87_600
+MAX_HOURS = 87_600
 
 SLEEP = ToolDefinition(
     name="sleep",
@@ -18,7 +18,7 @@ SLEEP = ToolDefinition(
     ),
     parameters=schema(
         until={"type": "string", "format": "date-time", "description": "ISO 8601. Not together with hours."},
-        hours={"type": "number", "exclusiveMinimum": 0, "maximum": HOURS_MAX},
+        hours={"type": "number", "exclusiveMinimum": 0, "maximum": MAX_HOURS},
     ),
 )
 
@@ -26,7 +26,7 @@ SLEEP = ToolDefinition(
 async def sleep(call: ToolInvocation) -> dict[str, Any]:
     """Ask the supervisor for sleep."""
     until = call.arguments.moment("until", call.agent.timezone)
-    hours = call.arguments.number("hours", HOURS_MAX)
+    hours = call.arguments.number("hours", MAX_HOURS)
     if until is not None and hours is not None:
         raise ToolError("invalid", "Give until or hours, not both.", parameter="hours")
     if until is not None and until <= call.now:

@@ -152,7 +152,7 @@ async def test_a_body_that_is_not_what_it_says_cannot_be_parsed(ours: Place, rou
 async def test_a_body_that_is_no_object_is_refused(ours: Place, route: Route) -> None:
     request = await make(ours, route)
     kinds = {b'"x"': "str", b"1": "int", b"null": "NoneType", b"true": "bool"}
-    for data, kind in {**kinds, **({} if route.most_items else {b"[]": "list"})}.items():
+    for data, kind in {**kinds, **({} if route.max_items else {b"[]": "list"})}.items():
         message = f"Invalid data. Expected a dictionary, but got {kind}."
         assert await refused(ours, request, data) == {"non_field_errors": [message]}
 

@@ -236,7 +236,7 @@ async def test_a_queue_is_seen_as_groups_of_a_kind(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arrived_at", "era"),
+    ("arrived_at", "period"),
     [
         (-30, ActivationPeriod.STOPPED),
         (-20, ActivationPeriod.STOPPED),

@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from web.errors import TooManyAttempts
 
-MOST_REFUSED = 10
+MAX_REFUSED = 10
 WINDOW_SECONDS = 300.0
 
 Network = IPv4Network | IPv6Network
@@ -29,12 +29,12 @@ class Throttle:
     def check(self, address: str, now: float) -> None:
         """TooManyAttempts while ten attempts of the last five minutes were refused."""
         times = self._refused.get(address)
-        if times is not None and len(times) == MOST_REFUSED and (wait := times[0] + WINDOW_SECONDS - now) > 0:
+        if times is not None and len(times) == MAX_REFUSED and (wait := times[0] + WINDOW_SECONDS - now) > 0:
             raise TooManyAttempts(math.ceil(wait))
 
     def count(self, address: str, now: float) -> None:
         """Note a refused attempt, and forget the addresses that have been quiet."""
-        times = self._refused.pop(address, None) or deque(maxlen=MOST_REFUSED)
+        times = self._refused.pop(address, None) or deque(maxlen=MAX_REFUSED)
         times.append(now)
         self._refused[address] = times
         for quiet in list(takewhile(lambda each: self._is_quiet(each, now), self._refused)):

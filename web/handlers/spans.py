@@ -37,7 +37,7 @@ from web.trace_endings import check_order, ending_of
 NEW = NewSpanBody()
 END = SpanEnd()
 
-MOST_SPANS = 500
+MAX_SPANS = 500
 OWN_PARENT = "A span may not be its own parent."
 OTHER_TRACE = "This is not a span of the trace."
 TAKEN = ["span with this id already exists."]
@@ -48,8 +48,8 @@ Refused = dict[int, Mapping[str, Any]]
 async def create_spans(request: web.Request, caller: Caller) -> web.Response:
     """One span, or a list of which all are stored or none."""
     traces = request.app[STORAGE].traces
-    most_bytes = request.app[SETTINGS].span_metadata_bytes
-    bodies, is_list = await read_items(request, NEW, MOST_SPANS, partial(_pack, most_bytes))
+    max_bytes = request.app[SETTINGS].span_metadata_bytes
+    bodies, is_list = await read_items(request, NEW, MAX_SPANS, partial(_pack, max_bytes))
     owners = await traces.owners({body["trace_id"] for body in bodies})
     spans = _spans(bodies, owners, request.app[CLOCK].now(), is_list)
     for trace_id, owner in owners.items():
@@ -161,15 +161,15 @@ async def _check_parents(
         raise _refusal(refused, is_list)
 
 
-def _pack(most_bytes: int, body: dict[str, Any]) -> None:
+def _pack(max_bytes: int, body: dict[str, Any]) -> None:
     """Its metadata as it is stored."""
-    body["metadata"] = _packed(most_bytes, body["metadata"]).decode()
+    body["metadata"] = _packed(max_bytes, body["metadata"]).decode()
 
 
-def _packed(most_bytes: int, metadata: Any) -> bytes:
+def _packed(max_bytes: int, metadata: Any) -> bytes:
     packed = to_json(metadata)
-    if len(packed) > most_bytes:
-        raise TooLarge(f"The metadata of a span may not be larger than {most_bytes} bytes.")
+    if len(packed) > max_bytes:
+        raise TooLarge(f"The metadata of a span may not be larger than {max_bytes} bytes.")
     return packed
 
 
@@ -189,7 +189,7 @@ ROUTES = (
         body=NEW,
         run_access=RunAccess.WINDING_UP,
         body_bytes=SPAN_BODY_BYTES,
-        most_items=MOST_SPANS,
+        max_items=MAX_SPANS,
     ),
     for_callers(
         "GET",

@@ -9,7 +9,7 @@ from marshmallow import Schema
 
 from web import idempotency
 from web.access.auth import ORGANIZATION_HEADER, RunAccess
-from web.fields import MOST_DEPTH
+from web.fields import MAX_DEPTH
 from web.json import JSON_TYPE
 from web.observability import request_id
 from web.openapi import error_responses, examples
@@ -18,7 +18,7 @@ from web.openapi.read_only import mark_read_only
 from web.openapi.requests import body_content, query_parameters
 from web.openapi.responses import answer_schema
 from web.paging import PageQuery
-from web.request.parsing import MOST_FIELDS, MOST_VALUES, MOST_VALUES_OF_ITEMS
+from web.request.parsing import MAX_FIELDS, MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.routes import Access, Route
 
 VERSION = "1.0.0"  # of the interface, not of the service
@@ -35,8 +35,8 @@ that user in all of the user's organizations. Operators have a token of their ow
 fields are ignored. What is described here is the usual way to write a value; besides, digits are taken for \
 an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a number for text. One-line text is \
 trimmed. NUL characters, lone surrogates and keys that an object has twice are refused. A datetime without \
-an offset is local time of the agent it is about, else UTC. A body holds at most {MOST_VALUES:,} values \
-(spans {MOST_VALUES_OF_ITEMS:,}) and {MOST_FIELDS:,} fields, free JSON {MOST_DEPTH} levels and integers of \
+an offset is local time of the agent it is about, else UTC. A body holds at most {MAX_VALUES:,} values \
+(spans {MAX_VALUES_OF_ITEMS:,}) and {MAX_FIELDS:,} fields, free JSON {MAX_DEPTH} levels and integers of \
 64 bits.
 
 **Lists** are newest first and come whole, or in pages of `limit` with a `Link` to the next one.
@@ -93,7 +93,7 @@ IDEMPOTENCY_KEY: Json = {
     "schema": {
         "type": "string",
         "minLength": 1,
-        "maxLength": idempotency.MOST_CHARACTERS,
+        "maxLength": idempotency.MAX_CHARACTERS,
         "pattern": "^[!-~]([ -~]*[!-~])?$",
     },
 }
@@ -189,7 +189,7 @@ def _path_schema(name: str) -> Json:
 
 
 def _request_body(route: Route, schema: Schema, components: Components) -> Json:
-    content = body_content(schema, components, partial=route.partial, most_items=route.most_items)
+    content = body_content(schema, components, partial=route.partial, max_items=route.max_items)
     example = examples.REQUESTS.get(route.handler.__name__)
     if example is not None:
         content[JSON_TYPE] = {**content[JSON_TYPE], "example": example}

@@ -16,9 +16,9 @@ from marshmallow import Schema, fields, missing, validate
 from web.fields import (
     EMAIL_TEXT,
     LOCAL_PART_TEXT,
+    MAX_ITEMS,
+    MAX_MONEY,
     MONEY_DECIMALS,
-    MOST_ITEMS,
-    MOST_MONEY,
     Choice,
     DayOrDatetime,
     Email,
@@ -50,7 +50,7 @@ PLAIN: tuple[tuple[type[fields.Field[Any]], Json], ...] = (
 MONEY: Json = {
     "type": "number",
     "minimum": 0,
-    "exclusiveMaximum": math.ceil(MOST_MONEY),  # the bound itself is no float
+    "exclusiveMaximum": math.ceil(MAX_MONEY),  # the bound itself is no float
     # Not `multipleOf`: as floats even 0.1 is no multiple of a millionth.
     "description": f"US dollars, at most {MONEY_DECIMALS} decimals.",
 }
@@ -61,7 +61,7 @@ FORM_DESCRIPTION = (
 
 
 def body_content(
-    schema: Schema, components: Components, *, partial: bool = False, most_items: int = 0
+    schema: Schema, components: Components, *, partial: bool = False, max_items: int = 0
 ) -> Json:
     """The same body in each way it may be written; in JSON also a list of up to so many.
 
@@ -72,8 +72,8 @@ def body_content(
     values = [name for name, field in _named(schema).items() if _is_json(field)]
     if values:
         form["encoding"] = {name: {"contentType": "application/json"} for name in values}
-    several = {"type": "array", "items": reference, "maxItems": most_items}
-    sent = {"anyOf": [reference, several]} if most_items else reference
+    several = {"type": "array", "items": reference, "maxItems": max_items}
+    sent = {"anyOf": [reference, several]} if max_items else reference
     return {"application/json": {"schema": sent}, **dict.fromkeys(FORMS, form)}
 
 
@@ -155,7 +155,7 @@ def _shape(field: fields.Field[Any], components: Components) -> Json:
             return MONEY
         case fields.List():
             items = field_schema(field.inner, components, with_default=False)
-            return {"type": "array", "items": items, "maxItems": MOST_ITEMS}
+            return {"type": "array", "items": items, "maxItems": MAX_ITEMS}
         case fields.Nested():
             return body_reference(field.schema, components, partial=False)
         case JsonObject():

@@ -13,13 +13,13 @@ from marshmallow import EXCLUDE, INCLUDE, Schema, ValidationError, fields, missi
 
 from web.app_keys import BODY_TURN
 from web.errors import BadRequest, Invalid, TooLarge, UnsupportedMediaType
-from web.fields import MOST_DEPTH, ListOf, ObjectOf, Text, layers, shown
+from web.fields import MAX_DEPTH, ListOf, ObjectOf, Text, layers, shown
 from web.request.body import read_raw
 
-MOST_VALUES = 50_000  # in a body; checking so many takes about as long as anybody else may have to wait
-MOST_VALUES_OF_ITEMS = 200_000  # in a list of bodies, which is read in a thread; to read so many takes 30 ms
-MOST_FIELDS = 1000  # of a form, or of the object that a JSON body is
-MOST_PART_HEAD_BYTES = 8192
+MAX_VALUES = 50_000  # in a body; checking so many takes about as long as anybody else may have to wait
+MAX_VALUES_OF_ITEMS = 200_000  # in a list of bodies, which is read in a thread; to read so many takes 30 ms
+MAX_FIELDS = 1000  # of a form, or of the object that a JSON body is
+MAX_PART_HEAD_BYTES = 8192
 OFF_LOOP_BYTES = 32_768  # bodies beyond that are read in a thread, so that they hold nobody up
 
 DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
@@ -145,7 +145,7 @@ def parse_items(
     raw: bytes, content_type: str, schema: Body, most: int, prepare: Callable[[dict[str, Any]], None]
 ) -> tuple[list[dict[str, Any]], bool]:
     """As `read_items`; a form is one item."""
-    items, is_list = _items(_parse(raw, content_type, schema, MOST_VALUES_OF_ITEMS), schema, most)
+    items, is_list = _items(_parse(raw, content_type, schema, MAX_VALUES_OF_ITEMS), schema, most)
     for item in items:
         prepare(item)
     return items, is_list
@@ -174,17 +174,17 @@ def _as_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         kind = type(value).__name__
         raise Invalid({"non_field_errors": [f"Invalid data. Expected a dictionary, but got {kind}."]})
-    if len(value) > MOST_FIELDS:
+    if len(value) > MAX_FIELDS:
         raise BadRequest("JSON parse error - too many fields")
     return value
 
 
-def _parse(raw: bytes, content_type: str, schema: Body, most_values: int = MOST_VALUES) -> Any:
+def _parse(raw: bytes, content_type: str, schema: Body, max_values: int = MAX_VALUES) -> Any:
     if not raw:
         return {}
     match content_type.partition(";")[0].strip().lower():
         case "application/json":
-            return parse_json(raw, most_values)
+            return parse_json(raw, max_values)
         case "application/x-www-form-urlencoded":
             return _gather(_urlencoded(raw), schema)
         case "multipart/form-data":
@@ -193,15 +193,15 @@ def _parse(raw: bytes, content_type: str, schema: Body, most_values: int = MOST_
             raise UnsupportedMediaType(f'Unsupported media type "{shown(other)}" in request.')
 
 
-def parse_json(raw: bytes, most_values: int = MOST_VALUES) -> Any:
+def parse_json(raw: bytes, max_values: int = MAX_VALUES) -> Any:
     """The JSON value, every integer exact and no key written twice in one object.
 
     orjson turns integers of more than 64 bits into floats; bodies that may hold one are read once more.
     """
-    _refuse_crowd(raw, most_values)
+    _refuse_crowd(raw, max_values)
     try:
         value = orjson.loads(raw)
-        if raw.count(b"[") + (objects := raw.count(b"{")) > MOST_DEPTH:
+        if raw.count(b"[") + (objects := raw.count(b"{")) > MAX_DEPTH:
             _check_depth(value)
         keys = len(value) if objects == 1 and isinstance(value, dict) else _keys(value)
         if raw.count(b":") != keys:
@@ -211,7 +211,7 @@ def parse_json(raw: bytes, most_values: int = MOST_VALUES) -> Any:
         raise BadRequest(f"JSON parse error - {error}") from error
 
 
-def _refuse_crowd(raw: bytes, most: int = MOST_VALUES) -> None:
+def _refuse_crowd(raw: bytes, most: int = MAX_VALUES) -> None:
     """TooLarge for JSON of too many values, before anything looks at each of them.
 
     What is counted are the signs between values, so a list or object that is empty counts twice. Those in
@@ -270,9 +270,9 @@ def _refuse_duplicate(pairs: list[tuple[str, Any]]) -> None:
 
 def _check_depth(body: Any) -> None:
     """The body itself is one level more than the values in it; a list of bodies is another."""
-    most = MOST_DEPTH + (2 if isinstance(body, list) else 1)
+    most = MAX_DEPTH + (2 if isinstance(body, list) else 1)
     if any(depth > most for depth, _ in enumerate(layers(body))):
-        raise ValueError(f"nested deeper than {MOST_DEPTH} levels")
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
 
 
 def _gather(pairs: Iterable[tuple[str, str]], schema: Body, *, blank_is_null: bool = True) -> dict[str, Any]:
@@ -326,7 +326,7 @@ def _items_of_texts(field: ListOf[Any], texts: list[str]) -> list[Any]:
 
 
 def _urlencoded(raw: bytes) -> list[tuple[str, str]]:
-    if raw.count(b"&") >= MOST_FIELDS:
+    if raw.count(b"&") >= MAX_FIELDS:
         raise BadRequest("Form parse error - too many fields")
     if BROKEN_ESCAPE.search(raw):
         raise BadRequest("Form parse error - there is a % without two hexadecimal digits")
@@ -355,14 +355,14 @@ def _multipart(raw: bytes, content_type: str) -> list[tuple[str, str]]:
     _, *parts = (b"\r\n" + raw).split(delimiter)
     if not parts or not parts.pop().startswith(b"--"):
         raise BadRequest("Multipart form parse error - the last boundary is missing")
-    if len(parts) > MOST_FIELDS:
+    if len(parts) > MAX_FIELDS:
         raise BadRequest("Multipart form parse error - too many fields")
     return [_part(part) for part in parts]
 
 
 def _part(part: bytes) -> tuple[str, str]:
     head, blank_line, content = part.partition(b"\r\n\r\n")
-    if not blank_line or len(head) > MOST_PART_HEAD_BYTES:
+    if not blank_line or len(head) > MAX_PART_HEAD_BYTES:
         raise BadRequest("Multipart form parse error - a part has no headers, or too many")
     try:
         return _part_name(head).decode(), content.decode()

@@ -7,31 +7,31 @@ from storage.model import Membership, Organization, Role, User
 from web.fields import Email, Line, Text
 from web.request.parsing import Body
 
-LEAST_PASSWORD = 8
-MOST_PASSWORD = 128
+MIN_PASSWORD = 8
+MAX_PASSWORD = 128
 
 
 class Signup(Body):
     email = Email(required=True, blank=False, max_length=254)
-    password = Text(required=True, blank=False, min_length=LEAST_PASSWORD, max_length=MOST_PASSWORD)
+    password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
     organization_name = Line(required=True, blank=False, max_length=255)
     name = Line(load_default="", max_length=255)
 
 
 class Login(Body):
     email = Line(required=True, blank=False, max_length=254)
-    password = Text(required=True, blank=False, max_length=MOST_PASSWORD)
+    password = Text(required=True, blank=False, max_length=MAX_PASSWORD)
 
 
 class PasswordChange(Body):
-    current_password = Text(required=True, blank=False, max_length=MOST_PASSWORD)
-    new_password = Text(required=True, blank=False, min_length=LEAST_PASSWORD, max_length=MOST_PASSWORD)
+    current_password = Text(required=True, blank=False, max_length=MAX_PASSWORD)
+    new_password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
 
 
 class Reset(Body):
     email = Line(required=True, blank=False, max_length=254)
     code = Line(required=True, blank=False, max_length=255)
-    new_password = Text(required=True, blank=False, min_length=LEAST_PASSWORD, max_length=MOST_PASSWORD)
+    new_password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
 
 
 class UserResponse(TypedDict):

@@ -10,8 +10,8 @@ from marshmallow import ValidationError
 
 from storage.model import Agent, AgentStatus, Purpose, ReasoningEffort
 from web.fields import (
-    LEAST_INT32,
-    MOST_INT32,
+    MAX_INT32,
+    MIN_INT32,
     REQUIRED,
     Boolean,
     Choice,
@@ -41,11 +41,11 @@ class AgentBody(Body):
     timezone = Timezone(load_default="UTC", blank=False, max_length=255)
     system_prompt = Text(load_default="")
     email_alias = LocalPart(allow_none=True, load_default=None, blank=False, max_length=255)
-    max_turns = Integer(least=LEAST_INT32, most=MOST_INT32, load_default=0)
-    max_sleep_hours = Integer(least=0, most=MOST_INT32, allow_none=True, load_default=None)
+    max_turns = Integer(least=MIN_INT32, most=MAX_INT32, load_default=0)
+    max_sleep_hours = Integer(least=0, most=MAX_INT32, allow_none=True, load_default=None)
     harness_git_ref = Line(allow_none=True, load_default=None, max_length=255)
     reasoning_effort = Choice(ReasoningEffort, blank=True, load_default="")
-    debounce_window_seconds = Integer(least=0, most=MOST_INT32, allow_none=True, load_default=None)
+    debounce_window_seconds = Integer(least=0, most=MAX_INT32, allow_none=True, load_default=None)
     call_voice_id = Line(load_default="", max_length=255)
     purpose = Choice(Purpose, load_default=Purpose.PRODUCTION)
     max_cost_usd_per_day = Money(allow_none=True, load_default=None)

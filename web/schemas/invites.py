@@ -8,7 +8,7 @@ from storage.identity.invites import Invite
 from storage.model import Role
 from web.fields import Choice, Email, Line, Text
 from web.request.parsing import Body
-from web.schemas.accounts import LEAST_PASSWORD, MOST_PASSWORD
+from web.schemas.accounts import MAX_PASSWORD, MIN_PASSWORD
 
 
 class NewInvite(Body):
@@ -18,7 +18,7 @@ class NewInvite(Body):
 
 class Acceptance(Body):
     code = Line(required=True, blank=False, max_length=255)
-    password = Text(required=True, blank=False, min_length=LEAST_PASSWORD, max_length=MOST_PASSWORD)
+    password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
     name = Line(load_default="", max_length=255)
 
 

@@ -6,7 +6,7 @@ from typing import TypedDict
 from uuid import UUID
 
 from storage.model import ReasoningEffort, Template
-from web.fields import MOST_INT32, Boolean, Choice, Integer, Line, Money, Text, Url
+from web.fields import MAX_INT32, Boolean, Choice, Integer, Line, Money, Text, Url
 from web.request.parsing import Body
 
 
@@ -16,9 +16,9 @@ class TemplateBody(Body):
     system_prompt = Text(load_default="")
     default_model = Line(load_default="", max_length=255)
     default_reasoning_effort = Choice(ReasoningEffort, load_default=ReasoningEffort.NONE)
-    thinking_max_tokens = Integer(least=0, most=MOST_INT32, load_default=0)
-    max_turns = Integer(least=0, most=MOST_INT32, load_default=0)
-    debounce_window_seconds = Integer(least=0, most=MOST_INT32, load_default=0)
+    thinking_max_tokens = Integer(least=0, most=MAX_INT32, load_default=0)
+    max_turns = Integer(least=0, most=MAX_INT32, load_default=0)
+    debounce_window_seconds = Integer(least=0, most=MAX_INT32, load_default=0)
     harness_git_ref = Line(load_default="", max_length=255)
     agent_created_webhook_url = Url(load_default="", max_length=200)
     tool_call_secret = Text(load_default="", max_length=255)

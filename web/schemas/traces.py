@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 from uuid import UUID
 
 from storage.model import Span, Trace, TraceSummary
-from web.fields import MOST_OFFSET, Boolean, Datetime, Integer, JsonValue, Line, Text, Uuid
+from web.fields import MAX_OFFSET, Boolean, Datetime, Integer, JsonValue, Line, Text, Uuid
 from web.request.parsing import Body
 from web.schemas.spans import SpanResponse, duration_ms, serialize_span
 
@@ -36,7 +36,7 @@ class TraceEnd(Body):
 
 class TraceQuery(Body):
     limit = Integer(least=1, most=MOST, load_default=DEFAULT_LIMIT)
-    offset = Integer(least=0, most=MOST_OFFSET, load_default=0)
+    offset = Integer(least=0, most=MAX_OFFSET, load_default=0)
     agent = Uuid(load_default=None)
     template = Uuid(load_default=None)
     has_error = Boolean(load_default=None)

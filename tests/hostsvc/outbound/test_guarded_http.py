@@ -21,7 +21,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 from standardwebhooks import WebhookVerificationError
 
-from hostsvc.outbound.bounded_connector import MOST_BYTES
+from hostsvc.outbound.bounded_connector import MAX_BYTES
 from hostsvc.outbound.guarded_http import CALLS, GuardedHttp, OutboundSettings, PublicNames, open_guarded_http
 from supervisors.clock import SystemClock
 from supervisors.outbound import AddressRefused, NoAnswer, NotConnected, OutboundAnswer, OutboundCall
@@ -275,10 +275,10 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
 
 async def test_an_answer_of_one_mebibyte_is_read_whole(receiver: Receiver) -> None:
     async def fill(_: web.Request) -> web.Response:
-        return web.Response(body=b"a" * MOST_BYTES)
+        return web.Response(body=b"a" * MAX_BYTES)
 
     receiver.answer = fill
-    assert len((await post(receiver.url)).body) == MOST_BYTES
+    assert len((await post(receiver.url)).body) == MAX_BYTES
 
 
 async def test_of_an_endless_answer_no_more_than_a_little_is_read(receiver: Receiver) -> None:
@@ -297,7 +297,7 @@ async def test_of_an_endless_answer_no_more_than_a_little_is_read(receiver: Rece
         NoAnswer, match=r"^The answer is longer than 1,048,576 bytes; the rest was not read\.$"
     ):
         await post(receiver.url)
-    assert written < 32 * MOST_BYTES  # what sockets hold
+    assert written < 32 * MAX_BYTES  # what sockets hold
 
 
 PROVISIONAL = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
@@ -331,7 +331,7 @@ async def test_an_answer_that_never_comes_to_its_point_is_given_up(
         with pytest.raises(NoAnswer) as caught:
             await post(url)
     assert str(caught.value).startswith(reason)
-    assert written < 32 * MOST_BYTES  # what sockets hold
+    assert written < 32 * MAX_BYTES  # what sockets hold
 
 
 async def test_an_answer_after_provisional_ones_is_read(receiver: Receiver) -> None:
@@ -344,7 +344,7 @@ async def test_an_answer_after_provisional_ones_is_read(receiver: Receiver) -> N
 
 
 async def test_a_compressed_answer_is_not_decoded(receiver: Receiver) -> None:
-    bomb = gzip.compress(b"a" * 10 * MOST_BYTES)
+    bomb = gzip.compress(b"a" * 10 * MAX_BYTES)
 
     async def explode(_: web.Request) -> web.Response:
         return web.Response(body=bomb, content_type="application/json", headers={"Content-Encoding": "gzip"})

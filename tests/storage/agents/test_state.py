@@ -187,7 +187,7 @@ async def test_what_is_no_reminder_is_never_ahead_even_if_the_clock_was_set_back
 
 
 @pytest.mark.parametrize(
-    ("arrived_at", "era"),
+    ("arrived_at", "period"),
     [
         (-30, ActivationPeriod.STOPPED),
         (-20, ActivationPeriod.STOPPED),

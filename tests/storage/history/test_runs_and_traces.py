@@ -12,7 +12,7 @@ from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.errors import NotUnique
 from storage.history.runs import Runs
-from storage.history.traces import MOST_SHARED_CHARACTERS, Ending, FullSpan, TraceFilters, TraceOwner, Traces
+from storage.history.traces import MAX_SHARED_CHARACTERS, Ending, FullSpan, TraceFilters, TraceOwner, Traces
 from storage.ids import new_id
 from storage.model import (
     Agent,
@@ -146,7 +146,7 @@ async def test_spans_given_at_once_by_many_are_all_stored(traces: Traces, pool: 
 
 
 async def test_long_spans_are_written_apart_and_hold_up_nobody_elses(traces: Traces, pool: Pool) -> None:
-    short, long = {"text": "x"}, {"text": "x" * MOST_SHARED_CHARACTERS}
+    short, long = {"text": "x"}, {"text": "x" * MAX_SHARED_CHARACTERS}
 
     await asyncio.gather(
         *(traces.insert_spans([new_span(new_id(), metadata)]) for metadata in (short, long, short, long))

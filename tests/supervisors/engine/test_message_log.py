@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisors.engine.message_log import (
-    BYTES_MOST,
     CODES,
     LITERAL,
-    MESSAGES_MOST,
-    TEXT_BYTES_MOST,
+    MAX_BYTES,
+    MAX_MESSAGES,
+    MAX_TEXT_BYTES,
     recall,
     remember,
 )
@@ -40,8 +40,8 @@ def test_the_last_ones_are_remembered_as_far_as_there_is_room(messages: list[Lin
     pack = packed(*messages)
     recalled = list(recall(pack))
 
-    assert len(pack) <= BYTES_MOST
-    assert len(recalled) <= MESSAGES_MOST
+    assert len(pack) <= MAX_BYTES
+    assert len(recalled) <= MAX_MESSAGES
     assert bool(recalled) == bool(messages)
     for given_line, kept in zip(messages[::-1], recalled[::-1], strict=False):
         assert kept[0] == given_line[0]
@@ -61,6 +61,6 @@ def test_a_long_text_is_cut_and_crowds_out_older_ones() -> None:
     long = "stop request: " + "ü" * 1000
     recalled = list(recall(packed(*((NOW + seconds(n), long, "stopped") for n in range(32)))))
 
-    assert {message for _, message, _ in recalled} == {long.encode()[:TEXT_BYTES_MOST].decode()}
+    assert {message for _, message, _ in recalled} == {long.encode()[:MAX_TEXT_BYTES].decode()}
     assert recalled[-1][0] == NOW + seconds(31)
     assert 5 < len(recalled) < 32

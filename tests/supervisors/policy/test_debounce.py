@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.model import PendingGroup, Source
-from supervisors.policy.debounce import Hold, effective_window, hold_for, longest_hold
+from supervisors.policy.debounce import Hold, effective_window, hold_for, max_hold_seconds
 from tests.storage.factories import NOW
 from tests.supervisors.agent_facts import past, seconds, waiting
 
@@ -35,7 +35,7 @@ def test_an_agents_own_window_counts_before_its_templates(
 def test_constant_conversation_is_held_ten_windows_at_most_300_s_at_least_two_windows(
     window: int, longest: int
 ) -> None:
-    assert longest_hold(window, cap_seconds=300) == longest
+    assert max_hold_seconds(window, cap_seconds=300) == longest
 
 
 def test_without_messages_or_with_a_window_of_zero_nothing_is_held() -> None:
@@ -62,7 +62,7 @@ def test_a_hold_ends_at_the_earlier_of_quiet_and_cap(held: list[PendingGroup], w
 
     assert hold is not None
     quiet_at = max(message.last_at for message in held) + timedelta(seconds=window)
-    capped_at = min(message.first_at for message in held) + timedelta(seconds=longest_hold(window, cap))
+    capped_at = min(message.first_at for message in held) + timedelta(seconds=max_hold_seconds(window, cap))
     assert hold.due_at in {quiet_at, capped_at}
     assert hold.due_at <= quiet_at
     assert hold.due_at <= capped_at

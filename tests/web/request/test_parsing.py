@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from web.errors import ApiError
 from web.fields import Boolean, Datetime, Integer, JsonValue, Line, ListOf, ObjectOf, Text
-from web.request.parsing import MOST_FIELDS, MOST_VALUES, Body, parse_body, parse_items, parse_json
+from web.request.parsing import MAX_FIELDS, MAX_VALUES, Body, parse_body, parse_items, parse_json
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -128,7 +128,7 @@ def test_keys_that_look_alike_or_stand_in_several_objects_are_no_duplicates(valu
 
 
 def test_the_object_of_a_body_has_no_more_fields_than_a_form() -> None:
-    fields = {f"x{n}": n for n in range(MOST_FIELDS)}
+    fields = {f"x{n}": n for n in range(MAX_FIELDS)}
     assert load(orjson.dumps(fields), JSON) == {}
     assert load(orjson.dumps({"config": {**fields, "name": "x"}}), JSON)
     detail = {"detail": "JSON parse error - too many fields"}
@@ -225,19 +225,19 @@ def test_a_blank_in_a_form_is_null_or_empties_a_list() -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        b'{"config": [' + b"1," * MOST_VALUES + b"1]}",
-        b'{"config": ' + b"[" * MOST_VALUES + b"]" * MOST_VALUES + b"}",
-        b'{"config": [' + b"{}," * MOST_VALUES + b"{}]}",
-        b"{" + b",".join([b'"a": "\\""'] * (MOST_VALUES + 1)) + b"}",
-        b"[" + b'"",' * 3 * MOST_VALUES + b'""]',
+        b'{"config": [' + b"1," * MAX_VALUES + b"1]}",
+        b'{"config": ' + b"[" * MAX_VALUES + b"]" * MAX_VALUES + b"}",
+        b'{"config": [' + b"{}," * MAX_VALUES + b"{}]}",
+        b"{" + b",".join([b'"a": "\\""'] * (MAX_VALUES + 1)) + b"}",
+        b"[" + b'"",' * 3 * MAX_VALUES + b'""]',
     ],
 )
 def test_json_of_too_many_values_is_too_large(raw: bytes) -> None:
-    assert refusal(raw, JSON) == (413, {"detail": f"The request body holds more than {MOST_VALUES} values."})
+    assert refusal(raw, JSON) == (413, {"detail": f"The request body holds more than {MAX_VALUES} values."})
 
 
 def test_json_in_forms_may_hold_no_more_values() -> None:
-    values = "[" + "1," * (MOST_VALUES // 2) + "1]"
+    values = "[" + "1," * (MAX_VALUES // 2) + "1]"
     assert load(multipart(("config", values)), MULTIPART)
     assert refusal(multipart(("config", values[:-1] + "," + values[1:])), MULTIPART)[0] == 413
     twice = [("several", f'{{"config": {values}}}')] * 2
@@ -245,7 +245,7 @@ def test_json_in_forms_may_hold_no_more_values() -> None:
 
 
 def test_signs_in_texts_are_no_values() -> None:
-    text = ',[{"\\' * MOST_VALUES
+    text = ',[{"\\' * MAX_VALUES
     assert load(orjson.dumps({"note": text, "config": [text, {text: text}]}), JSON)["note"] == text
 
 
