@@ -1,4 +1,4 @@
-"""What agents and their contacts write to each other."""
+"""Messages between agents and their contacts."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ GET = """
 SELECT m.* FROM message m JOIN agent a ON a.id = m.agent_id AND a.deleted_at IS NULL WHERE m.id = $1
 """
 
-# A page of each organization, then the newest of them all: so each is read along its index.
-# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
+# Read a page of each organization along its index, then take the newest of all. The agent is checked by a
+# subquery: for a join the planner expects few rows, and would sort all messages for each page.
 PAGE = """
 SELECT m.* FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
@@ -42,7 +42,7 @@ CROSS JOIN LATERAL (
 ORDER BY m.created_at DESC, m.id DESC LIMIT $2 OFFSET $3
 """
 
-LAST_CHANNEL = """
+GET_LAST_CHANNEL = """
 SELECT channel FROM message
 WHERE contact_id = $2 AND agent_id = $1 AND direction = 'inbound'
 ORDER BY created_at DESC, id DESC LIMIT 1
@@ -50,8 +50,8 @@ ORDER BY created_at DESC, id DESC LIMIT 1
 
 UPDATE = "UPDATE message SET /* set */ WHERE id = $1"
 
-# Whoever says first what became of it is right: its tool may do so before it answers.
-SETTLE = """
+# The first report stays: the tool of the channel may set the status itself before it answers.
+UPDATE_QUEUED = """
 UPDATE message SET status = CASE WHEN status = 'queued' THEN $2 ELSE status END WHERE id = $1
 RETURNING status
 """
@@ -62,7 +62,7 @@ CHANGEABLE = frozenset({"contact_id", "subject", "body", "attachments", "status"
 
 
 class Channel(StrEnum):
-    """What messages come and go by: the sources of notifications that are conversations."""
+    """The ways that messages travel: the sources of notifications that are conversations."""
 
     EMAIL = Source.EMAIL
     SMS = Source.SMS
@@ -72,14 +72,17 @@ class Channel(StrEnum):
 
 
 class Direction(StrEnum):
-    """Seen from the agent."""
+    """The direction of a message, seen from the agent."""
 
     INBOUND = "inbound"
     OUTBOUND = "outbound"
 
 
 class MessageStatus(StrEnum):
-    """`queued` while a tool has it; for good if the service ended, or the run was stopped, meanwhile."""
+    """The state of a message.
+
+    It is `queued` while a tool sends it, and stays so if the service ends or the run is stopped before that.
+    """
 
     RECEIVED = "received"
     QUEUED = "queued"
@@ -111,7 +114,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class MessageFilters:
-    """Which messages a list shows."""
+    """The messages that a list shows."""
 
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
@@ -121,16 +124,16 @@ class MessageFilters:
 
 
 class Messages:
-    """The table `message`. What comes in is a notification, too, in the same transaction."""
+    """The table `message`. A received one is stored together with its notification."""
 
     def __init__(self, pool: Pool, notifications: Notifications) -> None:
         self._pool = pool
         self._notifications = notifications
 
     async def insert(self, message: Message, receipt: Receipt | None = None) -> None:
-        """A message that nobody is told of.
+        """Store a message without a notification.
 
-        ReferenceMissing for `agent` or `contact`, AnsweredBefore if there is a receipt like this one.
+        Raise ReferenceMissing for `agent` or `contact`, AnsweredBefore if the receipt exists already.
         """
         async with self._pool.transaction() as connection:
             await _insert(connection, message, receipt)
@@ -142,7 +145,7 @@ class Messages:
         allowed: Collection[UUID],
         receipt: Receipt | None = None,
     ) -> None:
-        """A message and the notification of it. Errors as of `insert` and of `Notifications.insert`."""
+        """Store a message and its notification. Raise the errors of `insert` and `Notifications.insert`."""
         await self._pool.run_to_completion(
             self._receive(message, notification, allowed, receipt), f"receipt of message {message.id}"
         )
@@ -152,7 +155,7 @@ class Messages:
         return None if row is None else _message(row)
 
     async def page(self, filters: MessageFilters, page: Page) -> list[Message]:
-        """Newest first."""
+        """List one page of the messages, newest first."""
         conditions = Conditions(filters.organization_ids, page.limit, page.offset)
         if page.after is not None:
             conditions.add("(m.created_at, m.id) < ($, $)", *page.after)
@@ -168,14 +171,14 @@ class Messages:
         return [_message(row) for row in rows]
 
     async def last_channel(self, agent_id: UUID, contact_id: UUID) -> Channel | None:
-        """By what the contact last wrote to the agent."""
-        channel: str | None = await self._pool.fetchval(LAST_CHANNEL, agent_id, contact_id)
+        """Return the channel of the contact's last message to the agent; None if there is no such message."""
+        channel: str | None = await self._pool.fetchval(GET_LAST_CHANNEL, agent_id, contact_id)
         return None if channel is None else Channel(channel)
 
     async def update(self, message_id: UUID, changes: Mapping[str, Any]) -> Message | None:
-        """The message after the changes, by column; None if there is no such message.
+        """Set the columns in `changes` and return the message; None if there is no such message.
 
-        ReferenceMissing for `contact`.
+        Raise ReferenceMissing for `contact`.
         """
         if changes:
             await self._pool.execute(
@@ -184,12 +187,15 @@ class Messages:
         return await self.get(message_id)
 
     async def settle(self, message_id: UUID, status: MessageStatus) -> MessageStatus:
-        """What became of a message that was queued; if that is known already, what is known."""
-        kept = await self._pool.fetchval(SETTLE, message_id, status)
-        return status if kept is None else MessageStatus(kept)
+        """Set the status of a queued message; return the status that the message has now.
+
+        A message that is no longer queued keeps its status. For a deleted one, return `status`.
+        """
+        stored = await self._pool.fetchval(UPDATE_QUEUED, message_id, status)
+        return status if stored is None else MessageStatus(stored)
 
     async def delete(self, message_id: UUID) -> bool:
-        """Whether there was such a message. The notification of it stays."""
+        """Delete the message; False if there is no such message. Its notification stays."""
         return await self._pool.fetchval(DELETE, message_id) is not None
 
     async def _receive(
@@ -204,7 +210,7 @@ class Messages:
             await self._notifications.insert_within(connection, notification, allowed)
 
         await self._pool.with_lock_retry(write)
-        self._notifications.tell([notification])
+        self._notifications.report_committed([notification])
 
 
 async def _insert(connection: Connection, message: Message, receipt: Receipt | None) -> None:

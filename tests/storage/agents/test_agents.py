@@ -285,7 +285,7 @@ async def test_deletion_ends_the_open_run_and_its_trace(agents: Agents, pool: Po
 
 async def test_what_a_deleted_agent_leaves_goes_in_batches(agents: Agents, pool: Pool, owner: UUID) -> None:
     gone, kept = await stored_agent(pool, owner), await stored_agent(pool, owner)
-    queue = Notifications(pool, lambda agent_ids: None)
+    queue = Notifications(pool, lambda agent_ids: None, sleep=asyncio.sleep)
     for one in (gone, gone, gone, kept):
         await queue.insert(new_notification(one.id), {owner})
         await pool.execute(START_RUN, one.id, new_id(), owner, NOW)
@@ -344,7 +344,7 @@ async def test_a_changed_window_concerns_sleeping_agents_with_something_to_hold(
     with_another = await stored_agent(pool, owner)
     deleted = await stored_agent(pool, owner, template_id=concierge.id)
     await stored_agent(pool, owner, template_id=concierge.id, sleep_until=NOW + HOUR)
-    queue = Notifications(pool, lambda _: None)
+    queue = Notifications(pool, lambda _: None, sleep=asyncio.sleep)
     for one in (spoken_to, with_another, deleted):
         await queue.insert(new_notification(one.id), {owner})
     await agents.delete(deleted.id, NOW)

@@ -65,7 +65,7 @@ async def get_facts(states: AgentStates, of: Agent, now: datetime = NOW) -> Agen
 
 async def arrives(pool: Pool, at: Agent, **fields: Any) -> UUID:
     """A high notification; its id."""
-    queue = Notifications(pool, lambda _: None)
+    queue = Notifications(pool, lambda _: None, sleep=asyncio.sleep)
     new = new_notification(at.id, **fields)
     await queue.insert(new, {at.organization_id})
     await queue.close()
@@ -152,7 +152,7 @@ async def test_a_queue_is_seen_as_groups_of_a_kind(states: AgentStates, pool: Po
     await arrives(pool, agent, created_at=NOW)
     await arrives(pool, agent, priority=Priority.LOW)
     cleared = await arrives(pool, agent, source=Source.EMAIL)
-    await Notifications(pool, lambda _: None).clear(agent.id, cleared, NOW)
+    await Notifications(pool, lambda _: None, sleep=asyncio.sleep).clear(agent.id, cleared, NOW)
 
     seen = await get_facts(states, agent, NOW + MINUTE)
 
@@ -562,10 +562,15 @@ async def test_as_many_are_counted_in_quarantine_as_the_rules_say(states: AgentS
             *(agent.id, failures, NOW + HOUR),
         )
 
-    assert (await states.count(NOW)).quarantined == {agent.id for agent in agents[5:]}
+    counts = await states.count(NOW, quarantine_failures=QUARANTINE_AFTER_FAILURES)
+    assert counts.quarantined == {agent.id for agent in agents[5:]}
+
+    stricter = await states.count(NOW, quarantine_failures=2)
+    assert stricter.quarantined == {agent.id for agent in agents[2:]}
 
     await pool.execute("UPDATE organization SET paused = true WHERE id = $1", agents[6].organization_id)
-    assert (await states.count(NOW)).quarantined == {agents[5].id}
+    counts = await states.count(NOW, quarantine_failures=QUARANTINE_AFTER_FAILURES)
+    assert counts.quarantined == {agents[5].id}
 
 
 async def test_a_remark_goes_into_the_queue_with_its_move_or_not_at_all(
@@ -593,7 +598,7 @@ async def test_counts_are_over_all_agents(states: AgentStates, pool: Pool) -> No
     await arrives(pool, agent, created_at=NOW - MINUTE)
     await arrives(pool, agent, scheduled_for=NOW + MINUTE)
 
-    assert await states.count(NOW) == Counts(
+    assert await states.count(NOW, quarantine_failures=QUARANTINE_AFTER_FAILURES) == Counts(
         running=1,
         sleeping=2,
         archived=1,

@@ -50,7 +50,7 @@ def told() -> Told:
 
 @pytest.fixture
 async def messages(pool: Pool, told: Told) -> AsyncIterator[Messages]:
-    notifications = Notifications(pool, told)
+    notifications = Notifications(pool, told, sleep=asyncio.sleep)
     yield Messages(pool, notifications)
     await notifications.close()
 

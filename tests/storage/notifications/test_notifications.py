@@ -73,7 +73,7 @@ def told() -> Told:
 
 @pytest.fixture
 async def queue(pool: Pool, told: Told) -> AsyncIterator[Notifications]:
-    notifications = Notifications(pool, told)
+    notifications = Notifications(pool, told, sleep=asyncio.sleep)
     yield notifications
     await notifications.close()
 
