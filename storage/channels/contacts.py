@@ -1,4 +1,4 @@
-"""The people that agents are in touch with."""
+"""Contacts: the people that agents exchange messages with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ GET = """
 SELECT c.* FROM contact c LEFT JOIN agent a ON a.id = c.agent_id WHERE c.id = $1 AND a.deleted_at IS NULL
 """
 
-# A page of each organization, then the newest of them all: so each is read along its index.
-# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
+# Read a page of each organization along its index, then take the newest of all. The agent is checked by a
+# subquery: for a join the planner expects few rows, and would sort all contacts for each page.
 PAGE = """
 SELECT c.* FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
@@ -42,7 +42,7 @@ CHANGEABLE = frozenset({"agent_id", "name", "email", "phone", "metadata"})
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """Somebody; without an agent, for all agents of the organization."""
+    """A person; one without an agent belongs to all agents of the organization."""
 
     id: UUID
     organization_id: UUID
@@ -56,20 +56,20 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class ContactFilters:
-    """Which contacts a list shows."""
+    """The contacts that a list shows."""
 
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
 
 
 class Contacts:
-    """The table `contact`. What belongs to a deleted agent is not found."""
+    """The table `contact`. A deleted agent's contacts are not found."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def insert(self, contact: Contact) -> None:
-        """ReferenceMissing for `agent`."""
+        """Store the contact. Raise ReferenceMissing for `agent`."""
         await self._pool.execute(
             INSERT,
             contact.id,
@@ -87,7 +87,7 @@ class Contacts:
         return None if row is None else from_row(Contact, row)
 
     async def page(self, filters: ContactFilters, page: Page) -> list[Contact]:
-        """Newest first."""
+        """List one page of the contacts, newest first."""
         conditions = Conditions(filters.organization_ids, page.limit, page.offset)
         if page.after is not None:
             conditions.add("(c.created_at, c.id) < ($, $)", *page.after)
@@ -97,7 +97,7 @@ class Contacts:
         return [from_row(Contact, row) for row in rows]
 
     async def update(self, contact_id: UUID, changes: Mapping[str, Any]) -> Contact | None:
-        """The contact after the changes, by column; None if there is no such contact."""
+        """Set the columns in `changes` and return the contact; None if there is no such contact."""
         if changes:
             await self._pool.execute(
                 assign(UPDATE, changes, CHANGEABLE, after=1), contact_id, *changes.values()
@@ -105,5 +105,5 @@ class Contacts:
         return await self.get(contact_id)
 
     async def delete(self, contact_id: UUID) -> bool:
-        """Whether there was such a contact. Its messages stay, without it."""
+        """Delete the contact; False if there is no such contact. Its messages stay, without a contact."""
         return await self._pool.fetchval(DELETE, contact_id) is not None

@@ -1,4 +1,4 @@
-"""The wake ledger: one row for each run, written with the state of its agent."""
+"""Runs: one row for each, written in the same statement as the state of its agent."""
 
 from uuid import UUID
 
@@ -22,7 +22,7 @@ ORDER BY r.started_at DESC, r.id DESC LIMIT $2 OFFSET $3
 
 
 class Runs:
-    """The table `run`, to read."""
+    """The table `run`, read only: its rows are written by `storage.agents.state_updates`."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -32,7 +32,7 @@ class Runs:
         return None if row is None else _run(row)
 
     async def page(self, agent_id: UUID, page: Page) -> list[Run]:
-        """The agent's runs, last started first."""
+        """List one page of the agent's runs, last started first."""
         conditions = Conditions(agent_id, page.limit, page.offset)
         if page.after is not None:
             conditions.add("(r.started_at, r.id) < ($, $)", *page.after)

@@ -1,4 +1,4 @@
-"""Organizations: what they are called, what they may spend, and whether they are paused."""
+"""Organizations: their names, their spending caps, and whether they are paused."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from storage.postgres.rows import from_row
 
 GET = "SELECT * FROM organization WHERE id = $1"
 
-FIND_BY_NAME = "SELECT * FROM organization WHERE name = $1 ORDER BY created_at, id"
+LIST_BY_NAME = "SELECT * FROM organization WHERE name = $1 ORDER BY created_at, id"
 
 PAGE = """
 SELECT * FROM organization
@@ -28,7 +28,7 @@ CHANGEABLE = frozenset({"name", "paused", "max_cost_usd_per_day"})
 
 
 class Organizations:
-    """The table `organization`; its rows are born with their first owner, in `accounts`."""
+    """The table `organization`; `Accounts` inserts the rows, each with its first owner."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -38,11 +38,11 @@ class Organizations:
         return None if row is None else from_row(Organization, row)
 
     async def find_by_name(self, name: str) -> list[Organization]:
-        """All of exactly this name, oldest first."""
-        return [from_row(Organization, row) for row in await self._pool.fetch(FIND_BY_NAME, name)]
+        """List the organizations with exactly this name, oldest first."""
+        return [from_row(Organization, row) for row in await self._pool.fetch(LIST_BY_NAME, name)]
 
     async def page(self, organization_ids: Sequence[UUID], page: Page) -> list[Organization]:
-        """Of these, newest first."""
+        """List one page of these organizations, newest first."""
         conditions = Conditions(organization_ids, page.limit, page.offset)
         if page.after is not None:
             conditions.add("(created_at, id) < ($, $)", *page.after)
@@ -50,7 +50,7 @@ class Organizations:
         return [from_row(Organization, row) for row in rows]
 
     async def update(self, organization_id: UUID, changes: Mapping[str, Any]) -> Organization | None:
-        """The organization after the changes, by column; None if there is no such organization."""
+        """Set the columns in `changes` and return the organization; None if there is none."""
         if not changes:
             return await self.get(organization_id)
         row = await self._pool.fetchrow(
