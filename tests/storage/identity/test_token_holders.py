@@ -140,7 +140,7 @@ async def test_next_read_sees_changed_role(
 
     async def read_role() -> None:
         holder = await token_holders.get(ada.id, NOW)
-        roles.append(holder and holder.roles.get(other.id))
+        roles.append(holder.roles.get(other.id) if holder else None)
 
     await read_role()
     await memberships.change_role(membership_id, Role.ADMIN, by=Role.OWNER)
