@@ -14,9 +14,10 @@ from storage.errors import Circle
 from storage.model import Agent, AgentStatus, Notification, Purpose, Receipt
 from storage.postgres.advisory_locks import PARENTS
 from storage.postgres.group_commit import GroupCommit
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -249,21 +250,15 @@ class Agents:
 
         Archived agents are left out unless `include_archived` or `status` asks for them.
         """
-        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(a.created_at, a.id) < ($, $)", *page.after)
-        if filters.status is not None:
-            conditions.add("s.status = $", filters.status)
-        elif not filters.include_archived:
+        conditions = PageConditions(filters.organization_ids, page, "a.created_at, a.id")
+        conditions.add_equal("s.status", filters.status)
+        if filters.status is None and not filters.include_archived:
             conditions.add("s.status <> 'archived'")
-        if filters.purpose is not None:
-            conditions.add("a.purpose = $", filters.purpose)
+        conditions.add_equal("a.purpose", filters.purpose)
         if filters.tags:
             conditions.add("a.tags @> $::text[]", filters.tags)
-        if filters.template_id is not None:
-            conditions.add("a.template_id = $", filters.template_id)
-        if filters.parent_id is not None:
-            conditions.add("a.parent_id = $", filters.parent_id)
+        conditions.add_equal("a.template_id", filters.template_id)
+        conditions.add_equal("a.parent_id", filters.parent_id)
         if filters.search is not None:
             conditions.add("strpos(lower(a.name), lower($)) > 0", filters.search)
         return [_agent(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]

@@ -9,9 +9,10 @@ from asyncpg import Record
 from storage.delivery.receipts import insert_receipt
 from storage.errors import ReferenceMissing
 from storage.model import ReasoningEffort, Receipt, Template
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -128,9 +129,7 @@ class Templates:
 
     async def page(self, organization_ids: tuple[UUID, ...], page: Page) -> list[Template]:
         """List one page of the organizations' templates, newest first."""
-        conditions = Conditions(organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(t.created_at, t.id) < ($, $)", *page.after)
+        conditions = PageConditions(organization_ids, page, "t.created_at, t.id")
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [_template(row) for row in rows]
 

@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -88,11 +89,8 @@ class Contacts:
 
     async def page(self, filters: ContactFilters, page: Page) -> list[Contact]:
         """List one page of the contacts, newest first."""
-        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(c.created_at, c.id) < ($, $)", *page.after)
-        if filters.agent_id is not None:
-            conditions.add("c.agent_id = $", filters.agent_id)
+        conditions = PageConditions(filters.organization_ids, page, "c.created_at, c.id")
+        conditions.add_equal("c.agent_id", filters.agent_id)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [from_row(Contact, row) for row in rows]
 

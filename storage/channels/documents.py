@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -92,13 +93,9 @@ class Documents:
 
     async def page(self, filters: DocumentFilters, page: Page) -> list[Document]:
         """List one page of the documents, newest first."""
-        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(d.created_at, d.id) < ($, $)", *page.after)
-        if filters.agent_id is not None:
-            conditions.add("d.agent_id = $", filters.agent_id)
-        if filters.project_id is not None:
-            conditions.add("d.project_id = $", filters.project_id)
+        conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
+        conditions.add_equal("d.agent_id", filters.agent_id)
+        conditions.add_equal("d.project_id", filters.project_id)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [from_row(Document, row) for row in rows]
 

@@ -13,9 +13,10 @@ from storage.delivery.receipts import insert_receipt
 from storage.model import Receipt, Source
 from storage.notifications.inserts import NewNotification
 from storage.notifications.notifications import Notifications
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -156,17 +157,11 @@ class Messages:
 
     async def page(self, filters: MessageFilters, page: Page) -> list[Message]:
         """List one page of the messages, newest first."""
-        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(m.created_at, m.id) < ($, $)", *page.after)
-        if filters.agent_id is not None:
-            conditions.add("m.agent_id = $", filters.agent_id)
-        if filters.contact_id is not None:
-            conditions.add("m.contact_id = $", filters.contact_id)
-        if filters.channel is not None:
-            conditions.add("m.channel = $", filters.channel)
-        if filters.direction is not None:
-            conditions.add("m.direction = $", filters.direction)
+        conditions = PageConditions(filters.organization_ids, page, "m.created_at, m.id")
+        conditions.add_equal("m.agent_id", filters.agent_id)
+        conditions.add_equal("m.contact_id", filters.contact_id)
+        conditions.add_equal("m.channel", filters.channel)
+        conditions.add_equal("m.direction", filters.direction)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [_message(row) for row in rows]
 
@@ -207,7 +202,7 @@ class Messages:
     ) -> None:
         async def write(connection: Connection) -> None:
             await _insert(connection, message, receipt)
-            await self._notifications.insert_within(connection, notification, allowed)
+            await self._notifications.insert_in_transaction(connection, notification, allowed)
 
         await self._pool.with_lock_retry(write)
         self._notifications.report_committed([notification])

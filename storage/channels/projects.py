@@ -9,9 +9,10 @@ from uuid import UUID
 
 from asyncpg import Record
 
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -98,13 +99,9 @@ class Projects:
 
     async def page(self, filters: ProjectFilters, page: Page) -> list[Project]:
         """List one page of the projects, newest first."""
-        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(p.created_at, p.id) < ($, $)", *page.after)
-        if filters.agent_id is not None:
-            conditions.add("p.agent_id = $", filters.agent_id)
-        if filters.status is not None:
-            conditions.add("p.status = $", filters.status)
+        conditions = PageConditions(filters.organization_ids, page, "p.created_at, p.id")
+        conditions.add_equal("p.agent_id", filters.agent_id)
+        conditions.add_equal("p.status", filters.status)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [_project(row) for row in rows]
 

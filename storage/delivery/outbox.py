@@ -8,9 +8,9 @@ from typing import Any
 from uuid import UUID
 
 from storage.ids import new_id
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
 # Only if the agent's template names a webhook. The payload holds no secret and no prompt.
@@ -168,7 +168,7 @@ class DeliveryFilters:
 
 @dataclass(frozen=True, slots=True)
 class OutboxSize:
-    """The numbers of deliveries that are pending and that were given up."""
+    """How many webhooks are yet to be delivered, and how many were given up."""
 
     pending: int
     failed: int
@@ -223,13 +223,9 @@ class Outbox:
 
     async def page(self, filters: DeliveryFilters, page: Page) -> list[WebhookDelivery]:
         """List one page of the deliveries, newest first."""
-        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(d.created_at, d.id) < ($, $)", *page.after)
-        if filters.agent_id is not None:
-            conditions.add("d.agent_id = $", filters.agent_id)
-        if filters.template_id is not None:
-            conditions.add("d.template_id = $", filters.template_id)
+        conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
+        conditions.add_equal("d.agent_id", filters.agent_id)
+        conditions.add_equal("d.template_id", filters.template_id)
         match filters.status:
             case DeliveryStatus.PENDING:
                 conditions.add("d.next_attempt_at IS NOT NULL")

@@ -5,9 +5,9 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.model import Outcome, Run
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
 GET = """
@@ -33,9 +33,7 @@ class Runs:
 
     async def page(self, agent_id: UUID, page: Page) -> list[Run]:
         """List one page of the agent's runs, last started first."""
-        conditions = Conditions(agent_id, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(r.started_at, r.id) < ($, $)", *page.after)
+        conditions = PageConditions(agent_id, page, "r.started_at, r.id")
         return [_run(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
 
 

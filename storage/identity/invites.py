@@ -11,9 +11,9 @@ from storage.identity.accounts import insert_user
 from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
 from storage.model import Role, User
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -88,9 +88,7 @@ class Invites:
 
     async def page(self, organization_ids: Sequence[UUID], page: Page) -> list[Invite]:
         """List one page of the organizations' invitations, newest first."""
-        conditions = Conditions(organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(created_at, id) < ($, $)", *page.after)
+        conditions = PageConditions(organization_ids, page, "created_at, id")
         return [_invite(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
 
     async def delete(self, invite_id: UUID) -> bool:

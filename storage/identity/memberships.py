@@ -11,9 +11,9 @@ from asyncpg import Record
 from storage.errors import Forbidden, LastOwner
 from storage.identity.token_holders import TokenHolders
 from storage.model import Role
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
 GET = """
@@ -70,9 +70,7 @@ class Memberships:
 
     async def page(self, organization_ids: Sequence[UUID], page: Page) -> list[Member]:
         """List one page of the organizations' members, newest first."""
-        conditions = Conditions(organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(m.created_at, m.id) < ($, $)", *page.after)
+        conditions = PageConditions(organization_ids, page, "m.created_at, m.id")
         return [_member(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
 
     async def change_role(self, membership_id: UUID, role: Role, by: Role) -> Member | None:

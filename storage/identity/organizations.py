@@ -5,9 +5,10 @@ from typing import Any
 from uuid import UUID
 
 from storage.model import Organization
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 GET = "SELECT * FROM organization WHERE id = $1"
@@ -43,9 +44,7 @@ class Organizations:
 
     async def page(self, organization_ids: Sequence[UUID], page: Page) -> list[Organization]:
         """List one page of these organizations, newest first."""
-        conditions = Conditions(organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(created_at, id) < ($, $)", *page.after)
+        conditions = PageConditions(organization_ids, page, "created_at, id")
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [from_row(Organization, row) for row in rows]
 

@@ -24,9 +24,9 @@ from storage.notifications.inserts import (
     insert_together,
 )
 from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
-from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
 GET = """
@@ -185,7 +185,7 @@ class Notifications:
         if refusal is not None:
             raise refusal
 
-    async def insert_within(
+    async def insert_in_transaction(
         self, connection: Connection, notification: NewNotification, allowed: Collection[UUID]
     ) -> None:
         """Store the notification in the caller's transaction; call `report_committed` after its commit.
@@ -216,17 +216,11 @@ class Notifications:
 
     async def page(self, filters: NotificationFilters, page: Page) -> list[Notification]:
         """List one page of the notifications, newest first, including those scheduled for later."""
-        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(n.created_at, n.id) < ($, $)", *page.after)
-        if filters.agent_id is not None:
-            conditions.add("n.agent_id = $", filters.agent_id)
-        if filters.cleared is not None:
-            conditions.add("n.cleared = $", filters.cleared)
-        if filters.priority is not None:
-            conditions.add("n.priority = $", filters.priority)
-        if filters.source is not None:
-            conditions.add("n.source = $", filters.source)
+        conditions = PageConditions(filters.organization_ids, page, "n.created_at, n.id")
+        conditions.add_equal("n.agent_id", filters.agent_id)
+        conditions.add_equal("n.cleared", filters.cleared)
+        conditions.add_equal("n.priority", filters.priority)
+        conditions.add_equal("n.source", filters.source)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [notification_from_row(row) for row in rows]
 

@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -79,13 +79,9 @@ class AdapterConfigs:
         page: Page,
     ) -> list[AdapterConfig]:
         """List one page of the configs of the organizations' templates, newest first."""
-        conditions = Conditions(organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(c.created_at, c.id) < ($, $)", *page.after)
-        if template_id is not None:
-            conditions.add("c.template_id = $", template_id)
-        if adapter_id is not None:
-            conditions.add("c.adapter_id = $", adapter_id)
+        conditions = PageConditions(organization_ids, page, "c.created_at, c.id")
+        conditions.add_equal("c.template_id", template_id)
+        conditions.add_equal("c.adapter_id", adapter_id)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [from_row(AdapterConfig, row) for row in rows]
 

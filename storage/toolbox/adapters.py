@@ -9,9 +9,10 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.model import Visibility
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -94,11 +95,8 @@ class Adapters:
 
         These are their own adapters and the public ones.
         """
-        conditions = Conditions(organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(a.created_at, a.id) < ($, $)", *page.after)
-        if visibility is not None:
-            conditions.add("a.visibility = $", visibility)
+        conditions = PageConditions(organization_ids, page, "a.created_at, a.id")
+        conditions.add_equal("a.visibility", visibility)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [_adapter(row) for row in rows]
 

@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -90,11 +91,8 @@ class Tools:
 
         `adapter_id` limits the list to one of these adapters.
         """
-        conditions = Conditions(organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(t.created_at, t.id) < ($, $)", *page.after)
-        if adapter_id is not None:
-            conditions.add("t.adapter_id = $", adapter_id)
+        conditions = PageConditions(organization_ids, page, "t.created_at, t.id")
+        conditions.add_equal("t.adapter_id", adapter_id)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [from_row(Tool, row) for row in rows]
 
