@@ -26,7 +26,7 @@ async def titles(world: World, agent: Agent) -> list[str]:
     return [waiting.title for waiting in await world.queue(agent)]
 
 
-async def test_a_quarantine_is_told_once_in_the_agents_queue_and_wakes_nobody(world: World) -> None:
+async def test_quarantine_puts_one_low_notice_into_the_agents_queue(world: World) -> None:
     agent = await world.agent()
     await fail_until_quarantined(world, agent)
 
@@ -44,7 +44,7 @@ async def test_a_quarantine_is_told_once_in_the_agents_queue_and_wakes_nobody(wo
     assert len(await world.wakes(agent)) == 6
 
 
-async def test_each_quarantine_is_told(world: World) -> None:
+async def test_each_quarantine_has_its_own_notice(world: World) -> None:
     agent = await world.agent()
     await fail_until_quarantined(world, agent)
     await (await world.start(agent)).sleeps()
@@ -53,7 +53,7 @@ async def test_each_quarantine_is_told(world: World) -> None:
     assert await titles(world, agent) == [NOTICE, NOTICE]
 
 
-async def test_an_end_that_is_not_stored_tells_of_no_quarantine(world: World) -> None:
+async def test_failed_update_stores_no_quarantine_notice(world: World) -> None:
     agent = await world.agent()
     await world.ask(agent, RunRequest())
     for second in FAILURES:
@@ -73,7 +73,7 @@ async def is_away(_: StateUpdate) -> None:
     raise DatabaseUnavailable("away")
 
 
-async def test_what_is_cleared_between_two_runs_makes_the_backoff_short_again(world: World) -> None:
+async def test_clearing_between_runs_resets_the_backoff(world: World) -> None:
     agent = await world.agent()
     first, _ = [await world.notify(agent) for _ in range(2)]
     for second in (0, 1, 3):
@@ -88,7 +88,7 @@ async def test_what_is_cleared_between_two_runs_makes_the_backoff_short_again(wo
     assert [second for second, _ in await world.wakes(agent)] == [0, 1, 3, 7, 8, 10]
 
 
-async def test_a_failed_run_that_cleared_something_is_tried_again_soon(world: World) -> None:
+async def test_failed_run_that_cleared_something_is_retried_soon(world: World) -> None:
     agent = await world.agent()
     messages = [await world.notify(agent) for _ in range(2)]
     for second in (0, 1, 3):
@@ -105,7 +105,7 @@ async def test_a_failed_run_that_cleared_something_is_tried_again_soon(world: Wo
 
 
 @pytest.mark.parametrize("ending", ["ended", "failed"])
-async def test_the_end_of_a_sleep_does_not_shorten_a_backoff(pool: Pool, ending: str) -> None:
+async def test_elapsed_sleep_does_not_shorten_a_backoff(pool: Pool, ending: str) -> None:
     """Else `max_sleep_hours: 0` would turn every backoff into one second."""
     async with open_world(pool) as world:
         agent = await world.agent(max_sleep_hours=0)

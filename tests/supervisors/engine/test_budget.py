@@ -62,7 +62,7 @@ async def notes(world: World, agent: Agent) -> list[Notification]:
     return [one for one in await world.queue(agent) if one.title == "Over budget"]
 
 
-async def test_a_run_ends_before_the_call_for_which_nothing_is_left(pool: Pool) -> None:
+async def test_run_ends_before_a_model_call_over_budget(pool: Pool) -> None:
     model = Spender()
     async with open_world(pool, model=model) as world:
         agent = await world.agent(max_cost_usd_per_day=FIVE)
@@ -80,7 +80,7 @@ async def test_a_run_ends_before_the_call_for_which_nothing_is_left(pool: Pool) 
         assert len(await notes(world, agent)) == 2
 
 
-async def test_the_budget_of_the_organization_ends_runs_of_all_its_agents(pool: Pool) -> None:
+async def test_organization_budget_ends_runs_of_all_its_agents(pool: Pool) -> None:
     model = Spender()
     async with open_world(pool, model=model) as world:
         agent, other = await world.agent(), await world.agent()
@@ -98,7 +98,7 @@ async def test_the_budget_of_the_organization_ends_runs_of_all_its_agents(pool: 
         )
 
 
-async def test_a_cap_that_is_set_during_a_run_counts_from_its_next_model_call(pool: Pool) -> None:
+async def test_cap_set_during_a_run_applies_to_next_model_call(pool: Pool) -> None:
     model = Spender()
     async with open_world(pool, model=model) as world:
         agent = await world.agent()
@@ -116,7 +116,7 @@ async def test_a_cap_that_is_set_during_a_run_counts_from_its_next_model_call(po
         assert [(run.outcome, run.turns) for run in await world.ledger(agent)] == [(Outcome.BUDGET, 1)]
 
 
-async def test_a_run_that_nothing_caps_looks_nothing_up(world: World) -> None:
+async def test_run_without_a_cap_reads_no_budget(world: World) -> None:
     class NoSpending:
         async def budgets(self, *_: object) -> tuple[()]:
             raise AssertionError("it was looked up")
@@ -126,7 +126,7 @@ async def test_a_run_that_nothing_caps_looks_nothing_up(world: World) -> None:
     await BudgetGuard(NoSpending(), world.clock).check(run)
 
 
-async def test_what_is_spent_meanwhile_by_others_counts_too(world: World) -> None:
+async def test_spending_of_other_agents_counts_for_the_organization(world: World) -> None:
     agent = await world.agent(max_cost_usd_per_day=FIVE)
     run, budget_guard = (await world.start(agent)).run, BudgetGuard(world.storage.spending, world.clock)
 
@@ -138,7 +138,7 @@ async def test_what_is_spent_meanwhile_by_others_counts_too(world: World) -> Non
         await budget_guard.check(run)
 
 
-async def test_an_agent_over_its_budget_starts_at_midnight_with_what_is_active_then(world: World) -> None:
+async def test_agent_over_budget_starts_at_midnight(world: World) -> None:
     agent = await spent(world)
     await world.notify(agent)
     await world.go_to(60)
@@ -151,7 +151,7 @@ async def test_an_agent_over_its_budget_starts_at_midnight_with_what_is_active_t
     assert await world.wakes(agent) == [(MIDNIGHT, "notification:portal")]
 
 
-async def test_a_run_request_is_refused_and_not_remembered(world: World) -> None:
+async def test_run_request_over_budget_is_refused_and_not_stored(world: World) -> None:
     agent = await spent(world)
 
     assert await world.ask(agent, RunRequest()) == RunReply(RunAnswer.OVER_BUDGET)
@@ -163,7 +163,7 @@ async def test_a_run_request_is_refused_and_not_remembered(world: World) -> None
     assert (await world.ask(agent, RunRequest())).status is RunAnswer.STARTED
 
 
-async def test_a_run_request_while_the_last_run_stops_is_refused_too(world: World) -> None:
+async def test_run_request_over_budget_while_stopping_is_refused(world: World) -> None:
     world.puppets_are_stubborn = True
     agent = await world.agent(max_cost_usd_per_day=FIVE)
     run = await world.start(agent)
@@ -176,7 +176,7 @@ async def test_a_run_request_while_the_last_run_stops_is_refused_too(world: Worl
     assert len(await world.wakes(agent)) == 1
 
 
-async def test_a_start_that_waits_for_a_slot_gives_up_its_place(pool: Pool) -> None:
+async def test_queued_start_over_budget_leaves_the_queue(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         busy, last = await world.agent(), await world.agent()
         queued = await world.agent(max_cost_usd_per_day=FIVE)
@@ -203,7 +203,7 @@ async def raise_its_organizations(world: World, agent: Agent, cap: Decimal | Non
 @pytest.mark.parametrize("cap", [Decimal("5.01"), None], ids=["higher", "none"])
 @pytest.mark.parametrize("raise_it", [raise_its_own, raise_its_organizations])
 @pytest.mark.parametrize("is_alive", [True, False])
-async def test_a_higher_cap_wakes_what_it_held(
+async def test_higher_cap_wakes_the_agent(
     world: World,
     raise_it: Callable[[World, Agent, Decimal | None], Awaitable[None]],
     cap: Decimal | None,
@@ -223,7 +223,7 @@ async def test_a_higher_cap_wakes_what_it_held(
     assert await world.wakes(agent) == [(100, "sleep_elapsed")]
 
 
-async def test_a_higher_cap_of_its_template_wakes_what_it_held(world: World) -> None:
+async def test_higher_template_cap_wakes_the_agent(world: World) -> None:
     shared = await world.template(max_cost_usd_per_day=FIVE)
     agent, own = [await world.agent(template_id=shared.id, max_cost_usd_per_day=cap) for cap in (None, FIVE)]
     for one in (agent, own):
@@ -237,7 +237,7 @@ async def test_a_higher_cap_of_its_template_wakes_what_it_held(world: World) -> 
     assert await world.wakes(own) == [], "its own cap counts, and not its template's"
 
 
-async def test_a_lower_cap_puts_off_what_lies_ahead(world: World) -> None:
+async def test_lower_cap_postpones_a_future_wake(world: World) -> None:
     agent = await world.agent(max_cost_usd_per_day=Decimal(6))
     await world.spend(agent, "5")
     await world.remind(agent, 10)
@@ -251,7 +251,7 @@ async def test_a_lower_cap_puts_off_what_lies_ahead(world: World) -> None:
     assert await world.wakes(agent) == [(MIDNIGHT, "reminder")]
 
 
-async def test_a_hold_that_the_budget_interrupts_goes_on_when_the_cap_is_raised(world: World) -> None:
+async def test_hold_resumes_when_the_cap_is_raised(world: World) -> None:
     agent = await spent(world, debounce_window_seconds=60)
     await world.sms(agent)
     await world.go_to(20)
@@ -263,7 +263,7 @@ async def test_a_hold_that_the_budget_interrupts_goes_on_when_the_cap_is_raised(
     assert await world.wakes(agent) == [(60, "notification:sms")]
 
 
-async def test_what_waits_for_midnight_survives_a_restart(world: World) -> None:
+async def test_wait_for_midnight_survives_a_restart(world: World) -> None:
     agent = await spent(world)
     await world.remind(agent, 10)
     await world.restart()
@@ -275,7 +275,7 @@ async def test_what_waits_for_midnight_survives_a_restart(world: World) -> None:
     assert await world.wakes(agent) == [(MIDNIGHT, "reminder")]
 
 
-async def test_a_run_that_died_over_its_budget_is_made_up_for_at_midnight(world: World) -> None:
+async def test_interrupted_run_over_budget_restarts_at_midnight(world: World) -> None:
     agent = await world.agent(max_cost_usd_per_day=FIVE)
     await world.start(agent)
     await world.spend(agent, "5")
@@ -288,7 +288,7 @@ async def test_a_run_that_died_over_its_budget_is_made_up_for_at_midnight(world:
 
 
 @pytest.mark.parametrize("cap", [FIVE, Decimal(0)])
-async def test_a_cap_that_nobody_tells_of_is_found_all_the_same(world: World, cap: Decimal) -> None:
+async def test_budget_renewal_finds_an_unannounced_cap(world: World, cap: Decimal) -> None:
     asleep, reminded, active = await spent(world), await spent(world), await spent(world)
     for agent in (asleep, reminded, active):
         await world.change(agent, max_cost_usd_per_day=cap)
@@ -307,7 +307,7 @@ async def test_a_cap_that_nobody_tells_of_is_found_all_the_same(world: World, ca
     assert await world.wakes(active) == [(0, "notification:api")]
 
 
-async def test_who_waits_for_a_budget_that_is_spent_is_left_alone(world: World) -> None:
+async def test_budget_renewal_ignores_agents_over_budget(world: World) -> None:
     agent = await spent(world)
     await world.ask(agent, OwnedFields(sleep_until=world.at(50)))
     before = (await world.see(agent)).recent
@@ -318,7 +318,7 @@ async def test_who_waits_for_a_budget_that_is_spent_is_left_alone(world: World) 
     assert (await world.see(agent)).recent == before
 
 
-async def test_a_stop_ends_what_waits_for_midnight(world: World) -> None:
+async def test_stop_ends_a_wait_for_midnight(world: World) -> None:
     idle, waiting = await spent(world), await spent(world)
     await world.notify(waiting)
     await world.go_to(1)
@@ -333,7 +333,7 @@ async def test_a_stop_ends_what_waits_for_midnight(world: World) -> None:
     assert await world.wakes(waiting) == []
 
 
-async def test_a_restored_agent_and_one_whose_pause_ends_wait_for_midnight_as_well(world: World) -> None:
+async def test_restored_or_unpaused_agent_over_budget_waits_for_midnight(world: World) -> None:
     archived, paused = await spent(world), await spent(world)
     await world.ask(archived, OwnedFields(status=AgentStatus.ARCHIVED))
     await world.pause(paused.organization_id, True)
@@ -349,7 +349,7 @@ async def test_a_restored_agent_and_one_whose_pause_ends_wait_for_midnight_as_we
         assert await world.wakes(agent) == [(MIDNIGHT, "notification:api")]
 
 
-async def test_it_is_said_once_a_day_in_the_queue_of_an_agent_that_is_held(world: World) -> None:
+async def test_over_budget_notice_comes_once_a_day(world: World) -> None:
     idle, held = await spent(world), await spent(world)
     for second in (1, 2):
         await world.go_to(second)
@@ -364,7 +364,7 @@ async def test_it_is_said_once_a_day_in_the_queue_of_an_agent_that_is_held(world
     assert await notes(world, idle) == []
 
 
-async def test_an_agent_that_may_spend_nothing_never_starts(world: World) -> None:
+async def test_agent_with_a_cap_of_zero_never_starts(world: World) -> None:
     agent = await world.agent(max_cost_usd_per_day=Decimal(0))
     await world.notify(agent)
     seen, watch = await world.see(agent), StuckAgentWatch(world.states, world.clock)
@@ -382,7 +382,7 @@ async def test_an_agent_that_may_spend_nothing_never_starts(world: World) -> Non
     assert await world.wakes(agent) == [(MIDNIGHT, "notification:api")]
 
 
-async def test_nothing_is_written_while_an_agent_waits_for_its_budget(world: World) -> None:
+async def test_waiting_for_budget_writes_nothing(world: World) -> None:
     agent, watch = await spent(world), StuckAgentWatch(world.states, world.clock)
     await world.notify(agent)
     before = (await world.state(agent)).version
@@ -395,7 +395,7 @@ async def test_nothing_is_written_while_an_agent_waits_for_its_budget(world: Wor
     assert watch.reasons() == ()
 
 
-async def test_a_clock_that_is_set_back_over_midnight_brings_the_day_back(world: World) -> None:
+async def test_clock_set_back_over_midnight_restores_the_spent_day(world: World) -> None:
     agent = await spent(world)
     await until_midnight(world)
     assert (await world.see(agent)).why.startswith("Asleep until")

@@ -31,12 +31,12 @@ def packed(*messages: Line) -> bytes:
     return pack
 
 
-def test_there_is_a_byte_for_every_known_word() -> None:
+def test_every_word_has_a_one_byte_code() -> None:
     assert len(CODES) <= LITERAL
 
 
 @given(st.lists(lines, max_size=50))
-def test_the_last_ones_are_remembered_as_far_as_there_is_room(messages: list[Line]) -> None:
+def test_log_keeps_the_latest_messages_within_its_size(messages: list[Line]) -> None:
     pack = packed(*messages)
     recalled = list(read_messages(pack))
 
@@ -49,7 +49,7 @@ def test_the_last_ones_are_remembered_as_far_as_there_is_room(messages: list[Lin
         assert given_line[2].startswith(kept[2])
 
 
-def test_thirty_two_of_the_usual_ones_are_kept_whole() -> None:
+def test_log_keeps_thirty_two_usual_messages_whole() -> None:
     granted = str(SleepGranted(NOW, clamped=False))
     cycle = [("notified", "started: notification:sms"), ("sleep request", granted), ("run over", "asleep")]
     messages = [(NOW + n * SECOND, *cycle[n % 3]) for n in range(40)]
@@ -57,7 +57,7 @@ def test_thirty_two_of_the_usual_ones_are_kept_whole() -> None:
     assert list(read_messages(packed(*messages))) == messages[-32:]
 
 
-def test_a_long_text_is_cut_and_crowds_out_older_ones() -> None:
+def test_long_text_is_cut_and_displaces_older_entries() -> None:
     long = "stop request: " + "ü" * 1000
     recalled = list(read_messages(packed(*((NOW + seconds(n), long, "stopped") for n in range(32)))))
 

@@ -60,7 +60,7 @@ async def organization_of(agent: Agent, world: World) -> Organization:
     return organization
 
 
-async def test_a_pause_ends_the_runs_of_its_organization_alone(world: World) -> None:
+async def test_pause_ends_only_runs_of_its_organization(world: World) -> None:
     agent, neighbour = await world.agent(), await world.agent(await world.organization())
     organization = await organization_of(agent, world)
     for each in (agent, neighbour):
@@ -76,7 +76,7 @@ async def test_a_pause_ends_the_runs_of_its_organization_alone(world: World) -> 
     assert (state.stopped_at, state.next_due_at, state.failures) == (None, None, 0)
 
 
-async def test_what_a_paused_run_left_uncleared_is_taken_up_again(world: World) -> None:
+async def test_uncleared_notifications_of_paused_run_wake_after_pause(world: World) -> None:
     agent = await world.agent()
     organization = await organization_of(agent, world)
     await world.notify(agent)
@@ -89,7 +89,7 @@ async def test_what_a_paused_run_left_uncleared_is_taken_up_again(world: World) 
     assert await world.wakes(agent) == [(0, "notification:api"), (60, "uncleared_notifications")]
 
 
-async def test_a_run_that_had_a_sleep_to_return_to_returns_to_it(world: World) -> None:
+async def test_paused_run_returns_to_its_interrupted_sleep(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(90))
     organization = await organization_of(agent, world)
     await world.start(agent)
@@ -103,7 +103,7 @@ async def test_a_run_that_had_a_sleep_to_return_to_returns_to_it(world: World) -
     assert await world.wakes(agent) == [(0, "run_requested"), (90, "sleep_elapsed")]
 
 
-async def test_nothing_starts_during_a_pause(world: World) -> None:
+async def test_no_run_starts_during_a_pause(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10), debounce_window_seconds=5)
     organization = await organization_of(agent, world)
     await organization.pause()
@@ -120,7 +120,7 @@ async def test_nothing_starts_during_a_pause(world: World) -> None:
 
 
 @pytest.mark.parametrize("window", [0, 5])
-async def test_a_stop_during_a_pause_ends_the_start_that_it_holds(world: World, window: int) -> None:
+async def test_stop_during_a_pause_cancels_the_held_start(world: World, window: int) -> None:
     agent = await world.agent(debounce_window_seconds=window)
     organization = await organization_of(agent, world)
     await organization.pause()
@@ -135,7 +135,7 @@ async def test_a_stop_during_a_pause_ends_the_start_that_it_holds(world: World, 
     assert await world.wakes(agent) == []
 
 
-async def test_a_stop_while_a_pause_stops_the_run_waits_for_it(world: World) -> None:
+async def test_stop_waits_for_a_run_that_a_pause_stops(world: World) -> None:
     agent = await world.agent()
     organization = await organization_of(agent, world)
     puppet = await world.start(agent)
@@ -148,7 +148,7 @@ async def test_a_stop_while_a_pause_stops_the_run_waits_for_it(world: World) -> 
     assert (await world.state(agent)).stopped_at is not None
 
 
-async def test_a_stop_during_a_pause_leaves_a_plain_sleep_as_it_is(world: World) -> None:
+async def test_stop_during_a_pause_leaves_a_plain_sleeper_alone(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(90))
     organization = await organization_of(agent, world)
     await organization.pause()
@@ -158,7 +158,7 @@ async def test_a_stop_during_a_pause_leaves_a_plain_sleep_as_it_is(world: World)
     assert (await world.agent_now(agent.id)).sleep_until == world.at(90)
 
 
-async def test_the_scans_leave_a_paused_agent_alone(world: World) -> None:
+async def test_scans_leave_a_paused_agent_alone(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10))
     organization = await organization_of(agent, world)
     await organization.pause()
@@ -172,7 +172,7 @@ async def test_the_scans_leave_a_paused_agent_alone(world: World) -> None:
     assert (await world.see(agent)).recent == told
 
 
-async def test_of_all_that_a_pause_held_back_the_notification_activated_last_is_the_reason(
+async def test_wake_reason_after_pause_is_the_latest_activation(
     world: World,
 ) -> None:
     agent = await world.agent(sleep_until=world.at(10), debounce_window_seconds=5)
@@ -188,7 +188,7 @@ async def test_of_all_that_a_pause_held_back_the_notification_activated_last_is_
     assert await world.wakes(agent) == [(100, "notification:sms")]
 
 
-async def test_a_reminder_that_fell_due_last_is_the_reason(world: World) -> None:
+async def test_wake_reason_after_pause_is_the_latest_reminder(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10))
     organization = await organization_of(agent, world)
     await organization.pause()
@@ -201,7 +201,7 @@ async def test_a_reminder_that_fell_due_last_is_the_reason(world: World) -> None
     assert await world.wakes(agent) == [(100, "reminder")]
 
 
-async def test_a_sleep_that_ended_during_the_pause_ends_with_it(world: World) -> None:
+async def test_sleep_that_elapsed_during_a_pause_wakes_after_it(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10))
     organization = await organization_of(agent, world)
     await organization.pause()
@@ -212,7 +212,7 @@ async def test_a_sleep_that_ended_during_the_pause_ends_with_it(world: World) ->
     assert await world.wakes(agent) == [(100, "sleep_elapsed")]
 
 
-async def test_a_hold_that_outlasts_the_pause_goes_on(world: World) -> None:
+async def test_hold_longer_than_the_pause_continues(world: World) -> None:
     agent = await world.agent(debounce_window_seconds=60)
     organization = await organization_of(agent, world)
     await world.sms(agent)
@@ -226,7 +226,7 @@ async def test_a_hold_that_outlasts_the_pause_goes_on(world: World) -> None:
     assert await world.wakes(agent) == [(60, "notification:sms")]
 
 
-async def test_what_lies_ahead_after_the_pause_happens_at_its_moment(world: World) -> None:
+async def test_reminder_after_the_pause_fires_in_time(world: World) -> None:
     reminded, sleeper = await world.agent(), await world.agent()
     organization = await organization_of(reminded, world)
     await organization.pause()
@@ -241,7 +241,7 @@ async def test_what_lies_ahead_after_the_pause_happens_at_its_moment(world: Worl
     assert await world.wakes(sleeper) == [(160, "sleep_elapsed")]
 
 
-async def test_a_start_that_waits_for_a_slot_leaves_the_line_for_the_pause(pool: Pool) -> None:
+async def test_pause_removes_a_queued_start_from_the_queue(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         busy, agent = await world.agent(await world.organization()), await world.agent()
         organization = await organization_of(agent, world)
@@ -256,7 +256,7 @@ async def test_a_start_that_waits_for_a_slot_leaves_the_line_for_the_pause(pool:
         assert await world.wakes(agent) == [(0, "run_requested")]
 
 
-async def test_a_run_that_takes_its_time_is_stopping_and_another_is_not_promised(world: World) -> None:
+async def test_slow_run_in_a_pause_is_stopping(world: World) -> None:
     world.puppets_are_stubborn = True
     agent = await world.agent()
     organization = await organization_of(agent, world)
@@ -274,7 +274,7 @@ async def test_a_run_that_takes_its_time_is_stopping_and_another_is_not_promised
     assert await world.phase(agent) is Phase.PAUSED
 
 
-async def test_a_run_that_was_being_stopped_when_the_pause_ended_is_followed_by_what_is_due(
+async def test_run_stopped_by_pause_is_followed_by_due_start(
     world: World,
 ) -> None:
     world.puppets_are_stubborn = True
@@ -294,7 +294,7 @@ async def test_a_run_that_was_being_stopped_when_the_pause_ended_is_followed_by_
     assert (await world.outcomes(agent))[0] is Outcome.STOPPED
 
 
-async def test_a_run_requested_while_the_last_one_is_still_being_stopped_follows_it(world: World) -> None:
+async def test_run_requested_while_pause_stops_a_run_follows(world: World) -> None:
     world.puppets_are_stubborn = True
     agent = await world.agent()
     organization = await organization_of(agent, world)
@@ -310,7 +310,7 @@ async def test_a_run_requested_while_the_last_one_is_still_being_stopped_follows
     assert await world.wakes(agent) == [(0, "run_requested"), (3, "run_requested")]
 
 
-async def test_a_run_that_died_with_the_process_in_a_pause_is_no_failure(world: World) -> None:
+async def test_run_interrupted_during_a_pause_is_no_failure(world: World) -> None:
     agent = await world.agent()
     organization = await organization_of(agent, world)
     await world.start(agent)
@@ -323,7 +323,7 @@ async def test_a_run_that_died_with_the_process_in_a_pause_is_no_failure(world: 
     assert (await world.state(agent)).failures == 0
 
 
-async def test_a_pause_that_ended_while_no_process_ran_is_made_good_at_the_start(world: World) -> None:
+async def test_pause_that_ended_while_down_is_noticed_at_start(world: World) -> None:
     due, reminded, asleep, retried = [await world.agent() for _ in range(4)]
     organization = await organization_of(due, world)
     await (await world.start(retried)).fail()
@@ -345,7 +345,7 @@ async def test_a_pause_that_ended_while_no_process_ran_is_made_good_at_the_start
     assert await world.wakes(asleep) == [(160, "sleep_elapsed")]
 
 
-async def test_a_pause_goes_on_over_a_restart(world: World) -> None:
+async def test_pause_continues_after_a_restart(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10))
     organization = await organization_of(agent, world)
     await organization.pause()
@@ -372,7 +372,7 @@ class UnluckyStates(RiggedStates):
         return await super().list_concerned(organization_id, after, limit)
 
 
-async def test_who_could_not_be_told_is_told_the_next_time(world: World) -> None:
+async def test_pause_sync_repeats_after_a_database_error(world: World) -> None:
     agent = await world.agent()
     organization = await organization_of(agent, world)
     unlucky = UnluckyStates(world.pool)
@@ -391,7 +391,7 @@ async def test_who_could_not_be_told_is_told_the_next_time(world: World) -> None
     await unlucky.close()
 
 
-async def test_only_those_with_something_ahead_are_told(world: World) -> None:
+async def test_pause_sync_tells_only_agents_with_a_future_wake(world: World) -> None:
     idle, waiting = await world.agent(), await world.agent()
     await world.ask(waiting, OwnedFields(sleep_until=world.at(600)))
     before = (await world.see(idle)).recent
@@ -409,7 +409,7 @@ async def phases(world: World) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("is_told_by_the_duty", [True, False])
-async def test_a_pause_and_its_end_show_at_once_in_the_phases_of_all_live_supervisors(
+async def test_pause_changes_the_phase_of_live_supervisors_at_once(
     world: World, is_told_by_the_duty: bool
 ) -> None:
     idle, archived, unconcerned = await world.agent(), await world.agent(), await world.agent()
@@ -432,7 +432,7 @@ async def test_a_pause_and_its_end_show_at_once_in_the_phases_of_all_live_superv
     assert await turn(paused=False) == {"asleep": 3, "archived": 1}
 
 
-async def test_a_supervisor_that_was_looking_when_the_pause_began_looks_again(world: World) -> None:
+async def test_pause_during_reconcile_causes_another_reconcile(world: World) -> None:
     agent = await world.agent()
     organization = await organization_of(agent, world)
 
@@ -446,7 +446,7 @@ async def test_a_supervisor_that_was_looking_when_the_pause_began_looks_again(wo
     assert await phases(world) == {"paused": 1}
 
 
-async def test_what_fell_due_in_a_pause_that_ended_while_no_run_might_start_wakes_when_one_may(
+async def test_reminder_due_during_pause_wakes_when_starts_are_allowed(
     world: World,
 ) -> None:
     agent = await world.agent()

@@ -32,7 +32,7 @@ class Deaf:
 
 
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
-def test_a_run_that_was_forced_to_end_may_be_stopped_again(
+def test_cancelled_run_may_be_stopped_again(
     run_loop: Callable[[Coroutine[Any, Any, None]], None],
 ) -> None:
     async def stop_twice() -> None:
@@ -84,11 +84,11 @@ async def endless(run: ActiveRun) -> None:
     await asyncio.Event().wait()
 
 
-async def test_a_stop_cuts_work_short() -> None:
+async def test_stop_interrupts_the_work() -> None:
     assert await outcome_of(endless, lambda run: run.stop(60)) is Outcome.STOPPED
 
 
-async def test_a_run_that_stops_itself_in_its_work_ends_at_its_turn_boundary() -> None:
+async def test_run_that_stops_itself_ends_at_its_turn_boundary() -> None:
     steps = []
 
     async def work(run: ActiveRun) -> None:
@@ -100,7 +100,7 @@ async def test_a_run_that_stops_itself_in_its_work_ends_at_its_turn_boundary() -
     assert steps == ["went on"]
 
 
-async def test_work_that_begins_after_the_stop_is_not_done() -> None:
+async def test_work_after_a_stop_is_not_begun() -> None:
     steps = []
 
     async def work(run: ActiveRun) -> None:
@@ -114,7 +114,7 @@ async def test_work_that_begins_after_the_stop_is_not_done() -> None:
     assert steps == []
 
 
-async def test_work_that_answers_a_stop_with_an_error_of_its_own_was_stopped() -> None:
+async def test_error_during_a_stop_counts_as_stopped() -> None:
     async def work(run: ActiveRun) -> None:
         try:
             await asyncio.Event().wait()
@@ -124,18 +124,18 @@ async def test_work_that_answers_a_stop_with_an_error_of_its_own_was_stopped() -
     assert await outcome_of(work, lambda run: run.stop(60)) is Outcome.STOPPED
 
 
-async def test_work_that_fails_by_itself_has_failed() -> None:
+async def test_error_without_a_stop_counts_as_failed() -> None:
     async def work(run: ActiveRun) -> None:
         raise RunError("the connection broke")
 
     assert await outcome_of(work) is Outcome.FAILED
 
 
-async def test_a_run_that_takes_too_long_is_timed_out_in_the_midst_of_its_work() -> None:
+async def test_run_over_its_time_limit_is_timed_out() -> None:
     assert await outcome_of(endless, max_seconds=0.05) is Outcome.TIMED_OUT
 
 
-async def test_work_that_does_not_heed_a_stop_is_cancelled_after_the_grace() -> None:
+async def test_work_that_ignores_a_stop_is_cancelled_after_grace() -> None:
     async def work(run: ActiveRun) -> None:
         try:
             await asyncio.Event().wait()

@@ -47,19 +47,19 @@ async def request(world: World, agent: Agent, asked: PendingRequest) -> str:
     return reply.status
 
 
-async def test_a_start_keeps_the_id_of_its_run(world: World) -> None:
+async def test_receipt_of_a_start_has_the_run_id(world: World) -> None:
     scout = await world.agent()
     assert await request(world, scout, PendingRequest()) == "started"
 
 
-async def test_a_request_that_waits_for_a_slot_is_kept_each_time(narrow: World) -> None:
+async def test_receipt_of_a_queued_request_is_stored_each_time(narrow: World) -> None:
     scout, other = await narrow.agent(), await narrow.agent()
     await narrow.start(other)
     assert await request(narrow, scout, PendingRequest()) == "queued"
     assert await request(narrow, scout, PendingRequest()) == "queued"
 
 
-async def test_a_request_that_waits_for_a_stop_is_kept(world: World) -> None:
+async def test_receipt_of_a_request_while_stopping_is_stored(world: World) -> None:
     scout = await world.agent()
     world.puppets_are_stubborn = True
     puppet = await world.start(scout)
@@ -72,7 +72,7 @@ async def test_a_request_that_waits_for_a_stop_is_kept(world: World) -> None:
     assert len(await world.ledger(scout)) == 2
 
 
-async def test_a_reply_without_an_effect_keeps_nothing_here(world: World) -> None:
+async def test_reply_without_an_effect_stores_no_receipt(world: World) -> None:
     scout, asked = await world.agent(), PendingRequest()
     await world.start(scout)
     reply = await world.ask(scout, asked.request)
@@ -81,7 +81,7 @@ async def test_a_reply_without_an_effect_keeps_nothing_here(world: World) -> Non
     assert await asked.answer_in(world) is None
 
 
-async def test_a_repeat_starts_nothing_and_is_no_failure(narrow: World) -> None:
+async def test_repeated_request_starts_nothing_and_is_no_failure(narrow: World) -> None:
     scout, other, asked = await narrow.agent(), await narrow.agent(), PendingRequest()
     await narrow.ask(scout, asked.request)
     await narrow.puppets[scout.id].end()
@@ -95,7 +95,7 @@ async def test_a_repeat_starts_nothing_and_is_no_failure(narrow: World) -> None:
     assert (await narrow.state(scout)).run_requested_at is None
 
 
-async def test_a_lost_reply_is_found_after_a_crash(world: World) -> None:
+async def test_receipt_is_found_after_a_crash(world: World) -> None:
     scout, asked = await world.agent(), PendingRequest()
     await world.ask(scout, asked.request)
     (run,) = await world.ledger(scout)

@@ -39,13 +39,13 @@ class Line:
         return agent_id.int
 
 
-def test_there_are_as_many_slots_as_the_limit_says() -> None:
+def test_slots_are_limited() -> None:
     line = Line(limit=2)
 
     assert [line.take(1), line.take(2), line.take(3)] == [True, True, False]
 
 
-def test_organizations_take_turns_however_many_of_their_agents_wait() -> None:
+def test_slots_go_to_organizations_in_turn() -> None:
     line = Line(limit=1)
     line.take(9)
     for agent in (11, 12, 13, 14):
@@ -56,7 +56,7 @@ def test_organizations_take_turns_however_many_of_their_agents_wait() -> None:
     assert [line.call_next() for _ in range(6)] == [11, 21, 12, 22, 13, 14]
 
 
-def test_a_kept_slot_is_nobody_elses() -> None:
+def test_reserved_slot_is_taken_only_by_its_agent() -> None:
     line = Line(limit=1)
     line.take(9)
     line.wait(1, organization=1)
@@ -68,7 +68,7 @@ def test_a_kept_slot_is_nobody_elses() -> None:
     assert line.take(1)
 
 
-def test_a_slot_that_is_left_goes_to_the_next() -> None:
+def test_slot_that_is_given_up_goes_to_the_next() -> None:
     line = Line(limit=1)
     line.take(9)
     line.wait(1, organization=1)
@@ -81,7 +81,7 @@ def test_a_slot_that_is_left_goes_to_the_next() -> None:
     assert line.take(2)
 
 
-def test_who_waits_twice_keeps_its_place_and_is_called_once() -> None:
+def test_agent_that_waits_twice_is_called_once() -> None:
     line = Line(limit=1)
     line.take(9)
     for agent in (1, 2, 1):
@@ -92,7 +92,7 @@ def test_who_waits_twice_keeps_its_place_and_is_called_once() -> None:
     assert line.slots.waiting == 0
 
 
-def test_who_leaves_the_line_is_not_called() -> None:
+def test_agent_that_leaves_the_queue_is_not_called() -> None:
     line = Line(limit=1)
     line.take(9)
     line.wait(1, organization=1)

@@ -32,7 +32,7 @@ async def test_sleep_without_a_time_lasts_until_something_wakes_the_agent(world:
     assert (await world.wakes(agent))[1:] == [(500, "notification:api")]
 
 
-async def test_sleep_is_clamped_to_the_cap_that_the_start_has_fixed(world: World) -> None:
+async def test_sleep_is_clamped_to_the_cap_of_the_run(world: World) -> None:
     agent = await world.agent(max_sleep_hours=2)
     run = await world.start(agent)
     await world.change(agent, max_sleep_hours=9)  # counts from the next start
@@ -42,7 +42,7 @@ async def test_sleep_is_clamped_to_the_cap_that_the_start_has_fixed(world: World
     assert (await world.agent_now(agent.id)).sleep_until == world.at(7200)
 
 
-async def test_a_sleep_ends_at_its_time(world: World) -> None:
+async def test_sleep_ends_at_its_time(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     await run.sleeps(until=world.at(1234.5).isoformat())
@@ -54,7 +54,7 @@ async def test_a_sleep_ends_at_its_time(world: World) -> None:
     assert (await world.agent_now(agent.id)).last_wake_interrupted_sleep_until is None
 
 
-async def test_no_run_begins_before_the_one_that_slept_has_wound_up(world: World) -> None:
+async def test_next_run_waits_until_the_sleeping_run_has_finished(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     await run.call("sleep", hours=1)
@@ -74,7 +74,7 @@ async def test_no_run_begins_before_the_one_that_slept_has_wound_up(world: World
     assert world.registry.status.overview().run_totals.ended == {Outcome.SLEPT: 1}
 
 
-async def test_who_waits_for_a_run_that_sleeps_is_told_when_its_trace_is_there_or_a_moment_later(
+async def test_wait_for_end_includes_the_trace_for_a_moment(
     world: World,
 ) -> None:
     agent = await world.agent()
@@ -98,7 +98,7 @@ async def test_who_waits_for_a_run_that_sleeps_is_told_when_its_trace_is_there_o
         await last
 
 
-async def test_a_sleep_of_no_length_starts_the_agent_once_a_second_at_most(world: World) -> None:
+async def test_zero_sleep_starts_at_most_once_a_second(world: World) -> None:
     agent = await world.agent(max_sleep_hours=0)
     await (await world.start(agent)).sleeps()
     for _ in range(3):
@@ -108,7 +108,7 @@ async def test_a_sleep_of_no_length_starts_the_agent_once_a_second_at_most(world
     assert [second for second, _ in await world.wakes(agent)] == [0, 1, 2, 3]
 
 
-async def test_sleep_is_refused_while_something_is_active(world: World) -> None:
+async def test_sleep_is_refused_while_a_notification_is_active(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     first = await world.sms(agent)
@@ -126,7 +126,7 @@ async def test_sleep_is_refused_while_something_is_active(world: World) -> None:
     assert await world.outcomes(agent) == [Outcome.SLEPT]
 
 
-async def test_what_is_low_or_lies_ahead_does_not_keep_an_agent_awake(world: World) -> None:
+async def test_low_and_future_notifications_do_not_refuse_sleep(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     await world.notify(agent, priority=Priority.LOW)
@@ -139,7 +139,7 @@ async def test_what_is_low_or_lies_ahead_does_not_keep_an_agent_awake(world: Wor
     assert next_wake.at == world.at(600)
 
 
-async def test_what_was_silenced_by_a_stop_still_refuses_sleep(world: World) -> None:
+async def test_notifications_from_before_a_stop_refuse_sleep(world: World) -> None:
     agent = await world.agent(debounce_window_seconds=60)
     await world.sms(agent)
     await world.go_to(1)
@@ -150,7 +150,7 @@ async def test_what_was_silenced_by_a_stop_still_refuses_sleep(world: World) -> 
         await (await world.start(agent)).sleeps()
 
 
-async def test_a_run_that_is_over_may_not_sleep(world: World) -> None:
+async def test_ended_run_may_not_sleep(world: World) -> None:
     agent = await world.agent()
     old = await world.start(agent)
     await old.end()
@@ -164,7 +164,7 @@ async def test_a_run_that_is_over_may_not_sleep(world: World) -> None:
     await current.sleeps()
 
 
-async def test_a_run_that_is_being_stopped_may_not_sleep(pool: Pool) -> None:
+async def test_stopping_run_may_not_sleep(pool: Pool) -> None:
     async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
         agent = await world.agent()
         world.puppets_are_stubborn = True
@@ -178,7 +178,7 @@ async def test_a_run_that_is_being_stopped_may_not_sleep(pool: Pool) -> None:
         await run.end()
 
 
-async def test_a_schedule_written_during_a_run_counts_if_the_run_does_not_sleep(world: World) -> None:
+async def test_schedule_written_during_run_applies_without_sleep_call(world: World) -> None:
     asleep, ended = await world.agent(), await world.agent()
     runs = [await world.start(agent) for agent in (asleep, ended)]
     for agent in (asleep, ended):
@@ -190,7 +190,7 @@ async def test_a_schedule_written_during_a_run_counts_if_the_run_does_not_sleep(
     assert (await world.agent_now(ended.id)).sleep_until == world.at(600)
 
 
-async def test_a_schedule_written_to_a_sleeper_replaces_its_own(world: World) -> None:
+async def test_schedule_written_while_asleep_replaces_the_old_one(world: World) -> None:
     agent = await world.agent(max_sleep_hours=1)
     await (await world.start(agent)).sleeps(until=world.at(600).isoformat())
 
@@ -203,7 +203,7 @@ async def test_a_schedule_written_to_a_sleeper_replaces_its_own(world: World) ->
     assert (await world.wakes(agent))[1:] == [(10, "sleep_elapsed")]
 
 
-async def test_an_archived_agent_has_no_schedule(world: World) -> None:
+async def test_archived_agent_has_no_schedule(world: World) -> None:
     agent = await world.agent()
     await world.ask(agent, OwnedFields(status=AgentStatus.ARCHIVED))
 
@@ -211,7 +211,7 @@ async def test_an_archived_agent_has_no_schedule(world: World) -> None:
         await world.ask(agent, OwnedFields(sleep_until=world.at(600)))
 
 
-async def test_a_notification_between_look_and_commit_refuses_sleep(world: World, database_url: str) -> None:
+async def test_notification_between_read_and_commit_refuses_sleep(world: World, database_url: str) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     async with open_pool(DatabaseSettings(url=database_url), epoch=None) as elsewhere:
@@ -228,9 +228,7 @@ async def test_a_notification_between_look_and_commit_refuses_sleep(world: World
     assert await world.phase(agent) is Phase.RUNNING
 
 
-async def test_a_row_that_another_program_writes_between_look_and_commit_refuses_sleep(
-    world: World, database_url: str
-) -> None:
+async def test_foreign_row_between_read_and_commit_refuses_sleep(world: World, database_url: str) -> None:
     agent = await world.agent()
     run = await world.start(agent)
 
@@ -246,7 +244,7 @@ async def test_a_row_that_another_program_writes_between_look_and_commit_refuses
         await run.call("sleep")
 
 
-async def test_traffic_that_is_cleared_again_does_not_starve_sleep(world: World) -> None:
+async def test_cleared_traffic_does_not_starve_sleep(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
 
@@ -263,7 +261,7 @@ async def test_traffic_that_is_cleared_again_does_not_starve_sleep(world: World)
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_no_notification_is_lost_however_it_meets_sleep(world: World, seed: int) -> None:
+async def test_notification_that_races_with_sleep_is_not_lost(world: World, seed: int) -> None:
     random = Random(seed)  # noqa: S311 -- the same races each time, as far as the database lets them
     agents = [await world.agent() for _ in range(25)]
     runs = [await world.start(agent) for agent in agents]

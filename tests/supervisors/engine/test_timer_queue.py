@@ -37,7 +37,7 @@ class Bedside:
         self.alarms.schedule(agent_id, at, monotonic_at=self.clock.monotonic() + length)
 
 
-def test_it_rings_at_the_moment_and_once() -> None:
+def test_timer_fires_once_at_its_time() -> None:
     bed = Bedside()
     bed.alarms.schedule(SCOUT, NOW + seconds(10))
 
@@ -48,7 +48,7 @@ def test_it_rings_at_the_moment_and_once() -> None:
     assert len(bed.alarms) == 0
 
 
-def test_what_is_overdue_rings_at_once() -> None:
+def test_overdue_timer_fires_at_once() -> None:
     bed = Bedside()
     bed.alarms.schedule(SCOUT, NOW - HOUR)
 
@@ -57,7 +57,7 @@ def test_what_is_overdue_rings_at_once() -> None:
     assert bed.rang == [(SCOUT, 0.0)]
 
 
-def test_a_later_setting_replaces_the_earlier() -> None:
+def test_later_setting_replaces_the_earlier() -> None:
     bed = Bedside()
     bed.alarms.schedule(SCOUT, NOW + seconds(5))
     bed.alarms.schedule(SCOUT, NOW + seconds(20))
@@ -69,7 +69,7 @@ def test_a_later_setting_replaces_the_earlier() -> None:
     assert bed.rang == [(OTHER, 10.0), (SCOUT, 20.0)]
 
 
-def test_nobody_is_rung_who_was_forgotten() -> None:
+def test_cancelled_timer_does_not_fire() -> None:
     bed = Bedside()
     bed.alarms.schedule(SCOUT, NOW + seconds(5))
     bed.alarms.cancel(SCOUT)
@@ -79,7 +79,7 @@ def test_nobody_is_rung_who_was_forgotten() -> None:
     assert bed.rang == []
 
 
-def test_closed_it_is_silent() -> None:
+def test_closed_queue_fires_nothing() -> None:
     bed = Bedside()
     bed.alarms.schedule(SCOUT, NOW + seconds(5))
     bed.alarms.close()
@@ -89,7 +89,7 @@ def test_closed_it_is_silent() -> None:
     assert (bed.rang, bed.clock.timers()) == ([], [])
 
 
-def test_what_lies_far_ahead_is_left_to_the_due_scan() -> None:
+def test_timer_beyond_the_horizon_is_left_to_the_scan() -> None:
     bed = Bedside()
     bed.alarms.schedule(SCOUT, NOW + HORIZON + seconds(1))
 
@@ -97,7 +97,7 @@ def test_what_lies_far_ahead_is_left_to_the_due_scan() -> None:
     assert bed.clock.timers() == []
 
 
-def test_moved_beyond_the_horizon_it_does_not_ring_at_the_former_time() -> None:
+def test_timer_moved_beyond_the_horizon_does_not_fire() -> None:
     bed = Bedside()
     bed.alarms.schedule(SCOUT, NOW + seconds(5))
     bed.alarms.schedule(SCOUT, NOW + HOUR)
@@ -108,7 +108,7 @@ def test_moved_beyond_the_horizon_it_does_not_ring_at_the_former_time() -> None:
 
 
 @given(st.lists(st.integers(0, 110_000), max_size=12))
-def test_all_ring_in_order_each_at_its_moment(milliseconds: list[int]) -> None:
+def test_timers_fire_in_order_at_their_times(milliseconds: list[int]) -> None:
     bed = Bedside()
     for number, later in enumerate(milliseconds):
         bed.alarms.schedule(UUID(int=number), NOW + timedelta(milliseconds=later))
@@ -122,7 +122,7 @@ def test_all_ring_in_order_each_at_its_moment(milliseconds: list[int]) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 100)), max_size=20))
-def test_one_timer_stands_at_the_head(settings: list[tuple[int, int]]) -> None:
+def test_queue_has_one_loop_timer(settings: list[tuple[int, int]]) -> None:
     bed = Bedside()
     for number, later in settings:
         bed.alarms.schedule(UUID(int=number), NOW + seconds(later))
@@ -130,14 +130,14 @@ def test_one_timer_stands_at_the_head(settings: list[tuple[int, int]]) -> None:
     assert len(bed.clock.timers()) == (1 if settings else 0)
 
 
-def test_it_compares_the_clocks_at_least_once_a_minute() -> None:
+def test_clocks_are_compared_at_least_once_a_minute() -> None:
     bed = Bedside()
     bed.alarms.schedule(SCOUT, NOW + seconds(100))
 
     assert bed.clock.timers() == [bed.clock.monotonic() + 60]
 
 
-def test_a_wall_clock_set_forward_brings_an_alarm_nearer() -> None:
+def test_clock_set_forward_fires_a_timer_earlier() -> None:
     bed = Bedside()
     bed.alarms.schedule(SCOUT, NOW + seconds(100))
     bed.clock.advance(10)
@@ -148,7 +148,7 @@ def test_a_wall_clock_set_forward_brings_an_alarm_nearer() -> None:
     assert bed.rang == [(SCOUT, 60.0)]  # at the next comparison; it was due at 50
 
 
-def test_a_wall_clock_set_back_never_makes_an_alarm_early() -> None:
+def test_clock_set_back_makes_no_timer_early() -> None:
     bed = Bedside()
     bed.alarms.schedule(SCOUT, NOW + seconds(100))
     bed.clock.advance(70)
@@ -160,7 +160,7 @@ def test_a_wall_clock_set_back_never_makes_an_alarm_early() -> None:
     assert bed.rang == [(SCOUT, 130.0)]
 
 
-def test_a_hold_keeps_its_length_whatever_the_wall_clock_does() -> None:
+def test_hold_keeps_its_length_when_the_clock_is_set() -> None:
     bed = Bedside()
     bed.hold(SCOUT, 90)
     bed.clock.advance(30)
@@ -174,7 +174,7 @@ def test_a_hold_keeps_its_length_whatever_the_wall_clock_does() -> None:
     assert bed.rang == [(SCOUT, 90.0), (OTHER, 120.0)]
 
 
-def test_lateness_is_noted() -> None:
+def test_lateness_is_recorded() -> None:
     bed = Bedside()
     bed.alarms.schedule(SCOUT, NOW - seconds(2))
 
@@ -183,7 +183,7 @@ def test_lateness_is_noted() -> None:
     assert list(bed.alarms.lateness_seconds) == [2.0]
 
 
-def test_an_alarm_set_over_and_over_rings_once_and_for_the_last_time_it_was_set() -> None:
+def test_timer_set_many_times_fires_once() -> None:
     bed = Bedside()
     bed.alarms.schedule(OTHER, NOW + seconds(30))
     for step in range(5_000):
@@ -195,7 +195,7 @@ def test_an_alarm_set_over_and_over_rings_once_and_for_the_last_time_it_was_set(
 
 
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
-def test_several_overdue_alarms_ring_on_a_real_loop(
+def test_overdue_timers_fire_on_a_real_loop(
     run_loop: Callable[[Coroutine[Any, Any, None]], None],
 ) -> None:
     async def let_them_ring() -> None:

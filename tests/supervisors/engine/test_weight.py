@@ -58,7 +58,7 @@ async def drop_all(world: World) -> int:
 
 
 @pytest.mark.usefixtures("traced")
-async def test_an_idle_supervisor_with_all_it_remembers_weighs_little(world: World, pool: Pool) -> None:
+async def test_idle_supervisor_with_a_full_log_is_small(world: World, pool: Pool) -> None:
     agent_ids = await many_agents(world, pool, 300)
     await speak_to(world, agent_ids, times=1)
     wordy = StopRequest(reason="for a reason that takes a whole line of text to be told in full " * 2)
@@ -72,7 +72,7 @@ async def test_an_idle_supervisor_with_all_it_remembers_weighs_little(world: Wor
     assert 500 < each <= IDLE_BYTES_MOST
 
 
-async def test_an_agent_without_a_supervisor_is_no_object(world: World, pool: Pool) -> None:
+async def test_agent_without_a_supervisor_takes_no_memory(world: World, pool: Pool) -> None:
     agent_ids = await many_agents(world, pool, 300)
     await speak_to(world, agent_ids, times=1)
     await drop_all(world)
@@ -86,7 +86,7 @@ async def test_an_agent_without_a_supervisor_is_no_object(world: World, pool: Po
 
 
 @pytest.mark.usefixtures("traced")
-async def test_supervisors_that_come_and_go_leave_no_growth(world: World, pool: Pool) -> None:
+async def test_dropped_supervisors_leave_no_memory_behind(world: World, pool: Pool) -> None:
     agent_ids = await many_agents(world, pool, 4000)
     weights = []
     for _ in range(5):
