@@ -1,4 +1,4 @@
-"""The one backoff: what lengthens it, what begins it anew, where it ends in quarantine, and who is told."""
+"""The backoff: what lengthens and resets it, and the quarantine that it ends in."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from supervisors.engine.messages import OwnedFields, RunRequest
 from supervisors.policy.phases import Phase
 from tests.supervisors.world import World, open_world
 
-FAILURES = (0, 1, 3, 7, 15)  # the seconds at which five runs that fail at once begin
+FAILURES = (0, 1, 3, 7, 15)  # the seconds at which five runs start that fail at once
 NOTICE = "Quarantined after too many failures in a row"
 
 
@@ -38,7 +38,7 @@ async def test_quarantine_puts_one_low_notice_into_the_agents_queue(world: World
     assert (await world.see(agent)).blockers == ()
 
     await world.ask(agent, RunRequest())
-    await world.puppets[agent.id].fail()  # the sixth in a row: the same quarantine, only longer
+    await world.puppets[agent.id].fail()  # the sixth in a row: a longer quarantine, but not a new one
     await world.restart()
     assert await titles(world, agent) == [NOTICE]
     assert len(await world.wakes(agent)) == 6
@@ -101,12 +101,12 @@ async def test_failed_run_that_cleared_something_is_retried_soon(world: World) -
     await world.go_to(8)
 
     assert [second for second, _ in await world.wakes(agent)] == [0, 1, 3, 7, 8]
-    assert (await world.see(agent)).failures.consecutive == 4  # no success yet
+    assert (await world.see(agent)).failures.consecutive == 4  # still no success
 
 
 @pytest.mark.parametrize("ending", ["ended", "failed"])
 async def test_elapsed_sleep_does_not_shorten_a_backoff(pool: Pool, ending: str) -> None:
-    """Else `max_sleep_hours: 0` would turn every backoff into one second."""
+    """Check that `max_sleep_hours: 0` does not shorten every backoff to a second."""
     async with open_world(pool) as world:
         agent = await world.agent(max_sleep_hours=0)
         await world.notify(agent)

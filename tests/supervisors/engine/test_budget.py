@@ -1,4 +1,4 @@
-"""Caps on spending: what ends a run, what puts one off, and when all goes on."""
+"""Spend caps: when they end or postpone a run, and when the agent starts again."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -20,7 +20,7 @@ from supervisors.policy.phases import Phase
 from tests.supervisors.world import World, open_world
 
 FIVE = Decimal(5)
-EVENING = (14 * 60 + 55) * 60  # of the test's timeline: five minutes to midnight
+EVENING = (14 * 60 + 55) * 60  # five minutes to midnight on the test's timeline
 MIDNIGHT = 15 * 60 * 60
 HELD = (
     "Over its budget: 5.00 of 5.00 USD spent today; "
@@ -29,7 +29,7 @@ HELD = (
 
 
 class Spender:
-    """A model that goes on for ever; each answer costs two dollars, or does something else first."""
+    """A model that never ends its run; each answer costs two dollars. It may run a hook first."""
 
     def __init__(self) -> None:
         self.world: World
@@ -45,14 +45,14 @@ class Spender:
 
 
 async def spent(world: World, **fields: Any) -> Agent:
-    """An agent that has spent its five dollars."""
+    """Create an agent that has spent its daily five dollars."""
     agent = await world.agent(max_cost_usd_per_day=FIVE, **fields)
     await world.spend(agent, "5.00")
     return agent
 
 
 async def until_midnight(world: World) -> None:
-    """The day goes by; only its last minutes are lived through."""
+    """Go to midnight; only the last minutes are simulated."""
     if world.clock.now() < world.at(EVENING):
         world.clock.step((world.at(EVENING) - world.clock.now()).total_seconds())
     await world.advance((world.at(MIDNIGHT) - world.clock.now()).total_seconds())
@@ -234,7 +234,7 @@ async def test_higher_template_cap_wakes_the_agent(world: World) -> None:
     await world.change_template(shared, max_cost_usd_per_day=Decimal(6))
 
     assert await world.wakes(agent) == [(100, "reminder")]
-    assert await world.wakes(own) == [], "its own cap counts, and not its template's"
+    assert await world.wakes(own) == [], "its own cap replaces that of its template"
 
 
 async def test_lower_cap_postpones_a_future_wake(world: World) -> None:

@@ -1,4 +1,4 @@
-"""What nobody should do, and what happens then: docs/architecture.md lists it under "Extremes"."""
+"""Extreme input: clock steps, huge numbers, and contradictory settings."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -45,6 +45,7 @@ async def test_clock_set_forward_fires_what_became_due(world: World) -> None:
 
 
 async def test_clock_set_back_makes_no_reminder_early(world: World) -> None:
+    """Check I5 and I6."""
     reminded, sleeper, held = (
         await world.agent(),
         await world.agent(sleep_until=world.at(110)),
@@ -94,7 +95,7 @@ async def test_due_agent_that_may_not_start_causes_no_loop(
     monkeypatch.setattr(world.clock, "now", lambda: held_now() + timedelta(microseconds=next(microseconds)))
     world.registry.allow_starts(False)
 
-    await run.end()  # which waits until all is quiet
+    await run.end()  # waits until the world is quiet
 
     assert await world.phase(agent) is Phase.ASLEEP
     world.registry.allow_starts(True)

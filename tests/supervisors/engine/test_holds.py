@@ -28,6 +28,7 @@ async def test_thousand_messages_during_a_hold_are_one_run(world: World) -> None
 
 
 async def test_constant_conversation_wakes_at_the_cap(world: World) -> None:
+    """Check I5."""
     agent = await world.agent(debounce_window_seconds=60)
     for second in range(0, 400, 50):
         await world.go_to(second)
@@ -54,8 +55,9 @@ async def test_each_message_resets_the_window_and_writes_nothing(world: World) -
 
 
 async def test_slow_database_does_not_stretch_a_hold(world: World) -> None:
+    """Check I5."""
     agent = await world.agent(debounce_window_seconds=60)
-    world.states.during_next_look = lambda: world.clock.advance(5)
+    world.states.during_next_read = lambda: world.clock.advance(5)
     await world.sms(agent)
     await world.go_to(90)
 
@@ -63,6 +65,7 @@ async def test_slow_database_does_not_stretch_a_hold(world: World) -> None:
 
 
 async def test_reminder_during_a_long_hold_is_in_time(world: World) -> None:
+    """Check I6."""
     agent = await world.agent(debounce_window_seconds=3600)
     await world.remind(agent, 301)
     await world.sms(agent)

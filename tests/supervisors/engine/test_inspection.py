@@ -107,13 +107,13 @@ async def test_overview_counts_quarantined_agents(world: World) -> None:
     for agent in (stopped, deleted):
         await world.pool.execute(QUARANTINE, agent.id, world.at(900))
     await counting.run_once()
-    assert await quarantined() == 2, "without a supervisor, by the last count"
+    assert await quarantined() == 2, "without a supervisor, from the last count"
 
     await world.ask(stopped, StopRequest())
-    assert await quarantined() == 1, "without waiting for the next count"
+    assert await quarantined() == 1, "before the next count"
     world.registry.tell(deleted.id, Signal.RELOAD)
     await world.quiet()
-    assert await quarantined() == 1, "not twice, with a supervisor"
+    assert await quarantined() == 1, "not counted twice, with a supervisor"
     await world.delete(deleted)
     assert await quarantined() == 0
 

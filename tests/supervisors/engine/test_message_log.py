@@ -1,4 +1,4 @@
-"""The last messages of a supervisor, packed and unpacked."""
+"""The message log, packed and unpacked."""
 
 from datetime import UTC, datetime
 

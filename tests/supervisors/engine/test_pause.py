@@ -1,4 +1,4 @@
-"""A paused organization: its runs are stopped, its starts held, however it was paused; then all goes on."""
+"""A paused organization: its runs are stopped and its starts held, until the pause ends."""
 
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from tests.supervisors.world import RiggedStates, World, open_world
 
 
 class Organization:
-    """The organization of a world's agents, paused and unpaused as another program would: by its row."""
+    """The organization of a world's agents, paused by writing its row, as another program would."""
 
     def __init__(self, world: World, organization_id: UUID) -> None:
         self.world = world
@@ -24,12 +24,12 @@ class Organization:
         self.duty = self.new_duty()
 
     def new_duty(self) -> PauseSync:
-        """The duty as a process begins with it."""
+        """Create the PauseSync of a process that has just started."""
         world = self.world
         return PauseSync(world.states, Organizations(world.pool), world.registry, world.clock)
 
     async def pause(self) -> None:
-        """Pause it, and let the service find out."""
+        """Pause or unpause it, and let the service notice."""
         await self.write(paused=True)
         await self.notice()
 
@@ -46,7 +46,7 @@ class Organization:
 
 
 async def stopped_runs_gone(world: World) -> None:
-    """Return when the runs that were asked to stop have done so."""
+    """Wait until the runs that were asked to stop have stopped."""
     await world.quiet()
     for puppet in list(world.puppets.values()):
         if puppet.run.stopping and not puppet.is_stubborn:
@@ -54,7 +54,7 @@ async def stopped_runs_gone(world: World) -> None:
 
 
 async def organization_of(agent: Agent, world: World) -> Organization:
-    """The agent's organization, which the service has seen unpaused."""
+    """Return the agent's organization, after the service has seen it unpaused."""
     organization = Organization(world, agent.organization_id)
     await organization.notice()
     return organization
@@ -361,7 +361,7 @@ async def test_pause_continues_after_a_restart(world: World) -> None:
 
 
 class UnluckyStates(RiggedStates):
-    """The database is away for the first who asks whom a pause concerns."""
+    """A store whose first `list_concerned` fails."""
 
     is_away = True
 
@@ -404,7 +404,7 @@ async def test_pause_sync_tells_only_agents_with_a_future_wake(world: World) -> 
 
 
 async def phases(world: World) -> dict[str, int]:
-    """How many supervisors an operator is told there are in each phase."""
+    """Return the number of supervisors in each phase, as the overview shows it."""
     return world.registry.status.overview().supervisors.by_phase
 
 
@@ -440,7 +440,7 @@ async def test_pause_during_reconcile_causes_another_reconcile(world: World) -> 
         await organization.write(paused=True)
         await tell_agents_of(organization.id, world.states, world.registry)
 
-    world.states.after_next_look = pause
+    world.states.after_next_read = pause
     await world.ask(agent, StopRequest())
 
     assert await phases(world) == {"paused": 1}

@@ -1,4 +1,4 @@
-"""After a start of the service: what fell due meanwhile, and whose run died, starts a few at a time."""
+"""Recovery after a start of the service: overdue and interrupted agents start a few at a time."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ MANY = 60
 
 
 async def starts(world: World, agents: list[Agent]) -> Counter[float]:
-    """How many agents started at which second of the timeline."""
+    """Return the number of agents that started at each second of the timeline."""
     return Counter([second for agent in agents for second, _ in await world.wakes(agent)])
 
 
@@ -25,7 +25,7 @@ async def test_overdue_agents_start_a_few_at_a_time(pool: Pool) -> None:
         await world.die()
         world.clock.advance(100)
         await world.begin()
-        await world.scan.run_once()  # it leaves those alone that wait for their turn
+        await world.scan.run_once()  # ignores agents that wait for their turn
         await world.quiet()
         assert await starts(world, agents) == {100: FEW}
 
@@ -56,7 +56,7 @@ async def test_scan_starts_agents_that_missed_their_turn(pool: Pool) -> None:
         await world.die()
         world.clock.advance(100)
         await world.begin()
-        world.registry._context.timer_queue.close()  # nobody rings
+        world.registry._context.timer_queue.close()  # so that no timer fires
         await world.advance(1)
         assert (await starts(world, agents)).total() == FEW
 

@@ -35,7 +35,7 @@ async def test_requests_are_bounded_and_signals_are_not(pool: Pool) -> None:
 
 async def test_crashed_supervisor_is_retried_and_counted(world: World) -> None:
     agent, other = await world.agent(), await world.agent()
-    world.states.faults_of_looks.append(RuntimeError("a defect"))
+    world.states.read_errors.append(RuntimeError("a defect"))
     await world.notify(agent)
 
     seen = await world.see(agent)
@@ -52,7 +52,7 @@ async def test_supervisor_that_keeps_crashing_ends_in_quarantine(world: World) -
     agent = await world.agent()
     world.registry.tell(agent.id, Signal.RELOAD)
     for failures, second in enumerate((0, 1, 3, 7, 15), start=1):
-        world.states.faults_of_looks.append(RuntimeError("a defect"))
+        world.states.read_errors.append(RuntimeError("a defect"))
         await world.go_to(second)
         await world.quiet()
         assert (await world.see(agent)).failures.consecutive == failures
@@ -70,7 +70,7 @@ async def test_supervisor_that_keeps_crashing_ends_in_quarantine(world: World) -
 
 async def test_crashed_supervisor_waits_for_its_backoff(world: World) -> None:
     agent = await world.agent()
-    world.states.faults_of_looks.append(RuntimeError("a defect"))
+    world.states.read_errors.append(RuntimeError("a defect"))
     await world.notify(agent)
     await world.go_to(0.9)
     for _ in range(3):
@@ -86,7 +86,7 @@ async def test_notification_during_crash_backoff_wakes_within_a_minute(world: Wo
     agent = await world.agent()
     world.registry.tell(agent.id, Signal.RELOAD)
     for second in (0, 1, 3, 7, 15):
-        world.states.faults_of_looks.append(RuntimeError("a defect"))
+        world.states.read_errors.append(RuntimeError("a defect"))
         await world.go_to(second)
         await world.quiet()
     await world.remind(agent, 20)
@@ -115,7 +115,7 @@ async def test_unreadable_state_backs_off(world: World) -> None:
 
 async def test_crash_in_a_handler_reaches_the_asker(world: World) -> None:
     agent = await world.agent()
-    world.states.faults_of_looks.append(RuntimeError("a defect"))
+    world.states.read_errors.append(RuntimeError("a defect"))
 
     with pytest.raises(RuntimeError, match="a defect"):
         await world.ask(agent, RunRequest())
@@ -126,7 +126,7 @@ async def test_crash_in_a_handler_reaches_the_asker(world: World) -> None:
 @pytest.mark.parametrize("fault", [DatabaseUnavailable("away"), LeadershipLost("another instance leads")])
 async def test_database_outage_is_no_failure_of_the_agent(world: World, fault: StorageError) -> None:
     agent = await world.agent()
-    world.states.faults_of_looks += [fault] * 3
+    world.states.read_errors += [fault] * 3
     await world.notify(agent)
     await world.go_to(2)
     assert await world.wakes(agent) == []
@@ -141,7 +141,7 @@ async def test_unstored_end_is_stored_soon_despite_clock_step(
 ) -> None:
     agent = await world.agent()
     run = await world.start(agent)
-    world.states.faults_of_looks.append(DatabaseUnavailable("away"))
+    world.states.read_errors.append(DatabaseUnavailable("away"))
     await run.end()
     assert await world.outcomes(agent) == [None]
 
@@ -164,7 +164,7 @@ async def test_abandoned_start_is_not_committed_later(world: World) -> None:
         await world.ask(agent, RunRequest())
     await world.advance(1)
 
-    assert not await world.states.update(given_up[0]), "a server that was slow gets to it after all"
+    assert not await world.states.update(given_up[0]), "a slow server executes it after all"
     assert await world.phase(agent) is Phase.ASLEEP
     assert (await world.ask(agent, RunRequest())).status is RunAnswer.STARTED
 
@@ -219,9 +219,10 @@ async def test_scan_finds_a_notification_of_another_program(world: World, databa
 
 
 async def test_scan_repairs_lost_signals(world: World) -> None:
+    """Check I2."""
     agents = [await world.agent() for _ in range(3)]
     new = [new_notification(agent.id, created_at=world.clock.now()) for agent in agents]
-    world.registry.tell_all = lambda *_: None  # type: ignore[method-assign]  # the signal is lost
+    world.registry.tell_all = lambda *_: None  # type: ignore[method-assign]  # lose the signal
     for notification, agent in zip(new, agents, strict=True):
         await world.storage.notifications.insert(notification, {agent.organization_id})
     del world.registry.tell_all

@@ -1,4 +1,4 @@
-"""A run's end, as far as the event loop has a say in it."""
+"""ActiveRun: how stops, errors and time limits end the work of a harness."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -20,7 +20,7 @@ async def nobody_answers(agent_id: UUID, request: Request[Reply]) -> Reply:
 
 
 class Deaf:
-    """A harness that hears of no stop."""
+    """A harness that ignores stops."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -52,7 +52,7 @@ def test_cancelled_run_may_be_stopped_again(
 
 
 class Working:
-    """A harness whose work a stop may cut short; the test says what the work is."""
+    """A harness with interruptible work, given by the test."""
 
     def __init__(self, work: Callable[[ActiveRun], Coroutine[Any, Any, object]]) -> None:
         self._work = work
@@ -68,7 +68,7 @@ async def outcome_of(
     meanwhile: Callable[[ActiveRun], None] = lambda _: None,
     max_seconds: float = 20,
 ) -> Outcome:
-    """What becomes of a run with this work, when something else happens while it goes on."""
+    """Return the outcome of a run with this work; `meanwhile` is called once it has begun."""
     start = RunStart(UUID(int=2), "reminder", None, None, NOW, "run")
     run = ActiveRun(UUID(int=1), start, 0, SystemClock())
 

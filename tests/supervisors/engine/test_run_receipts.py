@@ -1,4 +1,4 @@
-"""Run requests that may be sent again: the receipt is stored with what the request did, whatever that was."""
+"""Run requests with an idempotency key: the receipt is stored together with the request's effect."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from tests.supervisors.world import World, open_world
 
 @dataclass
 class PendingRequest:
-    """A run request with a key, and what is kept of it."""
+    """A run request with a key, and the receipt that is stored for it."""
 
     kept: Receipt = field(default_factory=receipt)
 
@@ -35,13 +35,13 @@ def shown(reply: RunReply) -> bytes:
 
 @pytest.fixture
 async def narrow(pool: Pool) -> AsyncIterator[World]:
-    """A world with a single run slot."""
+    """Open a world with a single run slot."""
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         yield world
 
 
 async def request(world: World, agent: Agent, asked: PendingRequest) -> str:
-    """The status of the reply, which must be what is kept."""
+    """Return the status of the reply; assert that the receipt holds the same reply."""
     reply: RunReply = await world.ask(agent, asked.request)
     assert await asked.answer_in(world) == shown(reply)
     return reply.status
@@ -96,6 +96,7 @@ async def test_repeated_request_starts_nothing_and_is_no_failure(narrow: World) 
 
 
 async def test_receipt_is_found_after_a_crash(world: World) -> None:
+    """Check I3."""
     scout, asked = await world.agent(), PendingRequest()
     await world.ask(scout, asked.request)
     (run,) = await world.ledger(scout)

@@ -1,4 +1,4 @@
-"""Run slots: how many runs there may be, and who is next."""
+"""Run slots: their limit, and the order in which agents get them."""
 
 from uuid import UUID
 
@@ -16,7 +16,7 @@ def organization_of(agent_id: UUID) -> UUID:
 
 
 class Line:
-    """Slots, and a note of whom they called."""
+    """Run slots that record which agents they called."""
 
     def __init__(self, limit: int) -> None:
         self.called: list[UUID] = []
@@ -32,7 +32,7 @@ class Line:
         self.slots.leave(UUID(int=agent))
 
     def call_next(self) -> int:
-        """Let one run end, and the agent that is called then start; its number."""
+        """Release a slot, let the called agent take it, and return its number."""
         self.slots.release()
         agent_id = self.called[-1]
         assert self.slots.take(agent_id)
@@ -105,7 +105,7 @@ def test_agent_that_leaves_the_queue_is_not_called() -> None:
 
 
 class AnyUse(RuleBasedStateMachine):
-    """Whatever agents do, no slot is lost, none is made up, and nobody waits beside a free one."""
+    """Check that no slot is lost or invented, and that no agent waits beside a free slot."""
 
     def __init__(self) -> None:
         super().__init__()

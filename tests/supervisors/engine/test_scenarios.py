@@ -1,6 +1,6 @@
-"""The scenarios of the decisions, one timeline each. Times are seconds from the beginning of the test.
+"""The wake scenarios of docs/invariants.md, one timeline each; times are seconds since the test began.
 
-One file, however long: it is read beside their table.
+They stay in one file, in the order of their table.
 """
 
 from collections.abc import Awaitable, Callable
@@ -107,7 +107,7 @@ async def test_scenario_05_hold_ends_with_its_last_message(world: World, withdra
     await withdraw()
     debounce = (await world.see(agent)).debounce
     assert debounce is not None
-    assert debounce.due_at == world.at(60)  # the first message keeps the hold with its own time
+    assert debounce.due_at == world.at(60)  # the remaining message keeps the hold, with its own time
 
     await world.clear(first)
     assert await world.phase(agent) is Phase.ASLEEP
@@ -300,7 +300,7 @@ async def test_scenario_17_run_request_at_run_end_is_already_running(world: Worl
 
 
 async def fail_into_quarantine(world: World) -> Agent:
-    """An agent whose last five runs failed at once: at 0, 1, 3, 7 and 15 s."""
+    """Create an agent whose last five runs failed at once, at 0, 1, 3, 7 and 15 s."""
     agent = await world.agent()
     await world.ask(agent, RunRequest())
     for second in (0, 1, 3, 7, 15):
@@ -414,7 +414,7 @@ async def test_scenario_20_crash_loop_ends_in_quarantine(world: World) -> None:
         await world.restart()
         assert (await world.see(agent)).failures.consecutive == deaths
         if deaths < 5:
-            await world.advance(2**deaths)  # the backoff, and up to a second of jitter
+            await world.advance(2**deaths)  # the backoff plus up to a second of jitter
 
     assert await world.phase(agent) is Phase.QUARANTINED
     assert await world.outcomes(agent) == [Outcome.INTERRUPTED] * 5

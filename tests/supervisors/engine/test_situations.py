@@ -20,7 +20,7 @@ from tests.supervisors.engine.situations import (
 )
 from tests.supervisors.world import World, open_world
 
-# The decisions, read once more and told to PostgreSQL. Nothing here looks at next_due_at.
+# A second implementation of the rules, in SQL. It does not read next_due_at.
 NEXT_WAKE = """
 WITH one AS (
     SELECT s.*, o.paused, coalesce(a.debounce_window_seconds, t.debounce_window_seconds, 0) AS window_seconds,
@@ -93,7 +93,7 @@ def test_situations_cover_every_phase() -> None:
 
 
 async def known_moments(world: World, agent: Agent, seen: Snapshot) -> set[str]:
-    """Every moment that may be named in a sentence about the agent."""
+    """Return every time that a sentence about the agent may name."""
     [facts] = await world.pool.fetch(FACTS, agent.id)
     today = world.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
     derived = (

@@ -1,4 +1,4 @@
-"""Sleep: asked for by a run, granted only with nothing active, never beyond the cap; and its race."""
+"""Sleep: granted only with nothing active, never beyond the cap, and safe from races with notifications."""
 
 import asyncio
 from random import Random
@@ -33,9 +33,10 @@ async def test_sleep_without_a_time_lasts_until_something_wakes_the_agent(world:
 
 
 async def test_sleep_is_clamped_to_the_cap_of_the_run(world: World) -> None:
+    """Check I4."""
     agent = await world.agent(max_sleep_hours=2)
     run = await world.start(agent)
-    await world.change(agent, max_sleep_hours=9)  # counts from the next start
+    await world.change(agent, max_sleep_hours=9)  # applies from the next start on
     await world.go_to(600)
 
     assert await run.sleeps(hours=8) == {"sleep_until": "2126-11-21T11:00:00.000000Z", "clamped": True}
@@ -82,7 +83,7 @@ async def test_wait_for_end_includes_the_trace_for_a_moment(
     waiting = asyncio.create_task(world.registry.wait_for_end(agent.id, run.run.id, 60))
     await run.call("sleep")
     async with asyncio.timeout(20):
-        while world.clock.monotonic() + FINISHING_SECONDS not in world.clock.timers():  # noqa: ASYNC110 -- nobody says when
+        while world.clock.monotonic() + FINISHING_SECONDS not in world.clock.timers():  # noqa: ASYNC110 -- no event to wait for
             await asyncio.sleep(0)
     await world.advance(FINISHING_SECONDS - 0.1)
     assert not waiting.done()
@@ -109,6 +110,7 @@ async def test_zero_sleep_starts_at_most_once_a_second(world: World) -> None:
 
 
 async def test_sleep_is_refused_while_a_notification_is_active(world: World) -> None:
+    """Check I4."""
     agent = await world.agent()
     run = await world.start(agent)
     first = await world.sms(agent)
@@ -151,6 +153,7 @@ async def test_notifications_from_before_a_stop_refuse_sleep(world: World) -> No
 
 
 async def test_ended_run_may_not_sleep(world: World) -> None:
+    """Check I1: a run that is over writes nothing."""
     agent = await world.agent()
     old = await world.start(agent)
     await old.end()
@@ -229,6 +232,7 @@ async def test_notification_between_read_and_commit_refuses_sleep(world: World, 
 
 
 async def test_foreign_row_between_read_and_commit_refuses_sleep(world: World, database_url: str) -> None:
+    """Check I4, in the sleep race."""
     agent = await world.agent()
     run = await world.start(agent)
 
@@ -256,13 +260,14 @@ async def test_cleared_traffic_does_not_starve_sleep(world: World) -> None:
     world.states.before_next_move = comes_and_goes
     await run.sleeps()
 
-    assert world.states.locks == 1  # the guard had failed; under lock nothing can come in between
+    assert world.states.locks == 1  # the guard failed once; under lock nothing can interfere
     assert await world.phase(agent) is Phase.ASLEEP
 
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_notification_that_races_with_sleep_is_not_lost(world: World, seed: int) -> None:
-    random = Random(seed)  # noqa: S311 -- the same races each time, as far as the database lets them
+    """Check I2, in the sleep race."""
+    random = Random(seed)  # noqa: S311 -- repeatable races, as far as the database allows
     agents = [await world.agent() for _ in range(25)]
     runs = [await world.start(agent) for agent in agents]
 

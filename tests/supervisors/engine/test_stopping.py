@@ -1,4 +1,4 @@
-"""Stop, archive, restore and delete: what they end, and what they let go on."""
+"""Stop, archive, restore and delete: what they end, and what continues."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,7 @@ import pytest
 from storage.model import Agent, AgentStatus, Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFields, RunAnswer, RunRequest, StopReply, StopRequest
-from supervisors.errors import AgentArchived, AgentGone
+from supervisors.errors import AgentArchived
 from supervisors.policy.phases import Phase
 from tests.supervisors.world import World, open_world
 
@@ -93,7 +93,7 @@ async def test_forced_stop_gives_no_grace(pool: Pool) -> None:
         agent = await world.agent()
         world.puppets_are_stubborn = True
         await world.start(agent)
-        await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))  # a stop with all the grace
+        await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))  # a stop with the full grace
 
         assert await world.ask(agent, StopRequest(force=True)) is StopReply.STOPPED
         assert await world.outcomes(agent) == [Outcome.STOPPED]
@@ -216,48 +216,6 @@ async def test_message_after_a_stop_starts_the_next_run(pool: Pool) -> None:
         await run.end()
 
         assert await world.wakes(agent) == [(0, "notification:api"), (3, "notification:api")]
-
-
-async def test_write_of_status_and_schedule_applies_both(world: World) -> None:
-    agent = await world.agent()
-    await world.start(agent)
-
-    await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING, sleep_until=world.at(600)))
-    await world.go_to(600)
-
-    assert await world.wakes(agent) == [(0, "run_requested"), (600, "sleep_elapsed")]
-
-
-async def test_written_start_fields_last_until_the_next_start(world: World) -> None:
-    agent = await world.agent()
-    written = OwnedFields(
-        run_started_at=world.at(-5),
-        last_wake_reason="by hand",
-        last_wake_interrupted_sleep_until=world.at(-9),
-    )
-    await world.ask(agent, written)
-
-    shown = await world.agent_now(agent.id)
-    assert (shown.run_started_at, shown.last_wake_reason, shown.last_wake_interrupted_sleep_until) == (
-        world.at(-5),
-        "by hand",
-        world.at(-9),
-    )
-    await world.start(agent)
-    shown = await world.agent_now(agent.id)
-    assert (shown.run_started_at, shown.last_wake_reason, shown.last_wake_interrupted_sleep_until) == (
-        world.at(0),
-        "run_requested",
-        None,
-    )
-
-
-async def test_write_of_status_running_is_a_run_request(world: World) -> None:
-    agent = await world.agent()
-
-    await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
-
-    assert await world.wakes(agent) == [(0, "run_requested")]
 
 
 async def test_archive_is_shown_at_once_and_stops_the_run(world: World) -> None:
@@ -386,19 +344,6 @@ async def test_stop_cancels_a_start_that_a_pause_delays(world: World) -> None:
     await world.go_to(300)
 
     assert await world.wakes(agent) == []
-
-
-async def test_requests_to_a_missing_agent_raise_agent_gone(world: World) -> None:
-    agent = await world.agent()
-    await world.delete(agent)
-
-    with pytest.raises(AgentGone):
-        await world.ask(agent, RunRequest())
-    with pytest.raises(AgentGone):
-        await world.ask(agent, StopRequest())
-    with pytest.raises(AgentGone):
-        await world.ask(agent, ARCHIVE)
-    assert world.registry.status.overview().supervisors.active == 0
 
 
 async def test_deleted_agent_has_no_hold_queue_or_run(pool: Pool) -> None:

@@ -1,4 +1,4 @@
-"""Runs: their slots, their failures, and how they end with the service."""
+"""The supervisor: slots, failures, lost answers of the database, and the end of the service."""
 
 import asyncio
 from itertools import pairwise
@@ -81,6 +81,7 @@ async def test_runs_never_exceed_the_slots(pool: Pool) -> None:
 
 
 async def test_only_one_of_two_processes_starts_an_agent(pool: Pool) -> None:
+    """Check I1."""
     async with open_world(pool) as one, open_world(pool) as other:
         agent = await one.agent()
 
@@ -245,7 +246,7 @@ async def test_start_that_failed_in_the_database_is_retried(pool: Pool) -> None:
 async def test_start_that_cannot_be_prepared_takes_no_slot(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         broken, other = await world.agent(), await world.agent()
-        # A moment that no rule can compare; the service itself never stores one.
+        # A time that Python cannot represent; the service itself never stores one.
         await pool.execute("UPDATE agent_state SET sleep_until = 'infinity' WHERE agent_id = $1", broken.id)
         with pytest.raises(TypeError):
             await world.registry.ask(broken.id, RunRequest())
@@ -257,13 +258,13 @@ async def test_start_that_cannot_be_prepared_takes_no_slot(pool: Pool) -> None:
 async def test_run_request_with_lost_answer_is_recovered(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         agent = await world.agent()
-        world.states.next_answer_to_a_move = DatabaseUnavailable("away")
+        world.states.lost_update_answer = DatabaseUnavailable("away")
         with pytest.raises(DatabaseUnavailable):
             await world.ask(agent, RunRequest())
         assert (await world.agent_now(agent.id)).status is AgentStatus.RUNNING
         assert world.puppets == {}
 
-        await world.go_to(5)  # nobody speaks to the agent meanwhile
+        await world.go_to(5)  # without a message to the agent
 
         assert await world.outcomes(agent) == [Outcome.INTERRUPTED, None]
         assert (await world.wakes(agent))[1][1] == "restart_recovery"
@@ -273,7 +274,7 @@ async def test_run_request_with_lost_answer_is_recovered(pool: Pool) -> None:
 async def test_start_with_lost_answer_is_recovered(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         agent = await world.agent()
-        world.states.next_answer_to_a_move = DatabaseUnavailable("away")
+        world.states.lost_update_answer = DatabaseUnavailable("away")
         await world.notify(agent)
         await world.go_to(5)
 
@@ -287,7 +288,7 @@ async def test_start_with_lost_answer_is_recovered(pool: Pool) -> None:
 async def test_sleep_with_lost_answer_was_granted(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
-    world.states.next_answer_to_a_move = DatabaseUnavailable("away")
+    world.states.lost_update_answer = DatabaseUnavailable("away")
     with pytest.raises(DatabaseUnavailable):
         await run.call("sleep", hours=1)
     await run.fail("The database is away.")
@@ -299,7 +300,7 @@ async def test_sleep_with_lost_answer_was_granted(world: World) -> None:
 async def test_run_end_is_stored_when_the_database_is_back(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
-    world.states.faults_of_looks.append(DatabaseUnavailable("away"))
+    world.states.read_errors.append(DatabaseUnavailable("away"))
     await run.fail("The model is away.")
     assert await world.outcomes(agent) == [None]
     await world.go_to(1)
@@ -309,7 +310,7 @@ async def test_run_end_is_stored_when_the_database_is_back(world: World) -> None
 
 
 async def interrupted_once(world: World, agent: Agent) -> None:
-    """Assert that the run was interrupted, is no failure, and starts again with the service."""
+    """Assert that the run was interrupted without a failure, and starts again with the service."""
     assert await world.outcomes(agent) == [Outcome.INTERRUPTED]
     await world.begin()
     assert (await world.see(agent)).failures.consecutive == 0

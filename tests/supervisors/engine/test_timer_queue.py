@@ -1,4 +1,4 @@
-"""The alarm clock: who is due, at its moment, whatever is done to the wall clock."""
+"""The timer queue: each timer fires at its time, even if the wall clock is set."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -21,7 +21,7 @@ SCOUT, OTHER = UUID(int=1), UUID(int=2)
 
 
 class Bedside:
-    """An alarm clock, and when it rang for whom, in seconds of time that really passed."""
+    """A timer queue that records which timer fired when, in seconds of the monotonic clock."""
 
     def __init__(self) -> None:
         self.clock = HeldClock()
@@ -145,7 +145,7 @@ def test_clock_set_forward_fires_a_timer_earlier() -> None:
 
     bed.clock.advance(110)
 
-    assert bed.rang == [(SCOUT, 60.0)]  # at the next comparison; it was due at 50
+    assert bed.rang == [(SCOUT, 60.0)]  # at the next comparison of the clocks; it was due at 50
 
 
 def test_clock_set_back_makes_no_timer_early() -> None:

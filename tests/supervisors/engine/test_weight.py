@@ -1,4 +1,4 @@
-"""What supervisors weigh: nothing for an agent without one, little for an idle one, and no growth."""
+"""Memory of supervisors: none for an agent without one, little for an idle one, and no growth."""
 
 import asyncio
 import gc
@@ -28,14 +28,14 @@ INSERT INTO agent_state (agent_id) SELECT id FROM made RETURNING agent_id
 
 @pytest.fixture
 def traced() -> Iterator[None]:
-    """Memory is accounted for."""
+    """Trace memory allocations."""
     tracemalloc.start()
     yield
     tracemalloc.stop()
 
 
 def weight() -> int:
-    """Bytes that are in use, garbage aside."""
+    """Return the bytes in use after a garbage collection."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
 
@@ -64,7 +64,7 @@ async def test_idle_supervisor_with_a_full_log_is_small(world: World, pool: Pool
     wordy = StopRequest(reason="for a reason that takes a whole line of text to be told in full " * 2)
     for _ in range(10):
         await asyncio.gather(*(world.registry.ask(agent_id, wordy) for agent_id in agent_ids))
-    await asyncio.sleep(0)  # the loop, too, forgets whoever has just finished
+    await asyncio.sleep(0)  # lets the loop drop finished tasks
     live = weight()
     assert await drop_all(world) == 300
 
@@ -94,4 +94,4 @@ async def test_dropped_supervisors_leave_no_memory_behind(world: World, pool: Po
         assert await drop_all(world) == 4000
         weights.append(weight())
 
-    assert weights[-1] - weights[0] < 250_000  # noise; anything left of each of 16,000 would weigh more
+    assert weights[-1] - weights[0] < 250_000  # noise; leftovers of 16,000 supervisors would weigh more
