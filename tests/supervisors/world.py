@@ -138,7 +138,7 @@ class Puppet:
 
     async def lists(self) -> list[str]:
         """Return the ids of the notifications that the agent's tool lists."""
-        return [shown["id"] for shown in await self.call("list_notifications")]
+        return [listed["id"] for listed in await self.call("list_notifications")]
 
     async def clears(self, *notifications: Notification) -> None:
         for notification in notifications:

@@ -34,12 +34,12 @@ class Spender:
     def __init__(self) -> None:
         self.world: World
         self.agent: Agent
-        self.meanwhile: Callable[[], Awaitable[None]] | None = None
+        self.during_call: Callable[[], Awaitable[None]] | None = None
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        meanwhile, self.meanwhile = self.meanwhile, None
-        if meanwhile is not None:
-            await meanwhile()
+        during_call, self.during_call = self.during_call, None
+        if during_call is not None:
+            await during_call()
         await self.world.spend(self.agent, "2.00")
         return ModelResponse("", (ToolRequest("call_1", "list_notifications", "{}"),))
 
@@ -109,7 +109,7 @@ async def test_cap_set_during_a_run_applies_to_next_model_call(pool: Pool) -> No
             await tell_agents_of(agent.organization_id, world.states, world.registry)
             await world.registry.quiet()
 
-        model.meanwhile = cap_it
+        model.during_call = cap_it
 
         await world.ask(agent, RunRequest())
 

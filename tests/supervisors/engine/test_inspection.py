@@ -35,7 +35,7 @@ async def test_snapshot_of_a_running_agent_is_complete(world: World) -> None:
     assert (seen.run.id, seen.run.trace) == (world.puppets[agent.id].run.id,) * 2
     assert (seen.run.started_at, seen.run.max_sleep_until) == (world.at(0), world.at(8 * 3600))
     assert (seen.next_wake, seen.debounce, seen.blockers) == (None, None, (message.id,))
-    assert [(line.message, line.outcome) for line in seen.recent] == [
+    assert [(entry.message, entry.outcome) for entry in seen.recent] == [
         ("notified", "started: notification:api")
     ]
 
@@ -48,7 +48,7 @@ async def test_snapshot_shows_the_last_32_messages(world: World) -> None:
         await world.quiet()
 
     recent = (await world.see(agent)).recent
-    assert [line.at for line in recent] == [world.at(second) for second in range(8, 40)]
+    assert [entry.at for entry in recent] == [world.at(second) for second in range(8, 40)]
 
 
 async def test_snapshot_without_a_supervisor_comes_from_the_database(world: World) -> None:
@@ -67,15 +67,15 @@ async def test_snapshots_are_filtered_by_phase_and_organization(world: World) ->
     agents = [await world.agent(ours), await world.agent(ours), await world.agent(theirs)]
     await world.start(agents[1])
 
-    async def shown(phase: Phase | None, organization: bool, limit: int = 10) -> list[int]:
-        found = await world.registry.status.snapshots(phase, ours if organization else None, limit)
-        return [[agent.id for agent in agents].index(snapshot.agent) for snapshot in found]
+    async def list_indexes(phase: Phase | None, organization: bool, limit: int = 10) -> list[int]:
+        snapshots = await world.registry.status.snapshots(phase, ours if organization else None, limit)
+        return [[agent.id for agent in agents].index(snapshot.agent) for snapshot in snapshots]
 
-    assert await shown(None, False) == [0, 1, 2]
-    assert await shown(None, True) == [0, 1]
-    assert await shown(Phase.ASLEEP, False) == [0, 2]
-    assert await shown(Phase.RUNNING, True) == [1]
-    assert await shown(None, False, limit=1) == [0]
+    assert await list_indexes(None, False) == [0, 1, 2]
+    assert await list_indexes(None, True) == [0, 1]
+    assert await list_indexes(Phase.ASLEEP, False) == [0, 2]
+    assert await list_indexes(Phase.RUNNING, True) == [1]
+    assert await list_indexes(None, False, limit=1) == [0]
 
 
 async def test_overview_shows_the_loop_lag(world: World) -> None:
@@ -231,9 +231,9 @@ async def test_recent_messages_have_their_outcomes(world: World) -> None:
     await world.ask(agent, OwnedFields(sleep_until=world.at(3000)))
     await world.ask(agent, RunRequest(wakeup=False))
 
-    seconds = [(told.at - world.began_at).total_seconds() for told in (await world.see(agent)).recent]
+    seconds = [(entry.at - world.began_at).total_seconds() for entry in (await world.see(agent)).recent]
     assert seconds == sorted(seconds)
-    assert [(told.message, told.outcome) for told in (await world.see(agent)).recent] == [
+    assert [(entry.message, entry.outcome) for entry in (await world.see(agent)).recent] == [
         ("notified", "holding"),
         ("due", "started: notification:sms"),
         ("cleared", "running"),

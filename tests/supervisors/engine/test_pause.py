@@ -63,8 +63,8 @@ async def organization_of(agent: Agent, world: World) -> Organization:
 async def test_pause_ends_only_runs_of_its_organization(world: World) -> None:
     agent, neighbour = await world.agent(), await world.agent(await world.organization())
     organization = await organization_of(agent, world)
-    for each in (agent, neighbour):
-        await world.start(each)
+    for either in (agent, neighbour):
+        await world.start(either)
     await world.go_to(5)
 
     await organization.pause()
@@ -163,13 +163,13 @@ async def test_scans_leave_a_paused_agent_alone(world: World) -> None:
     organization = await organization_of(agent, world)
     await organization.pause()
     await world.notify(agent)
-    told = (await world.see(agent)).recent
+    recent = (await world.see(agent)).recent
 
     for second in (100, 200, 300):
         await world.go_to(second)
         await organization.notice()
 
-    assert (await world.see(agent)).recent == told
+    assert (await world.see(agent)).recent == recent
 
 
 async def test_wake_reason_after_pause_is_the_latest_activation(

@@ -60,7 +60,7 @@ async def test_supervisor_that_keeps_crashing_ends_in_quarantine(world: World) -
     seen = await world.see(agent)
     assert (seen.phase, seen.failures.retry_at) == (Phase.QUARANTINED, world.at(15 + 900))
     assert "5 failures in a row, the last one: RuntimeError in the supervisor." in seen.why
-    assert [told.title for told in await world.queue(agent)] == [
+    assert [notification.title for notification in await world.queue(agent)] == [
         "Quarantined after too many failures in a row"
     ]
     assert await world.wakes(agent) == []

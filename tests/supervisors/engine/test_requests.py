@@ -73,15 +73,23 @@ async def test_written_start_fields_last_until_the_next_start(world: World) -> N
     )
     await world.ask(agent, written)
 
-    shown = await world.agent_now(agent.id)
-    assert (shown.run_started_at, shown.last_wake_reason, shown.last_wake_interrupted_sleep_until) == (
+    agent_now = await world.agent_now(agent.id)
+    assert (
+        agent_now.run_started_at,
+        agent_now.last_wake_reason,
+        agent_now.last_wake_interrupted_sleep_until,
+    ) == (
         world.at(-5),
         "by hand",
         world.at(-9),
     )
     await world.start(agent)
-    shown = await world.agent_now(agent.id)
-    assert (shown.run_started_at, shown.last_wake_reason, shown.last_wake_interrupted_sleep_until) == (
+    agent_now = await world.agent_now(agent.id)
+    assert (
+        agent_now.run_started_at,
+        agent_now.last_wake_reason,
+        agent_now.last_wake_interrupted_sleep_until,
+    ) == (
         world.at(0),
         "run_requested",
         None,

@@ -23,8 +23,8 @@ async def test_stop_ends_the_run_and_its_interrupted_sleep(world: World) -> None
 
     assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
 
-    shown, trace = await world.agent_now(agent.id), await world.storage.traces.get(run.run.id)
-    assert (shown.status, shown.sleep_until) == (AgentStatus.SLEEPING, None)
+    stopped, trace = await world.agent_now(agent.id), await world.storage.traces.get(run.run.id)
+    assert (stopped.status, stopped.sleep_until) == (AgentStatus.SLEEPING, None)
     assert await world.outcomes(agent) == [Outcome.STOPPED]
     assert trace is not None
     assert (trace.ended_at, trace.error) == (world.at(5), "stopped")
@@ -226,8 +226,8 @@ async def test_archive_is_shown_at_once_and_stops_the_run(world: World) -> None:
     assert (await world.agent_now(agent.id)).status is AgentStatus.ARCHIVED
     await run.gone()
 
-    shown = await world.agent_now(agent.id)
-    assert (shown.status, shown.sleep_until, shown.run_started_at) == (AgentStatus.ARCHIVED, None, None)
+    stopped = await world.agent_now(agent.id)
+    assert (stopped.status, stopped.sleep_until, stopped.run_started_at) == (AgentStatus.ARCHIVED, None, None)
     assert await world.outcomes(agent) == [Outcome.STOPPED]
 
 

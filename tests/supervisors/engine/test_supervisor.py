@@ -361,13 +361,13 @@ async def test_abandon_ends_runs_and_stores_nothing(
 
 
 async def test_no_run_starts_while_another_instance_may_lead(world: World) -> None:
-    held, told = await world.agent(debounce_window_seconds=60), await world.agent()
+    held, due = await world.agent(debounce_window_seconds=60), await world.agent()
     await world.sms(held)
     world.registry.allow_starts(False)
-    await world.notify(told)
+    await world.notify(due)
     await world.go_to(100)
     with pytest.raises(NoStarts):
-        await world.ask(told, RunRequest())
+        await world.ask(due, RunRequest())
     assert world.puppets == {}
 
     world.registry.allow_starts(True)
@@ -375,4 +375,4 @@ async def test_no_run_starts_while_another_instance_may_lead(world: World) -> No
     await world.quiet()
 
     assert await world.wakes(held) == [(100, "notification:sms")]
-    assert await world.wakes(told) == [(100, "notification:api")]
+    assert await world.wakes(due) == [(100, "notification:api")]
