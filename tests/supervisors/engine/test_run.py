@@ -65,16 +65,16 @@ class Working:
 
 async def outcome_of(
     work: Callable[[ActiveRun], Coroutine[Any, Any, object]],
-    meanwhile: Callable[[ActiveRun], None] = lambda _: None,
+    during_work: Callable[[ActiveRun], None] = lambda _: None,
     max_seconds: float = 20,
 ) -> Outcome:
-    """Return the outcome of a run with this work; `meanwhile` is called once it has begun."""
+    """Return the outcome of a run with this work; `during_work` is called once it has begun."""
     start = RunStart(UUID(int=2), "reminder", None, None, NOW, "run")
     run = ActiveRun(UUID(int=1), start, 0, SystemClock())
 
     carried_out = asyncio.create_task(run.carry_out(Working(work), nobody_answers, max_seconds))
     await asyncio.sleep(0)
-    meanwhile(run)
+    during_work(run)
     await carried_out
     assert run.result is not None
     return run.result.outcome
