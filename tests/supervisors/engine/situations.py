@@ -49,7 +49,7 @@ async def asleep_after_a_stop(world: World) -> Agent:
     return agent
 
 
-async def just_woken_by_a_sleep_of_no_length(world: World) -> Agent:
+async def asleep_for_zero_hours(world: World) -> Agent:
     agent = await world.agent(max_sleep_hours=0)
     await (await world.start(agent)).sleeps()
     return agent
@@ -84,7 +84,7 @@ async def holding_before_a_reminder(world: World) -> Agent:
     return agent
 
 
-async def holding_what_came_during_a_run(world: World) -> Agent:
+async def holding_a_message_from_a_run(world: World) -> Agent:
     agent = await world.agent(debounce_window_seconds=60)
     run = await world.start(agent)
     await world.go_to(10)
@@ -118,7 +118,7 @@ async def backing_off_after_failures(world: World) -> Agent:
     return agent
 
 
-async def backing_off_for_what_it_told_itself(world: World) -> Agent:
+async def backing_off_for_its_own_notification(world: World) -> Agent:
     agent = await world.agent()
     run = await world.start(agent)
     await world.go_to(2)
@@ -170,13 +170,13 @@ async def quarantined_with_a_hold(world: World) -> Agent:
     return agent
 
 
-def begin_at_ten_to_midnight(world: World) -> None:
+def start_ten_minutes_before_midnight(world: World) -> None:
     world.clock.step(14 * 3600 + 50 * 60)
     world.began_at = world.clock.now()
 
 
 async def over_its_budget(world: World) -> Agent:
-    begin_at_ten_to_midnight(world)
+    start_ten_minutes_before_midnight(world)
     agent = await world.agent(max_cost_usd_per_day=Decimal(5))
     await world.spend(agent, "5.01")
     return agent
@@ -202,7 +202,7 @@ async def over_the_budget_of_its_organization(world: World) -> Agent:
     return agent
 
 
-async def over_a_budget_of_nothing(world: World) -> Agent:
+async def over_a_zero_budget(world: World) -> Agent:
     shared = await world.template(max_cost_usd_per_day=Decimal(0))
     agent = await world.agent(template_id=shared.id)
     await world.notify(agent)
@@ -219,7 +219,7 @@ async def ended_by_its_budget(world: World) -> Agent:
 
 
 async def quarantined_and_over_its_budget(world: World) -> Agent:
-    begin_at_ten_to_midnight(world)
+    start_ten_minutes_before_midnight(world)
     agent = await quarantined(world)
     await world.change(agent, max_cost_usd_per_day=Decimal(5))
     await world.spend(agent, "5")
@@ -270,17 +270,17 @@ SITUATIONS: dict[Situation, Phase] = {
     asleep_to_its_cap_before_any_run: Phase.ASLEEP,
     asleep_before_a_reminder: Phase.ASLEEP,
     asleep_after_a_stop: Phase.ASLEEP,
-    just_woken_by_a_sleep_of_no_length: Phase.ASLEEP,
+    asleep_for_zero_hours: Phase.ASLEEP,
     holding: Phase.HOLDING,
     holding_by_its_template: Phase.HOLDING,
     holding_at_the_cap: Phase.HOLDING,
     holding_before_a_reminder: Phase.HOLDING,
-    holding_what_came_during_a_run: Phase.HOLDING,
+    holding_a_message_from_a_run: Phase.HOLDING,
     holding_after_the_clock_was_set_back: Phase.HOLDING,
     backing_off: Phase.BACKING_OFF,
     backing_off_after_failures: Phase.BACKING_OFF,
     backing_off_with_an_earlier_reminder: Phase.BACKING_OFF,
-    backing_off_for_what_it_told_itself: Phase.BACKING_OFF,
+    backing_off_for_its_own_notification: Phase.BACKING_OFF,
     backing_off_after_the_service_died: Phase.BACKING_OFF,
     quarantined: Phase.QUARANTINED,
     quarantined_with_a_message: Phase.QUARANTINED,
@@ -290,7 +290,7 @@ SITUATIONS: dict[Situation, Phase] = {
     over_its_budget_with_a_message: Phase.ASLEEP,
     over_its_budget_until_long_after_midnight: Phase.ASLEEP,
     over_the_budget_of_its_organization: Phase.ASLEEP,
-    over_a_budget_of_nothing: Phase.ASLEEP,
+    over_a_zero_budget: Phase.ASLEEP,
     ended_by_its_budget: Phase.ASLEEP,
     quarantined_and_over_its_budget: Phase.QUARANTINED,
     queued: Phase.QUEUED,

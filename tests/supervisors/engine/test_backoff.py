@@ -23,7 +23,7 @@ async def fail_until_quarantined(world: World, agent: Agent) -> None:
 
 
 async def titles(world: World, agent: Agent) -> list[str]:
-    return [waiting.title for waiting in await world.queue(agent)]
+    return [notification.title for notification in await world.queue(agent)]
 
 
 async def test_quarantine_puts_one_low_notice_into_the_agents_queue(world: World) -> None:

@@ -44,22 +44,22 @@ class Spender:
         return ModelResponse("", (ToolRequest("call_1", "list_notifications", "{}"),))
 
 
-async def spent(world: World, **fields: Any) -> Agent:
+async def agent_over_budget(world: World, **fields: Any) -> Agent:
     """Create an agent that has spent its daily five dollars."""
     agent = await world.agent(max_cost_usd_per_day=FIVE, **fields)
     await world.spend(agent, "5.00")
     return agent
 
 
-async def until_midnight(world: World) -> None:
+async def go_to_midnight(world: World) -> None:
     """Go to midnight; only the last minutes are simulated."""
     if world.clock.now() < world.at(EVENING):
         world.clock.step((world.at(EVENING) - world.clock.now()).total_seconds())
     await world.advance((world.at(MIDNIGHT) - world.clock.now()).total_seconds())
 
 
-async def notes(world: World, agent: Agent) -> list[Notification]:
-    return [one for one in await world.queue(agent) if one.title == "Over budget"]
+async def budget_notices(world: World, agent: Agent) -> list[Notification]:
+    return [notification for notification in await world.queue(agent) if notification.title == "Over budget"]
 
 
 async def test_run_ends_before_a_model_call_over_budget(pool: Pool) -> None:
@@ -73,11 +73,11 @@ async def test_run_ends_before_a_model_call_over_budget(pool: Pool) -> None:
         assert (run.outcome, run.turns) == (Outcome.BUDGET, 3)
         assert run.error == "reached its budget: 6.00 of 5.00 USD a day"
         assert (await world.see(agent)).failures.consecutive == 0
-        await until_midnight(world)
+        await go_to_midnight(world)
 
         assert [second for second, _ in await world.wakes(agent)] == [0, MIDNIGHT]
         assert await world.outcomes(agent) == [Outcome.BUDGET, Outcome.BUDGET]
-        assert len(await notes(world, agent)) == 2
+        assert len(await budget_notices(world, agent)) == 2
 
 
 async def test_organization_budget_ends_runs_of_all_its_agents(pool: Pool) -> None:
@@ -139,25 +139,25 @@ async def test_spending_of_other_agents_counts_for_the_organization(world: World
 
 
 async def test_agent_over_budget_starts_at_midnight(world: World) -> None:
-    agent = await spent(world)
+    agent = await agent_over_budget(world)
     await world.notify(agent)
     await world.go_to(60)
     await world.notify(agent, Source.PORTAL)
     assert await world.phase(agent) is Phase.ASLEEP
     assert (await world.see(agent)).why == HELD
 
-    await until_midnight(world)
+    await go_to_midnight(world)
 
     assert await world.wakes(agent) == [(MIDNIGHT, "notification:portal")]
 
 
 async def test_run_request_over_budget_is_refused_and_not_stored(world: World) -> None:
-    agent = await spent(world)
+    agent = await agent_over_budget(world)
 
     assert await world.ask(agent, RunRequest()) == RunReply(RunAnswer.OVER_BUDGET)
     await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
     assert (await world.see(agent)).next_wake is None
-    await until_midnight(world)
+    await go_to_midnight(world)
 
     assert await world.wakes(agent) == []
     assert (await world.ask(agent, RunRequest())).status is RunAnswer.STARTED
@@ -226,9 +226,9 @@ async def test_higher_cap_wakes_the_agent(
 async def test_higher_template_cap_wakes_the_agent(world: World) -> None:
     shared = await world.template(max_cost_usd_per_day=FIVE)
     agent, own = [await world.agent(template_id=shared.id, max_cost_usd_per_day=cap) for cap in (None, FIVE)]
-    for one in (agent, own):
-        await world.spend(one, "5")
-        await world.remind(one, 10)
+    for notification in (agent, own):
+        await world.spend(notification, "5")
+        await world.remind(notification, 10)
     await world.go_to(100)
 
     await world.change_template(shared, max_cost_usd_per_day=Decimal(6))
@@ -244,7 +244,7 @@ async def test_lower_cap_postpones_a_future_wake(world: World) -> None:
 
     await world.change(agent, max_cost_usd_per_day=FIVE)
     seen = await world.see(agent)
-    await until_midnight(world)
+    await go_to_midnight(world)
 
     assert seen.next_wake is not None
     assert seen.next_wake.because == "Its budget is renewed. A reminder falls due."
@@ -252,7 +252,7 @@ async def test_lower_cap_postpones_a_future_wake(world: World) -> None:
 
 
 async def test_hold_resumes_when_the_cap_is_raised(world: World) -> None:
-    agent = await spent(world, debounce_window_seconds=60)
+    agent = await agent_over_budget(world, debounce_window_seconds=60)
     await world.sms(agent)
     await world.go_to(20)
 
@@ -264,13 +264,13 @@ async def test_hold_resumes_when_the_cap_is_raised(world: World) -> None:
 
 
 async def test_wait_for_midnight_survives_a_restart(world: World) -> None:
-    agent = await spent(world)
+    agent = await agent_over_budget(world)
     await world.remind(agent, 10)
     await world.restart()
     await world.go_to(20)
     assert await world.wakes(agent) == []
 
-    await until_midnight(world)
+    await go_to_midnight(world)
 
     assert await world.wakes(agent) == [(MIDNIGHT, "reminder")]
 
@@ -282,14 +282,18 @@ async def test_interrupted_run_over_budget_restarts_at_midnight(world: World) ->
     await world.restart()
     assert await world.outcomes(agent) == [Outcome.INTERRUPTED]
 
-    await until_midnight(world)
+    await go_to_midnight(world)
 
     assert await world.wakes(agent) == [(0, "run_requested"), (MIDNIGHT, "restart_recovery")]
 
 
 @pytest.mark.parametrize("cap", [FIVE, Decimal(0)])
 async def test_budget_renewal_finds_an_unannounced_cap(world: World, cap: Decimal) -> None:
-    asleep, reminded, active = await spent(world), await spent(world), await spent(world)
+    asleep, reminded, active = (
+        await agent_over_budget(world),
+        await agent_over_budget(world),
+        await agent_over_budget(world),
+    )
     for agent in (asleep, reminded, active):
         await world.change(agent, max_cost_usd_per_day=cap)
     await world.ask(asleep, OwnedFields(sleep_until=world.at(50)))
@@ -308,7 +312,7 @@ async def test_budget_renewal_finds_an_unannounced_cap(world: World, cap: Decima
 
 
 async def test_budget_renewal_ignores_agents_over_budget(world: World) -> None:
-    agent = await spent(world)
+    agent = await agent_over_budget(world)
     await world.ask(agent, OwnedFields(sleep_until=world.at(50)))
     before = (await world.see(agent)).recent
 
@@ -319,7 +323,7 @@ async def test_budget_renewal_ignores_agents_over_budget(world: World) -> None:
 
 
 async def test_stop_ends_a_wait_for_midnight(world: World) -> None:
-    idle, waiting = await spent(world), await spent(world)
+    idle, waiting = await agent_over_budget(world), await agent_over_budget(world)
     await world.notify(waiting)
     await world.go_to(1)
 
@@ -328,13 +332,13 @@ async def test_stop_ends_a_wait_for_midnight(world: World) -> None:
     assert (await world.see(waiting)).why == (
         f"Stopped at 2126-11-21 09:00:01 UTC: what waited then starts nothing. {HELD}"
     )
-    await until_midnight(world)
+    await go_to_midnight(world)
 
     assert await world.wakes(waiting) == []
 
 
 async def test_restored_or_unpaused_agent_over_budget_waits_for_midnight(world: World) -> None:
-    archived, paused = await spent(world), await spent(world)
+    archived, paused = await agent_over_budget(world), await agent_over_budget(world)
     await world.ask(archived, OwnedFields(status=AgentStatus.ARCHIVED))
     await world.pause(paused.organization_id, True)
     for agent in (archived, paused):
@@ -343,14 +347,14 @@ async def test_restored_or_unpaused_agent_over_budget_waits_for_midnight(world: 
     await world.pause(paused.organization_id, False)
     assert [await world.wakes(agent) for agent in (archived, paused)] == [[], []]
 
-    await until_midnight(world)
+    await go_to_midnight(world)
 
     for agent in (archived, paused):
         assert await world.wakes(agent) == [(MIDNIGHT, "notification:api")]
 
 
 async def test_over_budget_notice_comes_once_a_day(world: World) -> None:
-    idle, held = await spent(world), await spent(world)
+    idle, held = await agent_over_budget(world), await agent_over_budget(world)
     for second in (1, 2):
         await world.go_to(second)
         await world.notify(held)
@@ -360,8 +364,8 @@ async def test_over_budget_notice_comes_once_a_day(world: World) -> None:
         await world.notify(held)
     await world.go_to(500)
 
-    assert [note.body for note in await notes(world, held)] == [HELD]
-    assert await notes(world, idle) == []
+    assert [note.body for note in await budget_notices(world, held)] == [HELD]
+    assert await budget_notices(world, idle) == []
 
 
 async def test_agent_with_a_cap_of_zero_never_starts(world: World) -> None:
@@ -373,7 +377,7 @@ async def test_agent_with_a_cap_of_zero_never_starts(world: World) -> None:
         "Over its budget: 0.00 of 0.00 USD spent today; it starts no run at all, unless the cap is raised."
     )
     await watch.run_once()
-    await until_midnight(world)
+    await go_to_midnight(world)
     await watch.run_once()
 
     assert await world.wakes(agent) == []
@@ -383,7 +387,7 @@ async def test_agent_with_a_cap_of_zero_never_starts(world: World) -> None:
 
 
 async def test_waiting_for_budget_writes_nothing(world: World) -> None:
-    agent, watch = await spent(world), StuckAgentWatch(world.states, world.clock)
+    agent, watch = await agent_over_budget(world), StuckAgentWatch(world.states, world.clock)
     await world.notify(agent)
     before = (await world.state(agent)).version
 
@@ -396,8 +400,8 @@ async def test_waiting_for_budget_writes_nothing(world: World) -> None:
 
 
 async def test_clock_set_back_over_midnight_restores_the_spent_day(world: World) -> None:
-    agent = await spent(world)
-    await until_midnight(world)
+    agent = await agent_over_budget(world)
+    await go_to_midnight(world)
     assert (await world.see(agent)).why.startswith("Asleep until")
 
     world.clock.step(-3600)

@@ -65,9 +65,7 @@ async def test_clock_set_back_makes_no_reminder_early(world: World) -> None:
     assert await world.wakes(sleeper) == [(110, "sleep_elapsed")]
 
 
-async def test_notification_before_clock_step_wakes_once_then_backs_off(
-    world: World,
-) -> None:
+async def test_notification_before_clock_step_wakes_once_then_backs_off(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     await world.go_to(10)
@@ -167,9 +165,7 @@ async def test_longest_window_holds_until_it_is_shortened(world: World) -> None:
     assert await world.wakes(agent) == [(86_400, "notification:sms")]
 
 
-async def test_zero_sleep_cap_starts_once_a_second_then_backs_off(
-    world: World,
-) -> None:
+async def test_zero_sleep_cap_starts_once_a_second_then_backs_off(world: World) -> None:
     agent = await world.agent(max_sleep_hours=0)
     assert (await (await world.start(agent)).sleeps(hours=8))["clamped"]
     await world.go_to(1)

@@ -12,7 +12,7 @@ from supervisors.policy.phases import Phase
 from tests.supervisors.engine.situations import (
     asleep_before_a_reminder,
     asleep_to_its_cap_before_any_run,
-    holding_what_came_during_a_run,
+    holding_a_message_from_a_run,
 )
 from tests.supervisors.world import World, open_world
 
@@ -166,7 +166,7 @@ async def test_pause_since_is_unknown_if_begin_was_unseen(world: World) -> None:
 
 
 async def test_hold_since_is_the_end_of_the_run(world: World) -> None:
-    agent = await holding_what_came_during_a_run(world)
+    agent = await holding_a_message_from_a_run(world)
     await world.go_to(20)
 
     seen = await world.see(agent)

@@ -21,9 +21,9 @@ class Organization:
     def __init__(self, world: World, organization_id: UUID) -> None:
         self.world = world
         self.id = organization_id
-        self.duty = self.new_duty()
+        self.pause_sync = self.new_pause_sync()
 
-    def new_duty(self) -> PauseSync:
+    def new_pause_sync(self) -> PauseSync:
         """Create the PauseSync of a process that has just started."""
         world = self.world
         return PauseSync(world.states, Organizations(world.pool), world.registry, world.clock)
@@ -41,11 +41,11 @@ class Organization:
         await Organizations(self.world.pool).update(self.id, {"paused": paused})
 
     async def notice(self) -> None:
-        await self.duty.run_once()
-        await stopped_runs_gone(self.world)
+        await self.pause_sync.run_once()
+        await wait_for_stopped_runs(self.world)
 
 
-async def stopped_runs_gone(world: World) -> None:
+async def wait_for_stopped_runs(world: World) -> None:
     """Wait until the runs that were asked to stop have stopped."""
     await world.quiet()
     for puppet in list(world.puppets.values()):
@@ -140,7 +140,7 @@ async def test_stop_waits_for_a_run_that_a_pause_stops(world: World) -> None:
     organization = await organization_of(agent, world)
     puppet = await world.start(agent)
     await organization.write(paused=True)
-    await organization.duty.run_once()
+    await organization.pause_sync.run_once()
 
     assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
 
@@ -172,9 +172,7 @@ async def test_scans_leave_a_paused_agent_alone(world: World) -> None:
     assert (await world.see(agent)).recent == recent
 
 
-async def test_wake_reason_after_pause_is_the_latest_activation(
-    world: World,
-) -> None:
+async def test_wake_reason_after_pause_is_the_latest_activation(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10), debounce_window_seconds=5)
     organization = await organization_of(agent, world)
     await organization.pause()
@@ -274,9 +272,7 @@ async def test_slow_run_in_a_pause_is_stopping(world: World) -> None:
     assert await world.phase(agent) is Phase.PAUSED
 
 
-async def test_run_stopped_by_pause_is_followed_by_due_start(
-    world: World,
-) -> None:
+async def test_run_stopped_by_pause_is_followed_by_due_start(world: World) -> None:
     world.puppets_are_stubborn = True
     agent = await world.agent()
     organization = await organization_of(agent, world)
@@ -350,17 +346,17 @@ async def test_pause_continues_after_a_restart(world: World) -> None:
     organization = await organization_of(agent, world)
     await organization.pause()
     await world.restart()
-    again = Organization(world, organization.id)
-    await again.notice()
+    after_restart = Organization(world, organization.id)
+    await after_restart.notice()
     await world.go_to(100)
     assert await world.wakes(agent) == []
 
-    await again.unpause()
+    await after_restart.unpause()
 
     assert await world.wakes(agent) == [(100, "sleep_elapsed")]
 
 
-class UnluckyStates(RiggedStates):
+class FailingOnceStates(RiggedStates):
     """A store whose first `list_concerned` fails."""
 
     is_away = True
@@ -375,20 +371,20 @@ class UnluckyStates(RiggedStates):
 async def test_pause_sync_repeats_after_a_database_error(world: World) -> None:
     agent = await world.agent()
     organization = await organization_of(agent, world)
-    unlucky = UnluckyStates(world.pool)
-    duty = PauseSync(unlucky, Organizations(world.pool), world.registry, world.clock)
-    await duty.run_once()
+    failing_once = FailingOnceStates(world.pool)
+    pause_sync = PauseSync(failing_once, Organizations(world.pool), world.registry, world.clock)
+    await pause_sync.run_once()
     await world.start(agent)
     await organization.write(paused=True)
 
     with pytest.raises(DatabaseUnavailable):
-        await duty.run_once()
+        await pause_sync.run_once()
     assert await world.outcomes(agent) == [None]
-    await duty.run_once()
-    await stopped_runs_gone(world)
+    await pause_sync.run_once()
+    await wait_for_stopped_runs(world)
 
     assert await world.outcomes(agent) == [Outcome.STOPPED]
-    await unlucky.close()
+    await failing_once.close()
 
 
 async def test_pause_sync_tells_only_agents_with_a_future_wake(world: World) -> None:
@@ -408,10 +404,8 @@ async def phases(world: World) -> dict[str, int]:
     return world.registry.status.overview().supervisors.by_phase
 
 
-@pytest.mark.parametrize("is_told_by_the_duty", [True, False])
-async def test_pause_changes_the_phase_of_live_supervisors_at_once(
-    world: World, is_told_by_the_duty: bool
-) -> None:
+@pytest.mark.parametrize("by_pause_sync", [True, False])
+async def test_pause_changes_the_phase_of_live_supervisors_at_once(world: World, by_pause_sync: bool) -> None:
     idle, archived, unconcerned = await world.agent(), await world.agent(), await world.agent()
     organization = await organization_of(idle, world)
     stranger = await world.agent(await world.organization())
@@ -419,17 +413,17 @@ async def test_pause_changes_the_phase_of_live_supervisors_at_once(
         await world.ask(agent, StopRequest())
     await world.ask(archived, OwnedFields(status=archived.status.ARCHIVED))
 
-    async def turn(*, paused: bool) -> dict[str, int]:
+    async def set_paused(*, paused: bool) -> dict[str, int]:
         await organization.write(paused=paused)
-        if is_told_by_the_duty:
+        if by_pause_sync:
             await organization.notice()
         else:
             await tell_agents_of(organization.id, world.states, world.registry)
             await world.quiet()
         return await phases(world)
 
-    assert await turn(paused=True) == {"paused": 2, "archived": 1, "asleep": 1}
-    assert await turn(paused=False) == {"asleep": 3, "archived": 1}
+    assert await set_paused(paused=True) == {"paused": 2, "archived": 1, "asleep": 1}
+    assert await set_paused(paused=False) == {"asleep": 3, "archived": 1}
 
 
 async def test_pause_during_reconcile_causes_another_reconcile(world: World) -> None:
@@ -446,9 +440,7 @@ async def test_pause_during_reconcile_causes_another_reconcile(world: World) -> 
     assert await phases(world) == {"paused": 1}
 
 
-async def test_reminder_due_during_pause_wakes_when_starts_are_allowed(
-    world: World,
-) -> None:
+async def test_reminder_due_during_pause_wakes_when_starts_are_allowed(world: World) -> None:
     agent = await world.agent()
     await world.ask(agent, OwnedFields(sleep_until=world.at(60)))
     await world.pause(agent.organization_id, True)

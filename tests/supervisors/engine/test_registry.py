@@ -136,9 +136,7 @@ async def test_database_outage_is_no_failure_of_the_agent(world: World, fault: S
     assert (await world.see(agent)).failures.consecutive == 0
 
 
-async def test_unstored_end_is_stored_soon_despite_clock_step(
-    world: World,
-) -> None:
+async def test_unstored_end_is_stored_soon_despite_clock_step(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     world.states.read_errors.append(DatabaseUnavailable("away"))
@@ -249,9 +247,7 @@ async def test_paused_organization_starts_nothing_until_the_pause_ends(world: Wo
     assert await world.wakes(paused) == [(100, "reminder")]
 
 
-async def test_stuck_agent_is_reported_after_a_minute(
-    world: World,
-) -> None:
+async def test_stuck_agent_is_reported_after_a_minute(world: World) -> None:
     agent = await world.agent()
     world.registry.allow_starts(False)  # for the rules it is due, and nobody starts it
     await world.notify(agent)

@@ -32,9 +32,7 @@ class Deaf:
 
 
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
-def test_cancelled_run_may_be_stopped_again(
-    run_loop: Callable[[Coroutine[Any, Any, None]], None],
-) -> None:
+def test_cancelled_run_may_be_stopped_again(run_loop: Callable[[Coroutine[Any, Any, None]], None]) -> None:
     async def stop_twice() -> None:
         start = RunStart(UUID(int=2), "reminder", None, None, NOW, "run")
         run, harness = ActiveRun(UUID(int=1), start, 0, SystemClock()), Deaf()

@@ -150,9 +150,7 @@ async def test_scenario_07_reminded_run_sleeps_as_it_asks(world: World) -> None:
     assert (await world.agent_now(agent.id)).sleep_until == world.at(999 + 3600)
 
 
-async def test_scenario_08_run_without_sleep_returns_to_interrupted_sleep(
-    world: World,
-) -> None:
+async def test_scenario_08_run_without_sleep_returns_to_interrupted_sleep(world: World) -> None:
     """Check scenario 8: a run without a sleep call returns to the interrupted sleep."""
     agent = await world.agent()
     await (await world.start(agent)).sleeps(until=world.at(1000).isoformat())
@@ -238,9 +236,7 @@ async def test_scenario_13_notification_raised_to_high_counts_from_then(
     assert await world.wakes(agent) == [(wakes_at, f"notification:{source}")]
 
 
-async def test_scenario_14_api_notification_does_not_wait_for_conversation(
-    world: World,
-) -> None:
+async def test_scenario_14_api_notification_does_not_wait_for_conversation(world: World) -> None:
     """Check scenario 14: an api notification does not wait for a conversation."""
     agent = await world.agent(debounce_window_seconds=60)
     await world.notify(agent, Source.API)
@@ -264,9 +260,7 @@ async def test_scenario_15_api_notification_ends_the_hold(world: World) -> None:
     assert set(await world.puppets[agent.id].lists()) == {str(known) for known in run.notifications}
 
 
-async def test_scenario_16_run_requested_while_stopping_follows(
-    pool: Pool,
-) -> None:
+async def test_scenario_16_run_requested_while_stopping_follows(pool: Pool) -> None:
     """Check scenario 16: a run requested while stopping starts when the old run is gone."""
     async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
         agent = await world.agent()
@@ -309,9 +303,7 @@ async def fail_into_quarantine(world: World) -> Agent:
     return agent
 
 
-async def test_scenario_18_quarantined_agent_starts_once_a_minute(
-    world: World,
-) -> None:
+async def test_scenario_18_quarantined_agent_starts_once_a_minute(world: World) -> None:
     """Check scenario 18: an activation starts a quarantined agent once a minute at most."""
     agent = await fail_into_quarantine(world)
     assert await world.phase(agent) is Phase.QUARANTINED
@@ -374,9 +366,7 @@ async def test_scenario_19_restart_keeps_deadlines(
     assert [second for second, _ in await world.wakes(agent)] == [*(second for second, _ in known), deadline]
 
 
-async def test_scenario_19_overdue_deadline_starts_after_restart(
-    world: World,
-) -> None:
+async def test_scenario_19_overdue_deadline_starts_after_restart(world: World) -> None:
     """Check scenario 19: a deadline that passed while the service was down starts a run at once."""
     sleeper, held = await asleep(world), await holding(world)
     await world.die()

@@ -75,9 +75,7 @@ async def test_next_run_waits_until_the_sleeping_run_has_finished(world: World) 
     assert world.registry.status.overview().run_totals.ended == {Outcome.SLEPT: 1}
 
 
-async def test_wait_for_end_includes_the_trace_for_a_moment(
-    world: World,
-) -> None:
+async def test_wait_for_end_includes_the_trace_for_a_moment(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     waiting = asyncio.create_task(world.registry.wait_for_end(agent.id, run.run.id, 60))
@@ -220,10 +218,10 @@ async def test_notification_between_read_and_commit_refuses_sleep(world: World, 
     async with open_pool(DatabaseSettings(url=database_url), epoch=None) as elsewhere:
         queue = Notifications(elsewhere, lambda _: None)
 
-        async def arrives(_: StateUpdate) -> None:
+        async def insert_notification(_: StateUpdate) -> None:
             await queue.insert(new_notification(agent.id), {agent.organization_id})
 
-        world.states.before_next_move = arrives
+        world.states.before_next_move = insert_notification
         with pytest.raises(ToolError, match="uncleared"):
             await run.call("sleep")
         await queue.close()
@@ -236,14 +234,14 @@ async def test_foreign_row_between_read_and_commit_refuses_sleep(world: World, d
     agent = await world.agent()
     run = await world.start(agent)
 
-    async def arrives(_: StateUpdate) -> None:
+    async def insert_notification(_: StateUpdate) -> None:
         psql = await asyncpg.connect(database_url)
         await psql.execute(
             "INSERT INTO notification (agent_id, title, priority) VALUES ($1, 'Psst', 'high')", agent.id
         )
         await psql.close()
 
-    world.states.before_next_move = arrives
+    world.states.before_next_move = insert_notification
     with pytest.raises(ToolError, match="uncleared"):
         await run.call("sleep")
 
@@ -252,12 +250,12 @@ async def test_cleared_traffic_does_not_starve_sleep(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
 
-    async def comes_and_goes(_: StateUpdate) -> None:
+    async def insert_and_clear(_: StateUpdate) -> None:
         new = new_notification(agent.id, created_at=world.clock.now())
         await world.storage.notifications.insert(new, {agent.organization_id})
         await world.storage.notifications.clear(agent.id, new.id, world.clock.now())
 
-    world.states.before_next_move = comes_and_goes
+    world.states.before_next_move = insert_and_clear
     await run.sleeps()
 
     assert world.states.locks == 1  # the guard failed once; under lock nothing can interfere
@@ -271,22 +269,22 @@ async def test_notification_that_races_with_sleep_is_not_lost(world: World, seed
     agents = [await world.agent() for _ in range(25)]
     runs = [await world.start(agent) for agent in agents]
 
-    async def falls_asleep(run: Puppet) -> bool:
-        await yield_often(random.randrange(30))
+    async def try_to_sleep(run: Puppet) -> bool:
+        await yield_to_loop(random.randrange(30))
         try:
             await run.call("sleep")
         except ToolError:
             return False
         return True
 
-    async def arrives(run: Puppet) -> None:
-        await yield_often(random.randrange(30))
+    async def insert_notification(run: Puppet) -> None:
+        await yield_to_loop(random.randrange(30))
         new = new_notification(run.run.agent_id, created_at=world.clock.now(), source=Source.API)
         await world.storage.notifications.insert(new, {agents[0].organization_id})
 
     world.clock.advance(1)
     sleepers, _ = await asyncio.gather(
-        asyncio.gather(*map(falls_asleep, runs)), asyncio.gather(*map(arrives, runs))
+        asyncio.gather(*map(try_to_sleep, runs)), asyncio.gather(*map(insert_notification, runs))
     )
     for run, sleeps in zip(runs, sleepers, strict=True):
         if sleeps:
@@ -298,6 +296,6 @@ async def test_notification_that_races_with_sleep_is_not_lost(world: World, seed
         assert [reason for _, reason in await world.wakes(agent)] == expected
 
 
-async def yield_often(times: int) -> None:
+async def yield_to_loop(times: int) -> None:
     for _ in range(times):
         await asyncio.sleep(0)

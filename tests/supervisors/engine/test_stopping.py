@@ -311,9 +311,7 @@ async def test_restored_quarantined_agent_is_reminded_in_time(world: World) -> N
     assert (await world.wakes(agent))[5:] == [(30, "reminder")]
 
 
-async def test_agent_restored_while_stopping_wakes_after_its_run(
-    pool: Pool,
-) -> None:
+async def test_agent_restored_while_stopping_wakes_after_its_run(pool: Pool) -> None:
     async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
         agent = await world.agent(debounce_window_seconds=60)
         world.puppets_are_stubborn = True

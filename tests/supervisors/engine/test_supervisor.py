@@ -343,9 +343,7 @@ async def test_drain_interrupts_runs_that_do_not_end_in_time(world: World) -> No
     await interrupted_once(world, agent)
 
 
-async def test_abandon_ends_runs_and_stores_nothing(
-    world: World,
-) -> None:
+async def test_abandon_ends_runs_and_stores_nothing(world: World) -> None:
     agent = await world.agent()
     run = (await world.start(agent)).run
     world.states.is_cut_off = True

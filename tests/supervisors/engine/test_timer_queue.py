@@ -195,9 +195,7 @@ def test_timer_set_many_times_fires_once() -> None:
 
 
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
-def test_overdue_timers_fire_on_a_real_loop(
-    run_loop: Callable[[Coroutine[Any, Any, None]], None],
-) -> None:
+def test_overdue_timers_fire_on_a_real_loop(run_loop: Callable[[Coroutine[Any, Any, None]], None]) -> None:
     async def wait_for_both() -> None:
         clock, fired, both = SystemClock(), set[UUID](), asyncio.Event()
 
