@@ -39,7 +39,7 @@ def test_message_is_shown_in_plain_words(message: object, text: str) -> None:
     assert str(message) == text
 
 
-def test_run_request_has_an_effect_if_it_started_or_queued_a_run() -> None:
+def test_run_reply_had_effect_if_started_or_queued() -> None:
     with_effect = {answer for answer in RunAnswer if RunReply(answer).had_effect}
 
     assert with_effect == {RunAnswer.STARTED, RunAnswer.QUEUED}
