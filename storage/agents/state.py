@@ -21,7 +21,8 @@ from storage.model import (
     Source,
     StateUpdate,
 )
-from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
+from storage.postgres.group_commit import GroupCommit
+from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Connection, Pool
 
 # One row for each kind of waiting notification, so a queue of any length is a handful of rows; and one
@@ -182,10 +183,10 @@ FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 class AgentStates:
     """The table `agent_state`, as supervisors use it."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, sleep: Sleep | None = None) -> None:
         self._pool = pool
-        self._looks = GroupCommit("agent looks", self._look_at_many, pause_seconds=RUNS_GATHER_SECONDS)
-        self._moves = GroupCommit("agent moves", self._update_many, pause_seconds=RUNS_GATHER_SECONDS)
+        self._looks = GroupCommit("agent looks", self._look_at_many, sleep=sleep)
+        self._moves = GroupCommit("agent moves", self._update_many, sleep=sleep)
 
     async def close(self) -> None:
         await self._moves.close()

@@ -24,7 +24,8 @@ from storage.notifications.inserts import (
     insert_parameters,
     refusal_of,
 )
-from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
+from storage.postgres.group_commit import GroupCommit
+from storage.postgres.leadership import Sleep
 from storage.postgres.paging import Page
 from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
 from storage.postgres.query import Conditions
@@ -163,6 +164,7 @@ class Notifications:
         pool: Pool,
         on_commit: Callable[[Sequence[UUID]], None],
         on_clear: Callable[[Sequence[UUID]], None] | None = None,
+        sleep: Sleep | None = None,
     ) -> None:
         self._pool = pool
         self._on_commit = on_commit
@@ -170,14 +172,12 @@ class Notifications:
         self.created = dict.fromkeys(Source, 0)  # by this process, and committed
         self._arrivals = GroupCommit("notifications", self._insert_many)
         self._late_arrivals = GroupCommit("notifications of busy agents", self._insert_waiting)
-        self._clears = GroupCommit("clearings", self._clear_each, pause_seconds=RUNS_GATHER_SECONDS)
-        self._whole_queues = GroupCommit(
-            "queues", partial(self._list_each, LIST_FOR_AGENTS), pause_seconds=RUNS_GATHER_SECONDS
-        )
+        self._clears = GroupCommit("clearings", self._clear_each, sleep=sleep)
+        self._whole_queues = GroupCommit("queues", partial(self._list_each, LIST_FOR_AGENTS), sleep=sleep)
         self._queues = GroupCommit(
             "uncleared queues",
             partial(self._list_each, LIST_UNCLEARED_FOR_AGENTS),
-            pause_seconds=RUNS_GATHER_SECONDS,
+            sleep=sleep,
         )
 
     async def close(self) -> None:

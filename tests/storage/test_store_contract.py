@@ -34,6 +34,7 @@ from storage.model import (
 )
 from storage.postgres.pool import Pool
 from storage.storage import Storage, build_storage
+from supervisors.clock import SystemClock
 from tests.simulation.memory_store import MemoryStorage, build_memory_storage
 from tests.simulation.tables import Tables
 from tests.storage.factories import (
@@ -121,7 +122,7 @@ def memory() -> Store:
 @pytest.fixture
 async def postgres(pool: Pool) -> AsyncIterator[Store]:
     store: Store
-    kept = build_storage(pool, on_commit=lambda ids: store.tell(ids))
+    kept = build_storage(pool, on_commit=lambda ids: store.tell(ids), sleep=SystemClock().sleep)
     store = Store(kept, lambda: stored_organization(pool))
     yield store
     await kept.close()

@@ -21,6 +21,7 @@ from storage.model import Agent, Template
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.storage import build_storage
+from supervisors.clock import SystemClock
 from tests.storage.factories import HOUR, NOW, SECOND, agent, stored_agent, stored_organization, template
 
 SECRET = "whsec_c2VjcmV0"
@@ -157,7 +158,7 @@ async def test_whatever_came_of_it_a_delivery_can_be_asked_for_again(
 
 
 async def test_only_what_is_told_to_somebody_wakes_who_sends_it(pool: Pool) -> None:
-    storage = build_storage(pool, on_commit=lambda _: None)
+    storage = build_storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
     silent, telling = await stored_template(pool, ""), await stored_template(pool)
     for each, wakes in ((silent, False), (telling, True)):
         await storage.agents.insert(agent(each.organization_id, template_id=each.id), None)

@@ -17,7 +17,7 @@ from storage.errors import (
     RowLocked,
 )
 from storage.ids import new_id
-from storage.postgres.constraints import meaning
+from storage.postgres.constraints import constraint_error
 from storage.postgres.pool import CLOSE_TIMEOUT_SECONDS, DatabaseSettings, Pool, PoolSize, connect, open_pool
 from tests.storage.factories import NOW
 from tests.storage.postgres.dying_server import dying_server
@@ -217,7 +217,7 @@ async def test_every_unique_and_foreign_key_of_the_schema_has_a_meaning(pool: Po
         " UNION SELECT i.relname FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid"
         " WHERE x.indisunique AND NOT x.indisprimary AND i.relnamespace = 'public'::regnamespace"
     )
-    assert [row["name"] for row in rows if meaning(row["name"]) is None] == []
+    assert [row["name"] for row in rows if constraint_error(row["name"]) is None] == []
 
 
 async def test_a_row_that_somebody_else_holds_is_locked_not_a_defect(pool: Pool) -> None:
