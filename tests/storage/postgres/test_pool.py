@@ -17,7 +17,6 @@ from storage.errors import (
     RowLocked,
 )
 from storage.ids import new_id
-from storage.postgres.constraints import constraint_error
 from storage.postgres.pool import CLOSE_TIMEOUT_SECONDS, DatabaseSettings, Pool, PoolSize, connect, open_pool
 from tests.storage.factories import NOW
 from tests.storage.postgres.dying_server import dying_server
@@ -208,16 +207,6 @@ async def test_row_of_unknown_organization_raises_reference_missing(pool: Pool) 
             new_id(), new_id(), NOW,
         )  # fmt: skip
     assert raised.value.field == "organization"
-
-
-async def test_every_unique_and_foreign_key_of_the_schema_has_a_meaning(pool: Pool) -> None:
-    rows = await pool.fetch(
-        "SELECT c.conname AS name FROM pg_constraint c JOIN pg_class t ON t.oid = c.conrelid"
-        " WHERE c.contype IN ('u', 'f') AND t.relnamespace = 'public'::regnamespace"
-        " UNION SELECT i.relname FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid"
-        " WHERE x.indisunique AND NOT x.indisprimary AND i.relnamespace = 'public'::regnamespace"
-    )
-    assert [row["name"] for row in rows if constraint_error(row["name"]) is None] == []
 
 
 async def test_row_held_by_another_transaction_raises_row_locked(pool: Pool) -> None:
