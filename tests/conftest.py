@@ -1,4 +1,4 @@
-"""Shared fixtures: a PostgreSQL for the session, and in it a database for each test that requests one."""
+"""What tests share: a PostgreSQL for the session, and in it a database for each test that asks for one."""
 
 import asyncio
 import os
@@ -20,9 +20,9 @@ ENOUGH_MEMORY = 4 << 30
 
 
 def memory_or_none() -> Path | None:
-    """Return a file system in memory with room for a server, on which databases are much faster, or None.
+    """A file system in memory with room for a database server, which makes databases much faster there.
 
-    The crash tests that kill PostgreSQL itself keep their data on disk.
+    The crash tests that kill PostgreSQL itself have theirs on the disk.
     """
     try:
         return MEMORY if shutil.disk_usage(MEMORY).free >= ENOUGH_MEMORY else None
@@ -32,12 +32,12 @@ def memory_or_none() -> Path | None:
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """Yield the URL of a server for test databases: HOSTSVC_TEST_DATABASE_URL, else one started here."""
+    """A server on which databases may be made: that of HOSTSVC_TEST_DATABASE_URL, else one of our own."""
     given = os.environ.get("HOSTSVC_TEST_DATABASE_URL")
     if given:
         yield given
         return
-    # Not pytest's own directory: a server started by root could not pass through its parents.
+    # Not pytest's own directory: it takes away the passage that a server started by root needs.
     data_dir = Path(tempfile.mkdtemp(prefix="hostsvc-tests-", dir=memory_or_none()))
     server = EmbeddedPostgres(data_dir)
     try:
@@ -56,7 +56,7 @@ def postgres_server(postgres_url: str) -> Iterator[TestServer]:
 
 @pytest.fixture(scope="session")
 def template_database(postgres_server: TestServer) -> Iterator[str]:
-    """Yield the name of a database with all migrations applied, to be copied."""
+    """The name of a database with all migrations applied, to be copied."""
     with postgres_server.database() as url:
         asyncio.run(migrate(url))
         yield urlsplit(url).path.removeprefix("/")
@@ -64,20 +64,20 @@ def template_database(postgres_server: TestServer) -> Iterator[str]:
 
 @pytest.fixture
 def empty_database_url(postgres_server: TestServer) -> Iterator[str]:
-    """Yield the URL of an empty database for this test alone."""
+    """A database of this test's own without a schema."""
     with postgres_server.database() as url:
         yield url
 
 
 @pytest.fixture
 def database_url(postgres_server: TestServer, template_database: str) -> Iterator[str]:
-    """Yield the URL of a database with the current schema for this test alone."""
+    """A database of this test's own with the schema of this version."""
     with postgres_server.database(template_database) as url:
         yield url
 
 
 @pytest.fixture
 async def pool(database_url: str) -> AsyncIterator[Pool]:
-    """Yield a pool on the test's database, without an epoch."""
+    """A pool on the test's database that leads nobody."""
     async with open_pool(DatabaseSettings(url=database_url), epoch=None) as pool:
         yield pool

@@ -14,6 +14,12 @@ from tests.storage.postgres.transaction_pooler import transaction_pooler
 
 NAMES = [migration.name for migration in read_migrations()]
 
+# The checksums of all released migrations. Add those of new migrations with each release; never change one.
+RELEASED = {
+    "0001_main_job.sql": "4c652bfdca2dc2cff1d75b8a9e6029df8a790417c490665ecc141b7f61ff9628",  # 0.1.0
+    "0002_contract.sql": "61bb9d440f0bf5574fbe2aafc069f8314420a1fc18dbc391677db9ccc798e4a3",  # 0.1.0
+}
+
 
 async def run(database_url: str, sql: str) -> None:
     async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
@@ -45,6 +51,15 @@ def test_migrations_are_numbered_without_gaps() -> None:
 def test_every_sql_file_is_a_migration() -> None:
     folder = ROOT / "storage" / "migrations"
     assert sorted(file.name for file in folder.iterdir() if file.suffix == ".sql") == NAMES
+
+
+def test_released_migrations_are_unchanged() -> None:
+    checksums = {migration.name: migration.checksum for migration in read_migrations()}
+    changed = [name for name, checksum in RELEASED.items() if checksums.get(name) != checksum]
+    assert not changed, (
+        f"{changed} differ from their release: every database that has applied them would be refused. "
+        "Restore the files, and put the change into a new migration with the next number."
+    )
 
 
 async def test_empty_database_gets_all_migrations_once(empty_database_url: str) -> None:

@@ -66,6 +66,8 @@ async def test_change_empties_the_cache_even_if_it_fails(source: Source, cache: 
 
 
 async def test_value_read_during_a_change_is_not_cached(source: Source) -> None:
+    cache: TtlCache[str, int]
+
     async def read_while_another_task_writes(key: str) -> int | None:
         value = await source.read(key)
         with cache.changing():
