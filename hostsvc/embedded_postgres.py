@@ -20,7 +20,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -322,13 +322,19 @@ def _make_system_account() -> str:
     useradd = shutil.which("useradd", path=path)
     if useradd is None:
         return "there is no useradd"
-    made = subprocess.run(  # noqa: S603 - with arguments of ours
-        [useradd, "--system", "--shell", "/bin/false", _SYSTEM_USER],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    with open(useradd, "rb") as program:
+        # One start at a time: useradd checks for the account before it locks /etc/passwd, so the second of
+        # two concurrent calls would replace the account made by the first, with another user id.
+        fcntl.flock(program, fcntl.LOCK_EX)
+        with suppress(KeyError):
+            return pwd.getpwnam(_SYSTEM_USER).pw_name
+        made = subprocess.run(  # noqa: S603 - with arguments of ours
+            [useradd, "--system", "--shell", "/bin/false", _SYSTEM_USER],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
     return _last_lines(made.stdout)
 
 
