@@ -4,7 +4,7 @@ import pytest
 
 from storage.errors import DatabaseRefused, DatabaseUnavailable
 from storage.postgres.libpq import connect_by_libpq
-from tests.storage.postgres.relay import relay
+from tests.storage.postgres.proxies.relay import relay
 
 
 async def backend_pid(url: str) -> int:

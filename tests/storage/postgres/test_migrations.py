@@ -10,7 +10,7 @@ from storage.errors import DatabaseRefused, SchemaMismatch
 from storage.postgres.migrations import check, migrate, read_migrations, refuse_unsafe
 from tests.paths import ROOT
 from tests.postgres import TestServer, url_as
-from tests.storage.postgres.transaction_pooler import transaction_pooler
+from tests.storage.postgres.proxies.transaction_pooler import transaction_pooler
 
 NAMES = [migration.name for migration in read_migrations()]
 

@@ -14,8 +14,8 @@ from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.errors import DatabaseUnavailable
 from storage.postgres.notify_listener import NotifyListener, agents_named, open_notify_listener
 from supervisors.clock import SystemClock
-from tests.storage.postgres.relay import relay
-from tests.storage.postgres.transaction_pooler import transaction_pooler
+from tests.storage.postgres.proxies.relay import relay
+from tests.storage.postgres.proxies.transaction_pooler import transaction_pooler
 
 PATIENCE_SECONDS = 20
 AGENTS = """

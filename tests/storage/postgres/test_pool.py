@@ -19,7 +19,7 @@ from storage.errors import (
 from storage.ids import new_id
 from storage.postgres.pool import CLOSE_TIMEOUT_SECONDS, DatabaseSettings, Pool, PoolSize, connect, open_pool
 from tests.storage.factories import NOW
-from tests.storage.postgres.dying_server import dying_server
+from tests.storage.postgres.proxies.dying_server import dying_server
 
 INSERT_ORGANIZATION = "INSERT INTO organization (id, name, created_at) VALUES ($1, $2, $3)"
 INSERT_USER = "INSERT INTO user_account (id, email, password_hash, created_at) VALUES ($1, $2, '', $3)"
