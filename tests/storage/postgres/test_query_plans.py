@@ -79,7 +79,10 @@ async def test_statements_of_a_wake_find_agents_by_id(
     crowded: tuple[ExplainingPool, list[Agent]],
 ) -> None:
     pool, agents = crowded
-    notifications, states = Notifications(pool, on_commit=lambda _: None), AgentStates(pool)
+    notifications, states = (
+        Notifications(pool, on_commit=lambda _: None, sleep=asyncio.sleep),
+        AgentStates(pool),
+    )
     all_agents, recent_notifications = Agents(pool), RecentNotifications(pool)
 
     async def wake_and_clear(agent: Agent) -> None:
