@@ -84,7 +84,7 @@ class DatabaseSettings:
 
 @dataclass(frozen=True, slots=True)
 class PoolSize:
-    """The numbers of connections, of idle ones among them, and of callers waiting for one."""
+    """How many connections there are, how many of them are idle, and how many callers wait for one."""
 
     connections: int
     idle: int
@@ -159,9 +159,8 @@ async def connect(url: str, **settings: str) -> AsyncIterator["asyncpg.Connectio
 class Pool:
     """The connections of one instance.
 
-    Use `fetch`, `fetchrow`, `fetchval` or `execute` for a single statement and `transaction` for several that
-    belong together. A caller that is cancelled in the middle of a write cannot know whether it was committed;
-    use `run_to_completion` for a write that must reach its end and report its result.
+    Use `fetch`, `fetchrow`, `fetchval` or `execute` for one statement, `transaction` for several, and
+    `run_to_completion` for a write whose result must be known even if its caller is cancelled.
 
     asyncpg's pool makes the connections. It lends each one through tasks, which would take most of the time
     of a short statement, so a connection that was returned in order stays here for the next caller.
