@@ -71,7 +71,8 @@ WHERE next_due_at <= $1 AND (next_due_at, agent_id) > ($2, $3)
 ORDER BY next_due_at, agent_id LIMIT $4
 """
 
-# A paused organization's agents are left out: they are told when the pause ends.
+# Each of these agents has a wake ahead or is about to be told again. A paused organization's agents are left
+# out: they are told when the pause ends.
 LIST_WITH_ACTIVE = """
 SELECT DISTINCT s.agent_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id

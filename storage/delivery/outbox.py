@@ -212,7 +212,7 @@ class Outbox:
         )
 
     async def redeliver(self, delivery_id: UUID, now: datetime) -> WebhookDelivery | None:
-        """Make the delivery due now with all its attempts before it; None if there is no such delivery."""
+        """Make the delivery due now, with no attempts counted; None if there is no such delivery."""
         row = await self._pool.fetchrow(REDELIVER, delivery_id, now)
         self.stored.set()
         return None if row is None else from_row(WebhookDelivery, row)

@@ -28,13 +28,13 @@ UPDATE receipt SET answer = $5 WHERE credential = $1 AND method = $2 AND path = 
 DELETE = "DELETE FROM receipt WHERE credential = $1 AND method = $2 AND path = $3 AND key = $4"
 
 DELETE_EXPIRED = """
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM receipt WHERE (credential, method, path, key) IN (
         SELECT credential, method, path, key FROM receipt
         WHERE created_at <= $1 ORDER BY created_at LIMIT $2)
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
 RECEIPT_COLUMN_COUNT = 8
@@ -95,7 +95,7 @@ class Receipts:
         await self._pool.execute(INSERT, *receipt_row(receipt), organization_id)
 
     async def replace_answer(self, receipt: Receipt) -> None:
-        """Replace the stored answer by a later one, which says how the effect went on."""
+        """Replace the stored answer with the final answer to the same request."""
         await self._pool.execute(REPLACE_ANSWER, *_key_row(receipt.key), receipt.answer)
 
     async def purge(self, until: datetime, limit: int) -> int:

@@ -105,7 +105,7 @@ class InsertItem:
 
     @property
     def activated_at(self) -> datetime | None:
-        """The time at which it becomes active; None for a low one."""
+        """Return the time at which it becomes active; None for a low one."""
         return activation(self.new.priority, self.new.scheduled_for, self.new.created_at)
 
 
