@@ -131,7 +131,9 @@ async def open_service(
         def tell_of_clearings(agent_ids: Sequence[UUID]) -> None:
             registry.tell_all(agent_ids, Signal.CLEARED)
 
-        storage = build_storage(pool, on_commit=tell_supervisors, on_clear=tell_of_clearings)
+        storage = build_storage(
+            pool, on_commit=tell_supervisors, on_clear=tell_of_clearings, sleep=clock.sleep
+        )
         stack.push_async_callback(storage.close)
         outbound = await stack.enter_async_context(open_guarded_http(config.outbound, clock))
         webhooks = await stack.enter_async_context(

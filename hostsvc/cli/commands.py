@@ -80,6 +80,7 @@ config_option = click.option(
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="hostsvc", message="hostsvc %(version)s")
 def main() -> None:
     """Host long-lived agents for organizations, over a REST API."""
 

@@ -156,7 +156,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
     def readiness() -> Readiness:
         return service.readiness
 
-    storage, clock = build_storage(pool, on_commit), SystemClock()
+    storage, clock = build_storage(pool, on_commit, sleep=SystemClock().sleep), SystemClock()
     async with (
         open_guarded_http(OutboundSettings(allow_private=True), clock) as outbound,
         open_schema_checker() as checker,

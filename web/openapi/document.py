@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from importlib.metadata import version
 from inspect import getdoc
 from typing import Any
 
@@ -21,7 +22,7 @@ from web.paging import PageQuery
 from web.request.parsing import MAX_FIELDS, MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.routes import Access, Route
 
-VERSION = "1.0.0"  # of the interface, not of the service
+VERSION = version("hostsvc")
 PATH_PARAMETER = re.compile(r"\{(\w+)(?::[^{}]*)?\}")
 
 INTRODUCTION = f"""\
