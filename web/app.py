@@ -139,9 +139,10 @@ def build_app(
     app[API_DOCUMENT] = to_json(build_document(ROUTES))
     app.cleanup_ctx.append(_passwords)
     for route in ROUTES:
-        app.router.add_route(route.method, route.path, route.handler)
+        endpoint = route.endpoint()
+        app.router.add_route(route.method, route.path, endpoint)
         if route.method == "GET":
-            app.router.add_route("HEAD", route.path, route.handler)
+            app.router.add_route("HEAD", route.path, endpoint)
     # For each path, so that one that could be an id on another path is not taken for it.
     for path in dict.fromkeys(route.path for route in ROUTES):
         app.router.add_route("*", path, _refuse_method(path))
