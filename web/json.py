@@ -1,13 +1,15 @@
 """Answers in JSON: ids as text, instants as ISO 8601 UTC with microseconds and `Z`, money as numbers."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 import orjson
 from aiohttp import web
+
+from supervisors.timestamps import iso
 
 JSON_TYPE = "application/json"
 OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
@@ -26,7 +28,7 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
 
 def _plain(value: object) -> str | float:
     if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        return iso(value)
     if isinstance(value, UUID):  # a subclass of it: orjson writes only the exact type itself
         return str(value)
     if isinstance(value, Decimal):

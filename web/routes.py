@@ -1,10 +1,10 @@
 """The rows of the route table, from which the router and the API document are built."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
-from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, ClassVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -13,8 +13,6 @@ from marshmallow import Schema
 from web.access.auth import RunAccess, authenticate, authenticate_operator
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE
-
-AnyHandler = TypeVar("AnyHandler", bound=Callable[..., Awaitable[web.StreamResponse]])
 
 
 class Access(StrEnum):
@@ -25,16 +23,17 @@ class Access(StrEnum):
     OPERATORS = "operators"
 
 
-@dataclass(frozen=True)  # with slots a generic one cannot be built on Python 3.11
-class Route(Generic[AnyHandler]):
-    """An endpoint of the HTTP interface. Build it with `for_anyone`, `for_callers` or `for_operators`."""
+@dataclass(frozen=True, slots=True)
+class Route(ABC):
+    """An endpoint of the HTTP interface: where it is, what it accepts, and what it answers."""
+
+    access: ClassVar[Access]
 
     method: str
     path: str
-    handler: AnyHandler
+    handler: Callable[..., Awaitable[web.StreamResponse]]
     summary: str
     _: KW_ONLY
-    access: Access
     status: int = 200  # of a success
     answer: Any = None  # the type of the response body, None without one
     body: Schema | None = None
@@ -48,28 +47,32 @@ class Route(Generic[AnyHandler]):
     body_bytes: int | None = None  # the maximum size of the body, None for that of the settings
     max_items: int = 0  # the maximum length of a JSON list of bodies, 0 if only one body is accepted
     media_types: tuple[str, ...] = (JSON_TYPE,)  # of the response
-    authenticate: Callable[[web.Request], None] = authenticate_operator  # for operators only
+
+    @abstractmethod
+    def endpoint(self) -> Handler:
+        """Return the handler with everything that stands around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicRoute(Route):
+    """A route that needs no credential."""
+
+    access = Access.ANYONE
+    handler: Handler
 
     def endpoint(self) -> Handler:
-        """Return the handler behind authentication, idempotency and the limit of the body."""
-        match self.access:
-            case Access.ANYONE:
-                return cast(Handler, self.handler)
-            case Access.OPERATORS:
-                return self._for_operators(cast(Handler, self.handler))
-            case Access.CALLERS:
-                return self._for_callers(cast(CallerHandler, self.handler))
+        return self.handler
 
-    def _for_operators(self, handler: Handler) -> Handler:
-        async def authenticated(request: web.Request) -> web.StreamResponse:
-            self.authenticate(request)
-            return await handler(request)
 
-        return authenticated
+@dataclass(frozen=True, slots=True)
+class CallerRoute(Route):
+    """A route for authenticated callers; its handler receives the caller."""
 
-    def _for_callers(self, handler: CallerHandler) -> Handler:
-        if self.idempotent:
-            handler = answered_once(handler)
+    access = Access.CALLERS
+    handler: CallerHandler
+
+    def endpoint(self) -> Handler:
+        handler = answered_once(self.handler) if self.idempotent else self.handler
 
         async def authenticated(request: web.Request) -> web.StreamResponse:
             caller = await authenticate(request)
@@ -81,6 +84,22 @@ class Route(Generic[AnyHandler]):
         return authenticated
 
 
-for_anyone = partial(Route[Handler], access=Access.ANYONE)
-for_callers = partial(Route[CallerHandler], access=Access.CALLERS)
-for_operators = partial(Route[Handler], access=Access.OPERATORS)
+@dataclass(frozen=True, slots=True)
+class OperatorRoute(Route):
+    """A route for the operator's token, or for whom `authenticate` lets pass."""
+
+    access = Access.OPERATORS
+    handler: Handler
+    authenticate: Callable[[web.Request], None] = authenticate_operator
+
+    def endpoint(self) -> Handler:
+        async def authenticated(request: web.Request) -> web.StreamResponse:
+            self.authenticate(request)
+            return await self.handler(request)
+
+        return authenticated
+
+
+for_anyone = PublicRoute
+for_callers = CallerRoute
+for_operators = OperatorRoute

@@ -99,7 +99,7 @@ IDEMPOTENCY_KEY: Json = {
 }
 
 
-def build_document(routes: Iterable[Route[Any]]) -> Json:
+def build_document(routes: Iterable[Route]) -> Json:
     """OpenAPI 3.1 for these routes; ValueError if two types of one name would be shown."""
     components = Components()
     paths: dict[str, Json] = {}
@@ -128,7 +128,7 @@ def build_document(routes: Iterable[Route[Any]]) -> Json:
     }
 
 
-def _operation(route: Route[Any], components: Components) -> Json:
+def _operation(route: Route, components: Components) -> Json:
     operation: Json = {
         "operationId": route.handler.__name__,
         "summary": route.summary,
@@ -153,7 +153,7 @@ def _tag(path: str) -> str:
     return parts[2] if len(parts) > 2 and not parts[2].startswith("{") else parts[1]
 
 
-def _security(route: Route[Any]) -> list[Json]:
+def _security(route: Route) -> list[Json]:
     match route.access:
         case Access.ANYONE:
             return []
@@ -166,7 +166,7 @@ def _security(route: Route[Any]) -> list[Json]:
             return [{scheme: []} for scheme in schemes]
 
 
-def _parameters(route: Route[Any], components: Components) -> list[Json]:
+def _parameters(route: Route, components: Components) -> list[Json]:
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": _path_schema(name)}
         for name in PATH_PARAMETER.findall(route.path)
@@ -188,7 +188,7 @@ def _path_schema(name: str) -> Json:
     )
 
 
-def _request_body(route: Route[Any], schema: Schema, components: Components) -> Json:
+def _request_body(route: Route, schema: Schema, components: Components) -> Json:
     content = body_content(schema, components, partial=route.partial, max_items=route.max_items)
     example = examples.REQUESTS.get(route.handler.__name__)
     if example is not None:
@@ -197,7 +197,7 @@ def _request_body(route: Route[Any], schema: Schema, components: Components) -> 
     return {"required": is_required, "content": content}
 
 
-def _responses(route: Route[Any], components: Components) -> Json:
+def _responses(route: Route, components: Components) -> Json:
     responses: dict[str, Any] = {str(route.status): _success(route, components)}
     for status in sorted(error_responses.statuses(route)):
         responses[str(status)] = error_responses.reference(status)
@@ -206,7 +206,7 @@ def _responses(route: Route[Any], components: Components) -> Json:
     return responses
 
 
-def _success(route: Route[Any], components: Components) -> Json:
+def _success(route: Route, components: Components) -> Json:
     names = ["X-Request-ID"]
     if isinstance(route.query, PageQuery):
         names.append("Link")

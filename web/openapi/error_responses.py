@@ -1,7 +1,5 @@
 """Which statuses a route can refuse with, and what such answers hold."""
 
-from typing import Any
-
 from web.openapi.components import Json
 from web.routes import Access, Route
 
@@ -91,7 +89,7 @@ HEADER_OBJECTS: dict[str, Json] = {
 }
 
 
-def statuses(route: Route[Any]) -> set[int]:
+def statuses(route: Route) -> set[int]:
     """Each status that the route can refuse with."""
     found = {500, *route.refusals}
     if route.access is not Access.ANYONE or route.method != "GET":

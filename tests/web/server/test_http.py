@@ -5,7 +5,6 @@ import gzip
 import re
 import time
 import zlib
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -32,7 +31,7 @@ STRANGE_LINES = (
 )
 
 
-def url(route: Route[Any]) -> str:
+def url(route: Route) -> str:
     return re.sub(r"\{\w+\}", lambda _: str(new_id()), route.path)
 
 
