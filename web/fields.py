@@ -5,23 +5,23 @@ marshmallow's own fields take 3.7 for an integer, "yes" for a boolean and a date
 
 import math
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from enum import StrEnum
 from importlib.resources import files
-from itertools import chain
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from marshmallow import ValidationError, fields, missing, validate
+from marshmallow import ValidationError, fields, validate
+
+from supervisors.json_limits import MAX_DEPTH, layers
+from supervisors.scalars import parse_boolean, parse_integer, parse_number, parse_text
 
 Value = TypeVar("Value")
 Item = TypeVar("Item")
 Option = TypeVar("Option", bound=StrEnum)
 
-MAX_DEPTH = 64
 MIN_INT32 = -(2**31)
 MAX_INT32 = 2**31 - 1
 MAX_OFFSET = 2**62  # far from the end of what PostgreSQL counts with
@@ -31,11 +31,8 @@ MAX_MONEY = Decimal("999999999999.999999")  # what numeric(18, 6) holds
 MONEY_DECIMALS = 6
 MAX_ITEMS = 1000
 MAX_LINE_LENGTH = 8192  # no pattern is looked for in longer ones: some take their time over a megabyte
-MAX_DIGITS = 1000  # Python takes quadratic time to read longer ones, and refuses them at 4300
 
 UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-INTEGER_TEXT = re.compile(r"-?[0-9]+")
-MONEY_TEXT = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 DATE_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 DATETIME_TEXT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,12})?)?"
@@ -47,7 +44,6 @@ EMAIL_TEXT = re.compile(
 )
 LOCAL_PART_TEXT = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
 SURROGATE = re.compile(r"[\ud800-\udfff]")
-BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 TIMEZONES = frozenset(files("tzdata").joinpath("zones").read_text().split())
 
 REQUIRED = "This field is required."
@@ -101,19 +97,7 @@ def _check_text(value: str) -> str:
     return value
 
 
-class _Field(fields.Field[Any]):
-    """What all fields share: marshmallow's hooks are left out, as each value of each request passes here."""
-
-    def deserialize(self, value: Any, attr: str | None = None, data: Any = None, **options: Any) -> Any:
-        if value is None or value is missing:
-            return super().deserialize(value, attr, data, **options)
-        checked = self._deserialize(value, attr, data, **options)
-        if self.validators:
-            self._validate(checked)
-        return checked
-
-
-class Text(_Field, fields.String):
+class Text(fields.String):
     """Free text, kept as it is; a number counts as its digits."""
 
     default_error_messages = wording()
@@ -132,11 +116,10 @@ class Text(_Field, fields.String):
         self.blank = blank
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
-        if not isinstance(value, str):
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise self.make_error("invalid")
-            value = str(value)
-        text = self._tidy(_check_text(value))
+        text = parse_text(value)
+        if text is None:
+            raise self.make_error("invalid")
+        text = self._tidy(_check_text(text))
         if not self.blank and not text:
             raise self.make_error("blank")
         return text
@@ -205,7 +188,7 @@ class Url(_Pattern):
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and port_is_valid and unspaced
 
 
-class Integer(_Field, fields.Integer):
+class Integer(fields.Integer):
     default_error_messages = wording(invalid="A valid integer is required.")
 
     def __init__(self, *, least: int, most: int, **options: Any) -> None:
@@ -215,20 +198,13 @@ class Integer(_Field, fields.Integer):
         super().__init__(validate=checks, **options)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> int:
-        match value:
-            case bool():
-                raise self.make_error("invalid")
-            case int():
-                return value
-            case float() if value.is_integer():
-                return int(value)
-            case str() if len(value) <= MAX_DIGITS and INTEGER_TEXT.fullmatch(value.strip(" ")):
-                return int(value)
-            case _:
-                raise self.make_error("invalid")
+        integer = parse_integer(value)
+        if integer is None:
+            raise self.make_error("invalid")
+        return integer
 
 
-class Money(_Field, fields.Decimal):
+class Money(fields.Decimal):
     """US dollars, exactly: at least 0, at most six decimals."""
 
     default_error_messages = wording(
@@ -243,39 +219,26 @@ class Money(_Field, fields.Decimal):
         super().__init__(validate=checks, **options)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Decimal:
-        match value:
-            case bool():
-                raise self.make_error("invalid")
-            case int():
-                return Decimal(value)
-            case float() if math.isfinite(value):
-                amount = Decimal(repr(value))  # the shortest digits that mean it, as they were sent
-            case str() if MONEY_TEXT.fullmatch(value.strip(" ")):
-                amount = Decimal(value.strip(" "))
-            case _:
-                raise self.make_error("invalid")
+        amount = parse_number(value)
+        if amount is None:
+            raise self.make_error("invalid")
         exponent = amount.as_tuple().exponent
         if isinstance(exponent, int) and exponent < -MONEY_DECIMALS:
             raise self.make_error("decimals")
         return amount
 
 
-class Boolean(_Field, fields.Boolean):
+class Boolean(fields.Boolean):
     default_error_messages = wording(invalid="Must be a valid boolean.")
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> bool:
-        match value:
-            case bool():
-                return value
-            case int() if value in {0, 1}:
-                return value == 1
-            case str() if value.lower() in BOOLEANS:
-                return BOOLEANS[value.lower()]
-            case _:
-                raise self.make_error("invalid")
+        boolean = parse_boolean(value)
+        if boolean is None:
+            raise self.make_error("invalid")
+        return boolean
 
 
-class Uuid(_Field, fields.UUID):
+class Uuid(fields.UUID):
     default_error_messages = wording(invalid_uuid="Must be a valid UUID.")
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> UUID:
@@ -290,7 +253,7 @@ def parse_uuid(text: str) -> UUID | None:
     return UUID(text) if UUID_TEXT.fullmatch(text) else None
 
 
-class Datetime(_Field, fields.DateTime):
+class Datetime(fields.DateTime):
     """An instant in UTC, or, where no offset was given, a naive local time for the handler to place."""
 
     default_error_messages = wording(
@@ -318,7 +281,7 @@ class DayOrDatetime(Datetime):
         return super()._deserialize(value, attr, data, **options)
 
 
-class Choice(_Field, fields.Field[Option], Generic[Option]):
+class Choice(fields.Field[Option], Generic[Option]):
     """One of an enum's values; "" as well where `blank` allows it."""
 
     default_error_messages = wording(choice='"{input}" is not a valid choice.')
@@ -336,7 +299,7 @@ class Choice(_Field, fields.Field[Option], Generic[Option]):
         return chosen
 
 
-class ListOf(_Field, fields.List[Item], Generic[Item]):
+class ListOf(fields.List[Item], Generic[Item]):
     """A list whose items are checked one by one; their messages stand under their index."""
 
     default_error_messages = wording(
@@ -367,7 +330,7 @@ class ObjectOf(fields.Nested):
         return super()._deserialize(value, attr, data, partial=False, **options)
 
 
-class JsonValue(_Field, fields.Raw):
+class JsonValue(fields.Raw):
     """Any JSON value that PostgreSQL and every client can keep without changing it."""
 
     default_error_messages = wording()
@@ -390,22 +353,6 @@ class JsonObject(JsonValue):
             raise self.make_error("invalid", type=type(value).__name__)
         checked: dict[str, Any] = super()._deserialize(value, attr, data, **options)
         return checked
-
-
-def layers(value: Any) -> Iterator[list[Any]]:
-    """A JSON value by depth: itself, the keys and values in it, those in these, … and [] for what is empty.
-
-    Not recursive, because the sender chooses the depth; and by the layer, as each step by value would cost.
-    """
-    layer = [value]
-    while True:
-        yield layer
-        lists = [item for item in layer if isinstance(item, list)]
-        objects = [item for item in layer if isinstance(item, dict)]
-        if not lists and not objects:
-            return
-        layer = [*chain.from_iterable(lists), *chain.from_iterable(objects)]
-        layer += chain.from_iterable(map(dict.values, objects))
 
 
 def _check_scalars(layer: list[Any]) -> None:

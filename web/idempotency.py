@@ -20,7 +20,7 @@ from web.access.auth import ORGANIZATION_HEADER, Caller
 from web.app_keys import CLOCK, IN_FLIGHT, STORAGE
 from web.errors import BadRequest, Conflict, KeyReused
 from web.json import JSON_TYPE
-from web.request.parsing import Body, check_body, read_values
+from web.request.parsing import Body, read_values
 
 HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotency-Replayed"
@@ -59,7 +59,7 @@ def answered_once(handler: CallerHandler) -> CallerHandler:
 async def read_body_once(request: web.Request, caller: Caller, schema: Body) -> dict[str, Any]:
     """As `read_body`; but a request that was answered before gets no further, and is answered again."""
     values = await read_values(request, schema)
-    body = check_body(values, schema)
+    body = schema.checked(values)
     text = request.headers.get(HEADER)
     if text is not None:
         key = ReceiptKey(caller.credential, request.method, request.path, parse_key(text))

@@ -7,9 +7,9 @@ from typing import Any
 
 from marshmallow import Schema
 
+from supervisors.json_limits import MAX_DEPTH
 from web import idempotency
 from web.access.auth import ORGANIZATION_HEADER, RunAccess
-from web.fields import MAX_DEPTH
 from web.json import JSON_TYPE
 from web.observability import request_id
 from web.openapi import error_responses, examples
@@ -18,7 +18,8 @@ from web.openapi.read_only import mark_read_only
 from web.openapi.requests import body_content, query_parameters
 from web.openapi.responses import answer_schema
 from web.paging import PageQuery
-from web.request.parsing import MAX_FIELDS, MAX_VALUES, MAX_VALUES_OF_ITEMS
+from web.request.forms import MAX_FIELDS
+from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.routes import Access, Route
 
 VERSION = "1.0.0"  # of the interface, not of the service
