@@ -97,7 +97,15 @@ def _check_text(value: str) -> str:
     return value
 
 
-class Text(fields.String):
+class _Field(fields.Field[Any]):
+    """A field that skips the costly validation of marshmallow if it has no validators."""
+
+    def _validate(self, value: Any) -> None:
+        if self.validators:
+            super()._validate(value)
+
+
+class Text(_Field, fields.String):
     """Free text, kept as it is; a number counts as its digits."""
 
     default_error_messages = wording()
@@ -188,7 +196,7 @@ class Url(_Pattern):
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and port_is_valid and unspaced
 
 
-class Integer(fields.Integer):
+class Integer(_Field, fields.Integer):
     default_error_messages = wording(invalid="A valid integer is required.")
 
     def __init__(self, *, least: int, most: int, **options: Any) -> None:
@@ -204,7 +212,7 @@ class Integer(fields.Integer):
         return integer
 
 
-class Money(fields.Decimal):
+class Money(_Field, fields.Decimal):
     """US dollars, exactly: at least 0, at most six decimals."""
 
     default_error_messages = wording(
@@ -228,7 +236,7 @@ class Money(fields.Decimal):
         return amount
 
 
-class Boolean(fields.Boolean):
+class Boolean(_Field, fields.Boolean):
     default_error_messages = wording(invalid="Must be a valid boolean.")
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> bool:
@@ -238,7 +246,7 @@ class Boolean(fields.Boolean):
         return boolean
 
 
-class Uuid(fields.UUID):
+class Uuid(_Field, fields.UUID):
     default_error_messages = wording(invalid_uuid="Must be a valid UUID.")
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> UUID:
@@ -253,7 +261,7 @@ def parse_uuid(text: str) -> UUID | None:
     return UUID(text) if UUID_TEXT.fullmatch(text) else None
 
 
-class Datetime(fields.DateTime):
+class Datetime(_Field, fields.DateTime):
     """An instant in UTC, or, where no offset was given, a naive local time for the handler to place."""
 
     default_error_messages = wording(
@@ -281,7 +289,7 @@ class DayOrDatetime(Datetime):
         return super()._deserialize(value, attr, data, **options)
 
 
-class Choice(fields.Field[Option], Generic[Option]):
+class Choice(_Field, fields.Field[Option], Generic[Option]):
     """One of an enum's values; "" as well where `blank` allows it."""
 
     default_error_messages = wording(choice='"{input}" is not a valid choice.')
@@ -299,7 +307,7 @@ class Choice(fields.Field[Option], Generic[Option]):
         return chosen
 
 
-class ListOf(fields.List[Item], Generic[Item]):
+class ListOf(_Field, fields.List[Item], Generic[Item]):
     """A list whose items are checked one by one; their messages stand under their index."""
 
     default_error_messages = wording(
@@ -330,7 +338,7 @@ class ObjectOf(fields.Nested):
         return super()._deserialize(value, attr, data, partial=False, **options)
 
 
-class JsonValue(fields.Raw):
+class JsonValue(_Field, fields.Raw):
     """Any JSON value that PostgreSQL and every client can keep without changing it."""
 
     default_error_messages = wording()
