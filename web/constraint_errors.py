@@ -1,4 +1,4 @@
-"""What the data forbade though all checks had passed, as the client is told."""
+"""Constraints that failed although all checks had passed, as the errors of the interface."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from web.fields import unknown_id
 
 
 def refusal(error: ConstraintError, body: Mapping[str, Any]) -> Invalid:
-    """Fields that clash with another row's, or an id of the body whose row was deleted meanwhile."""
+    """Return the error for a value that was taken, or an id that was deleted, after the checks."""
     match error:
         case NotUnique():
             message = f"The fields {', '.join(error.fields)} must make a unique set."
