@@ -138,6 +138,12 @@ def build_app(
     app[RUN_TOKENS] = RunTokens(settings.token_secret)
     app[API_DOCUMENT] = to_json(build_document(ROUTES))
     app.cleanup_ctx.append(_passwords)
+    _add_routes(app)
+    documentation.add_files(app)
+    return app
+
+
+def _add_routes(app: web.Application) -> None:
     for route in ROUTES:
         endpoint = route.endpoint()
         app.router.add_route(route.method, route.path, endpoint)
@@ -146,8 +152,6 @@ def build_app(
     # A route for each path: without it `/notifications/clear/` would match `/notifications/{id}/`.
     for path in dict.fromkeys(route.path for route in ROUTES):
         app.router.add_route("*", path, _refuse_method(path))
-    documentation.add_files(app)
-    return app
 
 
 def _refuse_method(path: str) -> Handler:

@@ -28,7 +28,7 @@ Pairs = list[tuple[str, str]]
 
 
 def parse_urlencoded(raw: bytes) -> Pairs:
-    """Return the fields of an `application/x-www-form-urlencoded` body. Raise BadRequest if it is none."""
+    """Return the fields of an `application/x-www-form-urlencoded` body. Raise BadRequest if it is broken."""
     if raw.count(b"&") >= MAX_FIELDS:
         raise BadRequest("Form parse error - too many fields")
     if BROKEN_ESCAPE.search(raw):
@@ -50,7 +50,7 @@ def unquote(text: bytes) -> str:
 
 
 def parse_multipart(raw: bytes, content_type: str) -> Pairs:
-    """Return the parts of a `multipart/form-data` body, files as text. Raise BadRequest if it is none."""
+    """Return the parts of a `multipart/form-data` body, files as text. Raise BadRequest if it is broken."""
     boundary = BOUNDARY.search(content_type)
     if boundary is None:
         raise BadRequest("Multipart form parse error - there is no boundary in the content type")
