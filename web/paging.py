@@ -44,7 +44,7 @@ PIECE_BYTES = 65_536
 
 
 class PageQuery(Body):
-    """Which part of a list is wanted; without `limit` all of it."""
+    """The requested part of a list; all of it without `limit`."""
 
     limit = Integer(least=1, most=1000, load_default=None)
     offset = Integer(least=0, most=MAX_OFFSET, load_default=None)

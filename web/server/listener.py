@@ -40,7 +40,7 @@ class Protocol(web.RequestHandler):
             raise ConnectionError("the response has already begun")
         request_id, body = fresh_id(), {"detail": "The request is not valid HTTP."}
         if status < 500:
-            log.info("request not understood", reason=type(exc).__name__, request_id=request_id)
+            log.info("malformed request refused", reason=type(exc).__name__, request_id=request_id)
         else:
             log.error("request failed", exc_info=exc, request_id=request_id)
             body = {"detail": "Internal server error.", "request_id": request_id}
