@@ -1,6 +1,6 @@
 """A model that needs no network: `builtin/inbox` lists its notifications, clears each, and sleeps.
 
-It goes through the same loop, tools and spans as any other model, so it serves to try the service out.
+It uses the same loop, tools and spans as any other model, so you can try the service with it.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,17 @@ class InboxModel:
     """The provider `builtin`."""
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        """What a diligent clerk does next."""
+        """Return the next tool call: list, then clear all that was listed, then sleep.
+
+        Raise RunError for any model but `inbox`.
+        """
         if request.model != "inbox":
             raise RunError(f"There is no model builtin/{request.model}; builtin/inbox is the only one.")
         messages = request.messages
         requests, results = _last_exchange(messages)
         names = {request.name for request in requests}
         if names == {"list_notifications"}:
-            ids = [shown["id"] for shown in results[requests[0].id]["result"]]
+            ids = [notification["id"] for notification in results[requests[0].id]["result"]]
             return _clear(len(messages), ids) if ids else _sleep(len(messages))
         if names == {"clear_notification"} and len(requests) < PAGE:
             return _sleep(len(messages))
@@ -34,9 +37,9 @@ class InboxModel:
 
 
 def _last_exchange(messages: Sequence[ChatMessage]) -> tuple[tuple[ToolRequest, ...], dict[str, Any]]:
-    """The tool calls last asked for, and what came of each; a failed list counts as an empty one.
+    """Return the latest tool calls and the result of each by call id; a failed list counts as empty.
 
-    It needs not be told what came into its queue meanwhile: it lists that when its sleep is refused.
+    Inbox updates are ignored: new notifications are listed when sleep is refused.
     """
     results: dict[str, Any] = {}
     for message in reversed(messages):

@@ -1,4 +1,4 @@
-"""Counts what the status endpoint shows, so that asking for it never scans a table."""
+"""The agent counter: it counts agents for the status endpoint, which therefore never scans a table."""
 
 from supervisors.clock import Clock
 from supervisors.engine.registry import Registry
@@ -6,7 +6,7 @@ from supervisors.ports import StateStore
 
 
 class AgentCounter:
-    """Hands the registry fresh counts."""
+    """Counts the agents for the registry."""
 
     def __init__(self, store: StateStore, registry: Registry, clock: Clock) -> None:
         self._store = store
@@ -14,5 +14,5 @@ class AgentCounter:
         self._clock = clock
 
     async def run_once(self) -> None:
-        """Count once."""
+        """Count the agents and pass the counts to the registry."""
         self._registry.set_counts(await self._store.count(self._clock.now()))

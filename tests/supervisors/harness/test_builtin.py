@@ -67,7 +67,7 @@ async def test_a_run_leaves_a_tree_of_spans(world: World) -> None:
     assert (trace.name, trace.ended_at, trace.error) == ("invoke_agent Ada", world.at(0), "")
 
 
-async def test_a_tools_span_holds_what_was_asked_and_answered(world: World) -> None:
+async def test_tool_span_holds_arguments_and_result(world: World) -> None:
     agent = await world.agent()
     await world.notify(agent)
 
@@ -79,7 +79,7 @@ async def test_a_tools_span_holds_what_was_asked_and_answered(world: World) -> N
     assert metadata["gen_ai.tool.call.result"] == {"sleep_until": None, "clamped": False}
 
 
-async def test_more_notifications_than_a_page_are_cleared_page_by_page(world: World) -> None:
+async def test_many_notifications_are_cleared_page_by_page(world: World) -> None:
     agent = await world.agent(debounce_window_seconds=60)
     for _ in range(101):
         await world.sms(agent)
@@ -99,7 +99,7 @@ async def test_more_notifications_than_a_page_are_cleared_page_by_page(world: Wo
         (0, 0, Outcome.SLEPT, 3),
     ],
 )
-async def test_a_run_ends_at_its_limit_of_turns(
+async def test_run_ends_at_its_turn_limit(
     world: World, of_agent: int, of_template: int, outcome: Outcome, turns: int
 ) -> None:
     shared = await world.template(max_turns=of_template)
@@ -118,7 +118,7 @@ async def test_a_run_ends_at_its_limit_of_turns(
         ("outbox", "There is no model builtin/outbox; builtin/inbox is the only one."),
     ],
 )
-async def test_a_model_that_does_not_exist_fails_the_run(world: World, model: str, error: str) -> None:
+async def test_unknown_model_fails_the_run(world: World, model: str, error: str) -> None:
     agent = await world.agent(model=model)
     await world.notify(agent)
 
@@ -132,14 +132,14 @@ async def test_a_model_that_does_not_exist_fails_the_run(world: World, model: st
     assert trace.error == error
 
 
-async def test_a_model_without_a_prefix_is_of_the_default_provider(world: World) -> None:
+async def test_model_without_prefix_uses_the_default_provider(world: World) -> None:
     agent = await world.agent(model="inbox")
     await world.notify(agent)
 
     assert (await only_run(world, agent)).outcome is Outcome.SLEPT
 
 
-async def test_what_else_is_called_in_the_turn_of_a_sleep_comes_first(pool: Pool) -> None:
+async def test_other_tool_calls_of_a_turn_precede_sleep(pool: Pool) -> None:
     script = Script([("sleep", '{"hours": 1}'), ("create_notification", '{"title": "Buy milk"}')])
     async with open_world(pool, model=script) as world:
         agent = await world.agent()
@@ -149,7 +149,7 @@ async def test_what_else_is_called_in_the_turn_of_a_sleep_comes_first(pool: Pool
         assert await world.pool.fetchval("SELECT title FROM notification") == "Buy milk"
 
 
-async def test_a_model_that_calls_no_tool_ends_the_run(pool: Pool) -> None:
+async def test_model_without_tool_calls_ends_the_run(pool: Pool) -> None:
     async with open_world(pool, model=Script([])) as world:
         agent = await world.agent()
         await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
@@ -158,7 +158,7 @@ async def test_a_model_that_calls_no_tool_ends_the_run(pool: Pool) -> None:
         assert (run.outcome, run.turns) == (Outcome.ENDED, 1)
 
 
-async def test_a_model_sees_what_a_tool_refused(pool: Pool) -> None:
+async def test_model_sees_the_error_of_a_tool(pool: Pool) -> None:
     script = Script([("sleep", "{"), ("sleep", "[]"), ("launch", ""), ("sleep", '{"hours": -1}')], [])
     async with open_world(pool, model=script) as world:
         agent = await world.agent()
@@ -171,7 +171,7 @@ async def test_a_model_sees_what_a_tool_refused(pool: Pool) -> None:
         assert all(span.error for span in refused)
 
 
-async def test_an_agent_is_told_why_it_woke_and_how_long_it_may_sleep(pool: Pool) -> None:
+async def test_first_messages_hold_prompt_wake_reason_and_sleep_cap(pool: Pool) -> None:
     script = Script([])
     async with open_world(pool, model=script) as world:
         shared = await world.template(system_prompt="Be kind.")
@@ -187,7 +187,7 @@ async def test_an_agent_is_told_why_it_woke_and_how_long_it_may_sleep(pool: Pool
         )
 
 
-async def test_a_stop_cuts_a_model_call_short(pool: Pool) -> None:
+async def test_stop_cancels_a_model_call(pool: Pool) -> None:
     script = Script()
     async with open_world(pool, runs={"stop_grace_seconds": 3600}, model=script) as world:
         agent = await world.agent()
@@ -203,7 +203,7 @@ async def test_a_stop_cuts_a_model_call_short(pool: Pool) -> None:
         }
 
 
-async def test_a_run_that_finds_its_agent_deleted_is_over_and_no_defect(pool: Pool) -> None:
+async def test_run_of_a_deleted_agent_ends_without_an_error_log(pool: Pool) -> None:
     script = Script([("sleep", "{}")])
     async with open_world(pool, model=script) as world:
         agent = await world.agent()

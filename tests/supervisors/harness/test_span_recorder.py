@@ -33,7 +33,7 @@ class Watched:
         self._wrote.clear()
 
 
-async def test_a_runs_spans_are_stored_while_it_waits_and_at_most_once_a_second(pool: Pool) -> None:
+async def test_spans_are_stored_during_the_run_once_a_second(pool: Pool) -> None:
     traces, clock, trace_id = Traces(pool), HeldClock(), new_id()
     store = Watched(traces)
     recorder = SpanRecorder(trace_id, store, clock)

@@ -14,8 +14,8 @@ from storage.model import Agent, AgentStatus, Outcome, Priority, ReasoningEffort
 from storage.notifications.inserts import NewNotification
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFields, StopReply, StopRequest
-from supervisors.harness.inbox_updates import LOOKED_THROUGH
-from supervisors.harness.tool_execution import RESULT_BYTES
+from supervisors.harness.inbox_updates import MAX_FETCHED
+from supervisors.harness.tool_execution import MAX_RESULT_BYTES
 from supervisors.llm.port import ChatRole, FinishReason, ModelResponse
 from tests.storage.factories import new_notification
 from tests.supervisors.scripted_model import Script, Turn
@@ -77,7 +77,7 @@ def fails(error: BaseException) -> Callable[[], Awaitable[Any]]:
     return fail
 
 
-async def test_the_tools_of_a_turn_run_side_by_side_and_answer_in_order(pool: Pool) -> None:
+async def test_tool_calls_of_a_turn_run_concurrently(pool: Pool) -> None:
     async with running(pool, [("first", ""), ("second", "")], []) as (world, agent, script):
         second_has_begun = asyncio.Event()
 
@@ -96,7 +96,7 @@ async def test_the_tools_of_a_turn_run_side_by_side_and_answer_in_order(pool: Po
         assert [message.tool_call_id for message in script.heard[-2:]] == ["call_0", "call_1"]
 
 
-async def test_the_clearings_of_a_turn_share_a_commit(pool: Pool) -> None:
+async def test_clear_calls_of_a_turn_share_a_commit(pool: Pool) -> None:
     script = Script()
     async with open_world(pool, model=script) as world:
         agent = await world.agent(debounce_window_seconds=60)
@@ -110,7 +110,7 @@ async def test_the_clearings_of_a_turn_share_a_commit(pool: Pool) -> None:
         assert commits == 1
 
 
-async def test_a_tool_that_fails_by_a_defect_ends_neither_its_neighbours_nor_the_run(pool: Pool) -> None:
+async def test_crashed_tool_ends_neither_other_calls_nor_the_run(pool: Pool) -> None:
     turn = [("broken", '{"word": "tea"}'), ("whole", "")]
     async with running(pool, turn, [SLEEP]) as (world, agent, script):
         world.toolbox.rigged = {"broken": fails(ZeroDivisionError("oh")), "whole": answers(7)}
@@ -121,14 +121,14 @@ async def test_a_tool_that_fails_by_a_defect_ends_neither_its_neighbours_nor_the
         assert broken["error"]["code"] == "internal"
         assert "oh" not in str(broken)
         assert whole == {"result": 7}
-        assert [(line["event"], line["tool"]) for line in logged] == [("a tool failed by a defect", "broken")]
+        assert [(line["event"], line["tool"]) for line in logged] == [("tool crashed", "broken")]
         assert (await only_run(world, agent)).outcome is Outcome.SLEPT
         errors = {span.name: span.error for span in await spans(world, agent, "tool")}
         assert errors["execute_tool broken"] == broken["error"]["message"]
         assert errors["execute_tool whole"] == ""
 
 
-async def test_a_tool_that_finds_the_database_away_lets_the_model_try_again(pool: Pool) -> None:
+async def test_tool_without_database_lets_the_model_try_again(pool: Pool) -> None:
     async with running(pool, [("slow", "")], [SLEEP]) as (world, agent, script):
         world.toolbox.rigged = {"slow": fails(DatabaseUnavailable("no answer in time"))}
         await start(world, agent)
@@ -137,7 +137,7 @@ async def test_a_tool_that_finds_the_database_away_lets_the_model_try_again(pool
         assert (await only_run(world, agent)).outcome is Outcome.SLEPT
 
 
-async def test_a_lost_lead_ends_the_run(pool: Pool) -> None:
+async def test_lost_leadership_ends_the_run(pool: Pool) -> None:
     async with running(pool, [("one", ""), ("two", "")]) as (world, agent, _):
         world.toolbox.rigged = {"one": fails(LeadershipLost("gone")), "two": answers(2)}
         with capture_logs():
@@ -148,7 +148,7 @@ async def test_a_lost_lead_ends_the_run(pool: Pool) -> None:
 
 
 @pytest.mark.parametrize("tools", [["slow"], ["slow", "slow", "quick"]], ids=["one", "several"])
-async def test_a_stop_cuts_tool_calls_short_and_no_span_is_lost(pool: Pool, tools: list[str]) -> None:
+async def test_stop_cancels_tool_calls_and_keeps_their_spans(pool: Pool, tools: list[str]) -> None:
     async with running(pool, [(tool, "") for tool in tools], stop_grace_seconds=3600) as (world, agent, _):
         is_working = asyncio.Event()
 
@@ -170,7 +170,7 @@ async def test_a_stop_cuts_tool_calls_short_and_no_span_is_lost(pool: Pool, tool
         assert [span.error for span in await spans(world, agent, "agent")] == ["stopped"]
 
 
-async def test_the_trace_of_a_run_that_takes_too_long_is_complete(pool: Pool) -> None:
+async def test_timed_out_run_has_a_complete_trace(pool: Pool) -> None:
     async with running(pool, max_seconds=0.2) as (world, agent, _):
         await world.registry.ask(agent.id, OwnedFields(status=AgentStatus.RUNNING))
         await world.registry.wait_for_end(agent.id, (await only_run(world, agent)).id, 3600)
@@ -181,7 +181,7 @@ async def test_the_trace_of_a_run_that_takes_too_long_is_complete(pool: Pool) ->
         assert call.ended_at is not None
 
 
-async def test_a_long_result_is_cut_so_that_its_shape_and_its_ids_stay(pool: Pool) -> None:
+async def test_long_result_is_cut_but_keeps_shape_and_ids(pool: Pool) -> None:
     async with running(pool, [("list_notifications", '{"limit": 100}')], []) as (world, agent, script):
         low = [await world.notify(agent, priority=Priority.LOW, body="é" * 20_000) for _ in range(10)]
         await start(world, agent)
@@ -194,18 +194,18 @@ async def test_a_long_result_is_cut_so_that_its_shape_and_its_ids_stay(pool: Poo
         assert (await metadata(world, call))["gen_ai.tool.call.result"] == outcome["result"]
 
 
-async def test_a_result_that_is_long_in_every_way_is_shown_from_its_beginning(pool: Pool) -> None:
+async def test_result_with_too_many_items_is_cut_to_its_beginning(pool: Pool) -> None:
     async with running(pool, [("count", "")], []) as (world, agent, script):
         world.toolbox.rigged = {"count": answers(list(range(100_000)))}
         await start(world, agent)
 
         [outcome] = script.outcomes()
         assert outcome["result"].startswith("[0,1,2,")
-        assert len(outcome["result"]) == RESULT_BYTES
-        assert outcome["left_out"].endswith(f"the beginning of its JSON, {RESULT_BYTES} of 588891 bytes.")
+        assert len(outcome["result"]) == MAX_RESULT_BYTES
+        assert outcome["left_out"].endswith(f"the beginning of its JSON, {MAX_RESULT_BYTES} of 588891 bytes.")
 
 
-async def test_what_arrives_during_a_run_is_shown_at_the_next_turn_boundary_and_once(pool: Pool) -> None:
+async def test_arrival_is_shown_once_at_the_next_turn_boundary(pool: Pool) -> None:
     async with running(pool, [("wait", "")], [("wait", "")], []) as (world, agent, script):
         arrived: list[str] = []
 
@@ -224,12 +224,12 @@ async def test_what_arrives_during_a_run_is_shown_at_the_next_turn_boundary_and_
         assert script.heard[3].text == shown[0], "it stands behind the tool's answer"
 
 
-async def test_what_arrives_is_shown_however_much_was_waiting_before(pool: Pool) -> None:
+async def test_arrival_is_shown_despite_many_older_notifications(pool: Pool) -> None:
     async with running(pool, [("wait", "")], []) as (world, agent, script):
 
         async def wait() -> None:
             before = world.clock.now() - timedelta(minutes=1)
-            for _ in range(LOOKED_THROUGH):
+            for _ in range(MAX_FETCHED):
                 old = new_notification(agent.id, created_at=before)
                 await world.storage.notifications.insert(old, {agent.organization_id})
             await notify(world, agent, "A fire")
@@ -240,11 +240,11 @@ async def test_what_arrives_is_shown_however_much_was_waiting_before(pool: Pool)
         assert '"title":"A fire"' in script.heard[-1].text
 
 
-async def test_of_many_that_arrive_at_once_a_few_are_named_and_no_number_is_made_up(pool: Pool) -> None:
+async def test_more_arrivals_than_fetched_are_counted_as_at_least(pool: Pool) -> None:
     async with running(pool, [("wait", "")], []) as (world, agent, script):
 
         async def wait() -> None:
-            for number in range(LOOKED_THROUGH + 1):
+            for number in range(MAX_FETCHED + 1):
                 await notify(world, agent, f"Fire {number}")
 
         world.toolbox.rigged = {"wait": wait}
@@ -253,7 +253,7 @@ async def test_of_many_that_arrive_at_once_a_few_are_named_and_no_number_is_made
         assert "] and at least 90 more. list_notifications" in script.heard[-1].text
 
 
-async def test_what_another_program_wrote_is_shown_too_when_its_ring_is_heard(pool: Pool) -> None:
+async def test_notification_of_another_program_is_shown_after_its_signal(pool: Pool) -> None:
     async with running(pool, [("wait", "")], []) as (world, agent, script):
 
         async def wait() -> None:
@@ -273,7 +273,7 @@ async def test_what_another_program_wrote_is_shown_too_when_its_ring_is_heard(po
         assert "By psql" in script.heard[-1].text
 
 
-async def test_what_is_raised_to_high_during_a_run_is_shown_too(pool: Pool) -> None:
+async def test_notification_raised_to_high_during_the_run_is_shown(pool: Pool) -> None:
     async with running(pool, [("wait", "")], []) as (world, agent, script):
         low = await world.notify(agent, priority=Priority.LOW, title="Smoke")
         world.clock.advance(60)
@@ -288,7 +288,7 @@ async def test_what_is_raised_to_high_during_a_run_is_shown_too(pool: Pool) -> N
         assert "Smoke" in script.heard[-1].text
 
 
-async def test_many_arrivals_are_named_in_part(pool: Pool) -> None:
+async def test_ten_of_many_arrivals_are_named(pool: Pool) -> None:
     async with running(pool, [("wait", "")], []) as (world, agent, script):
 
         async def wait() -> None:
@@ -303,7 +303,7 @@ async def test_many_arrivals_are_named_in_part(pool: Pool) -> None:
         assert "] and 2 more." in script.heard[-1].text
 
 
-async def test_what_nobody_tells_of_is_shown_after_a_while(pool: Pool) -> None:
+async def test_arrival_without_signal_is_shown_after_an_interval(pool: Pool) -> None:
     async with running(pool, [("wait", "")], [("wait", "")], []) as (world, agent, script):
 
         async def wait() -> None:
@@ -326,7 +326,7 @@ async def test_what_nobody_tells_of_is_shown_after_a_while(pool: Pool) -> None:
         (FinishReason.CONTENT_FILTER, "The provider's content filter withheld the model's answer."),
     ],
 )
-async def test_an_answer_that_was_cut_off_fails_the_run_and_is_paid_for(
+async def test_cut_off_answer_fails_the_run_and_is_billed(
     pool: Pool, reason: FinishReason, error: str
 ) -> None:
     cut = ModelResponse("Let me thi", (), input_tokens=7, output_tokens=3, finish_reason=reason)
@@ -343,7 +343,7 @@ async def test_an_answer_that_was_cut_off_fails_the_run_and_is_paid_for(
         assert (shown["gen_ai.provider.name"], shown["gen_ai.request.model"]) == ("builtin", "inbox")
 
 
-async def test_an_agent_without_a_prompt_has_no_system_message(pool: Pool) -> None:
+async def test_agent_without_prompt_gets_no_system_message(pool: Pool) -> None:
     async with running(pool, []) as (world, agent, script):
         await start(world, agent)
 
@@ -359,7 +359,7 @@ async def test_an_agent_without_a_prompt_has_no_system_message(pool: Pool) -> No
         ("", ReasoningEffort.NONE, ""),
     ],
 )
-async def test_the_agents_reasoning_effort_counts_else_its_templates(
+async def test_reasoning_effort_of_agent_overrides_template(
     pool: Pool, of_agent: str, of_template: ReasoningEffort, sent: str
 ) -> None:
     script = Script([])

@@ -114,7 +114,7 @@ async def recorded(usage: Usage, agent: Agent) -> list[ModelUsage]:
     return await usage.by_model(agent.id, NOW, NOW + HOUR)
 
 
-async def test_each_model_call_is_a_record_with_its_price_and_trace(pool: Pool) -> None:
+async def test_model_calls_are_recorded_with_price_and_trace(pool: Pool) -> None:
     scout, usage = await stored_agent(pool, model="gpt-4o", max_turns=3), Usage(pool)
     run = new_run(scout)
 
@@ -130,7 +130,7 @@ async def test_each_model_call_is_a_record_with_its_price_and_trace(pool: Pool) 
     assert {tuple(row) for row in rows} == {(run.id, True)}
 
 
-async def test_calls_that_used_nothing_are_stored_together_and_not_one_by_one(pool: Pool) -> None:
+async def test_calls_without_tokens_are_stored_in_batches(pool: Pool) -> None:
     scout = await stored_agent(pool, model="openai/gpt-4o", max_turns=20)
     stored_at_once: list[int] = []
 
@@ -149,7 +149,7 @@ async def test_calls_that_used_nothing_are_stored_together_and_not_one_by_one(po
 
 
 @pytest.mark.parametrize("ending", ["stopped", "cancelled"])
-async def test_a_run_that_dies_with_the_answer_has_paid_for_it(pool: Pool, ending: str) -> None:
+async def test_run_ended_during_an_answer_is_billed_for_it(pool: Pool, ending: str) -> None:
     scout, usage = await stored_agent(pool, model="openai/gpt-4o"), Usage(pool)
     run, parrot = new_run(scout), Parrot(LIST)
     parrot.meanwhile = run.cancel if ending == "cancelled" else lambda: run.stop(60)
@@ -179,7 +179,7 @@ async def test_a_model_without_a_price_is_recorded_as_unpriced(pool: Pool) -> No
     assert tuple(await pool.fetchrow("SELECT cost_usd, priced FROM usage_record") or ()) == (0, False)
 
 
-async def test_what_could_not_be_stored_is_stored_later_and_once(pool: Pool) -> None:
+async def test_record_that_failed_is_stored_later_and_once(pool: Pool) -> None:
     scout, usage = await stored_agent(pool, model="gpt-4o", max_turns=3), Usage(pool)
 
     await carry_out(pool, new_run(scout), Parrot(LIST), ForgetfulStore(usage, failures=2))
@@ -188,7 +188,7 @@ async def test_what_could_not_be_stored_is_stored_later_and_once(pool: Pool) -> 
     assert found.calls == 3
 
 
-async def test_an_answer_that_cannot_be_billed_is_not_acted_on_and_stands_in_the_log(pool: Pool) -> None:
+async def test_unbilled_answer_has_no_effect_and_is_logged(pool: Pool) -> None:
     scout, usage = await stored_agent(pool, model="gpt-4o"), Usage(pool)
     run = new_run(scout)
     note = ToolRequest("call_1", "create_notification", '{"title": "Acted on"}')
@@ -198,16 +198,16 @@ async def test_an_answer_that_cannot_be_billed_is_not_acted_on_and_stands_in_the
 
     assert run.result is not None
     assert run.result.outcome is Outcome.FAILED
-    assert run.result.error.startswith("What the model's answer used could not be stored")
+    assert run.result.error.startswith("The usage of the model's answer could not be stored")
     assert await pool.fetchval("SELECT count(*) FROM notification") == 0
     assert [line["event"] for line in logged] == [
-        *["usage could not be stored yet"] * 3,
-        "usage is lost to the bill",
+        *["usage not stored yet"] * 3,
+        "usage not stored: add it by hand",
     ]
     assert "input_tokens=1000" in logged[-1]["call"]
 
 
-async def test_a_run_that_is_cancelled_while_it_stores_its_end_stores_it_all_the_same(pool: Pool) -> None:
+async def test_run_cancelled_while_storing_usage_stores_all_of_it(pool: Pool) -> None:
     scout, usage = await stored_agent(pool, model="openai/gpt-4o"), Usage(pool)
     run, parrot = new_run(scout), Parrot(LIST)
     store = SlowStore(usage, run.cancel)

@@ -36,7 +36,7 @@ CLEARED = {"result": {"cleared": True}}
 REFUSED = {"error": {"code": "uncleared_high_priority", "message": "Clear them first."}}
 
 
-async def test_it_lists_clears_each_and_sleeps() -> None:
+async def test_inbox_model_lists_clears_each_and_sleeps() -> None:
     talk = Talk()
 
     assert await talk.turn() == [("list_notifications", {"limit": 100})]
@@ -49,7 +49,7 @@ async def test_it_lists_clears_each_and_sleeps() -> None:
     assert await talk.turn() == [("sleep", {})]
 
 
-async def test_with_an_empty_queue_it_sleeps_at_once() -> None:
+async def test_inbox_model_sleeps_at_once_with_an_empty_queue() -> None:
     talk = Talk()
     await talk.turn()
     talk.reply({"result": []})
@@ -57,7 +57,7 @@ async def test_with_an_empty_queue_it_sleeps_at_once() -> None:
     assert await talk.turn() == [("sleep", {})]
 
 
-async def test_refused_sleep_makes_it_list_again() -> None:
+async def test_inbox_model_lists_again_after_a_refused_sleep() -> None:
     talk = Talk()
     await talk.turn()
     talk.reply({"result": []})
@@ -67,7 +67,7 @@ async def test_refused_sleep_makes_it_list_again() -> None:
     assert await talk.turn() == [("list_notifications", {"limit": 100})]
 
 
-async def test_after_a_full_page_it_lists_again() -> None:
+async def test_inbox_model_lists_again_after_a_full_page() -> None:
     talk = Talk()
     await talk.turn()
     talk.reply({"result": [{"id": str(number)} for number in range(100)]})
@@ -77,7 +77,7 @@ async def test_after_a_full_page_it_lists_again() -> None:
     assert await talk.turn() == [("list_notifications", {"limit": 100})]
 
 
-async def test_a_list_that_failed_counts_as_empty() -> None:
+async def test_inbox_model_takes_a_failed_list_for_empty() -> None:
     talk = Talk()
     await talk.turn()
     talk.reply({"error": {"code": "invalid", "message": "limit takes an integer."}})
@@ -85,7 +85,7 @@ async def test_a_list_that_failed_counts_as_empty() -> None:
     assert await talk.turn() == [("sleep", {})]
 
 
-async def test_each_call_has_an_id_of_its_own() -> None:
+async def test_tool_calls_of_inbox_model_have_unique_ids() -> None:
     talk = Talk()
     await talk.turn()
     listing = talk.answer.tool_requests[0].id
@@ -95,6 +95,6 @@ async def test_each_call_has_an_id_of_its_own() -> None:
     assert len({listing, *(request.id for request in talk.answer.tool_requests)}) == 3
 
 
-async def test_another_builtin_model_does_not_exist() -> None:
+async def test_other_builtin_model_is_an_error() -> None:
     with pytest.raises(RunError, match="There is no model builtin/outbox"):
         await InboxModel().complete(ModelRequest("outbox", ()))

@@ -93,7 +93,7 @@ def house(pool: Pool) -> House:
     return House(pool)
 
 
-async def test_a_trace_goes_with_its_spans_and_run_when_its_days_are_over(house: House) -> None:
+async def test_expired_trace_is_deleted_with_spans_and_run(house: House) -> None:
     scout, other = await stored_agent(house.pool), await stored_agent(house.pool)
     old = [await house.run_of(each, NOW - 90 * DAY - SECOND, spans=3) for each in (scout, other, scout)]
     kept = await house.run_of(scout, NOW - 90 * DAY)
@@ -106,7 +106,7 @@ async def test_a_trace_goes_with_its_spans_and_run_when_its_days_are_over(house:
     assert await house.left("run", "trace", "span", "span_metadata") == [1, 1, 1, 1]
 
 
-async def test_the_trace_of_a_run_that_goes_on_stays(house: House) -> None:
+async def test_trace_of_a_running_run_is_kept(house: House) -> None:
     scout = await stored_agent(house.pool)
     live = await house.run_of(scout, NOW - 3 * DAY, ended=False)
     await house.run_of(scout, NOW - 2 * DAY)
@@ -117,14 +117,14 @@ async def test_the_trace_of_a_run_that_goes_on_stays(house: House) -> None:
     assert await house.left("run", "trace", "span") == [1, 1, 1]
 
 
-async def test_a_trace_with_very_many_spans_goes_in_batches(house: House) -> None:
+async def test_trace_with_many_spans_is_deleted_in_batches(house: House) -> None:
     scout = await stored_agent(house.pool)
     await house.run_of(scout, NOW - 2 * DAY, spans=25)
     expired = Retention(house.pool)
     assert [await expired.delete_traces(NOW - DAY, 10) for _ in range(4)] == [10, 10, 6, 0]
 
 
-async def test_notifications_go_by_when_they_were_cleared_and_uncleared_ones_stay(house: House) -> None:
+async def test_cleared_notifications_expire_and_uncleared_ones_stay(house: House) -> None:
     scout = await stored_agent(house.pool)
     await house.cleared(scout, NOW - 90 * DAY - SECOND)
     await house.cleared(scout, NOW - 90 * DAY)
@@ -137,7 +137,7 @@ async def test_notifications_go_by_when_they_were_cleared_and_uncleared_ones_sta
     assert await house.left("notification") == [2]
 
 
-async def test_usage_stays_for_good_unless_a_time_is_set(house: House) -> None:
+async def test_usage_is_kept_for_ever_unless_days_are_set(house: House) -> None:
     scout = await stored_agent(house.pool)
     await house.used(scout, NOW - 1000 * DAY)
     await house.used(scout, NOW - DAY)
@@ -146,7 +146,7 @@ async def test_usage_stays_for_good_unless_a_time_is_set(house: House) -> None:
     assert await house.left("usage_record") == [1]
 
 
-async def test_webhooks_go_by_when_they_ended_and_pending_ones_stay(house: House) -> None:
+async def test_finished_webhooks_expire_and_pending_ones_stay(house: House) -> None:
     scout = await stored_agent(house.pool)
     old = NOW - 31 * DAY
     for moments in ((old, None, None), (None, old, None), (NOW - 30 * DAY, None, None), (None, None, old)):
@@ -158,7 +158,7 @@ async def test_webhooks_go_by_when_they_ended_and_pending_ones_stay(house: House
     assert await house.left("webhook_delivery") == [2]
 
 
-async def test_sums_of_a_day_go_when_nobody_asks_for_it_any_more(house: House) -> None:
+async def test_daily_spending_sums_are_deleted_after_two_days(house: House) -> None:
     scout = await stored_agent(house.pool)
     for days in (0, 2, 3):
         await house.usage.insert(usage_record(scout, occurred_at=NOW - days * DAY))
@@ -170,7 +170,7 @@ async def test_sums_of_a_day_go_when_nobody_asks_for_it_any_more(house: House) -
     assert await house.left("usage_record") == [3]
 
 
-async def test_of_a_deleted_agent_traces_and_usage_stay_for_a_time_and_then_nothing(house: House) -> None:
+async def test_traces_and_usage_of_a_deleted_agent_expire_later(house: House) -> None:
     gone, kept = await stored_agent(house.pool), await stored_agent(house.pool)
     for agent in (gone, kept):
         await house.run_of(agent, NOW, spans=3)
@@ -190,7 +190,7 @@ async def test_of_a_deleted_agent_traces_and_usage_stay_for_a_time_and_then_noth
     assert await house.left(*TABLES) == [1, 1, 1, 1, 3, 3, 1]
 
 
-async def test_what_was_written_while_an_agent_was_deleted_goes_as_well(house: House) -> None:
+async def test_rows_written_during_a_deletion_are_deleted(house: House) -> None:
     gone = await stored_agent(house.pool)
     await Agents(house.pool).delete(gone.id, NOW)
     await house.retention(NOW)

@@ -29,12 +29,12 @@ PATIENCE_SECONDS = 10
 
 # What each of the bad tools puts into its span.
 FAULTS = {
-    "endless": "The tool gave no answer, so whether the call had an effect is not known: "
+    "endless": "The tool gave no answer; the call may or may not have had an effect: "
     "The answer is longer than 1,048,576 bytes; the rest was not read.",
     "html": "The tool answered text/html, which is neither JSON nor text.",
-    "hangs": "The tool gave no answer, so whether the call had an effect is not known: "
+    "hangs": "The tool gave no answer; the call may or may not have had an effect: "
     "No whole answer came from 127.0.0.1: it took more than 0.5 s.",
-    "breaks": "The tool gave no answer, so whether the call had an effect is not known: "
+    "breaks": "The tool gave no answer; the call may or may not have had an effect: "
     "No whole answer came from 127.0.0.1: the connection was closed.",
     "refuses": "The tool answered 500.",
     "redirects": "The tool answered 302.",
@@ -117,9 +117,7 @@ async def code_of(run: Puppet, name: str, **arguments: Any) -> str:
     return refused.value.code
 
 
-async def test_bad_tools_leave_clear_errors_in_the_trace_and_the_schedule_as_it_is(
-    pool: Pool, server: Receiver
-) -> None:
+async def test_failing_tools_leave_errors_in_the_trace(pool: Pool, server: Receiver) -> None:
     server.answer = misbehave
     urls = {name: f"{server.url}/{name}" for name in (*FAULTS, "nothing", "fine")}
     urls |= {"nowhere": "", "scheme": "ftp://127.0.0.1/"}
@@ -139,7 +137,7 @@ async def test_bad_tools_leave_clear_errors_in_the_trace_and_the_schedule_as_it_
         assert await world.phase(agent) is Phase.ASLEEP
 
 
-async def test_the_span_of_a_call_is_what_its_server_knows_it_by(pool: Pool, server: Receiver) -> None:
+async def test_call_id_and_traceparent_name_the_span(pool: Pool, server: Receiver) -> None:
     async with open_world(pool, model=Clerk()) as world:
         agent = await agent_with(world, look_up=server.url)
         await world.ask(agent, RunRequest(), answered_within=PATIENCE_SECONDS)
@@ -152,7 +150,7 @@ async def test_the_span_of_a_call_is_what_its_server_knows_it_by(pool: Pool, ser
         assert received.headers["traceparent"] == f"00-{run.id.hex}-{span.id.hex[16:]}-01"
 
 
-async def test_neither_secret_nor_config_is_in_the_trace(pool: Pool, server: Receiver) -> None:
+async def test_trace_holds_neither_secret_nor_config(pool: Pool, server: Receiver) -> None:
     async with open_world(pool, model=Clerk()) as world:
         agent = await agent_with(world, look_up=server.url, breaks="")
         await world.ask(agent, RunRequest(), answered_within=PATIENCE_SECONDS)
@@ -183,7 +181,7 @@ async def waits_for(world: World, seconds: float, calling: asyncio.Task[Any]) ->
             await asyncio.wait({calling}, timeout=0.001)
 
 
-async def test_a_tool_that_cannot_be_reached_is_tried_three_times(world: World) -> None:
+async def test_unreachable_tool_is_tried_three_times(world: World) -> None:
     port = free_port()
     run = await world.start(await agent_with(world, look_up=f"http://127.0.0.1:{port}/"))
 
@@ -197,7 +195,7 @@ async def test_a_tool_that_cannot_be_reached_is_tried_three_times(world: World) 
     assert refused.value.code == "not_connected"
 
 
-async def test_a_tool_that_comes_up_meanwhile_is_reached(world: World) -> None:
+async def test_retry_reaches_a_tool_that_came_up(world: World) -> None:
     port = free_port()
     run = await world.start(await agent_with(world, look_up=f"http://127.0.0.1:{port}/"))
 
@@ -209,9 +207,7 @@ async def test_a_tool_that_comes_up_meanwhile_is_reached(world: World) -> None:
         assert len(server.got) == 1
 
 
-async def test_a_tool_that_was_detached_during_the_run_is_called_no_more(
-    world: World, server: Receiver
-) -> None:
+async def test_tool_detached_during_the_run_is_not_called(world: World, server: Receiver) -> None:
     agent = await agent_with(world, look_up=server.url)
     run = await world.start(agent)
     assert await run.call("look_up") is None
@@ -223,9 +219,7 @@ async def test_a_tool_that_was_detached_during_the_run_is_called_no_more(
     assert len(server.got) == 1
 
 
-async def test_a_message_stays_queued_if_its_run_ends_before_the_tool_answers(
-    world: World, server: Receiver
-) -> None:
+async def test_message_stays_queued_if_its_run_ends_early(world: World, server: Receiver) -> None:
     called = asyncio.Event()
 
     async def keep_waiting(_: web.Request) -> web.Response:
@@ -252,14 +246,14 @@ async def test_a_message_stays_queued_if_its_run_ends_before_the_tool_answers(
     assert kept.status is MessageStatus.QUEUED
 
 
-async def test_private_addresses_are_called_only_where_that_is_allowed(pool: Pool, server: Receiver) -> None:
+async def test_private_address_is_called_only_if_allowed(pool: Pool, server: Receiver) -> None:
     async with open_world(pool, outbound={"allow_private": False}) as world:
         run = await world.start(await agent_with(world, look_up=server.url))
         assert await code_of(run, "look_up") == "refused_address"
     assert server.got == []
 
 
-async def test_an_agent_without_adapters_waits_for_no_database(world: World) -> None:
+async def test_agent_without_adapters_needs_no_database(world: World) -> None:
     agent = await world.agent()
     asking = world.toolbox.definitions(agent)
     with pytest.raises(StopIteration) as answered:

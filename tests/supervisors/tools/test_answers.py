@@ -34,7 +34,7 @@ HTML = b"<!doctype html><title>Log in</title>"
         ("text/html", b"", None),
     ],
 )
-def test_an_answer_is_the_result(content_type: str, body: bytes, expected: Any) -> None:
+def test_answer_is_parsed_by_its_content_type(content_type: str, body: bytes, expected: Any) -> None:
     assert result_of(OutboundAnswer(200, content_type, body)) == expected
 
 
@@ -53,7 +53,7 @@ def test_an_answer_is_the_result(content_type: str, body: bytes, expected: Any) 
         (UNSAID, b"\x89PNG", "The tool answered bytes that are neither JSON nor text."),
     ],
 )
-def test_what_is_no_result_is_an_error(content_type: str, body: bytes, message: str) -> None:
+def test_unusable_answer_is_an_error(content_type: str, body: bytes, message: str) -> None:
     with pytest.raises(ToolError) as refused:
         result_of(OutboundAnswer(200, content_type, body))
     assert refused.value.code == "unusable_answer"
@@ -72,7 +72,7 @@ def test_what_is_no_result_is_an_error(content_type: str, body: bytes, message: 
         (500, "text/plain", b"x" * 5000, f"The tool answered 500: {'x' * 300}…"),
     ],
 )
-def test_a_refusal_is_told_with_how_it_begins(
+def test_failed_status_is_an_error_with_an_excerpt(
     status: int, content_type: str, body: bytes, message: str
 ) -> None:
     with pytest.raises(ToolError) as refused:
@@ -86,9 +86,7 @@ def test_a_refusal_is_told_with_how_it_begins(
     st.sampled_from([JSON, UNSAID, "text/plain", "text/html", "image/png", ";", ""]),
     st.one_of(st.binary(max_size=40), st.text('[]{}",:01eE.-nul\\', max_size=30).map(str.encode)),
 )
-def test_whatever_comes_is_a_result_that_can_be_written_or_an_error(
-    status: int, content_type: str, body: bytes
-) -> None:
+def test_any_answer_is_a_serializable_result_or_an_error(status: int, content_type: str, body: bytes) -> None:
     try:
         told: dict[str, Any] = {"result": result_of(OutboundAnswer(status, content_type, body))}
     except ToolError as error:

@@ -68,7 +68,7 @@ UNFIT: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_an_agent_has_these_tools(world: World) -> None:
+async def test_agent_has_the_builtin_tools(world: World) -> None:
     definitions = await world.toolbox.definitions(await world.agent())
 
     assert [definition.name for definition in definitions] == [
@@ -83,7 +83,7 @@ async def test_an_agent_has_these_tools(world: World) -> None:
     assert all(definition.parameters["additionalProperties"] is False for definition in definitions)
 
 
-async def test_a_listed_notification_shows_what_the_interface_says(world: World) -> None:
+async def test_listed_notification_has_all_fields(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     message = await world.sms(agent, source_id="c0ffee", title="New sms from Ada", body="Hello")
@@ -113,7 +113,7 @@ async def test_a_listed_notification_shows_what_the_interface_says(world: World)
         {"limit": " 7 ", "include_cleared": "0"},
     ],
 )
-async def test_arguments_may_be_written_as_in_a_request(world: World, arguments: dict[str, Any]) -> None:
+async def test_arguments_are_as_lenient_as_a_request(world: World, arguments: dict[str, Any]) -> None:
     run = await world.start(await world.agent())
 
     created = await run.call("create_notification", title=5, body=1.5)
@@ -122,12 +122,12 @@ async def test_arguments_may_be_written_as_in_a_request(world: World, arguments:
     assert await run.call("list_notifications", **arguments) == [created]
 
 
-async def test_a_title_is_as_long_as_in_a_request(world: World) -> None:
+async def test_title_has_no_length_limit(world: World) -> None:
     run = await world.start(await world.agent())
     assert (await run.call("create_notification", title="x" * 1000))["title"] == "x" * 1000
 
 
-async def test_a_year_is_shown_with_four_digits(world: World) -> None:
+async def test_listed_year_has_four_digits(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     await world.notify(agent, scheduled_for=datetime(33, 4, 3, 15, tzinfo=UTC))
@@ -136,7 +136,7 @@ async def test_a_year_is_shown_with_four_digits(world: World) -> None:
     assert shown["scheduled_for"] == "0033-04-03T15:00:00.000000Z"
 
 
-async def test_the_list_is_high_before_low_then_oldest_first_without_what_lies_ahead(world: World) -> None:
+async def test_list_is_high_first_then_oldest_without_future_reminders(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     low = await world.notify(agent, priority=Priority.LOW)
@@ -149,7 +149,7 @@ async def test_the_list_is_high_before_low_then_oldest_first_without_what_lies_a
     assert [shown["id"] for shown in await run.call("list_notifications", limit=1)] == [str(old.id)]
 
 
-async def test_a_list_shows_a_hundred_at_most(world: World) -> None:
+async def test_list_has_at_most_a_hundred_notifications(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     for _ in range(101):
@@ -159,7 +159,7 @@ async def test_a_list_shows_a_hundred_at_most(world: World) -> None:
     assert len(await run.call("list_notifications", limit=5000)) == 100
 
 
-async def test_cleared_notifications_are_listed_if_asked_for(world: World) -> None:
+async def test_cleared_notifications_are_listed_on_request(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     message = await world.notify(agent)
@@ -185,7 +185,7 @@ async def test_clearing_again_changes_nothing(world: World) -> None:
     assert stored.cleared_at == world.at(5)
 
 
-async def test_an_agent_clears_only_what_is_its_own(world: World) -> None:
+async def test_agent_clears_only_its_own_notifications(world: World) -> None:
     run = await world.start(await world.agent())
     somebody_elses = await world.notify(await world.agent())
 
@@ -201,7 +201,7 @@ async def test_an_agent_clears_only_what_is_its_own(world: World) -> None:
     assert not stored.cleared
 
 
-async def test_a_created_notification_is_low_and_from_the_agent(world: World) -> None:
+async def test_created_notification_is_low_and_from_the_agent(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
 
@@ -217,7 +217,7 @@ async def test_a_created_notification_is_low_and_from_the_agent(world: World) ->
     await run.sleeps()
 
 
-async def test_an_agent_reminds_itself_in_its_own_timezone(world: World) -> None:
+async def test_agent_reminds_itself_in_its_own_timezone(world: World) -> None:
     agent = await world.agent(timezone="Europe/Berlin")
     run = await world.start(agent)
 
@@ -233,7 +233,7 @@ async def test_an_agent_reminds_itself_in_its_own_timezone(world: World) -> None
     assert await world.puppets[agent.id].lists() == [shown["id"]]
 
 
-async def test_what_an_agent_tells_itself_refuses_sleep_and_starts_the_next_run_by_backoff(
+async def test_own_high_notification_refuses_sleep_and_wakes_by_backoff(
     world: World,
 ) -> None:
     agent = await world.agent()
@@ -255,7 +255,7 @@ async def test_sleep_takes_a_time_or_hours_or_neither(world: World) -> None:
         assert await run.sleeps(**arguments) == {"sleep_until": sleep_until, "clamped": False}
 
 
-async def test_arguments_that_do_not_fit_are_refused_by_name(world: World) -> None:
+async def test_invalid_argument_is_refused_by_name(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
 
@@ -268,7 +268,7 @@ async def test_arguments_that_do_not_fit_are_refused_by_name(world: World) -> No
     assert await run.lists() == []
 
 
-async def test_there_is_no_other_tool(world: World) -> None:
+async def test_unknown_tool_is_an_error(world: World) -> None:
     run = await world.start(await world.agent())
 
     with pytest.raises(ToolError) as refused:
@@ -280,7 +280,7 @@ async def test_there_is_no_other_tool(world: World) -> None:
     }
 
 
-async def test_every_source_of_the_interface_is_listed_as_it_was_given(world: World) -> None:
+async def test_notifications_of_every_source_are_listed(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     for source in Source:

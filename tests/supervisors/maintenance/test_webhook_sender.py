@@ -18,7 +18,7 @@ from storage.postgres.pool import Pool
 from storage.storage import Storage, build_storage
 from supervisors.clock import SystemClock
 from supervisors.maintenance.loop import repeat
-from supervisors.maintenance.webhook_delivery import JITTER, NO_TEMPLATE, SCHEDULE, WebhookSender
+from supervisors.maintenance.webhook_sender import JITTER, NO_TEMPLATE, SCHEDULE, WebhookSender
 from tests.receiver import Receiver, answering, hang, receiving
 from tests.storage.factories import MINUTE, agent, stored_organization, template
 from tests.supervisors.held_clock import HeldClock
@@ -90,10 +90,10 @@ async def receiver() -> AsyncIterator[Receiver]:
 async def once(webhooks: WebhookSender) -> None:
     """Send what is due, to the end."""
     await webhooks.start_due()
-    await webhooks.settle(PATIENCE_SECONDS)
+    await webhooks.finish(PATIENCE_SECONDS)
 
 
-async def test_what_is_received_is_signed_and_says_what_the_log_says(post: Post, receiver: Receiver) -> None:
+async def test_received_webhook_is_signed_and_matches_the_log(post: Post, receiver: Receiver) -> None:
     desk = await post.template(f"{receiver.url}/hook")
     await post.tell(desk)
     await once(await post.office())
@@ -108,9 +108,7 @@ async def test_what_is_received_is_signed_and_says_what_the_log_says(post: Post,
     assert (delivery.last_status, delivery.last_error) == (204, "")
 
 
-async def test_a_receiver_that_fails_is_tried_ten_times_over_days_with_the_same_id_and_bytes(
-    post: Post, receiver: Receiver
-) -> None:
+async def test_failing_receiver_gets_ten_identical_attempts(post: Post, receiver: Receiver) -> None:
     receiver.answer = answering(500)
     desk = await post.template(receiver.url)
     await post.tell(desk)
@@ -137,7 +135,7 @@ async def test_a_receiver_that_fails_is_tried_ten_times_over_days_with_the_same_
     assert len(receiver.got) == 10, "it was sent after it was given up"
 
 
-async def test_a_receiver_that_recovers_gets_what_it_missed(post: Post, receiver: Receiver) -> None:
+async def test_recovered_receiver_gets_the_missed_webhook(post: Post, receiver: Receiver) -> None:
     receiver.answer = answering(503)
     desk = await post.template(receiver.url)
     await post.tell(desk)
@@ -150,7 +148,7 @@ async def test_a_receiver_that_recovers_gets_what_it_missed(post: Post, receiver
     assert (delivery.status, delivery.attempts, delivery.last_status) == (DeliveryStatus.DELIVERED, 2, 204)
 
 
-async def test_a_receiver_may_ask_to_be_left_alone_for_longer(post: Post, receiver: Receiver) -> None:
+async def test_retry_after_header_delays_the_next_attempt(post: Post, receiver: Receiver) -> None:
     receiver.answer = answering(429, Retry_After="600")
     desk = await post.template(receiver.url)
     await post.tell(desk)
@@ -158,7 +156,7 @@ async def test_a_receiver_may_ask_to_be_left_alone_for_longer(post: Post, receiv
     assert (await post.only(desk)).next_attempt_at == post.clock.now() + 10 * MINUTE
 
 
-async def test_a_receiver_that_is_gone_is_not_tried_again(post: Post, receiver: Receiver) -> None:
+async def test_gone_receiver_is_not_tried_again(post: Post, receiver: Receiver) -> None:
     receiver.answer = answering(410)
     desk = await post.template(receiver.url)
     await post.tell(desk)
@@ -167,7 +165,7 @@ async def test_a_receiver_that_is_gone_is_not_tried_again(post: Post, receiver: 
     assert (delivery.status, delivery.last_status) == (DeliveryStatus.FAILED, 410)
 
 
-async def test_a_redirect_is_not_followed_and_tried_again(post: Post, receiver: Receiver) -> None:
+async def test_redirect_is_not_followed_but_tried_again(post: Post, receiver: Receiver) -> None:
     receiver.answer = answering(302, Location="/elsewhere")
     desk = await post.template(receiver.url)
     await post.tell(desk)
@@ -178,7 +176,7 @@ async def test_a_redirect_is_not_followed_and_tried_again(post: Post, receiver: 
     assert delivery.last_error == "The receiver answered 302; redirects are not followed."
 
 
-async def test_an_endless_answer_is_not_read_and_tried_again(post: Post, receiver: Receiver) -> None:
+async def test_endless_answer_is_cut_and_tried_again(post: Post, receiver: Receiver) -> None:
     async def flood(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -194,7 +192,7 @@ async def test_an_endless_answer_is_not_read_and_tried_again(post: Post, receive
     assert delivery.last_error == "The answer is longer than 1,048,576 bytes; the rest was not read."
 
 
-async def test_an_address_inside_is_given_up_and_one_that_is_away_is_tried_again(post: Post) -> None:
+async def test_private_address_is_given_up_and_unknown_host_retried(post: Post) -> None:
     inside, away = await post.template("http://10.0.0.1/"), await post.template("http://no.invalid/")
     for each in (inside, away):
         await post.tell(each)
@@ -206,9 +204,7 @@ async def test_an_address_inside_is_given_up_and_one_that_is_away_is_tried_again
     assert unknown.last_error.startswith("No connection to no.invalid was made: its address was not found")
 
 
-async def test_it_is_signed_with_the_secret_that_the_template_has_at_the_attempt(
-    post: Post, receiver: Receiver
-) -> None:
+async def test_webhook_is_signed_with_the_current_secret(post: Post, receiver: Receiver) -> None:
     desk = await post.template(receiver.url)
     await post.tell(desk)
     await post.storage.templates.update(desk.id, {"tool_call_secret": "whsec_YW5vdGhlcg=="})
@@ -217,9 +213,7 @@ async def test_it_is_signed_with_the_secret_that_the_template_has_at_the_attempt
     received.verified_by("whsec_YW5vdGhlcg==")
 
 
-async def test_without_its_template_nothing_is_sent_as_nothing_could_vouch_for_it(
-    post: Post, receiver: Receiver
-) -> None:
+async def test_webhook_of_a_deleted_template_is_not_sent(post: Post, receiver: Receiver) -> None:
     desk = await post.template(receiver.url)
     await post.tell(desk)
     await post.storage.templates.delete_detaching(desk.id)
@@ -229,9 +223,7 @@ async def test_without_its_template_nothing_is_sent_as_nothing_could_vouch_for_i
     assert receiver.got == []
 
 
-async def test_what_was_under_way_when_the_process_died_is_sent_again_under_its_id(
-    post: Post, receiver: Receiver
-) -> None:
+async def test_delivery_in_progress_at_a_crash_is_repeated_unchanged(post: Post, receiver: Receiver) -> None:
     receiver.answer = hang
     desk = await post.template(receiver.url)
     await post.tell(desk)
@@ -247,7 +239,7 @@ async def test_what_was_under_way_when_the_process_died_is_sent_again_under_its_
     assert (await post.only(desk)).status is DeliveryStatus.DELIVERED
 
 
-async def test_what_is_under_way_is_not_started_twice(post: Post, receiver: Receiver) -> None:
+async def test_delivery_in_progress_is_not_started_twice(post: Post, receiver: Receiver) -> None:
     receiver.answer = hang
     await post.tell(await post.template(receiver.url))
     office = await post.office()
@@ -258,9 +250,7 @@ async def test_what_is_under_way_is_not_started_twice(post: Post, receiver: Rece
     assert len(receiver.got) == 1
 
 
-async def test_what_is_asked_for_once_more_while_it_is_under_way_is_sent_once_more(
-    post: Post, receiver: Receiver
-) -> None:
+async def test_redelivery_requested_during_a_delivery_is_sent(post: Post, receiver: Receiver) -> None:
     refuses = asyncio.Event()
 
     async def refuse_later(_: web.Request) -> web.Response:
@@ -276,7 +266,7 @@ async def test_what_is_asked_for_once_more_while_it_is_under_way_is_sent_once_mo
     post.clock.advance(1)
     await post.storage.outbox.redeliver(UUID(first.id), post.clock.now())
     refuses.set()
-    await office.settle(PATIENCE_SECONDS)
+    await office.finish(PATIENCE_SECONDS)
     assert (await post.only(desk)).status is DeliveryStatus.PENDING
 
     receiver.answer = None
@@ -301,7 +291,7 @@ class SlowOutbox(Outbox):
         return due
 
 
-async def test_what_ends_while_the_list_is_read_is_not_started_again(post: Post, receiver: Receiver) -> None:
+async def test_delivery_that_ends_during_a_scan_is_not_repeated(post: Post, receiver: Receiver) -> None:
     answers = asyncio.Event()
 
     async def answer_then(_: web.Request) -> web.Response:
@@ -320,16 +310,14 @@ async def test_what_ends_while_the_list_is_read_is_not_started_again(post: Post,
     scan = asyncio.create_task(office.start_due())
     await outbox.has_read.wait()
     answers.set()
-    await office.settle(PATIENCE_SECONDS)
+    await office.finish(PATIENCE_SECONDS)
     outbox.may_go_on.set()
     await scan
-    await office.settle(PATIENCE_SECONDS)
+    await office.finish(PATIENCE_SECONDS)
     assert len(receiver.got) == 1
 
 
-async def test_thousands_for_a_receiver_that_hangs_delay_neither_neighbours_nor_others(
-    post: Post, receiver: Receiver
-) -> None:
+async def test_hanging_receiver_delays_no_other_receiver(post: Post, receiver: Receiver) -> None:
     async with receiving() as hanging:
         hanging.answer = hang
         crowded = await post.template(hanging.url)
@@ -346,9 +334,7 @@ async def test_thousands_for_a_receiver_that_hangs_delay_neither_neighbours_nor_
         await office.close()
 
 
-async def test_it_is_sent_when_it_is_stored_and_does_not_wait_for_the_next_scan(
-    post: Post, receiver: Receiver
-) -> None:
+async def test_stored_webhook_is_sent_without_waiting_for_a_scan(post: Post, receiver: Receiver) -> None:
     """The clock stands still, so no scan can come."""
     desk = await post.template(receiver.url)
     office = await post.office()
