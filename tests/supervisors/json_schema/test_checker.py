@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from supervisors.json_schema.checker import LIMIT_EXCEEDED, SchemaChecker, open_schema_checker
-from supervisors.json_schema.worker_process import OUTSIDE, leaves_the_document
+from supervisors.json_schema.worker_process import OUTSIDE
 
 PORT = {"type": "object", "required": ["port"], "properties": {"port": {"type": "integer", "minimum": 1}}}
 
@@ -86,25 +86,3 @@ async def test_outside_reference_is_refused_and_not_fetched(checker: SchemaCheck
         assert await checker.find_outside_references(["no schema", outside]) == [OUTSIDE]
         assert await checker.find_outside_references([PORT, 7]) == []
     assert asked == []
-
-
-@pytest.mark.parametrize(
-    ("schema", "leaves"),
-    [
-        (None, False),
-        ({"$ref": "#/$defs/a"}, False),
-        ({"$ref": "#anchor"}, False),
-        ({"properties": {"$ref": {"type": "string"}}}, False),
-        ({"$id": "http://example.com/a", "$ref": "b", "$defs": {"b": {"$id": "b"}}}, False),
-        ({"$id": "http://example.com/a", "$ref": "http://example.com/a#/$defs/x"}, False),
-        ({"$ref": "other.json"}, True),
-        ({"$ref": "http://example.com/a"}, True),
-        ({"$ref": "http://["}, True),
-        ({"$ref": "file:///etc/passwd"}, True),
-        ({"$dynamicRef": "http://example.com/a#x"}, True),
-        ({"$ref": "https://json-schema.org/draft/2020-12/schema"}, True),
-        ([{"items": [{"$ref": "//example.com"}]}], True),
-    ],
-)
-def test_leaves_the_document_finds_references_to_outside(schema: Any, leaves: bool) -> None:
-    assert leaves_the_document(schema) == leaves
