@@ -1,7 +1,7 @@
 """The loop lag probe: it measures how late the event loop is, which delays everything in this process."""
 
 from supervisors.clock import Clock
-from supervisors.engine.registry import Registry
+from supervisors.engine.inspection import Statistics
 
 PROBE_SECONDS = 0.05
 
@@ -9,12 +9,12 @@ PROBE_SECONDS = 0.05
 class LoopLagProbe:
     """Sleeps a moment and measures how late it wakes. Repeated without a pause, it misses no lag."""
 
-    def __init__(self, registry: Registry, clock: Clock) -> None:
-        self._registry = registry
+    def __init__(self, statistics: Statistics, clock: Clock) -> None:
+        self._statistics = statistics
         self._clock = clock
 
     async def run_once(self) -> None:
-        """Measure once and pass the lag in seconds to the registry."""
+        """Measure the lag once, in seconds."""
         expected = self._clock.monotonic() + PROBE_SECONDS
         await self._clock.sleep(PROBE_SECONDS)
-        self._registry.note_loop_lag(max(0.0, self._clock.monotonic() - expected))
+        self._statistics.loop_lag_seconds.append(max(0.0, self._clock.monotonic() - expected))

@@ -170,7 +170,7 @@ async def test_run_of_a_deleted_agent_ends_without_an_error_log(pool: Pool) -> N
             await world.ask(agent, RunRequest())
 
         assert logged == []
-        overview = await world.registry.overview()
+        overview = world.registry.status.overview()
         assert (overview.runs.running, overview.supervisors.active) == (0, 0)
 
 
