@@ -1,4 +1,4 @@
-"""What comes after an attempt to deliver a webhook, and whose turn it is."""
+"""The schedule of webhooks: the next attempt, and which deliveries are started first."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -25,7 +25,7 @@ def answer(status: int, retry_after: timedelta | None = None) -> OutboundAnswer:
 
 def pause(attempts: int, outcome: OutboundAnswer, stretch: float = 1) -> timedelta:
     next_attempt_at = attempt_after(outcome, attempts, NOW, stretch).next_attempt_at
-    assert next_attempt_at is not None, "it was given up"
+    assert next_attempt_at is not None, "the delivery was given up"
     return next_attempt_at - NOW
 
 
@@ -36,7 +36,7 @@ def test_successful_status_delivers(status: int) -> None:
 
 def test_pauses_grow_from_seconds_to_a_day() -> None:
     hours = [2, 5, 10, 14, 20, 24]
-    expected = [5 * SECOND, 5 * MINUTE, 30 * MINUTE, *(each * HOUR for each in hours)]
+    expected = [5 * SECOND, 5 * MINUTE, 30 * MINUTE, *(number * HOUR for number in hours)]
     assert [pause(attempts, answer(500)) for attempts in range(1, 10)] == expected
 
 
@@ -81,19 +81,19 @@ def due(organization_id: UUID, url: str = "https://a.example", seconds: float = 
 
 
 def test_crowded_receiver_leaves_room_for_others() -> None:
-    crowd, lonely = new_id(), new_id()
-    waiting = [due(crowd, seconds=number) for number in range(2 * MAX_CONCURRENT_PER_RECEIVER)]
-    waiting += [due(crowd, "https://b.example", 100), due(lonely, "https://c.example", 200)]
+    crowded, other = new_id(), new_id()
+    waiting = [due(crowded, seconds=number) for number in range(2 * MAX_CONCURRENT_PER_RECEIVER)]
+    waiting += [due(crowded, "https://b.example", 100), due(other, "https://c.example", 200)]
     chosen = choose(waiting, [])
     assert chosen[:3] == [waiting[0], waiting[-1], waiting[-2]]
     assert len(chosen) == MAX_CONCURRENT_PER_RECEIVER + 2
 
 
 def test_crowded_organization_leaves_room_for_others() -> None:
-    crowd, lonely = new_id(), new_id()
-    waiting = [due(crowd, f"https://{number}.example", number) for number in range(1000)]
+    crowded, other = new_id(), new_id()
+    waiting = [due(crowded, f"https://{number}.example", number) for number in range(1000)]
     in_progress = waiting[: MAX_CONCURRENT_PER_ORGANIZATION - 1]
-    waiting.append(due(lonely, seconds=2000))
+    waiting.append(due(other, seconds=2000))
     assert choose(waiting[len(in_progress) :], in_progress) == [waiting[-1], waiting[len(in_progress)]]
 
 

@@ -1,4 +1,4 @@
-"""Webhooks from the outbox to real receivers, in held time."""
+"""The webhook sender: deliveries from the outbox to real receivers, with a held clock."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -34,21 +34,21 @@ FROM webhook_delivery, generate_series(1, 10000) WHERE id = $1
 """
 
 
-class Post:
-    """An outbox, who delivers it, and a clock that stands still; what is under way takes real time."""
+class Deliveries:
+    """An outbox, senders for it, and a held clock; the requests themselves take real time."""
 
     def __init__(self, storage: Storage, stack: AsyncExitStack) -> None:
         self.storage = storage
-        self.clock = HeldClock(SystemClock().now())  # as signatures are verified by the real one
+        self.clock = HeldClock(SystemClock().now())  # because receivers verify signatures by the real time
         self._stack = stack
 
-    async def office(self, *, allow_private: bool = True, outbox: Outbox | None = None) -> WebhookSender:
-        """The duty, as a process has it that has just started."""
+    async def sender(self, *, allow_private: bool = True, outbox: Outbox | None = None) -> WebhookSender:
+        """Open a sender, as a process does when it starts."""
         settings = OutboundSettings(allow_private=allow_private, timeout_seconds=5)
         outbound = await self._stack.enter_async_context(open_guarded_http(settings, self.clock))
-        webhooks = WebhookSender(outbox or self.storage.outbox, outbound, self.clock, Random(1))  # noqa: S311
-        self._stack.push_async_callback(webhooks.close)
-        return webhooks
+        sender = WebhookSender(outbox or self.storage.outbox, outbound, self.clock, Random(1))  # noqa: S311
+        self._stack.push_async_callback(sender.close)
+        return sender
 
     async def template(self, url: str, organization_id: UUID | None = None, secret: str = SECRET) -> Template:
         owner = organization_id or (await stored_organization(self.storage.pool)).id
@@ -56,14 +56,14 @@ class Post:
         await self.storage.templates.insert(stored)
         return stored
 
-    async def tell(self, of: Template, number: int = 1) -> None:
-        """Make so many agents, each of which the template's webhook is to be told of."""
+    async def add(self, of: Template, number: int = 1) -> None:
+        """Create agents of the template, each of which adds a delivery to its webhook."""
         for _ in range(number):
             new = agent(of.organization_id, template_id=of.id, created_at=self.clock.now())
             await self.storage.agents.insert(new, None)
 
     async def log(self, of: Template) -> list[WebhookDelivery]:
-        """The deliveries of the template, newest first."""
+        """List the deliveries of the template, newest first."""
         return await self.storage.outbox.page(
             DeliveryFilters((of.organization_id,), template_id=of.id), Page()
         )
@@ -74,10 +74,10 @@ class Post:
 
 
 @pytest.fixture
-async def post(pool: Pool) -> AsyncIterator[Post]:
+async def deliveries(pool: Pool) -> AsyncIterator[Deliveries]:
     storage = build_storage(pool, on_commit=lambda _: None)
     async with AsyncExitStack() as stack:
-        yield Post(storage, stack)
+        yield Deliveries(storage, stack)
     await storage.close()
 
 
@@ -87,96 +87,102 @@ async def receiver() -> AsyncIterator[Receiver]:
         yield receiver
 
 
-async def once(webhooks: WebhookSender) -> None:
-    """Send what is due, to the end."""
-    await webhooks.start_due()
-    await webhooks.finish(PATIENCE_SECONDS)
+async def send_due(sender: WebhookSender) -> None:
+    """Send the due deliveries, and wait until they are done."""
+    await sender.start_due()
+    await sender.finish(PATIENCE_SECONDS)
 
 
-async def test_received_webhook_is_signed_and_matches_the_log(post: Post, receiver: Receiver) -> None:
-    desk = await post.template(f"{receiver.url}/hook")
-    await post.tell(desk)
-    await once(await post.office())
+async def test_received_webhook_is_signed_and_matches_the_log(
+    deliveries: Deliveries, receiver: Receiver
+) -> None:
+    owner = await deliveries.template(f"{receiver.url}/hook")
+    await deliveries.add(owner)
+    await send_due(await deliveries.sender())
 
     [received] = receiver.got
-    delivery = await post.only(desk)
+    delivery = await deliveries.only(owner)
     assert received.path == "/hook"
     assert received.id == str(delivery.id)
     assert received.verified_by(SECRET) == delivery.payload
     assert delivery.status is DeliveryStatus.DELIVERED
-    assert (delivery.attempts, delivery.delivered_at) == (1, post.clock.now())
+    assert (delivery.attempts, delivery.delivered_at) == (1, deliveries.clock.now())
     assert (delivery.last_status, delivery.last_error) == (204, "")
 
 
-async def test_failing_receiver_gets_ten_identical_attempts(post: Post, receiver: Receiver) -> None:
+async def test_failing_receiver_gets_ten_identical_attempts(
+    deliveries: Deliveries, receiver: Receiver
+) -> None:
     receiver.answer = answering(500)
-    desk = await post.template(receiver.url)
-    await post.tell(desk)
-    office = await post.office()
+    owner = await deliveries.template(receiver.url)
+    await deliveries.add(owner)
+    sender = await deliveries.sender()
     for number, pause in enumerate(SCHEDULE, start=1):
-        await once(office)
-        delivery = await post.only(desk)
+        await send_due(sender)
+        delivery = await deliveries.only(owner)
         assert (delivery.attempts, delivery.last_error) == (number, "The receiver answered 500.")
         assert delivery.next_attempt_at is not None
-        waits = delivery.next_attempt_at - post.clock.now()
-        assert pause <= waits <= pause * (1 + JITTER)
-        post.clock.advance(waits.total_seconds() - 0.001)
-        await once(office)
-        assert len(receiver.got) == number, "it was sent before its time"
-        post.clock.advance(0.002)
-    await once(office)
+        pause_now = delivery.next_attempt_at - deliveries.clock.now()
+        assert pause <= pause_now <= pause * (1 + JITTER)
+        deliveries.clock.advance(pause_now.total_seconds() - 0.001)
+        await send_due(sender)
+        assert len(receiver.got) == number, "the delivery was sent too early"
+        deliveries.clock.advance(0.002)
+    await send_due(sender)
 
-    delivery = await post.only(desk)
+    delivery = await deliveries.only(owner)
     assert (delivery.status, delivery.attempts) == (DeliveryStatus.FAILED, 10)
     assert len(receiver.got) == 10
-    assert {(each.id, each.body) for each in receiver.got} == {(str(delivery.id), receiver.got[0].body)}
-    post.clock.advance(100 * 86_400)
-    await once(office)
-    assert len(receiver.got) == 10, "it was sent after it was given up"
+    assert {(request.id, request.body) for request in receiver.got} == {
+        (str(delivery.id), receiver.got[0].body)
+    }
+    deliveries.clock.advance(100 * 86_400)
+    await send_due(sender)
+    assert len(receiver.got) == 10, "the delivery was sent after it was given up"
 
 
-async def test_recovered_receiver_gets_the_missed_webhook(post: Post, receiver: Receiver) -> None:
+async def test_recovered_receiver_gets_the_missed_webhook(deliveries: Deliveries, receiver: Receiver) -> None:
     receiver.answer = answering(503)
-    desk = await post.template(receiver.url)
-    await post.tell(desk)
-    office = await post.office()
-    await once(office)
+    owner = await deliveries.template(receiver.url)
+    await deliveries.add(owner)
+    sender = await deliveries.sender()
+    await send_due(sender)
     receiver.answer = None
-    post.clock.advance(6)
-    await once(office)
-    delivery = await post.only(desk)
+    deliveries.clock.advance(6)
+    await send_due(sender)
+    delivery = await deliveries.only(owner)
     assert (delivery.status, delivery.attempts, delivery.last_status) == (DeliveryStatus.DELIVERED, 2, 204)
 
 
-async def test_retry_after_header_delays_the_next_attempt(post: Post, receiver: Receiver) -> None:
+async def test_retry_after_header_delays_the_next_attempt(deliveries: Deliveries, receiver: Receiver) -> None:
     receiver.answer = answering(429, Retry_After="600")
-    desk = await post.template(receiver.url)
-    await post.tell(desk)
-    await once(await post.office())
-    assert (await post.only(desk)).next_attempt_at == post.clock.now() + 10 * MINUTE
+    owner = await deliveries.template(receiver.url)
+    await deliveries.add(owner)
+    await send_due(await deliveries.sender())
+    assert (await deliveries.only(owner)).next_attempt_at == deliveries.clock.now() + 10 * MINUTE
 
 
-async def test_gone_receiver_is_not_tried_again(post: Post, receiver: Receiver) -> None:
+async def test_gone_receiver_is_not_tried_again(deliveries: Deliveries, receiver: Receiver) -> None:
     receiver.answer = answering(410)
-    desk = await post.template(receiver.url)
-    await post.tell(desk)
-    await once(await post.office())
-    delivery = await post.only(desk)
+    owner = await deliveries.template(receiver.url)
+    await deliveries.add(owner)
+    await send_due(await deliveries.sender())
+    delivery = await deliveries.only(owner)
     assert (delivery.status, delivery.last_status) == (DeliveryStatus.FAILED, 410)
 
 
-async def test_redirect_is_not_followed_but_tried_again(post: Post, receiver: Receiver) -> None:
+async def test_redirect_is_not_followed_but_tried_again(deliveries: Deliveries, receiver: Receiver) -> None:
     receiver.answer = answering(302, Location="/elsewhere")
-    desk = await post.template(receiver.url)
-    await post.tell(desk)
-    await once(await post.office())
-    delivery = await post.only(desk)
+    owner = await deliveries.template(receiver.url)
+    await deliveries.add(owner)
+    await send_due(await deliveries.sender())
+    delivery = await deliveries.only(owner)
     assert len(receiver.got) == 1
     assert delivery.status is DeliveryStatus.PENDING
     assert delivery.last_error == "The receiver answered 302; redirects are not followed."
 
 
-async def test_endless_answer_is_cut_and_tried_again(post: Post, receiver: Receiver) -> None:
+async def test_endless_answer_is_cut_and_tried_again(deliveries: Deliveries, receiver: Receiver) -> None:
     async def flood(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -184,73 +190,80 @@ async def test_endless_answer_is_cut_and_tried_again(post: Post, receiver: Recei
             await response.write(b"a" * 65_536)
 
     receiver.answer = flood
-    desk = await post.template(receiver.url)
-    await post.tell(desk)
-    await once(await post.office())
-    delivery = await post.only(desk)
+    owner = await deliveries.template(receiver.url)
+    await deliveries.add(owner)
+    await send_due(await deliveries.sender())
+    delivery = await deliveries.only(owner)
     assert delivery.status is DeliveryStatus.PENDING
     assert delivery.last_error == "The answer is longer than 1,048,576 bytes; the rest was not read."
 
 
-async def test_private_address_is_given_up_and_unknown_host_retried(post: Post) -> None:
-    inside, away = await post.template("http://10.0.0.1/"), await post.template("http://no.invalid/")
-    for each in (inside, away):
-        await post.tell(each)
-    await once(await post.office(allow_private=False))
-    refused, unknown = await post.only(inside), await post.only(away)
+async def test_private_address_is_given_up_and_unknown_host_retried(deliveries: Deliveries) -> None:
+    inside, away = (
+        await deliveries.template("http://10.0.0.1/"),
+        await deliveries.template("http://no.invalid/"),
+    )
+    for owner in (inside, away):
+        await deliveries.add(owner)
+    await send_due(await deliveries.sender(allow_private=False))
+    refused, unknown = await deliveries.only(inside), await deliveries.only(away)
     assert refused.status is DeliveryStatus.FAILED
     assert refused.last_error.startswith("The address 10.0.0.1 is private; outbound calls go to public")
     assert unknown.status is DeliveryStatus.PENDING
     assert unknown.last_error.startswith("No connection to no.invalid was made: its address was not found")
 
 
-async def test_webhook_is_signed_with_the_current_secret(post: Post, receiver: Receiver) -> None:
-    desk = await post.template(receiver.url)
-    await post.tell(desk)
-    await post.storage.templates.update(desk.id, {"tool_call_secret": "whsec_YW5vdGhlcg=="})
-    await once(await post.office())
+async def test_webhook_is_signed_with_the_current_secret(deliveries: Deliveries, receiver: Receiver) -> None:
+    owner = await deliveries.template(receiver.url)
+    await deliveries.add(owner)
+    await deliveries.storage.templates.update(owner.id, {"tool_call_secret": "whsec_YW5vdGhlcg=="})
+    await send_due(await deliveries.sender())
     [received] = receiver.got
     received.verified_by("whsec_YW5vdGhlcg==")
 
 
-async def test_webhook_of_a_deleted_template_is_not_sent(post: Post, receiver: Receiver) -> None:
-    desk = await post.template(receiver.url)
-    await post.tell(desk)
-    await post.storage.templates.delete_detaching(desk.id)
-    await once(await post.office())
-    delivery = await post.only(desk)
+async def test_webhook_of_a_deleted_template_is_not_sent(deliveries: Deliveries, receiver: Receiver) -> None:
+    owner = await deliveries.template(receiver.url)
+    await deliveries.add(owner)
+    await deliveries.storage.templates.delete_detaching(owner.id)
+    await send_due(await deliveries.sender())
+    delivery = await deliveries.only(owner)
     assert (delivery.status, delivery.last_error) == (DeliveryStatus.FAILED, NO_TEMPLATE)
     assert receiver.got == []
 
 
-async def test_delivery_in_progress_at_a_crash_is_repeated_unchanged(post: Post, receiver: Receiver) -> None:
+async def test_delivery_in_progress_at_a_crash_is_repeated_unchanged(
+    deliveries: Deliveries, receiver: Receiver
+) -> None:
     receiver.answer = hang
-    desk = await post.template(receiver.url)
-    await post.tell(desk)
-    dying = await post.office()
-    await dying.start_due()
+    owner = await deliveries.template(receiver.url)
+    await deliveries.add(owner)
+    dying_sender = await deliveries.sender()
+    await dying_sender.start_due()
     await receiver.wait_for(1)
-    await dying.close()
+    await dying_sender.close()
 
     receiver.answer = None
-    await once(await post.office())
+    await send_due(await deliveries.sender())
     first, second = receiver.got
     assert (first.id, first.body) == (second.id, second.body)
-    assert (await post.only(desk)).status is DeliveryStatus.DELIVERED
+    assert (await deliveries.only(owner)).status is DeliveryStatus.DELIVERED
 
 
-async def test_delivery_in_progress_is_not_started_twice(post: Post, receiver: Receiver) -> None:
+async def test_delivery_in_progress_is_not_started_twice(deliveries: Deliveries, receiver: Receiver) -> None:
     receiver.answer = hang
-    await post.tell(await post.template(receiver.url))
-    office = await post.office()
+    await deliveries.add(await deliveries.template(receiver.url))
+    sender = await deliveries.sender()
     for _ in range(3):
-        await office.start_due()
+        await sender.start_due()
     await receiver.wait_for(1)
-    await office.close()
+    await sender.close()
     assert len(receiver.got) == 1
 
 
-async def test_redelivery_requested_during_a_delivery_is_sent(post: Post, receiver: Receiver) -> None:
+async def test_redelivery_requested_during_a_delivery_is_sent(
+    deliveries: Deliveries, receiver: Receiver
+) -> None:
     refuses = asyncio.Event()
 
     async def refuse_later(_: web.Request) -> web.Response:
@@ -258,25 +271,25 @@ async def test_redelivery_requested_during_a_delivery_is_sent(post: Post, receiv
         return web.Response(status=410)
 
     receiver.answer = refuse_later
-    desk = await post.template(receiver.url)
-    await post.tell(desk)
-    office = await post.office()
-    await office.start_due()
+    owner = await deliveries.template(receiver.url)
+    await deliveries.add(owner)
+    sender = await deliveries.sender()
+    await sender.start_due()
     [first] = await receiver.wait_for(1)
-    post.clock.advance(1)
-    await post.storage.outbox.redeliver(UUID(first.id), post.clock.now())
+    deliveries.clock.advance(1)
+    await deliveries.storage.outbox.redeliver(UUID(first.id), deliveries.clock.now())
     refuses.set()
-    await office.finish(PATIENCE_SECONDS)
-    assert (await post.only(desk)).status is DeliveryStatus.PENDING
+    await sender.finish(PATIENCE_SECONDS)
+    assert (await deliveries.only(owner)).status is DeliveryStatus.PENDING
 
     receiver.answer = None
-    await once(office)
-    assert (await post.only(desk)).status is DeliveryStatus.DELIVERED
-    assert [each.id for each in receiver.got] == [first.id] * 2
+    await send_due(sender)
+    assert (await deliveries.only(owner)).status is DeliveryStatus.DELIVERED
+    assert [request.id for request in receiver.got] == [first.id] * 2
 
 
 class SlowOutbox(Outbox):
-    """Hands out a list only when it is let go on, by when it may be out of date."""
+    """An outbox that can hold back a list until it is out of date."""
 
     def __init__(self, pool: Pool) -> None:
         super().__init__(pool)
@@ -291,7 +304,9 @@ class SlowOutbox(Outbox):
         return due
 
 
-async def test_delivery_that_ends_during_a_scan_is_not_repeated(post: Post, receiver: Receiver) -> None:
+async def test_delivery_that_ends_during_a_scan_is_not_repeated(
+    deliveries: Deliveries, receiver: Receiver
+) -> None:
     answers = asyncio.Event()
 
     async def answer_then(_: web.Request) -> web.Response:
@@ -299,47 +314,49 @@ async def test_delivery_that_ends_during_a_scan_is_not_repeated(post: Post, rece
         return web.Response()
 
     receiver.answer = answer_then
-    outbox = SlowOutbox(post.storage.pool)
-    office = await post.office(outbox=outbox)
-    await post.tell(await post.template(receiver.url))
-    await office.start_due()
+    outbox = SlowOutbox(deliveries.storage.pool)
+    sender = await deliveries.sender(outbox=outbox)
+    await deliveries.add(await deliveries.template(receiver.url))
+    await sender.start_due()
     await receiver.wait_for(1)
 
     outbox.may_go_on.clear()
     outbox.has_read.clear()
-    scan = asyncio.create_task(office.start_due())
+    scan = asyncio.create_task(sender.start_due())
     await outbox.has_read.wait()
     answers.set()
-    await office.finish(PATIENCE_SECONDS)
+    await sender.finish(PATIENCE_SECONDS)
     outbox.may_go_on.set()
     await scan
-    await office.finish(PATIENCE_SECONDS)
+    await sender.finish(PATIENCE_SECONDS)
     assert len(receiver.got) == 1
 
 
-async def test_hanging_receiver_delays_no_other_receiver(post: Post, receiver: Receiver) -> None:
+async def test_hanging_receiver_delays_no_other_receiver(deliveries: Deliveries, receiver: Receiver) -> None:
     async with receiving() as hanging:
         hanging.answer = hang
-        crowded = await post.template(hanging.url)
-        neighbour = await post.template(f"{receiver.url}/neighbour", crowded.organization_id)
-        stranger = await post.template(f"{receiver.url}/stranger")
-        await post.tell(crowded)
-        await post.storage.pool.execute(MULTIPLY, (await post.only(crowded)).id)
-        for each in (neighbour, stranger):
-            await post.tell(each)
-        office = await post.office()
-        await office.start_due()
+        crowded = await deliveries.template(hanging.url)
+        neighbour = await deliveries.template(f"{receiver.url}/neighbour", crowded.organization_id)
+        stranger = await deliveries.template(f"{receiver.url}/stranger")
+        await deliveries.add(crowded)
+        await deliveries.storage.pool.execute(MULTIPLY, (await deliveries.only(crowded)).id)
+        for owner in (neighbour, stranger):
+            await deliveries.add(owner)
+        sender = await deliveries.sender()
+        await sender.start_due()
         await receiver.wait_for(2)
-        assert {each.path for each in receiver.got} == {"/neighbour", "/stranger"}
-        await office.close()
+        assert {request.path for request in receiver.got} == {"/neighbour", "/stranger"}
+        await sender.close()
 
 
-async def test_stored_webhook_is_sent_without_waiting_for_a_scan(post: Post, receiver: Receiver) -> None:
-    """The clock stands still, so no scan can come."""
-    desk = await post.template(receiver.url)
-    office = await post.office()
-    duty = asyncio.create_task(repeat("webhooks", office.run_once, 0, post.clock))
-    await post.tell(desk)
+async def test_stored_webhook_is_sent_without_waiting_for_a_scan(
+    deliveries: Deliveries, receiver: Receiver
+) -> None:
+    """The held clock rules out another scan."""
+    owner = await deliveries.template(receiver.url)
+    sender = await deliveries.sender()
+    loop = asyncio.create_task(repeat("webhooks", sender.run_once, 0, deliveries.clock))
+    await deliveries.add(owner)
     await receiver.wait_for(1)
-    duty.cancel()
-    await asyncio.wait({duty})
+    loop.cancel()
+    await asyncio.wait({loop})
