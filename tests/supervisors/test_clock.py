@@ -1,4 +1,4 @@
-"""The machine's clock, on each of the event loops that the service runs on."""
+"""The system clock on both event loops: asyncio and uvloop."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -1,4 +1,4 @@
-"""What is left of values that are too long, and of texts that nobody can store."""
+"""Text of others, cut to a size and made storable."""
 
 import orjson
 
@@ -19,7 +19,7 @@ def test_shorten_cuts_long_texts_first() -> None:
 def test_shorten_keeps_ids_of_a_page_of_notifications() -> None:
     page = [{"id": f"{n:036}", "title": "🦊" * 255, "body": "🦊" * 100_000} for n in range(100)]
     cut, _ = shorten(page, 131_072)
-    assert [each["id"] for each in cut] == [each["id"] for each in page]
+    assert [item["id"] for item in cut] == [item["id"] for item in page]
     assert len(orjson.dumps(cut)) <= 131_072
 
 

@@ -2,9 +2,12 @@
 
 import pytest
 
+from storage.ids import new_id
 from storage.model import ReasoningEffort
 from storage.postgres.pool import Pool
+from supervisors.harness.conversation import effective_max_turns, effective_reasoning_effort
 from supervisors.llm.port import ChatRole
+from tests.storage.factories import agent, template
 from tests.supervisors.harness.scripted_runs import running, start
 from tests.supervisors.scripted_model import Script
 from tests.supervisors.world import open_world
@@ -53,3 +56,23 @@ async def test_first_messages_hold_prompt_wake_reason_and_sleep_cap(pool: Pool) 
             "You were woken: notification:api. It is Thursday, 2126-11-21 10:00:00 CET. "
             "High-priority notifications that are uncleared: 1. You may sleep until 2126-11-21 18:00 CET."
         )
+
+
+@pytest.mark.parametrize(
+    ("of_agent", "of_template", "expected"),
+    [(0, 0, 50), (0, 7, 7), (3, 7, 3), (-1, 7, None), (0, -1, None)],
+)
+def test_turn_limit_of_agent_overrides_template_and_default(
+    of_agent: int, of_template: int, expected: int | None
+) -> None:
+    limited = agent(new_id(), max_turns=of_agent)
+    shared = template(limited.organization_id, max_turns=of_template)
+
+    assert effective_max_turns(limited, shared, 50) == expected
+
+
+def test_agent_without_template_uses_its_own_settings() -> None:
+    alone = agent(new_id(), max_turns=0, reasoning_effort="low")
+
+    assert effective_max_turns(alone, None, 50) == 50
+    assert effective_reasoning_effort(alone, None) == "low"

@@ -1,4 +1,4 @@
-"""JSON Schemas that others wrote: what is wrong is said, and nothing they hold does harm."""
+"""The schema checker: errors of schemas and values, and limits on hostile schemas."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,8 +14,8 @@ PORT = {"type": "object", "required": ["port"], "properties": {"port": {"type": 
 
 def fanning_out(levels: int) -> dict[str, Any]:
     """A small schema that applies 2^levels schemas to each value."""
-    twice = {f"a{level}": {"anyOf": [{"$ref": f"#/$defs/a{level + 1}"}] * 2} for level in range(levels)}
-    return {"$ref": "#/$defs/a0", "$defs": {**twice, f"a{levels}": {"type": "string"}}}
+    branches = {f"a{level}": {"anyOf": [{"$ref": f"#/$defs/a{level + 1}"}] * 2} for level in range(levels)}
+    return {"$ref": "#/$defs/a0", "$defs": {**branches, f"a{levels}": {"type": "string"}}}
 
 
 @pytest.fixture
@@ -47,11 +47,11 @@ async def test_schema_of_another_dialect_is_refused(checker: SchemaChecker, dial
     assert fault == (
         f'$.$schema: "{dialect}" is not the supported dialect, https://json-schema.org/draft/2020-12/schema'
     )
-    for own in (
+    for supported in (
         "https://json-schema.org/draft/2020-12/schema",
         "https://json-schema.org/draft/2020-12/schema#",
     ):
-        assert await checker.find_faults({"$schema": own}) == []
+        assert await checker.find_faults({"$schema": supported}) == []
 
 
 async def test_schema_over_the_limit_does_not_affect_the_next_check(checker: SchemaChecker) -> None:
@@ -72,10 +72,10 @@ async def test_number_and_length_of_errors_are_limited(checker: SchemaChecker) -
 
 
 async def test_outside_reference_is_refused_and_not_fetched(checker: SchemaChecker) -> None:
-    asked: list[bytes] = []
+    requests: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.append(await reader.readline())
+        requests.append(await reader.readline())
         writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
@@ -85,4 +85,4 @@ async def test_outside_reference_is_refused_and_not_fetched(checker: SchemaCheck
         assert await checker.find_errors(outside, {}) == [OUTSIDE]
         assert await checker.find_outside_references(["no schema", outside]) == [OUTSIDE]
         assert await checker.find_outside_references([PORT, 7]) == []
-    assert asked == []
+    assert requests == []

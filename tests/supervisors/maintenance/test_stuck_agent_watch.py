@@ -33,7 +33,7 @@ async def test_agent_stuck_for_a_minute_is_reported() -> None:
     assert reason.endswith(f"although a high-priority notification is active: {agent_id}.")
 
 
-async def test_agent_that_was_not_stuck_at_one_check_is_not_reported() -> None:
+async def test_agent_not_stuck_at_every_check_is_not_reported() -> None:
     agent_id, clock, agents = new_id(), HeldClock(), SleepingAgents()
     watch = StuckAgentWatch(agents, clock)
     for agents.stuck in ((agent_id,), (), (agent_id,)):

@@ -1,4 +1,4 @@
-"""The names that models call the tools of adapters by."""
+"""Names of adapter tools for models."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from supervisors.tools.model_names import names_for_models, slug
 
 TAKEN = frozenset({"sleep", "send_message"})
-FIT = re.compile(r"[A-Za-z0-9_-]{1,64}")
+VALID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def number(value: int) -> UUID:
     return UUID(int=value)
 
 
-# Few letters, so that names clash; and some that do not fit, or are too long.
+# Few letters, so that names clash; also some forbidden characters and overlong names.
 NAMES = st.one_of(
     st.text("ab_ é", max_size=4),
     st.sampled_from(["sleep", "Mail_sleep", "Mail_a", "Mail_a_2", "a" * 64, "a" * 255, "天气", ""]),
@@ -49,10 +49,10 @@ TOOLS = st.lists(
 
 @given(TOOLS)
 def test_every_tool_has_a_unique_valid_name(tools: list[Tool]) -> None:
-    named = names_for_models(tools, TAKEN)
-    assert sorted(named.values(), key=id) == sorted(tools, key=id)
-    assert all(FIT.fullmatch(name) for name in named)
-    assert not TAKEN & named.keys()
+    by_name = names_for_models(tools, TAKEN)
+    assert sorted(by_name.values(), key=id) == sorted(tools, key=id)
+    assert all(VALID.fullmatch(name) for name in by_name)
+    assert not TAKEN & by_name.keys()
 
 
 @given(TOOLS, st.randoms())
@@ -77,7 +77,7 @@ def test_tool_with_a_unique_name_changes_no_other_name(tools: list[Tool]) -> Non
 
 
 def in_order(*tools: tuple[str, str]) -> Sequence[Tool]:
-    """Tools by name and adapter, one behind the other."""
+    """Return tools of these names and adapters, the oldest first."""
     return [Tool(number(index), name, adapter) for index, (name, adapter) in enumerate(tools, 1)]
 
 

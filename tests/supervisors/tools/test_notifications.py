@@ -37,8 +37,8 @@ async def test_listed_year_has_four_digits(world: World) -> None:
     run = await world.start(agent)
     await world.notify(agent, scheduled_for=datetime(33, 4, 3, 15, tzinfo=UTC))
 
-    [shown] = await run.call("list_notifications")
-    assert shown["scheduled_for"] == "0033-04-03T15:00:00.000000Z"
+    [listed] = await run.call("list_notifications")
+    assert listed["scheduled_for"] == "0033-04-03T15:00:00.000000Z"
 
 
 async def test_list_is_high_first_then_oldest_without_future_reminders(world: World) -> None:
@@ -51,7 +51,7 @@ async def test_list_is_high_first_then_oldest_without_future_reminders(world: Wo
     new = await world.notify(agent)
 
     assert await run.lists() == [str(old.id), str(new.id), str(low.id)]
-    assert [shown["id"] for shown in await run.call("list_notifications", limit=1)] == [str(old.id)]
+    assert [listed["id"] for listed in await run.call("list_notifications", limit=1)] == [str(old.id)]
 
 
 async def test_list_has_at_most_a_hundred_notifications(world: World) -> None:
@@ -72,8 +72,8 @@ async def test_cleared_notifications_are_listed_on_request(world: World) -> None
     await run.clears(message)
 
     assert await run.lists() == []
-    [shown] = await run.call("list_notifications", include_cleared=True)
-    assert (shown["cleared"], shown["cleared_at"]) == (True, "2126-11-21T09:00:05.000000Z")
+    [listed] = await run.call("list_notifications", include_cleared=True)
+    assert (listed["cleared"], listed["cleared_at"]) == (True, "2126-11-21T09:00:05.000000Z")
 
 
 async def test_clearing_again_changes_nothing(world: World) -> None:
@@ -92,16 +92,16 @@ async def test_clearing_again_changes_nothing(world: World) -> None:
 
 async def test_agent_clears_only_its_own_notifications(world: World) -> None:
     run = await world.start(await world.agent())
-    somebody_elses = await world.notify(await world.agent())
+    foreign = await world.notify(await world.agent())
 
-    for notification_id in (somebody_elses.id, new_id()):
+    for notification_id in (foreign.id, new_id()):
         with pytest.raises(ToolError) as refused:
             await run.call("clear_notification", notification_id=str(notification_id))
         assert refused.value.as_json() == {
             "code": "not_found",
             "message": f"You have no notification {notification_id}.",
         }
-    stored = await world.storage.notifications.get(somebody_elses.id)
+    stored = await world.storage.notifications.get(foreign.id)
     assert stored is not None
     assert not stored.cleared
 
@@ -115,15 +115,15 @@ async def test_created_notification_is_low_and_from_the_agent(world: World) -> N
     agent = await world.agent()
     run = await world.start(agent)
 
-    shown = await run.call("create_notification", title=" Buy milk ")
+    created = await run.call("create_notification", title=" Buy milk ")
 
-    assert (shown["title"], shown["body"], shown["priority"], shown["source"]) == (
+    assert (created["title"], created["body"], created["priority"], created["source"]) == (
         "Buy milk",
         "",
         "low",
         "agent",
     )
-    assert await run.lists() == [shown["id"]]
+    assert await run.lists() == [created["id"]]
     await run.sleeps()
 
 
@@ -131,16 +131,16 @@ async def test_agent_reminds_itself_in_its_own_timezone(world: World) -> None:
     agent = await world.agent(timezone="Europe/Berlin")
     run = await world.start(agent)
 
-    shown = await run.call(
+    created = await run.call(
         "create_notification", title="Call Ada", priority="high", scheduled_for="2126-11-21T10:10:00"
     )
-    assert shown["scheduled_for"] == "2126-11-21T09:10:00.000000Z"
+    assert created["scheduled_for"] == "2126-11-21T09:10:00.000000Z"
     assert await run.lists() == []
     await run.sleeps()
     await world.go_to(700)
 
     assert (await world.wakes(agent))[1:] == [(600, "reminder")]
-    assert await world.puppets[agent.id].lists() == [shown["id"]]
+    assert await world.puppets[agent.id].lists() == [created["id"]]
 
 
 async def test_own_high_notification_refuses_sleep_and_wakes_by_backoff(
@@ -164,4 +164,4 @@ async def test_notifications_of_every_source_are_listed(world: World) -> None:
     for source in Source:
         await world.notify(agent, source)
 
-    assert {shown["source"] for shown in await run.call("list_notifications")} == set(Source)
+    assert {listed["source"] for listed in await run.call("list_notifications")} == set(Source)

@@ -1,4 +1,4 @@
-"""What models are shown of the parameters of adapters' tools."""
+"""Parameters of adapter tools in the form that models get."""
 
 from typing import Any
 
@@ -42,9 +42,9 @@ def test_schema_for_models_is_always_an_object_schema(
 def test_parameters_that_providers_refuse_become_description(
     parameters: Any, is_schema: bool, words: str
 ) -> None:
-    description, shown = for_models("Looks.", parameters, is_schema=is_schema)
+    description, schema = for_models("Looks.", parameters, is_schema=is_schema)
     assert description.startswith(f"Looks.\n\nIt takes: {words}")
-    assert shown == OPEN
+    assert schema == OPEN
 
 
 def test_missing_parameters_add_nothing_to_the_description() -> None:
@@ -53,7 +53,16 @@ def test_missing_parameters_add_nothing_to_the_description() -> None:
 
 
 def test_only_an_object_schema_may_take_arguments() -> None:
-    fit: list[Any] = [CITY, {}, {"title": "T"}, {"type": ["null", "object"]}, EITHER]
-    unfit: list[Any] = [{"type": "string"}, {"type": ["null"]}, {"type": 7}, [], "object", None, True, 1]
-    assert [each for each in fit if not may_take_arguments(each)] == []
-    assert [each for each in unfit if may_take_arguments(each)] == []
+    satisfiable: list[Any] = [CITY, {}, {"title": "T"}, {"type": ["null", "object"]}, EITHER]
+    unsatisfiable: list[Any] = [
+        {"type": "string"},
+        {"type": ["null"]},
+        {"type": 7},
+        [],
+        "object",
+        None,
+        True,
+        1,
+    ]
+    assert [schema for schema in satisfiable if not may_take_arguments(schema)] == []
+    assert [schema for schema in unsatisfiable if may_take_arguments(schema)] == []

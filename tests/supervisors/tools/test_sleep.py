@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from supervisors.tools.errors import ToolError
 from tests.supervisors.world import World
 
 SLEEPS: list[tuple[dict[str, Any], str | None]] = [
@@ -22,3 +25,36 @@ async def test_sleep_takes_a_time_or_hours_or_neither(world: World) -> None:
         run = await world.start(await world.agent(timezone="Europe/Berlin"))
 
         assert await run.sleeps(**arguments) == {"sleep_until": sleep_until, "clamped": False}
+
+
+async def test_refused_sleep_lists_the_blocking_notifications(world: World) -> None:
+    """Invariant I4."""
+    agent = await world.agent()
+    run = await world.start(agent)
+    blockers = [await world.notify(agent), await world.notify(agent)]
+
+    with pytest.raises(ToolError) as refused:
+        await run.call("sleep")
+
+    assert refused.value.code == "uncleared_high_priority"
+    assert refused.value.details == {"notifications": [str(blocker.id) for blocker in blockers]}
+
+
+async def test_sleep_outside_a_run_is_refused(world: World) -> None:
+    agent = await world.agent()
+
+    with pytest.raises(ToolError) as refused:
+        await world.toolbox.call(agent, None, world.registry.ask, "sleep", {})
+
+    assert refused.value.code == "not_running"
+
+
+async def test_sleep_of_a_run_that_is_over_is_refused(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    await run.end()
+
+    with pytest.raises(ToolError) as refused:
+        await run.call("sleep")
+
+    assert refused.value.code == "not_running"

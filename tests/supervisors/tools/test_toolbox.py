@@ -1,4 +1,4 @@
-"""The agent's tools, called by a run on a real queue."""
+"""The toolbox: the built-in tools and their arguments."""
 
 from typing import Any
 
