@@ -32,47 +32,47 @@ class ToolExecutor:
     def __init__(self, toolbox: Toolbox) -> None:
         self._toolbox = toolbox
 
-    async def execute(self, conversation: Conversation, requests: Sequence[ToolRequest]) -> bool:
+    async def execute(self, conversation: Conversation, tool_calls: Sequence[ToolRequest]) -> bool:
         """Add the result of each call to the conversation; return whether the agent sleeps.
 
         A stop of the run cancels the calls, except `sleep`.
         """
-        others = [request for request in requests if request.name != SLEEP.name]
+        others = [tool_call for tool_call in tool_calls if tool_call.name != SLEEP.name]
         for start in range(0, len(others), MAX_CONCURRENT_CALLS):
             batch = others[start : start + MAX_CONCURRENT_CALLS]
             outcomes = await conversation.run.interruptible(self._call_all(conversation, batch))
-            for request, outcome in zip(batch, outcomes, strict=True):
-                _add_outcome(conversation, request, outcome)
-        for request in requests:
-            if request.name == SLEEP.name:
-                outcome = await self._call(conversation, request)
-                _add_outcome(conversation, request, outcome)
+            for tool_call, outcome in zip(batch, outcomes, strict=True):
+                _add_outcome(conversation, tool_call, outcome)
+        for tool_call in tool_calls:
+            if tool_call.name == SLEEP.name:
+                outcome = await self._call(conversation, tool_call)
+                _add_outcome(conversation, tool_call, outcome)
                 if "result" in outcome:
                     return True
         return False
 
     async def _call_all(
-        self, conversation: Conversation, requests: Sequence[ToolRequest]
+        self, conversation: Conversation, tool_calls: Sequence[ToolRequest]
     ) -> Sequence[ToolOutcome]:
-        if len(requests) == 1:  # needs no task of its own
-            return [await self._call(conversation, requests[0])]
-        calls = (self._call(conversation, request) for request in requests)
+        if len(tool_calls) == 1:  # needs no task of its own
+            return [await self._call(conversation, tool_calls[0])]
+        calls = (self._call(conversation, tool_call) for tool_call in tool_calls)
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):  # it ends the run; by now all calls have finished
                 raise outcome
         return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
-    async def _call(self, conversation: Conversation, request: ToolRequest) -> ToolOutcome:
+    async def _call(self, conversation: Conversation, tool_call: ToolRequest) -> ToolOutcome:
         """Call one tool, as a span of the trace, and return its outcome. Raise only what ends the run."""
-        name = excerpt(request.name, 255)
+        name = excerpt(tool_call.name, 255)
         with conversation.recorder.span(f"execute_tool {name}", "tool", conversation.root) as span:
             span.metadata.update(
                 {
                     "gen_ai.operation.name": "execute_tool",
                     "gen_ai.tool.name": name,
-                    "gen_ai.tool.call.id": request.id,
-                    "gen_ai.tool.call.arguments": shorten(request.arguments, MAX_RESULT_BYTES)[0],
+                    "gen_ai.tool.call.id": tool_call.id,
+                    "gen_ai.tool.call.arguments": shorten(tool_call.arguments, MAX_RESULT_BYTES)[0],
                 }
             )
             try:
@@ -80,8 +80,8 @@ class ToolExecutor:
                     conversation.agent,
                     conversation.run.id,
                     conversation.ask,
-                    request.name,
-                    _parsed(request.arguments),
+                    tool_call.name,
+                    _parsed(tool_call.arguments),
                     span_id=span.id,
                 )
                 cut_result, left_out = shorten(result, MAX_RESULT_BYTES)
@@ -107,9 +107,9 @@ def _refusal(error: Exception, name: str) -> ToolError:
             return ToolError("internal", "The tool failed with an internal error. The service's log has it.")
 
 
-def _add_outcome(conversation: Conversation, request: ToolRequest, outcome: ToolOutcome) -> None:
+def _add_outcome(conversation: Conversation, tool_call: ToolRequest, outcome: ToolOutcome) -> None:
     text = to_json(outcome).decode()
-    conversation.messages.append(ChatMessage(ChatRole.TOOL, text, tool_call_id=request.id))
+    conversation.messages.append(ChatMessage(ChatRole.TOOL, text, tool_call_id=tool_call.id))
 
 
 def _parsed(arguments: str) -> dict[str, Any]:

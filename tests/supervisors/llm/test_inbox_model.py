@@ -24,12 +24,12 @@ class Conversation:
         """Return the names and arguments of the tool calls that the model makes next."""
         self.answer = await InboxModel().complete(ModelRequest("inbox", tuple(self.messages)))
         self.messages.append(self.answer.as_message())
-        return [(request.name, orjson.loads(request.arguments)) for request in self.answer.tool_requests]
+        return [(call.name, orjson.loads(call.arguments)) for call in self.answer.tool_requests]
 
     def reply(self, *outcomes: dict[str, Any]) -> None:
-        for request, outcome in zip(self.answer.tool_requests, outcomes, strict=True):
+        for call, outcome in zip(self.answer.tool_requests, outcomes, strict=True):
             text = orjson.dumps(outcome).decode()
-            self.messages.append(ChatMessage(ChatRole.TOOL, text, tool_call_id=request.id))
+            self.messages.append(ChatMessage(ChatRole.TOOL, text, tool_call_id=call.id))
 
 
 CLEARED = {"result": {"cleared": True}}
@@ -92,7 +92,7 @@ async def test_tool_calls_of_inbox_model_have_unique_ids() -> None:
     conversation.reply({"result": [{"id": "a"}, {"id": "b"}]})
     await conversation.turn()
 
-    assert len({listing, *(request.id for request in conversation.answer.tool_requests)}) == 3
+    assert len({listing, *(call.id for call in conversation.answer.tool_requests)}) == 3
 
 
 async def test_other_builtin_model_is_an_error() -> None:
