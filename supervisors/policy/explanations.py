@@ -183,8 +183,10 @@ def _why_held_by_budget(state: AgentState, decision: Decision, budget: Budget, n
     if decision.phase is Phase.QUARANTINED:
         quarantine = f"Quarantined until {when(state.retry_at)} after {state.failures} failures in a row. "
     wake = next_wake(decision)
-    later = "" if wake is None or wake.is_put_off else f" It wakes at {when(wake.at)}. {because(wake)}"
-    return f"{_stop(state)}{quarantine}{why_over_budget(budget, now)}{later}"
+    next_start = ""
+    if wake is not None and not wake.is_put_off:
+        next_start = f" It wakes at {when(wake.at)}. {because(wake)}"
+    return f"{_stop(state)}{quarantine}{why_over_budget(budget, now)}{next_start}"
 
 
 def _why_stopping(facts: AgentFacts) -> str:

@@ -98,7 +98,7 @@ async def test_recovery_spreads_the_starts_of_overdue_agents() -> None:
 
     registry.signals.clear()
     await scan.run_once()
-    assert [agent_id for agent_id, _ in registry.signals] == overdue[:FEW], "the others wait for their timers"
+    assert [agent_id for agent_id, _ in registry.signals] == overdue[:FEW], "the others wait"
     clock.advance((FEW + 5) / STARTS_PER_SECOND)
     registry.signals.clear()
     await scan.run_once()

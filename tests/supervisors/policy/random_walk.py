@@ -74,7 +74,8 @@ class RandomAgent:
         if wake is not None and self.state.run_id is None:
             self.start(wake.reason)
         else:
-            self.state = transitions.armed(seen, transitions.rested(self.state), self.now, POLICY)
+            rested = transitions.rested(self.state)
+            self.state = transitions.armed(seen, rested, self.now, POLICY)
 
     def start(self, reason: str) -> None:
         seen = self.get_facts()
@@ -82,7 +83,8 @@ class RandomAgent:
             self.active_at_start = active_count(seen)
             self.state = transitions.started(seen, uuid4(), reason, self.now)
         else:
-            self.state = transitions.armed(seen, transitions.queued(self.state, self.now), self.now, POLICY)
+            queued = transitions.queued(self.state, self.now)
+            self.state = transitions.armed(seen, queued, self.now, POLICY)
 
     def a_message_comes(self) -> None:
         self.queue.append((Source.SMS, self.now, False))
