@@ -17,7 +17,7 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """Wall clock for what is stored, monotonic clock for what is waited for."""
+    """The wall clock, for stored moments, and the monotonic clock, for waiting."""
 
     def now(self) -> datetime:
         """Return the wall clock's time, aware, in UTC."""

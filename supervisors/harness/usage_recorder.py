@@ -63,7 +63,7 @@ class UsageRecorder:
             ) from error
 
     async def close(self) -> None:
-        """Store the remaining records at the end of the run. Log those that cannot be stored."""
+        """Store the remaining records at the end of the run. Log what cannot be stored."""
         try:
             await self._store_all()
         except StorageError as error:

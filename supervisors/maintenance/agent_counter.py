@@ -1,4 +1,4 @@
-"""The agent counter: it counts agents for the status endpoint, which therefore never scans a table."""
+"""The agent counter: it counts the agents, so that a request for the status never scans a table."""
 
 from supervisors.clock import Clock
 from supervisors.engine.inspection import Statistics

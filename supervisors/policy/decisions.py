@@ -130,7 +130,7 @@ def left_over_count(facts: AgentFacts) -> int:
 
 
 def next_reminder_at(facts: AgentFacts) -> datetime | None:
-    """Return the moment at which the next reminder falls due; None if none is ahead."""
+    """Return when the next reminder falls due; None if none is ahead."""
     ahead = (group.first_at for group in facts.pending if group.period is ActivationPeriod.AHEAD)
     return min(ahead, default=None)
 
@@ -169,6 +169,7 @@ def _hold_ends_at(facts: AgentFacts, hold: Hold | None, over_at: datetime | None
 def _proposed_wakes(
     facts: AgentFacts, hold_ends_at: datetime | None, now: datetime, policy: Policy
 ) -> Iterator[Wake]:
+    """Yield a wake for each reason that the agent has to start, in no order."""
     state = facts.state
     if state.run_requested_at is not None:
         yield Wake(state.run_requested_at, WakeReason.RUN_REQUESTED, WakeCause.RUN_REQUEST)
@@ -177,7 +178,7 @@ def _proposed_wakes(
     retry_at = pending_retry_at(facts)
     if retry_at is not None:
         yield Wake(retry_at, state.retry_reason or _reason_of_latest(facts), WakeCause.RETRY)
-        return
+        return  # left-over notifications and the end of a sleep wait for the retry
     if left_over_count(facts):
         yield Wake(now, WakeReason.UNCLEARED_NOTIFICATIONS, WakeCause.RETRY)
     if state.sleep_until is not None:
@@ -255,14 +256,14 @@ def _not_before(wake: Wake, earliest: datetime | None) -> Wake:
 
 
 def _is_new(group: PendingGroup) -> bool:
-    """Return whether it came since the last start, not from the agent: treated as if it had just arrived."""
+    """Return whether it came after the last run, or during it from others: it counts as just arrived."""
     return group.period is ActivationPeriod.SINCE or (
         group.period is ActivationPeriod.DURING and not _is_own(group)
     )
 
 
 def _is_left_over(group: PendingGroup) -> bool:
-    """Return whether the last run could have cleared it: it starts the next run with a backoff."""
+    """Return whether it came before the last run, or during it from the agent: it wakes by backoff."""
     return group.period is ActivationPeriod.BEFORE or (
         group.period is ActivationPeriod.DURING and _is_own(group)
     )

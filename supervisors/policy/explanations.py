@@ -10,7 +10,6 @@ from supervisors.policy.phases import Phase
 QUARANTINED = "Quarantined after too many failures in a row"
 OVER_BUDGET = "Over budget"
 NO_STARTS = "no run may start: the service is regaining its lead, or is shutting down"
-WOKEN_EARLIER = "any high-priority notification wakes it earlier"
 
 REASONS: dict[str, str] = {
     WakeReason.RUN_REQUESTED: "a run request",
@@ -213,7 +212,7 @@ def _why_asleep(state: AgentState, wake: Wake | None) -> str:
     if wake is not None and wake.at > state.sleep_until:
         return f"{stop}About to start at {when(wake.at)}: its sleep ends before it may start again."
     length = "the longest it may sleep" if state.sleep_until == state.max_sleep_until else "as requested"
-    earlier = WOKEN_EARLIER
+    earlier = "any high-priority notification wakes it earlier"
     if wake is not None and wake.at < state.sleep_until:
         earlier = f"something else wakes it before that, at {when(wake.at)}"
     return f"{stop}Asleep until {when(state.sleep_until)}, {length}; {earlier}."

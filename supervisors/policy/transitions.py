@@ -1,4 +1,4 @@
-"""State transitions of an agent: one pure function for each event, named after what has happened."""
+"""State transitions: one pure function for each event, which returns the state after it."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -46,13 +46,13 @@ def armed(facts: AgentFacts, after: AgentState, now: datetime, policy: Policy) -
 
     Every state passes through here before it is stored, so the next wake is always stored with it.
     """
-    ahead = replace(facts, state=after)
-    keeps_retry = pending_retry_at(ahead) is not None
+    facts_after = replace(facts, state=after)
+    keeps_retry = pending_retry_at(facts_after) is not None
     return replace(
         after,
         retry_at=after.retry_at if keeps_retry else None,
         retry_reason=after.retry_reason if keeps_retry else "",
-        next_due_at=_next_due_at(ahead, now, policy),
+        next_due_at=_next_due_at(facts_after, now, policy),
     )
 
 
@@ -85,7 +85,7 @@ def started(facts: AgentFacts, run_id: UUID, reason: str, now: datetime) -> Agen
     If some of the notifications that the last run left were cleared since, the backoff starts over.
     """
     state = facts.state
-    was_helped = left_over_count(facts) < state.left_over
+    was_partly_cleared = left_over_count(facts) < state.left_over
     return replace(
         state,
         status=AgentStatus.RUNNING,
@@ -99,7 +99,7 @@ def started(facts: AgentFacts, run_id: UUID, reason: str, now: datetime) -> Agen
         stopped_at=None,
         run_requested_at=None,
         queued_at=None,
-        retries=0 if was_helped else state.retries,
+        retries=0 if was_partly_cleared else state.retries,
         retry_at=None,
         retry_reason="",
         next_due_at=None,
@@ -118,7 +118,7 @@ def slept(facts: AgentFacts, until: datetime | None, now: datetime) -> AgentStat
     """End a run by a granted sleep: failures, backoff and the last error are reset."""
     state = facts.state
     return replace(
-        _over(state, now),
+        _without_run(state, now),
         sleep_until=clamp(until, state.max_sleep_until),
         failures=0,
         retries=0,
@@ -137,10 +137,10 @@ def ended(
     """
     state = facts.state
     if state.stopped_at is not None or state.status is AgentStatus.ARCHIVED:
-        return replace(_over(state, now), failures=0, retries=0, left_over=0)
+        return replace(_without_run(state, now), failures=0, retries=0, left_over=0)
     made_progress = _count_before_start(facts) < facts.pending_at_start
     after = replace(
-        _over(state, now),
+        _without_run(state, now),
         sleep_until=_sleep_after(facts, now),
         retries=0 if made_progress else state.retries,
         left_over=left_over_count(facts),
@@ -241,7 +241,7 @@ def rescheduled(facts: AgentFacts, until: datetime | None, now: datetime) -> Age
     return replace(state, sleep_until=clamp(until, state.max_sleep_until))
 
 
-def _over(state: AgentState, now: datetime) -> AgentState:
+def _without_run(state: AgentState, now: datetime) -> AgentState:
     is_archived = state.status is AgentStatus.ARCHIVED
     return replace(
         state,

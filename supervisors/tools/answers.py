@@ -39,7 +39,7 @@ def _parsed(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise _unusable(f"what is not JSON: {error}") from error
+        raise _unusable(f"invalid JSON: {error}") from error
 
 
 def _guessed(body: bytes) -> Any:

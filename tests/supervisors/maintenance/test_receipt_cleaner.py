@@ -8,7 +8,7 @@ from tests.supervisors.held_clock import HeldClock
 
 
 class ExpiredReceipts:
-    """Receipts of which so many have expired."""
+    """A store with this number of expired receipts."""
 
     def __init__(self, number: int) -> None:
         self.number = number

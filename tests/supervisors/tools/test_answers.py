@@ -41,11 +41,11 @@ def test_answer_is_parsed_by_its_content_type(content_type: str, body: bytes, ex
 @pytest.mark.parametrize(
     ("content_type", "body", "message"),
     [
-        (JSON, b"{", "The tool answered what is not JSON: "),
-        (JSON, b"NaN", "The tool answered what is not JSON: "),
-        (JSON, b'"\xff"', "The tool answered what is not JSON: "),
-        (JSON, b'"\\ud800"', "The tool answered what is not JSON: "),
-        (JSON, b"1" * 400, "The tool answered what is not JSON: "),
+        (JSON, b"{", "The tool answered invalid JSON: "),
+        (JSON, b"NaN", "The tool answered invalid JSON: "),
+        (JSON, b'"\xff"', "The tool answered invalid JSON: "),
+        (JSON, b'"\\ud800"', "The tool answered invalid JSON: "),
+        (JSON, b"1" * 400, "The tool answered invalid JSON: "),
         (JSON, b"[" * 65 + b"]" * 65, "The tool answered JSON that is nested deeper than 64 levels."),
         (JSON, b'{"a":' * 65 + b"1" + b"}" * 65, "The tool answered JSON that is nested deeper"),
         ("text/html; charset=utf-8", HTML, "The tool answered text/html, which is neither JSON nor text."),

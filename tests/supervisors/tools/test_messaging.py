@@ -35,10 +35,10 @@ async def test_message_to_a_parent_or_child_is_a_notification(world: World) -> N
     child = await world.agent(parent_id=parent.id, name="Kid")
     parent_run, child_run = await world.start(parent), await world.start(child)
 
-    told = await parent_run.call("send_sms", contact_id=str(child.id), body="Hello")
+    answer = await parent_run.call("send_sms", contact_id=str(child.id), body="Hello")
     await child_run.call("send_message", contact_id=str(parent.id), body="Done.", subject=" Re:\n work ")
 
-    assert told == {"agent": str(child.id), "status": "delivered"}
+    assert answer == {"agent": str(child.id), "status": "delivered"}
     assert await only_notification(world, child) == (Source.SUBAGENT, "Message from Pa", "Hello")
     assert await only_notification(world, parent) == (Source.SUBAGENT, "Re: work", "Done.")
 
