@@ -1,7 +1,7 @@
 """The retention cleaner: it deletes expired rows in small batches, so that no other writer has to wait."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -24,11 +24,8 @@ class RetentionSettings:
     deleted_agents: int = 30
 
     def __post_init__(self) -> None:
-        require_between("traces", self.traces, 0, CENTURY_DAYS)
-        require_between("notifications", self.notifications, 0, CENTURY_DAYS)
-        require_between("usage", self.usage, 0, CENTURY_DAYS)
-        require_between("webhooks", self.webhooks, 0, CENTURY_DAYS)
-        require_between("deleted_agents", self.deleted_agents, 0, CENTURY_DAYS)
+        for setting in fields(self):
+            require_between(setting.name, getattr(self, setting.name), 0, CENTURY_DAYS)
 
 
 class RetentionStore(Protocol):

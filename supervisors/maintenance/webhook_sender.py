@@ -37,8 +37,8 @@ MAX_PAUSE = timedelta(hours=24)  # that a receiver may ask for
 GONE = 410
 
 MAX_CONCURRENT = 128
-MAX_CONCURRENT_PER_ORGANIZATION = 16
-MAX_CONCURRENT_PER_RECEIVER = 8
+MAX_PER_ORGANIZATION = 16
+MAX_PER_RECEIVER = 8
 MAX_LISTED = 1000  # by one scan
 
 SCAN_SECONDS = 1.0
@@ -92,10 +92,7 @@ class WebhookSender:
         # them before the read: a delivery that ends during it must not start again.
         started_ids = {delivery.id for delivery in self._in_progress.values()}
         due = await self._outbox.list_due(
-            self._clock.now(),
-            self._listed_until,
-            most_of_each=2 * MAX_CONCURRENT_PER_RECEIVER,
-            most=MAX_LISTED,
+            self._clock.now(), self._listed_until, most_of_each=2 * MAX_PER_RECEIVER, most=MAX_LISTED
         )
         is_complete = len(due) < MAX_LISTED
         self._listed_until = FIRST_RECEIVER if is_complete else max(delivery.receiver for delivery in due)
@@ -129,9 +126,7 @@ class WebhookSender:
             await self._record(delivery, await self._attempt(delivery))
         except Exception:  # the outermost edge of a task
             log.exception("webhook delivery crashed", delivery=str(delivery.id))
-            await self._clock.sleep(
-                CRASH_PAUSE_SECONDS
-            )  # while this task lives, the delivery is not repeated
+            await self._clock.sleep(CRASH_PAUSE_SECONDS)  # until the task ends, the delivery is not repeated
 
     async def _attempt(self, delivery: DueDelivery) -> Attempt:
         if delivery.secret is None:
@@ -203,10 +198,8 @@ def choose(due: Iterable[DueDelivery], in_progress: Collection[DueDelivery]) -> 
     So neither a receiver that hangs nor an organization with thousands of them delays the others.
     """
     waiting = sorted(due, key=lambda delivery: delivery.next_attempt_at)
-    turns = _in_turns(waiting, in_progress, lambda delivery: delivery.receiver, MAX_CONCURRENT_PER_RECEIVER)
-    turns = _in_turns(
-        turns, in_progress, lambda delivery: delivery.organization_id, MAX_CONCURRENT_PER_ORGANIZATION
-    )
+    turns = _in_turns(waiting, in_progress, lambda delivery: delivery.receiver, MAX_PER_RECEIVER)
+    turns = _in_turns(turns, in_progress, lambda delivery: delivery.organization_id, MAX_PER_ORGANIZATION)
     return turns[: MAX_CONCURRENT - len(in_progress)]
 
 

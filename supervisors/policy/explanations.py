@@ -109,11 +109,11 @@ def why_quarantined(state: AgentState) -> str:
 
 
 def why_over_budget(budget: Budget, now: datetime) -> str:
-    """Explain a spent budget. The agent gets the same sentence when a budget ends or delays a run."""
-    whose = "its organization's budget" if budget.of_organization else "its budget"
+    """Explain a spent budget. The same sentence is a notification when a budget ends or delays a run."""
+    name = "its organization's budget" if budget.of_organization else "its budget"
     spent = f"{dollars(budget.spent_usd)} of {dollars(budget.cap_usd)} USD spent today"
     moment = "at all" if never_starts(budget) else f"before {when(renewed_at(now))}"
-    return f"Over {whose}: {spent}; it starts no run {moment}, unless the cap is raised."
+    return f"Over {name}: {spent}; it starts no run {moment}, unless the cap is raised."
 
 
 def next_wake(decision: Decision) -> Wake | None:

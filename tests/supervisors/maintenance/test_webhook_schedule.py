@@ -9,8 +9,8 @@ from storage.delivery.outbox import Attempt, DueDelivery
 from storage.ids import new_id
 from supervisors.maintenance.webhook_sender import (
     MAX_CONCURRENT,
-    MAX_CONCURRENT_PER_ORGANIZATION,
-    MAX_CONCURRENT_PER_RECEIVER,
+    MAX_PER_ORGANIZATION,
+    MAX_PER_RECEIVER,
     SCHEDULE,
     attempt_after,
     choose,
@@ -82,17 +82,17 @@ def due(organization_id: UUID, url: str = "https://a.example", seconds: float = 
 
 def test_crowded_receiver_leaves_room_for_others() -> None:
     crowded, other = new_id(), new_id()
-    waiting = [due(crowded, seconds=number) for number in range(2 * MAX_CONCURRENT_PER_RECEIVER)]
+    waiting = [due(crowded, seconds=number) for number in range(2 * MAX_PER_RECEIVER)]
     waiting += [due(crowded, "https://b.example", 100), due(other, "https://c.example", 200)]
     chosen = choose(waiting, [])
     assert chosen[:3] == [waiting[0], waiting[-1], waiting[-2]]
-    assert len(chosen) == MAX_CONCURRENT_PER_RECEIVER + 2
+    assert len(chosen) == MAX_PER_RECEIVER + 2
 
 
 def test_crowded_organization_leaves_room_for_others() -> None:
     crowded, other = new_id(), new_id()
     waiting = [due(crowded, f"https://{number}.example", number) for number in range(1000)]
-    in_progress = waiting[: MAX_CONCURRENT_PER_ORGANIZATION - 1]
+    in_progress = waiting[: MAX_PER_ORGANIZATION - 1]
     waiting.append(due(other, seconds=2000))
     assert choose(waiting[len(in_progress) :], in_progress) == [waiting[-1], waiting[len(in_progress)]]
 
