@@ -1,4 +1,4 @@
-"""Signals to all agents that a change of their organization or template concerns, a page at a time."""
+"""Broadcasts to all agents that are affected by a change of their organization or template."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -20,21 +20,21 @@ class Teller(Protocol):
 
 
 async def tell_agents_of(organization_id: UUID, store: StateStore, registry: Teller) -> None:
-    """Have the agents of the organization reconcile that a pause, its end or a new cap concerns.
+    """Tell the organization's agents that are affected by a pause, its end or a new cap.
 
-    Live supervisors reconcile in any case, because their snapshots show the phase.
+    All live supervisors are told as well, because their phase changes.
     """
     await tell_pages(partial(store.list_concerned, organization_id), registry)
     registry.tell_organization(organization_id, Signal.RELOAD)
 
 
 async def tell_agents_of_template(template_id: UUID, store: StateStore, registry: Teller) -> None:
-    """Have the agents of the template reconcile that a new cap concerns."""
+    """Tell the template's agents that are affected by a new cap."""
     await tell_pages(partial(store.list_concerned_of_template, template_id), registry)
 
 
 async def tell_pages(fetch: Callable[[UUID | None, int], Awaitable[list[UUID]]], registry: Teller) -> None:
-    """Have all agents reconcile that `fetch(last, limit)` lists, by id."""
+    """Tell all agents that `fetch(last, limit)` lists, in the order of their ids."""
     last: UUID | None = None
     while True:
         agent_ids = await fetch(last, PAGE_SIZE)

@@ -79,7 +79,7 @@ Reply = TypeVar("Reply", RunReply, StopReply, SleepReply, None)
 
 
 class Request(Generic[Reply]):
-    """A question to a supervisor; `Reply` is the type of its answer, which is stored before it is given."""
+    """A request to a supervisor; `Reply` is the type of the reply, which is stored before it is given."""
 
     __slots__ = ()
 

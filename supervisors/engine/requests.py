@@ -181,9 +181,8 @@ async def _change_status(supervisor: Supervisor, status: AgentStatus) -> None:
             if supervisor.run is not None:
                 supervisor.run.stop(context.stop_grace_seconds)
         case AgentStatus.SLEEPING if is_archived:
-            supervisor.phase = (
-                Phase.ARCHIVED
-            )  # it may not have looked yet, and `phase_since` needs the change
+            # It may not have reconciled yet, and the phase must change for `phase_since` to be set.
+            supervisor.phase = Phase.ARCHIVED
             await supervisor.change(facts, lambda seen: transitions.restored(seen, now))
         case AgentStatus.SLEEPING if state.run_id is not None:
             await stop(supervisor, StopRequest())

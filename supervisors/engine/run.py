@@ -42,11 +42,11 @@ class RunBudgetReached(RunError):
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended. `counts` is false for a failure that is not the agent's, such as a drain."""
+    """How a run ended. `counts_as_failure` is false if the agent is not to blame, as for a drain."""
 
     outcome: Outcome
     error: str = ""
-    counts: bool = True
+    counts_as_failure: bool = True
 
 
 class ActiveRun:
@@ -164,7 +164,9 @@ class ActiveRun:
         """Execute the run by the harness; set `result`, whatever happens."""
         self._task = asyncio.current_task()
         structlog.contextvars.bind_contextvars(agent=str(self.agent_id), run=str(self.id))
-        result = RunResult(Outcome.INTERRUPTED, "interrupted: the service was shutting down", counts=False)
+        result = RunResult(
+            Outcome.INTERRUPTED, "interrupted: the service was shutting down", counts_as_failure=False
+        )
         try:
             result = await self._execute(harness, ask, max_seconds)
         except asyncio.CancelledError:
@@ -181,7 +183,7 @@ class ActiveRun:
         except RunStopped as error:
             return RunResult(Outcome.STOPPED, str(error))
         except RunDrained as error:
-            return RunResult(Outcome.INTERRUPTED, str(error), counts=False)
+            return RunResult(Outcome.INTERRUPTED, str(error), counts_as_failure=False)
         except RunBudgetReached as error:
             return RunResult(Outcome.BUDGET, str(error))
         except AgentGone:

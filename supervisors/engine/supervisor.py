@@ -361,7 +361,7 @@ class Supervisor:
             if seen.state.run_id != run_id:
                 return None
             return transitions.ended(
-                seen, result.outcome, result.error, now, counts=result.counts, jitter=jitter
+                seen, result.outcome, result.error, now, counts=result.counts_as_failure, jitter=jitter
             )
 
         await self.change(facts, ended, end)
