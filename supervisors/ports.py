@@ -62,7 +62,7 @@ class StateStore(Protocol):
 
 
 class OrganizationStore(Protocol):
-    """Which organizations are paused."""
+    """The organizations and their pauses."""
 
     async def list_paused(self) -> list[UUID]: ...
 

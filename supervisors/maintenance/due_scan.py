@@ -36,7 +36,7 @@ class DueScan:
                 self._registry.tell(agent_id, signal)
 
     async def recover(self) -> None:
-        """After a start of the service, end the dead runs, restore the queue of starts, then scan.
+        """End the dead runs, restore the queue of starts, then scan; to be called when the service starts.
 
         The agents that fell due in the meantime start a few at a time instead of all at once.
         """

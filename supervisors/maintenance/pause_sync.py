@@ -29,7 +29,7 @@ class PauseSync:
         """Signal the agents of each organization whose pause began or ended since the last call."""
         paused = frozenset(await self._organizations.list_paused())
         if self._seen is None:
-            # An unseen pause needs no signal: its runs died with the process, and no agent starts during it.
+            # A pause from before the start needs no signal: its runs have died, and no agent starts in it.
             await tell_pages(partial(self._store.list_unarmed, self._clock.now()), self._registry)
         else:
             for organization_id in paused ^ self._seen:

@@ -13,7 +13,7 @@ PORT = {"type": "object", "required": ["port"], "properties": {"port": {"type": 
 
 
 def fanning_out(levels: int) -> dict[str, Any]:
-    """A small schema that applies 2^levels schemas to each value."""
+    """Return a small schema that applies 2^levels schemas to each value."""
     branches = {f"a{level}": {"anyOf": [{"$ref": f"#/$defs/a{level + 1}"}] * 2} for level in range(levels)}
     return {"$ref": "#/$defs/a0", "$defs": {**branches, f"a{levels}": {"type": "string"}}}
 
