@@ -21,7 +21,7 @@ from supervisors.maintenance.pause_sync import PauseSync
 from supervisors.maintenance.receipt_cleaner import ReceiptCleaner
 from supervisors.maintenance.retention_cleaner import RetentionCleaner
 from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
-from supervisors.maintenance.webhook_delivery import WebhookSender
+from supervisors.maintenance.webhook_sender import WebhookSender
 
 log = structlog.get_logger()
 

@@ -31,7 +31,7 @@ from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry, open_registry
 from supervisors.maintenance.due_scan import DueScan
 from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
-from supervisors.maintenance.webhook_delivery import open_webhook_sender
+from supervisors.maintenance.webhook_sender import open_webhook_sender
 from supervisors.policy.explanations import when
 from web.app import build_app
 from web.ports import Readiness, ServiceState

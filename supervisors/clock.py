@@ -1,4 +1,4 @@
-"""Time, as everything of ours gets it: handed in, so that a test can hand in its own."""
+"""Time: the clock is passed to everything that needs one, so that a test can pass its own."""
 
 import asyncio
 import time
@@ -8,31 +8,31 @@ from typing import Protocol
 
 
 class Timer(Protocol):
-    """Something that will be called at its moment unless it is cancelled.
+    """A call at a moment, unless it is cancelled.
 
-    It does not say when that is: on uvloop a timer whose moment has come does not know any more.
+    It has no `when()`: on uvloop a timer that has fired cannot tell its moment.
     """
 
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """Wall clock for what is stored, monotonic clock for what is waited for."""
+    """The wall clock, for stored moments, and the monotonic clock, for waiting."""
 
     def now(self) -> datetime:
-        """The wall clock, aware, in UTC."""
+        """Return the wall clock's time, aware, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only ever go forward, whatever is done to the wall clock."""
+        """Return seconds that never go backward, even if the wall clock is set."""
         ...
 
     def call_at(self, moment: float, call: Callable[[], None]) -> Timer:
-        """Call it at that moment of the monotonic clock, or a millisecond early: who is called looks."""
+        """Call at that moment of the monotonic clock, or up to a millisecond early: the callee checks."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let that much of the monotonic clock's time pass."""
+        """Wait this many seconds of the monotonic clock."""
         ...
 
 
@@ -43,7 +43,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        # Not the loop's time: uvloop counts whole milliseconds, and a hold reckoned in them can end early.
+        # Not the loop's time: uvloop counts whole milliseconds, so that a hold could end early.
         return time.monotonic()
 
     def call_at(self, moment: float, call: Callable[[], None]) -> Timer:
@@ -54,7 +54,7 @@ class SystemClock:
 
 
 async def comes_within(event: asyncio.Event, seconds: float, clock: Clock) -> bool:
-    """Whether the event comes before so much time has passed; waits until one of the two has."""
+    """Wait until the event is set, at most this many seconds; return whether it is set."""
     waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(clock.sleep(seconds))]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

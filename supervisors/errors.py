@@ -1,12 +1,12 @@
-"""Why a supervisor could not do what it was asked.
+"""Errors of supervisors.
 
 SupervisorError
-├── AgentGone           no such agent (any more)
+├── AgentGone           the agent does not exist or was deleted
 ├── AgentArchived       the agent is archived: it starts no run
-├── RunIsOver           the run that asks has ended, or is being stopped
-└── TryAgainLater       nothing was done; the same question may succeed soon
-    ├── MailboxFull     too many unanswered questions to this agent
-    └── NoStarts        the service is shutting down, or another instance may lead
+├── RunIsOver           the run that sent the request has ended, or is being stopped
+└── TryAgainLater       nothing was done; the same request may succeed soon
+    ├── MailboxFull     too many requests to this agent wait for an answer
+    └── NoStarts        the service is shutting down, or another instance may be the leader
 """
 
 
@@ -15,7 +15,7 @@ class SupervisorError(Exception):
 
 
 class AgentGone(SupervisorError):
-    """There is no such agent (any more)."""
+    """The agent does not exist or was deleted."""
 
 
 class AgentArchived(SupervisorError):
@@ -23,7 +23,7 @@ class AgentArchived(SupervisorError):
 
 
 class RunIsOver(SupervisorError):
-    """This run has ended or is being stopped; it may not sleep any more."""
+    """The run has ended or is being stopped, so it can no longer sleep."""
 
 
 class TryAgainLater(SupervisorError):
@@ -33,10 +33,10 @@ class TryAgainLater(SupervisorError):
 
 
 class MailboxFull(TryAgainLater):
-    """Too many questions to this agent wait for an answer."""
+    """Too many requests to this agent wait for an answer."""
 
 
 class NoStarts(TryAgainLater):
-    """No run may start: the service is shutting down, or another instance may lead."""
+    """No run may start: the service is shutting down, or another instance may be the leader."""
 
     retry_after_seconds = 5

@@ -1,9 +1,9 @@
 """The port to addresses that tenants name: webhooks and the tools of adapters.
 
-OutboundError           what came of a call that has no answer; the message is fit for a trace
+OutboundError           the call has no answer; the message may be shown in a trace
 ├── AddressRefused      the address may not be called; nothing was sent
 ├── NotConnected        no connection was made; nothing was sent
-└── NoAnswer            it was sent, but no whole answer came
+└── NoAnswer            the call was sent, but no complete answer came
 """
 
 from collections.abc import Mapping
@@ -22,32 +22,32 @@ class AddressRefused(OutboundError):
 
 
 class NotConnected(OutboundError):
-    """No connection was made; nothing was sent, so the call may be repeated."""
+    """No connection was made and nothing was sent, so the call may be repeated."""
 
 
 class NoAnswer(OutboundError):
-    """It was sent, but no whole answer came; whether it had an effect is not known."""
+    """The call was sent, but no complete answer came; it may or may not have had an effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundCall:
-    """A POST of JSON to an address that a tenant named, the organization that calls it.
+    """A POST of JSON to an address that a tenant named.
 
-    It is signed as a Standard Webhook (https://www.standardwebhooks.com) with `secret`: the bytes behind
-    `whsec_` in Base64, else its own; unsigned if blank. `id` stays the same when the call is repeated.
+    It is signed as a Standard Webhook (https://www.standardwebhooks.com) with `secret`: the Base64-decoded
+    bytes after `whsec_`, or else the text itself; unsigned if blank. A repeated call keeps its `id`.
     """
 
     id: str
     organization_id: UUID
     url: str
-    body: bytes = field(repr=False)  # it may hold the config of an adapter
+    body: bytes = field(repr=False)  # it may contain an adapter's config
     secret: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundAnswer:
-    """What the address answered, whatever the status. `retry_after`: how long it asks to be left alone."""
+    """The answer of the address, of any status. `retry_after`: the pause that it asks for."""
 
     status: int
     content_type: str
@@ -56,8 +56,8 @@ class OutboundAnswer:
 
 
 class Outbound(Protocol):
-    """Calls addresses that tenants name; none of them is inside the operator's network."""
+    """Calls addresses that tenants name, but none inside the operator's network."""
 
     async def post(self, call: OutboundCall) -> OutboundAnswer:
-        """The answer, read whole; raises OutboundError."""
+        """Send the call and return the complete answer. Raise OutboundError if there is none."""
         ...

@@ -1,4 +1,4 @@
-"""What supervisors need of the world, in their own words. Storage and the clients of `hostsvc` fit these."""
+"""Ports: what supervisors need from storage. The classes of `storage` satisfy these Protocols."""
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -15,7 +15,7 @@ from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 
 
 class LockedAgent(Protocol):
-    """One agent's state under lock: nothing can become active until the lock is given back."""
+    """One agent's state under a lock: until it is released, no notification of it can become active."""
 
     @property
     def facts(self) -> AgentFacts | None: ...
@@ -24,7 +24,7 @@ class LockedAgent(Protocol):
 
 
 class StateStore(Protocol):
-    """The states of all agents; `storage.agents.state.AgentStates` says what each operation does."""
+    """The states of all agents; `storage.agents.state.AgentStates` documents each operation."""
 
     async def get_facts(self, agent_id: UUID, now: datetime) -> AgentFacts | None: ...
 
@@ -62,13 +62,13 @@ class StateStore(Protocol):
 
 
 class OrganizationStore(Protocol):
-    """Which organizations are paused."""
+    """The organizations and their pauses."""
 
     async def list_paused(self) -> list[UUID]: ...
 
 
 class QueueStore(Protocol):
-    """The notification queues, as the agents' tools use them."""
+    """The notifications, for the agents' tools."""
 
     async def list_for_agent(
         self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime
@@ -80,7 +80,7 @@ class QueueStore(Protocol):
 
 
 class InboxUpdateStore(Protocol):
-    """The notification queues, as a run looks at them between turns."""
+    """The notifications that arrive during a run."""
 
     async def list_for_agent(
         self, agent_id: UUID, *, since: datetime, limit: int, now: datetime
@@ -88,19 +88,19 @@ class InboxUpdateStore(Protocol):
 
 
 class AgentStore(Protocol):
-    """What a run needs to know of its agent."""
+    """The agents, for their runs and tools."""
 
     async def get(self, agent_id: UUID) -> Agent | None: ...
 
 
 class ContactStore(Protocol):
-    """The people that agents write to."""
+    """The contacts that agents write to."""
 
     async def get(self, contact_id: UUID) -> Contact | None: ...
 
 
 class MessageStore(Protocol):
-    """What agents and their contacts write to each other."""
+    """The messages between agents and their contacts."""
 
     async def get(self, message_id: UUID) -> Message | None: ...
 
@@ -112,7 +112,7 @@ class MessageStore(Protocol):
 
 
 class AgentToolStore(Protocol):
-    """The tools that agents have by their adapters."""
+    """The tools that agents have through their adapters."""
 
     async def list_for_agent(self, agent_id: UUID) -> list[ListedTool]: ...
 
@@ -124,7 +124,7 @@ class AgentToolStore(Protocol):
 
 
 class ToolStores(Protocol):
-    """What the agents' tools work on."""
+    """The stores that the agents' tools use."""
 
     @property
     def notifications(self) -> QueueStore: ...
@@ -143,24 +143,24 @@ class ToolStores(Protocol):
 
 
 class TemplateStore(Protocol):
-    """What an agent inherits."""
+    """The templates that agents inherit from."""
 
     async def get(self, template_id: UUID) -> Template | None: ...
 
 
 class SpanStore(Protocol):
-    """Where finished spans go."""
+    """The store of finished spans."""
 
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None: ...
 
 
 class UsageStore(Protocol):
-    """Where the usage of models goes; the same record may be given again."""
+    """The store of model usage. Inserting the same record again has no effect."""
 
     async def insert(self, record: UsageRecord) -> None: ...
 
 
 class SpendingStore(Protocol):
-    """What may be spent in a day, and what was."""
+    """The budgets of a day and what was spent of them."""
 
     async def budgets(self, agent_id: UUID, now: datetime) -> tuple[Budget, ...]: ...

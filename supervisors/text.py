@@ -1,37 +1,37 @@
-"""Keeps what others wrote to a size and to characters that a model, a trace and the database can hold."""
+"""Text of others, cut to a size and to characters that a model, a trace and the database accept."""
 
 from typing import Any
 
 from storage.postgres.pool import to_json
 
-STRING_LIMITS = (8_000, 1_000, 200, 40)  # ids survive the last
+STRING_LIMITS = (8_000, 1_000, 200, 40)  # the last one still leaves ids whole
 
 
-def shortened(value: Any, most: int) -> tuple[Any, str]:
-    """A JSON value that takes `most` bytes, roughly, and what was left out of it; blank if nothing was.
+def shorten(value: Any, max_bytes: int) -> tuple[Any, str]:
+    """Cut a JSON value to about `max_bytes`; return it with a note on what was cut, blank if nothing was.
 
-    Rather than to end in the middle, its longest texts are cut, so that it keeps its shape; only if that is
-    not enough, the beginning of its JSON takes its place, as a text.
+    The longest texts are cut first, so that the value keeps its shape. Only if that is not enough, the
+    beginning of its JSON, as a text, takes its place.
     """
     text = to_json(value)
-    if len(text) <= most:
+    if len(text) <= max_bytes:
         return value, ""
     for limit in STRING_LIMITS:
         cut = _with_short_strings(value, limit)
-        if len(to_json(cut)) <= most:
+        if len(to_json(cut)) <= max_bytes:
             return cut, f"It was too long: texts of more than {limit} characters were cut."
-    beginning = text[:most].decode(errors="ignore")
-    return beginning, f"It was too long: this is the beginning of its JSON, {most} of {len(text)} bytes."
+    beginning = text[:max_bytes].decode(errors="ignore")
+    return beginning, f"It was too long: this is the beginning of its JSON, {max_bytes} of {len(text)} bytes."
 
 
-def excerpt(text: str, most: int) -> str:
-    """The text on one line, storable, and cut where it is longer than `most` characters."""
-    line = " ".join(storable(text[: 4 * most]).split())
-    return line if len(line) <= most else f"{line[:most]}…"
+def excerpt(text: str, max_characters: int) -> str:
+    """Return the text on one line, storable, cut to `max_characters` (an ellipsis marks the cut)."""
+    line = " ".join(storable(text[: 4 * max_characters]).split())
+    return line if len(line) <= max_characters else f"{line[:max_characters]}…"
 
 
 def storable(text: str) -> str:
-    """The text without what PostgreSQL and UTF-8 have no place for: NUL, and half a surrogate pair."""
+    """Remove or replace what PostgreSQL and UTF-8 cannot store: NUL, and half a surrogate pair."""
     return text.replace("\0", "").encode(errors="replace").decode()
 
 
@@ -40,8 +40,8 @@ def _with_short_strings(value: Any, limit: int) -> Any:
         case str() if len(value) > limit:
             return f"{value[:limit]}… (cut: {limit} of {len(value)} characters)"
         case dict():
-            return {key: _with_short_strings(each, limit) for key, each in value.items()}
+            return {key: _with_short_strings(item, limit) for key, item in value.items()}
         case list() | tuple():
-            return [_with_short_strings(each, limit) for each in value]
+            return [_with_short_strings(item, limit) for item in value]
         case _:
             return value

@@ -1,4 +1,4 @@
-"""Ends a run before a model call for which nothing is left to spend."""
+"""The budget guard: it ends a run before a model call that the budget no longer covers."""
 
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, RunBudgetReached
@@ -7,18 +7,18 @@ from supervisors.ports import SpendingStore
 
 
 class BudgetGuard:
-    """Asked before each model call. Calls that are on their way at once may go beyond a cap together."""
+    """The check before each model call. Concurrent calls may exceed a cap together."""
 
     def __init__(self, spending: SpendingStore, clock: Clock) -> None:
         self._spending = spending
         self._clock = clock
 
     async def check(self, run: ActiveRun) -> None:
-        """Raise RunBudgetReached if the day's budget is spent. A run that nothing caps costs no query."""
+        """Raise RunBudgetReached if the day's budget is spent. A run without a cap costs no query."""
         if not run.is_capped:
             return
         budget = reached(await self._spending.budgets(run.agent_id, self._clock.now()))
         if budget is not None:
-            whose = "its organization's budget" if budget.of_organization else "its budget"
+            name = "its organization's budget" if budget.of_organization else "its budget"
             spent, cap = dollars(budget.spent_usd), dollars(budget.cap_usd)
-            raise RunBudgetReached(f"reached {whose}: {spent} of {cap} USD a day")
+            raise RunBudgetReached(f"reached {name}: {spent} of {cap} USD a day")

@@ -1,4 +1,4 @@
-"""The built-in harness: wake context -> model -> its tool calls -> turn boundary -> model ... until sleep."""
+"""The built-in harness: wake context, then turns (model call, tool calls, turn boundary) until sleep."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping
@@ -53,19 +53,22 @@ class BuiltinHarness:
     ) -> None:
         self._agents = agents
         self._templates = templates
-        self._newcomers = recent_notifications
+        self._recent_notifications = recent_notifications
         self._spans = spans
         self._usage = usage
-        self._spend_cap = budget_guard
+        self._budget_guard = budget_guard
         self._prices = prices
         self._toolbox = toolbox
-        self._tool_calls = ToolExecutor(toolbox)
+        self._tool_executor = ToolExecutor(toolbox)
         self._providers = providers
         self._clock = clock
         self._settings = settings
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
-        """Turn after turn, until the agent sleeps, has nothing more to call, or reaches its limit."""
+        """Run turns until the agent sleeps, calls no more tools, or reaches its turn limit.
+
+        Raise RunError if the run fails, AgentGone or LeadershipLost if it may not go on.
+        """
         recorder = SpanRecorder(run.id, self._spans, self._clock)
         agent = await self._agents.get(run.agent_id)
         if agent is None:
@@ -79,7 +82,7 @@ class BuiltinHarness:
                     await self._begin(run, ask, agent, recorder, root, usage_recorder)
                 )
         finally:
-            await _in_any_case(_store_all(usage_recorder, recorder))
+            await _run_to_completion(_store_all(usage_recorder, recorder))
 
     async def _begin(
         self,
@@ -106,12 +109,12 @@ class BuiltinHarness:
             recorder=recorder,
             root=root,
             usage_recorder=usage_recorder,
-            news=InboxUpdates(run, self._newcomers, self._clock),
+            inbox_updates=InboxUpdates(run, self._recent_notifications, self._clock),
             messages=first_messages(run, agent, template, self._clock),
         )
 
     def _model_of(self, agent: Agent) -> tuple[str, str]:
-        """The provider's name, and the model's name there."""
+        """Return the provider's name and the model's name at that provider."""
         prefix, separator, name = agent.model.partition("/")
         if not separator:
             prefix, name = self._settings.default_provider, agent.model
@@ -126,9 +129,9 @@ class BuiltinHarness:
             run.at_turn_boundary()
             if limit is not None and run.turns >= limit:
                 return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
-            await self._spend_cap.check(run)
-            if run.turns and conversation.news.may_be_there():
-                await self._tell_news(conversation)
+            await self._budget_guard.check(run)
+            if run.turns and conversation.inbox_updates.may_exist():
+                await self._add_inbox_updates(conversation)
             run.turns += 1
             answer = await self._ask_model(conversation)
             conversation.messages.append(answer.as_message())
@@ -136,14 +139,14 @@ class BuiltinHarness:
                 if answer.finish_reason in CUT_OFF:
                     raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
                 return RunResult(Outcome.ENDED)
-            if await self._tool_calls.carry_out(conversation, answer.tool_requests):
+            if await self._tool_executor.execute(conversation, answer.tool_requests):
                 return RunResult(Outcome.SLEPT)
 
-    async def _tell_news(self, conversation: Conversation) -> None:
-        """What came into the queue meanwhile stands in the conversation before the next turn."""
-        news = await conversation.run.interruptible(conversation.news.look())
-        if news:
-            conversation.messages.append(ChatMessage(ChatRole.USER, news))
+    async def _add_inbox_updates(self, conversation: Conversation) -> None:
+        """Add a message about the notifications that arrived since the last turn, if there are any."""
+        text = await conversation.run.interruptible(conversation.inbox_updates.fetch())
+        if text:
+            conversation.messages.append(ChatMessage(ChatRole.USER, text))
 
     async def _ask_model(self, conversation: Conversation) -> ModelResponse:
         with conversation.recorder.span(f"chat {conversation.model}", "llm", conversation.root) as span:
@@ -157,12 +160,12 @@ class BuiltinHarness:
             return await conversation.run.interruptible(self._complete(conversation, span))
 
     async def _complete(self, conversation: Conversation, span: OpenSpan) -> ModelResponse:
-        """The model's answer, once what it used is stored: no answer is acted on that is not on the bill.
+        """Return the model's answer after its usage is stored: no answer takes effect that is not billed.
 
-        It is noted in the same step as it comes, so a run that dies right then has still paid for it.
+        Recording needs no await after the answer, so the usage of a run that is cancelled then is kept, too.
         """
         answer = await conversation.provider.complete(conversation.request())
-        conversation.usage_recorder.note(conversation.qualified_model, answer)
+        conversation.usage_recorder.record(conversation.qualified_model, answer)
         span.metadata.update(
             {
                 "gen_ai.response.id": answer.id,
@@ -173,17 +176,17 @@ class BuiltinHarness:
                 "gen_ai.usage.cache_read.input_tokens": answer.cached_tokens,
             }
         )
-        await conversation.usage_recorder.settle()
+        await conversation.usage_recorder.flush()
         return answer
 
 
 async def _store_all(usage_recorder: UsageRecorder, recorder: SpanRecorder) -> None:
-    await usage_recorder.flush()
+    await usage_recorder.close()
     await recorder.flush()
 
 
-async def _in_any_case(work: Coroutine[Any, Any, None]) -> None:
-    """Bring it to its end even if the run is cancelled meanwhile, and only then let the run go."""
+async def _run_to_completion(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for the work to end even if the run is cancelled; raise CancelledError only afterwards."""
     task = asyncio.create_task(work)
     try:
         await asyncio.shield(task)

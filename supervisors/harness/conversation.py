@@ -1,4 +1,4 @@
-"""What one run of the built-in harness works with: whom it is for, which model answers, what was said."""
+"""The conversation of one run with its model, and the settings that an agent inherits for it."""
 
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
@@ -15,9 +15,9 @@ from supervisors.tools.toolkit import ToolDefinition
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The state of one run's loop; only `messages` grows. `root` is the span that all steps belong to.
+    """One run's conversation; only `messages` changes. `root` is the parent of the spans of all steps.
 
-    `model` is its name at the provider, `qualified_model` that with the provider's name in front.
+    `model` is its name at the provider, `qualified_model` is that name after `<provider>/`.
     """
 
     run: ActiveRun
@@ -33,7 +33,7 @@ class Conversation:
     recorder: SpanRecorder
     root: OpenSpan
     usage_recorder: UsageRecorder
-    news: InboxUpdates
+    inbox_updates: InboxUpdates
     messages: list[ChatMessage]
 
     @property
@@ -41,7 +41,7 @@ class Conversation:
         return f"{self.provider_name}/{self.model}"
 
     def request(self) -> ModelRequest:
-        """What the next turn asks of the model."""
+        """Return the model request of the next turn."""
         return ModelRequest(
             self.model,
             tuple(self.messages),
@@ -54,26 +54,26 @@ class Conversation:
 def first_messages(
     run: ActiveRun, agent: Agent, template: Template | None, clock: Clock
 ) -> list[ChatMessage]:
-    """The system prompt, if there is one, and why the agent was woken."""
+    """Return the system prompt, unless it is blank, and the wake context."""
     system_prompt = agent.system_prompt or (template.system_prompt if template else "")
-    beginning = [ChatMessage(ChatRole.SYSTEM, system_prompt)] if system_prompt.strip() else []
-    return [*beginning, ChatMessage(ChatRole.USER, wake_context(run, agent, clock))]
+    system = [ChatMessage(ChatRole.SYSTEM, system_prompt)] if system_prompt.strip() else []
+    return [*system, ChatMessage(ChatRole.USER, wake_context(run, agent, clock))]
 
 
 def effective_max_turns(agent: Agent, template: Template | None, default: int) -> int | None:
-    """The agent's limit, else its template's, else the default; a negative one means none (None)."""
+    """Return the agent's turn limit, else its template's, else the default; None if that is negative."""
     limit = agent.max_turns or (template.max_turns if template else 0) or default
     return None if limit < 0 else limit
 
 
 def effective_reasoning_effort(agent: Agent, template: Template | None) -> str:
-    """The agent's, else its template's; blank where nothing is to be sent to the model."""
+    """Return the agent's effort, else its template's; blank if none is sent to the model."""
     effort = agent.reasoning_effort or (template.default_reasoning_effort if template else "")
     return "" if effort == ReasoningEffort.NONE else effort
 
 
 def wake_context(run: ActiveRun, agent: Agent, clock: Clock) -> str:
-    """What the agent is told when it wakes: why, what time it is, how long it may sleep, what waits."""
+    """Return the first message to the agent: wake reason, local time, active notifications, sleep cap."""
     local_time = clock.now().astimezone(ZoneInfo(agent.timezone))
     cap = run.max_sleep_until
     sleep = (

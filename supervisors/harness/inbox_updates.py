@@ -1,4 +1,4 @@
-"""What comes into an agent's queue while its run goes on: the model is told at the next turn boundary."""
+"""Inbox updates: the model learns at a turn boundary which notifications have arrived during its run."""
 
 from uuid import UUID
 
@@ -8,45 +8,50 @@ from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun
 from supervisors.ports import InboxUpdateStore
 
-LOOKED_THROUGH = 100  # the last of what came
-NAMED = 10
-LOOKS_EVERY_SECONDS = 30.0  # for what nobody is told of: reminders that fall due, and low ones
+MAX_FETCHED = 100  # the latest ones
+MAX_NAMED = 10
+FETCH_INTERVAL_SECONDS = 30.0  # for what sends no signal: due reminders and low-priority notifications
 
 
 class InboxUpdates:
-    """The news of one run. The queue is read only if something came, or after a while."""
+    """The notifications that arrive during one run. They are read after a signal, or after a while."""
 
     def __init__(self, run: ActiveRun, queue: InboxUpdateStore, clock: Clock) -> None:
         self._run = run
         self._queue = queue
         self._clock = clock
-        self._told: set[UUID] = set()
-        self._looked_at = clock.monotonic()
+        self._reported: set[UUID] = set()
+        self._fetched_at = clock.monotonic()
 
-    def may_be_there(self) -> bool:
-        """Whether it is time to look."""
-        return self._run.notified or self._clock.monotonic() >= self._looked_at + LOOKS_EVERY_SECONDS
+    def may_exist(self) -> bool:
+        """Return whether it is time to read the queue."""
+        return self._run.notified or self._clock.monotonic() >= self._fetched_at + FETCH_INTERVAL_SECONDS
 
-    async def look(self) -> str:
-        """What to tell the model; blank if there is nothing."""
-        # First the mark: what comes while the queue is read leaves it for the next boundary.
+    async def fetch(self) -> str:
+        """Return the message to the model; blank if nothing has arrived."""
+        # Clear the flag first: what arrives during the read sets it again for the next boundary.
         self._run.notified = False
-        self._looked_at = self._clock.monotonic()
-        came = await self._queue.list_for_agent(
-            self._run.agent_id, since=self._run.started_at, limit=LOOKED_THROUGH, now=self._clock.now()
+        self._fetched_at = self._clock.monotonic()
+        recent = await self._queue.list_for_agent(
+            self._run.agent_id, since=self._run.started_at, limit=MAX_FETCHED, now=self._clock.now()
         )
-        found = [one for one in came if one.id not in self._told]
-        self._told.update(one.id for one in found)
-        return _told(found) if found else ""
+        arrived = [notification for notification in recent if notification.id not in self._reported]
+        self._reported.update(notification.id for notification in arrived)
+        return _message(arrived) if arrived else ""
 
 
-def _told(found: list[Notification]) -> str:
+def _message(arrived: list[Notification]) -> str:
     named = [
-        {"id": one.id, "priority": one.priority, "source": one.source, "title": one.title}
-        for one in found[:NAMED]
+        {
+            "id": notification.id,
+            "priority": notification.priority,
+            "source": notification.source,
+            "title": notification.title,
+        }
+        for notification in arrived[:MAX_NAMED]
     ]
-    at_least = "at least " if len(found) == LOOKED_THROUGH else ""
-    more = f" and {at_least}{len(found) - NAMED} more" if len(found) > NAMED else ""
+    at_least = "at least " if len(arrived) == MAX_FETCHED else ""
+    more = f" and {at_least}{len(arrived) - MAX_NAMED} more" if len(arrived) > MAX_NAMED else ""
     return (
         f"Since this run began, this came into your queue: {to_json(named).decode()}{more}. "
         "list_notifications shows it in full."

@@ -1,4 +1,4 @@
-"""Writes the trace of a run: its spans, gathered, and stored while it goes on."""
+"""The span recorder: it collects the spans of a run and stores them while the run goes on."""
 
 import asyncio
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ from supervisors.text import storable
 
 log = structlog.get_logger()
 
-STORED_EVERY_SECONDS = 1.0
+STORE_INTERVAL_SECONDS = 1.0
 CUT_SHORT = "cut short: the run was ended"
 
 
 @dataclass(slots=True)
 class OpenSpan:
-    """A step that is going on; `metadata` follows the OpenTelemetry GenAI names."""
+    """A step in progress; `metadata` uses the attribute names of OpenTelemetry GenAI."""
 
     id: UUID
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class OpenSpan:
 
 
 class SpanRecorder:
-    """The spans of one run. What could not be stored is kept for the next flush."""
+    """The spans of one run. Spans that could not be stored are kept for the next attempt."""
 
     def __init__(self, trace_id: UUID, store: SpanStore, clock: Clock) -> None:
         self._trace_id = trace_id
@@ -42,14 +42,14 @@ class SpanRecorder:
         self._clock = clock
         self._finished: list[NewSpan] = []
         self._stored_at = clock.monotonic()
-        self._next: Timer | None = None  # at which what has finished meanwhile is stored
+        self._next: Timer | None = None  # when the finished spans are stored
         self._writing: asyncio.Task[None] | None = None
 
     @contextmanager
     def span(
         self, name: str, span_type: str, parent: OpenSpan | None = None, started_at: datetime | None = None
     ) -> Iterator[OpenSpan]:
-        """A step from here to the end of the block; what leaves the block by an exception is its error."""
+        """Record the block as a step; an exception that leaves the block becomes the step's error."""
         started_at = started_at or self._clock.now()
         step = OpenSpan(new_id())
         try:
@@ -76,40 +76,40 @@ class SpanRecorder:
                     to_json(step.metadata).decode(),
                 )
             )
-            self._keep_up()
+            self._schedule_storing()
 
     async def flush(self) -> None:
-        """Store the spans finished so far, at the end of the run."""
+        """Store the spans that have finished, at the end of the run."""
         if self._writing is not None:
             await asyncio.wait({self._writing})
         if self._next is not None:
             self._next.cancel()
         await self._store_finished()
 
-    def _keep_up(self) -> None:
-        """See to it that what has finished is stored, whatever the run waits for, but once a second at most.
+    def _schedule_storing(self) -> None:
+        """Store the finished spans soon, at most once a second, also while the run waits for something.
 
         A short run stores all of its spans at its end.
         """
         if self._next is None:
-            moment = max(self._stored_at + STORED_EVERY_SECONDS, self._clock.monotonic())
-            self._next = self._clock.call_at(moment, self._begin_to_store)
+            moment = max(self._stored_at + STORE_INTERVAL_SECONDS, self._clock.monotonic())
+            self._next = self._clock.call_at(moment, self._start_storing)
 
-    def _begin_to_store(self) -> None:
-        self._writing = asyncio.ensure_future(self._store_now_and_then())
+    def _start_storing(self) -> None:
+        self._writing = asyncio.ensure_future(self._store_and_reschedule())
 
-    async def _store_now_and_then(self) -> None:
+    async def _store_and_reschedule(self) -> None:
         await self._store_finished()
         self._next = None
         if self._finished:
-            self._keep_up()
+            self._schedule_storing()
 
     async def _store_finished(self) -> None:
-        """A failure is logged: the record never stops the work."""
+        """Store the spans. A failure is only logged: tracing never stops a run."""
         self._stored_at = self._clock.monotonic()
         spans, self._finished = self._finished, []
         try:
             await self._store.insert_spans(spans)
         except StorageError as error:
-            log.warning("spans could not be stored yet", count=len(spans), error=str(error))
+            log.warning("spans not stored yet", count=len(spans), error=str(error))
             self._finished = spans + self._finished

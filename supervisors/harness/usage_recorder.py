@@ -1,4 +1,4 @@
-"""Writes the usage of a run: one record for each answer of a model."""
+"""The usage recorder: it stores one usage record for each answer of a model in a run."""
 
 import asyncio
 from decimal import Decimal
@@ -18,12 +18,12 @@ from supervisors.ports import UsageStore
 
 log = structlog.get_logger()
 
-RETRIES_AFTER_SECONDS = (0.2, 1.0, 3.0)
-FREE_CALLS_KEPT = 16
+RETRY_DELAYS_SECONDS = (0.2, 1.0, 3.0)
+MAX_FREE_CALLS_KEPT = 16
 
 
 class UsageRecorder:
-    """The usage of one run. What could not be stored is kept, and given again under the same id."""
+    """The usage of one run. A record that could not be stored is kept and stored later under the same id."""
 
     def __init__(self, agent: Agent, trace_id: UUID, store: UsageStore, prices: Prices, clock: Clock) -> None:
         self._agent = agent
@@ -33,52 +33,55 @@ class UsageRecorder:
         self._clock = clock
         self._calls: list[tuple[UUID, ModelCall]] = []
 
-    def note(self, model: str, answer: ModelResponse) -> None:
-        """At once, without an await: what is noted is stored even if the run is ended right then."""
+    def record(self, model: str, answer: ModelResponse) -> None:
+        """Keep the usage of an answer. It does not await, so that a cancelled run loses no usage."""
         call = ModelCall(
             model, answer.input_tokens, answer.output_tokens, answer.cached_tokens, self._clock.now()
         )
         self._calls.append((new_id(), call))
 
-    async def settle(self) -> None:
-        """Return when all that was noted is stored; RunError if it cannot be, for seconds on end.
+    async def flush(self) -> None:
+        """Store the kept records. Raise RunError if the database stays unavailable for some seconds.
 
-        A few calls that used nothing wait for one that did, or for the end of the run.
+        Calls without tokens are kept until one with tokens, until there are many, or until the run ends.
         """
-        if not any(map(_used_any, self._calls)) and len(self._calls) < FREE_CALLS_KEPT:
+        if not any(map(_has_tokens, self._calls)) and len(self._calls) < MAX_FREE_CALLS_KEPT:
             return
-        for seconds in RETRIES_AFTER_SECONDS:
+        for seconds in RETRY_DELAYS_SECONDS:
             try:
                 await self._store_all()
                 return
             except DatabaseUnavailable as error:
-                log.warning("usage could not be stored yet", count=len(self._calls), error=str(error))
+                log.warning("usage not stored yet", count=len(self._calls), error=str(error))
                 await self._clock.sleep(seconds)
         try:
             await self._store_all()
         except DatabaseUnavailable as error:
             raise RunError(
-                "What the model's answer used could not be stored, so it was not acted on: "
-                "the database is away."
+                "The usage of the model's answer could not be stored, so the answer was not acted on: "
+                "the database is unavailable."
             ) from error
 
-    async def flush(self) -> None:
-        """Store what is left at the end of the run. What cannot be stored is logged, to be booked by hand."""
+    async def close(self) -> None:
+        """Store the remaining records at the end of the run. Log what cannot be stored."""
         try:
             await self._store_all()
         except StorageError as error:
-            for record_id, call in filter(_used_any, self._calls):
+            for record_id, call in filter(_has_tokens, self._calls):
                 log.error(
-                    "usage is lost to the bill", record=str(record_id), call=repr(call), error=str(error)
+                    "usage not stored: add it by hand",
+                    record=str(record_id),
+                    call=repr(call),
+                    error=str(error),
                 )
 
     async def _store_all(self) -> None:
-        given = tuple(self._calls)
-        records = [await self._record(record_id, call) for record_id, call in given]
+        calls = tuple(self._calls)
+        records = [await self._priced_record(record_id, call) for record_id, call in calls]
         await asyncio.gather(*map(self._store.insert, records))
-        del self._calls[: len(given)]
+        del self._calls[: len(calls)]
 
-    async def _record(self, record_id: UUID, call: ModelCall) -> UsageRecord:
+    async def _priced_record(self, record_id: UUID, call: ModelCall) -> UsageRecord:
         cost = await self._prices.cost_of(call)
         return UsageRecord(
             id=record_id,
@@ -95,6 +98,6 @@ class UsageRecorder:
         )
 
 
-def _used_any(noted: tuple[UUID, ModelCall]) -> bool:
-    _, call = noted
+def _has_tokens(kept: tuple[UUID, ModelCall]) -> bool:
+    _, call = kept
     return call.input_tokens > 0 or call.output_tokens > 0

@@ -1,7 +1,7 @@
-"""JSON Schemas that others wrote, and values checked against them, where that can do no harm.
+"""The schema checker: JSON Schemas of others, and values against them, are checked in separate processes.
 
-A small schema can take for ever or all memory to apply (references that fan out), and the library cannot be
-interrupted. So it works in processes of its own, which end when one schema asks too much of them.
+A small schema can take endless time or all memory to apply (references that fan out), and the library cannot
+be interrupted. So it works in worker processes, which end when a schema exceeds their limits.
 """
 
 import asyncio
@@ -17,76 +17,76 @@ import orjson
 
 from supervisors.json_schema.worker_process import CheckRequest
 
-AT_ONCE = 2
-ASKS_TOO_MUCH = "$: this takes too long to check."
+MAX_WORKERS = 2
+LIMIT_EXCEEDED = "$: this takes too long to check."
 
 
 @dataclass(frozen=True, slots=True)
-class Checking:
-    """One process, and the ends of its pipes that are here."""
+class Worker:
+    """One worker process and the pipes to it."""
 
     process: Process
-    questions: StreamWriter
+    requests: StreamWriter
     answers: StreamReader
 
     async def ask(self, request: bytes) -> bytes:
-        """The line that answers; empty if the process ended over the question."""
+        """Send a request line and return the answer line; empty if the process has ended."""
         try:
-            self.questions.write(request)
-            await self.questions.drain()
+            self.requests.write(request)
+            await self.requests.drain()
         except ConnectionError:
             return b""
         return await self.answers.readline()
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         if self.process.returncode is None:
             self.process.kill()
         await self.process.wait()
-        self.questions.close()
+        self.requests.close()
 
 
 class SchemaChecker:
-    """Owns the processes that check; `open_schema_checker` makes one."""
+    """Owns the worker processes; `open_schema_checker` makes one."""
 
     def __init__(self) -> None:
-        self._idle: list[Checking] = []
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._idle: list[Worker] = []
+        self._slots = asyncio.Semaphore(MAX_WORKERS)
 
     def __repr__(self) -> str:
         return f"<SchemaChecker: {len(self._idle)} idle>"
 
     async def find_faults(self, schema: dict[str, Any]) -> list[str]:
-        """Why this is no valid JSON Schema (2020-12): `<path>: <what>`; nothing for a valid one."""
+        """Return why this is no valid JSON Schema (2020-12), as `<path>: <error>`; empty if it is one."""
         return await self._ask(CheckRequest.SCHEMA, schema)
 
     async def find_errors(self, schema: dict[str, Any], value: Any) -> list[str]:
-        """Why the value does not fit the schema: `<path>: <what>`; nothing for one that does."""
+        """Return why the value does not fit the schema, as `<path>: <error>`; empty if it does."""
         return await self._ask(CheckRequest.SCHEMA, schema, value)
 
     async def find_outside_references(self, value: Any) -> list[str]:
-        """That a reference leaves the document, in a schema or in what may be none; nothing if all stay."""
+        """Return an error if a reference in this JSON value, schema or not, leaves the document."""
         return await self._ask(CheckRequest.REFERENCES, value)
 
     async def _ask(self, *request: Any) -> list[str]:
-        async with self._turns:
-            checking = await self._take()
+        async with self._slots:
+            worker = await self._take()
             try:
-                answer = await checking.ask(orjson.dumps(request) + b"\n")
+                answer = await worker.ask(orjson.dumps(request) + b"\n")
             except BaseException:
-                await checking.end()  # its answer would be read as that to the next question
+                await worker.close()  # its answer would be taken for the answer to the next request
                 raise
             if not answer:
-                await checking.end()
-                return [ASKS_TOO_MUCH]
-            self._idle.append(checking)
+                await worker.close()
+                return [LIMIT_EXCEEDED]
+            self._idle.append(worker)
         errors: list[str] = orjson.loads(answer)
         return errors
 
-    async def _take(self) -> Checking:
+    async def _take(self) -> Worker:
         while self._idle:
-            checking = self._idle.pop()
-            if checking.process.returncode is None:
-                return checking
+            worker = self._idle.pop()
+            if worker.process.returncode is None:
+                return worker
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",
@@ -96,16 +96,16 @@ class SchemaChecker:
             stdout=PIPE,
             env={},
         )
-        return Checking(process, cast(StreamWriter, process.stdin), cast(StreamReader, process.stdout))
+        return Worker(process, cast(StreamWriter, process.stdin), cast(StreamReader, process.stdout))
 
     async def close(self) -> None:
-        for checking in self._idle:
-            await checking.end()
+        for worker in self._idle:
+            await worker.close()
 
 
 @asynccontextmanager
 async def open_schema_checker() -> AsyncIterator[SchemaChecker]:
-    """A checker; its processes start when they are needed and end with it."""
+    """Open a checker. Its worker processes start when they are needed, and end with it."""
     checker = SchemaChecker()
     try:
         yield checker

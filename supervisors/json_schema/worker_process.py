@@ -1,6 +1,6 @@
-"""The process behind `json_schema`: a question in, what is wrong out, a line of JSON each.
+"""The worker process of the schema checker: one line of JSON in with a request, one line out with the errors.
 
-It sets limits on itself that end it when a schema asks for too much; whoever reads its answers sees them end.
+It sets limits on its own time and memory. If a schema exceeds them, the process ends, and with it its output.
 """
 
 import resource
@@ -19,23 +19,23 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 OUTSIDE = "A $ref may not leave the document."
 REFERENCES = frozenset({"$ref", "$dynamicRef"})
 
-MAX_SECONDS = 0.5  # of the processor's time, for one answer
+MAX_SECONDS = 0.5  # of processor time, for one answer
 MAX_BYTES = 512 << 20
 MAX_ERRORS = 10
-MAX_CHARACTERS = 300  # of one error: the reader of a line has a limit
+MAX_CHARACTERS = 300  # of one error: the reader limits the length of a line
 
 
 class CheckRequest(StrEnum):
-    """What is asked; the JSON values it is asked about follow."""
+    """The kind of a request; its JSON values follow."""
 
-    SCHEMA = "schema"  # a schema, and what is to fit it
+    SCHEMA = "schema"  # a schema, then the values to check against it
     REFERENCES = "references"
 
 
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the service, which closes this one's input
+    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the service, which then closes our input
         signal.signal(number, signal.SIG_IGN)
     for line in sys.stdin.buffer:
         signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)
@@ -45,22 +45,22 @@ def main() -> None:
         sys.stdout.buffer.flush()
 
 
-def _answer(request: str, *about: Any) -> Iterator[str]:
+def _answer(request: str, *values: Any) -> Iterator[str]:
     match CheckRequest(request):
         case CheckRequest.SCHEMA:
-            return find_errors(*about)
+            return find_errors(*values)
         case CheckRequest.REFERENCES:
-            return find_outside_references(*about)
+            return find_outside_references(*values)
 
 
 def find_errors(schema: dict[str, Any], *values: Any) -> Iterator[str]:
-    """What is wrong with the schema, else with the values: `<path>: <what>`, the first few."""
+    """Yield the first few errors of the schema, or else of the values, as `<path>: <error>`."""
     if leaves_the_document(schema):
         yield OUTSIDE
         return
     dialect = schema.get("$schema")
     if isinstance(dialect, str) and dialect.removesuffix("#") != DIALECT:
-        yield _line(("$schema",), f'"{dialect}" is not the dialect taken here, {DIALECT}')
+        yield _line(("$schema",), f'"{dialect}" is not the supported dialect, {DIALECT}')
         return
     try:
         validator = jsonschema_rs.Draft202012Validator(schema, retriever=_refuse)
@@ -71,8 +71,8 @@ def find_errors(schema: dict[str, Any], *values: Any) -> Iterator[str]:
         yield _line((), str(error))
         return
     for value in values:
-        for found in islice(validator.iter_errors(value), MAX_ERRORS):
-            yield _line(found.instance_path, found.message)
+        for failure in islice(validator.iter_errors(value), MAX_ERRORS):
+            yield _line(failure.instance_path, failure.message)
 
 
 def _refuse(uri: str) -> Any:
@@ -90,24 +90,24 @@ def find_outside_references(value: Any) -> Iterator[str]:
 
 
 def leaves_the_document(schema: Any) -> bool:
-    """Whether some reference in it points outside of it; whatever is no schema is looked through alike."""
+    """Return whether a reference in this JSON value, schema or not, points outside of it."""
     targets, ids = set(), {""}
-    unseen: list[tuple[Any, str]] = [(schema, "")]
-    while unseen:
-        item, base = unseen.pop()
+    unvisited: list[tuple[Any, str]] = [(schema, "")]
+    while unvisited:
+        item, base = unvisited.pop()
         if isinstance(item, list):
-            unseen.extend((each, base) for each in item)
+            unvisited.extend((child, base) for child in item)
         elif isinstance(item, dict):
             if isinstance(item.get("$id"), str):
                 base = _resolve(base, item["$id"])
                 ids.add(base)
             targets |= {_resolve(base, item[name]) for name in REFERENCES if isinstance(item.get(name), str)}
-            unseen.extend((each, base) for each in item.values())
+            unvisited.extend((child, base) for child in item.values())
     return not targets <= ids
 
 
 def _resolve(base: str, reference: str) -> str:
-    """The document that is meant."""
+    """Return the URL of the document that the reference points to."""
     try:
         return urldefrag(urljoin(base, reference)).url
     except ValueError:

@@ -1,6 +1,6 @@
 """A model that needs no network: `builtin/inbox` lists its notifications, clears each, and sleeps.
 
-It goes through the same loop, tools and spans as any other model, so it serves to try the service out.
+It uses the same loop, tools and spans as any other model, so you can try the service with it.
 """
 
 from collections.abc import Sequence
@@ -19,24 +19,27 @@ class InboxModel:
     """The provider `builtin`."""
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        """What a diligent clerk does next."""
+        """Return the next tool call: list, then clear all that was listed, then sleep.
+
+        Raise RunError for any model but `inbox`.
+        """
         if request.model != "inbox":
             raise RunError(f"There is no model builtin/{request.model}; builtin/inbox is the only one.")
         messages = request.messages
-        requests, results = _last_exchange(messages)
-        names = {request.name for request in requests}
+        calls, results = _last_exchange(messages)
+        names = {call.name for call in calls}
         if names == {"list_notifications"}:
-            ids = [shown["id"] for shown in results[requests[0].id]["result"]]
+            ids = [notification["id"] for notification in results[calls[0].id]["result"]]
             return _clear(len(messages), ids) if ids else _sleep(len(messages))
-        if names == {"clear_notification"} and len(requests) < PAGE:
+        if names == {"clear_notification"} and len(calls) < PAGE:
             return _sleep(len(messages))
-        return _answer(_request(len(messages), 0, "list_notifications", limit=PAGE))
+        return _answer(_tool_call(len(messages), 0, "list_notifications", limit=PAGE))
 
 
 def _last_exchange(messages: Sequence[ChatMessage]) -> tuple[tuple[ToolRequest, ...], dict[str, Any]]:
-    """The tool calls last asked for, and what came of each; a failed list counts as an empty one.
+    """Return the latest tool calls and the result of each by call id; a failed list counts as empty.
 
-    It needs not be told what came into its queue meanwhile: it lists that when its sleep is refused.
+    Inbox updates are ignored: new notifications are listed when sleep is refused.
     """
     results: dict[str, Any] = {}
     for message in reversed(messages):
@@ -48,20 +51,20 @@ def _last_exchange(messages: Sequence[ChatMessage]) -> tuple[tuple[ToolRequest, 
 
 
 def _clear(turn: int, ids: list[str]) -> ModelResponse:
-    requests = (
-        _request(turn, position, "clear_notification", notification_id=notification_id)
+    calls = (
+        _tool_call(turn, position, "clear_notification", notification_id=notification_id)
         for position, notification_id in enumerate(ids)
     )
-    return _answer(*requests)
+    return _answer(*calls)
 
 
 def _sleep(turn: int) -> ModelResponse:
-    return _answer(_request(turn, 0, "sleep"))
+    return _answer(_tool_call(turn, 0, "sleep"))
 
 
-def _request(turn: int, position: int, name: str, **arguments: Any) -> ToolRequest:
+def _tool_call(turn: int, position: int, name: str, **arguments: Any) -> ToolRequest:
     return ToolRequest(f"call_{turn}_{position}", name, orjson.dumps(arguments).decode())
 
 
-def _answer(*requests: ToolRequest) -> ModelResponse:
-    return ModelResponse("", requests)
+def _answer(*calls: ToolRequest) -> ModelResponse:
+    return ModelResponse("", calls)

@@ -1,4 +1,4 @@
-"""The port to language models: what a turn asks, and what comes back."""
+"""The port to language models: requests, responses and their parts."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +8,7 @@ from supervisors.tools.toolkit import ToolDefinition
 
 
 class ChatRole(StrEnum):
-    """Who says a message, in the terms of the chat-completions protocol."""
+    """The author of a message, in the terms of the chat-completions protocol."""
 
     SYSTEM = "system"
     USER = "user"
@@ -17,7 +17,7 @@ class ChatRole(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """Why an answer ends where it does, in the terms of the protocol; providers have others, too."""
+    """The reason why an answer ends, in the terms of the protocol. Providers may send others, too."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
@@ -27,7 +27,7 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolRequest:
-    """A tool call that a model asks for; `arguments` is the JSON text as the model wrote it."""
+    """A tool call that a model requests; `arguments` is the JSON text as the model wrote it."""
 
     id: str
     name: str
@@ -46,9 +46,9 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What a turn asks: the next answer of a conversation. `model` is its name at the provider.
+    """A request for the next answer of a conversation. `model` is its name at the provider.
 
-    A blank `reasoning_effort` and 0 `thinking_max_tokens` leave it to the model how long it thinks.
+    A blank `reasoning_effort` and 0 `thinking_max_tokens` let the model decide how long it thinks.
     """
 
     model: str
@@ -60,10 +60,10 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelResponse:
-    """What a model says: text, tool calls, or both. `cached_tokens` is part of `input_tokens`.
+    """The answer of a model: text, tool calls, or both. `input_tokens` include `cached_tokens`.
 
-    `id`, `model` (which may be more precise than what was asked for) and `finish_reason` are the provider's
-    words, blank where it has none.
+    `id`, `model` (which may be more precise than the requested one) and `finish_reason` are as the provider
+    sent them, blank if it sent none.
     """
 
     text: str
@@ -76,7 +76,7 @@ class ModelResponse:
     finish_reason: str = ""
 
     def as_message(self) -> ChatMessage:
-        """The answer as a message of the conversation."""
+        """Return the answer as a message of the conversation."""
         return ChatMessage(ChatRole.ASSISTANT, self.text, self.tool_requests)
 
 
@@ -84,5 +84,5 @@ class Model(Protocol):
     """A provider of models."""
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        """The model's answer; raises RunError. Cancelled, it leaves no call behind."""
+        """Return the model's answer, or raise RunError. If it is cancelled, the call ends, too."""
         ...

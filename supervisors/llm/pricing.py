@@ -1,4 +1,4 @@
-"""The port to price lists."""
+"""The port to price lists of models."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One call of a model, `<provider>/<name>` or a bare name. `cached_tokens` are part of `input_tokens`."""
+    """One call of a model (`<provider>/<name>` or a bare name). `input_tokens` include `cached_tokens`."""
 
     model: str
     input_tokens: int
@@ -18,8 +18,8 @@ class ModelCall:
 
 
 class Prices(Protocol):
-    """What model calls cost."""
+    """The prices of model calls."""
 
     async def cost_of(self, call: ModelCall) -> Decimal | None:
-        """US dollars, in whole millionths; None if the price is not known."""
+        """Return the price in US dollars, rounded to millionths; None if it is not known."""
         ...

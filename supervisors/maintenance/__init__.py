@@ -1,1 +1,1 @@
-"""Small standing duties: each a `run_once` that a test can call, and one loop that only waits and logs."""
+"""Maintenance services: each has a `run_once` that a test can call; `loop.repeat` runs it for ever."""

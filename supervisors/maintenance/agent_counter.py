@@ -1,4 +1,4 @@
-"""Counts what the status endpoint shows, so that asking for it never scans a table."""
+"""The agent counter: it counts the agents, so that a request for the status never scans a table."""
 
 from supervisors.clock import Clock
 from supervisors.engine.inspection import Statistics
@@ -7,7 +7,7 @@ from supervisors.ports import StateStore
 
 
 class AgentCounter:
-    """Hands the registry fresh counts."""
+    """Counts the agents for the statistics."""
 
     def __init__(self, store: StateStore, statistics: Statistics, clock: Clock) -> None:
         self._store = store
@@ -15,6 +15,6 @@ class AgentCounter:
         self._clock = clock
 
     async def run_once(self) -> None:
-        """Count once."""
+        """Count the agents once."""
         counts = await self._store.count(self._clock.now(), quarantine_failures=QUARANTINE_AFTER_FAILURES)
         self._statistics.counts = counts

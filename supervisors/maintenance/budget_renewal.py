@@ -1,4 +1,4 @@
-"""Sees to it that a higher cap on spending reaches the agents that wait for a budget, whoever wrote it."""
+"""The budget renewal: agents that wait for the next day's budget learn of a raised cap."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ from supervisors.ports import StateStore
 
 
 class BudgetRenewal:
-    """Finds those whose next moment is midnight though there is something to spend."""
+    """Finds the agents that wait for midnight although their budgets are not spent."""
 
     def __init__(self, store: StateStore, registry: Teller, clock: Clock) -> None:
         self._store = store
@@ -17,6 +17,6 @@ class BudgetRenewal:
         self._clock = clock
 
     async def run_once(self) -> None:
-        """Tell them once."""
+        """Signal these agents."""
         now = self._clock.now()
         await tell_pages(partial(self._store.list_within_budget, now, renewed_at(now)), self._registry)

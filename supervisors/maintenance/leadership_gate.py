@@ -1,4 +1,4 @@
-"""The lead duty: no run starts while the lead is away."""
+"""The leadership gate: no run starts while this instance is not the leader."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from supervisors.maintenance.due_scan import DueScan
 
 
 class LeadershipGate:
-    """Lets runs start exactly while this instance leads; when the lead is back, looks for what was missed."""
+    """Allows starts exactly while this instance leads; when it leads again, scans for what it missed."""
 
     def __init__(self, leads: Callable[[], bool], registry: Registry, scan: DueScan) -> None:
         self._leads = leads
@@ -15,7 +15,7 @@ class LeadershipGate:
         self._scan = scan
 
     async def run_once(self) -> None:
-        """Follow the lead."""
+        """Allow or forbid starts if the leadership has changed."""
         leads = self._leads()
         if leads != self._registry.may_start:
             self._registry.allow_starts(leads)

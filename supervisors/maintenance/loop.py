@@ -1,4 +1,4 @@
-"""The loop around every duty."""
+"""The loop around every maintenance service."""
 
 from collections.abc import Awaitable, Callable
 from typing import NoReturn
@@ -14,12 +14,12 @@ log = structlog.get_logger()
 async def repeat(
     name: str, run_once: Callable[[], Awaitable[object]], every_seconds: float, clock: Clock
 ) -> NoReturn:
-    """Do it for ever, with a pause in between. What goes wrong is logged, and tried again next time."""
+    """Call `run_once` for ever, with a pause after each call. An error is logged, and the loop goes on."""
     while True:
         try:
             await run_once()
         except StorageError as error:
-            log.warning("a duty could not be done", duty=name, error=str(error))
-        except Exception:  # the outermost edge of a duty
-            log.exception("a duty failed", duty=name)
+            log.warning("maintenance service failed", service=name, error=str(error))
+        except Exception:  # the outermost edge of the service
+            log.exception("maintenance service crashed", service=name)
         await clock.sleep(every_seconds)

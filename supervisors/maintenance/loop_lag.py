@@ -1,4 +1,4 @@
-"""Notes how late the event loop is: what everything else in this process has to wait for."""
+"""The loop lag probe: it measures how late the event loop is, which delays everything in this process."""
 
 from supervisors.clock import Clock
 from supervisors.engine.inspection import Statistics
@@ -7,14 +7,14 @@ PROBE_SECONDS = 0.05
 
 
 class LoopLagProbe:
-    """Waits a moment, and sees how much later it is; without pauses it misses nothing that lasts longer."""
+    """Sleeps a moment and measures how late it wakes. Repeated without a pause, it misses no lag."""
 
     def __init__(self, statistics: Statistics, clock: Clock) -> None:
         self._statistics = statistics
         self._clock = clock
 
     async def run_once(self) -> None:
-        """Measure once."""
+        """Measure the lag once, in seconds."""
         expected = self._clock.monotonic() + PROBE_SECONDS
         await self._clock.sleep(PROBE_SECONDS)
         self._statistics.loop_lag_seconds.append(max(0.0, self._clock.monotonic() - expected))

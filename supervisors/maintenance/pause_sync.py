@@ -1,8 +1,8 @@
-"""Sees to it that a pause of an organization, and its end, reach all of its agents, whoever wrote it.
+"""The pause sync: a pause of an organization, and its end, reach all of its agents, however it was set.
 
-A paused agent keeps no moment to look at (`next_due_at`), so that no scan comes back to it for as long as
-the pause lasts. When the pause ends it has to be told, therefore; and where a process died before all were
-told, the next one finds the agents that have something ahead of them but no moment.
+A paused agent has no `next_due_at`, so that no scan returns to it during the pause. It has to be signalled
+when the pause ends. If a process dies before it has signalled all agents, the next process finds those that
+have something ahead of them but no `next_due_at`.
 """
 
 from functools import partial
@@ -14,7 +14,7 @@ from supervisors.ports import OrganizationStore, StateStore
 
 
 class PauseSync:
-    """Compares which organizations are paused with what it saw last, and tells the agents of the others."""
+    """Compares the paused organizations with those it saw last, and signals the agents of changed ones."""
 
     def __init__(
         self, store: StateStore, organizations: OrganizationStore, registry: Teller, clock: Clock
@@ -26,12 +26,12 @@ class PauseSync:
         self._seen: frozenset[UUID] | None = None  # None after a start
 
     async def run_once(self) -> None:
-        """Tell the agents of each organization whose pause began or ended since the last time."""
+        """Signal the agents of each organization whose pause began or ended since the last call."""
         paused = frozenset(await self._organizations.list_paused())
         if self._seen is None:
-            # A pause that began unheard needs nothing: what ran then is dead, and whoever looks rests.
+            # A pause from before the start needs no signal: its runs have died, and no agent starts in it.
             await tell_pages(partial(self._store.list_unarmed, self._clock.now()), self._registry)
         else:
             for organization_id in paused ^ self._seen:
                 await tell_agents_of(organization_id, self._store, self._registry)
-        self._seen = paused  # only now: what could not be told is told the next time
+        self._seen = paused  # only now, so that a failed signal is sent again by the next call

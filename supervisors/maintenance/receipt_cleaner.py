@@ -1,4 +1,4 @@
-"""Forgets the answers to requests that may no longer be sent again, in small batches."""
+"""The receipt cleaner: it deletes stored answers after the time in which a request may be repeated."""
 
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -10,21 +10,21 @@ BATCH = 1000
 
 
 class Receipts(Protocol):
-    """Where the answers are; `storage.delivery.receipts.Receipts` says more."""
+    """The store of answers; see `storage.delivery.receipts.Receipts`."""
 
-    async def purge(self, until: datetime, most: int) -> int: ...
+    async def purge(self, until: datetime, limit: int, /) -> int: ...
 
 
 class ReceiptCleaner:
-    """Removes receipts whose time is up."""
+    """Deletes receipts older than `LIFETIME`."""
 
     def __init__(self, receipts: Receipts, clock: Clock) -> None:
         self._receipts = receipts
         self._clock = clock
 
     async def run_once(self) -> int:
-        """Remove all there are, a batch at a time; how many went."""
+        """Delete the expired receipts in small batches; return how many."""
         until, total = self._clock.now() - LIFETIME, 0
-        while (gone := await self._receipts.purge(until, BATCH)) > 0:
-            total += gone
+        while (deleted := await self._receipts.purge(until, BATCH)) > 0:
+            total += deleted
         return total

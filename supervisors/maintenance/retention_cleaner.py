@@ -1,7 +1,7 @@
-"""Removes what is kept no longer, in small batches, so that nobody waits for it."""
+"""The retention cleaner: it deletes expired rows in small batches, so that no other writer has to wait."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -10,12 +10,12 @@ from supervisors.settings import require_between
 
 BATCH = 1000
 CENTURY_DAYS = 36_525
-SPENDING_KEPT = timedelta(days=2)  # only the present day is asked for, but a clock may be set back
+SPENDING_KEPT = timedelta(days=2)  # only today's sums are read, but the clock may be set back
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionSettings:
-    """How many days things are kept after their end; 0: for good."""
+    """The number of days that rows are kept after their end; 0 means for ever."""
 
     traces: int = 90
     notifications: int = 90
@@ -24,66 +24,63 @@ class RetentionSettings:
     deleted_agents: int = 30
 
     def __post_init__(self) -> None:
-        require_between("traces", self.traces, 0, CENTURY_DAYS)
-        require_between("notifications", self.notifications, 0, CENTURY_DAYS)
-        require_between("usage", self.usage, 0, CENTURY_DAYS)
-        require_between("webhooks", self.webhooks, 0, CENTURY_DAYS)
-        require_between("deleted_agents", self.deleted_agents, 0, CENTURY_DAYS)
+        for setting in fields(self):
+            require_between(setting.name, getattr(self, setting.name), 0, CENTURY_DAYS)
 
 
 class RetentionStore(Protocol):
-    """Where the rows are; `storage.retention.Retention` says more."""
+    """The store of the rows; see `storage.retention.Retention`. Each method deletes at most `limit` rows."""
 
-    async def delete_notifications(self, until: datetime, limit: int) -> int: ...
+    async def delete_notifications(self, until: datetime, limit: int, /) -> int: ...
 
-    async def delete_traces(self, until: datetime, limit: int) -> int: ...
+    async def delete_traces(self, until: datetime, limit: int, /) -> int: ...
 
-    async def delete_usage(self, until: datetime, limit: int) -> int: ...
+    async def delete_usage(self, until: datetime, limit: int, /) -> int: ...
 
-    async def delete_webhooks(self, until: datetime, limit: int) -> int: ...
+    async def delete_webhooks(self, until: datetime, limit: int, /) -> int: ...
 
-    async def delete_spending(self, until: datetime, limit: int) -> int: ...
+    async def delete_spending(self, until: datetime, limit: int, /) -> int: ...
 
-    async def delete_leftovers(self, now: datetime, limit: int) -> int: ...
+    async def delete_leftovers(self, now: datetime, limit: int, /) -> int: ...
 
-    async def delete_agents(self, until: datetime, limit: int) -> int: ...
+    async def delete_agents(self, until: datetime, limit: int, /) -> int: ...
 
 
 class RetentionCleaner:
-    """Removes rows whose time is up, and what deleted agents leave behind."""
+    """Deletes expired rows, and the rows that deleted agents have left."""
 
-    def __init__(self, expired: RetentionStore, settings: RetentionSettings, clock: Clock) -> None:
-        self._expired = expired
+    def __init__(self, store: RetentionStore, settings: RetentionSettings, clock: Clock) -> None:
+        self._store = store
         self._settings = settings
         self._clock = clock
 
     async def run_once(self) -> Mapping[str, int]:
-        """Remove all there is; how many rows went, by what they were."""
-        expired, settings = self._expired, self._settings
-        gone = {"rows left by deleted agents": await self.empty_deleted_agents()}
+        """Delete everything that has expired; return the number of deleted rows by kind."""
+        store, settings = self._store, self._settings
+        deleted = {"rows left by deleted agents": await self.empty_deleted_agents()}
         for kind, days, delete in (
-            ("cleared notifications", settings.notifications, expired.delete_notifications),
-            ("traces and spans", settings.traces, expired.delete_traces),
-            ("usage records", settings.usage, expired.delete_usage),
-            ("webhook deliveries", settings.webhooks, expired.delete_webhooks),
-            ("deleted agents, traces and usage included", settings.deleted_agents, expired.delete_agents),
+            ("cleared notifications", settings.notifications, store.delete_notifications),
+            ("traces and spans", settings.traces, store.delete_traces),
+            ("usage records", settings.usage, store.delete_usage),
+            ("webhook deliveries", settings.webhooks, store.delete_webhooks),
+            ("deleted agents, traces and usage included", settings.deleted_agents, store.delete_agents),
         ):
             if days:
-                gone[kind] = await self._all(delete, self._clock.now() - timedelta(days=days))
-        await self._all(expired.delete_spending, self._clock.now() - SPENDING_KEPT)
-        return gone
+                deleted[kind] = await self._delete_all(delete, self._clock.now() - timedelta(days=days))
+        await self._delete_all(store.delete_spending, self._clock.now() - SPENDING_KEPT)
+        return deleted
 
     async def empty_deleted_agents(self) -> int:
-        """Remove the queues, runs and channels of deleted agents; how many rows went."""
-        return await self._all(self._expired.delete_leftovers, self._clock.now())
+        """Delete the notifications, runs and channels of deleted agents; return the number of rows."""
+        return await self._delete_all(self._store.delete_leftovers, self._clock.now())
 
-    async def _all(self, delete: Callable[[datetime, int], Awaitable[int]], moment: datetime) -> int:
+    async def _delete_all(self, delete: Callable[[datetime, int], Awaitable[int]], until: datetime) -> int:
         total = 0
         while True:
-            began = self._clock.monotonic()
-            gone = await delete(moment, BATCH)
-            if gone == 0:
+            began_at = self._clock.monotonic()
+            deleted = await delete(until, BATCH)
+            if deleted == 0:
                 return total
-            total += gone
-            # As long a pause as the batch took: others have half of the disk, however much there is to do.
-            await self._clock.sleep(self._clock.monotonic() - began)
+            total += deleted
+            # Pause for as long as the batch took, so that half of the disk's time is left to others.
+            await self._clock.sleep(self._clock.monotonic() - began_at)

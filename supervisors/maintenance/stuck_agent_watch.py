@@ -1,4 +1,4 @@
-"""Watches for what must never be: an agent that sleeps on although it has something to do."""
+"""The stuck agent watch: it reports agents that sleep on although a notification is active (invariant I2)."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,17 +8,17 @@ from uuid import UUID
 from supervisors.clock import Clock
 
 STUCK_AFTER_SECONDS = 60.0
-MOST = 100
+MAX_AGENTS = 100
 
 
 class SleepingAgents(Protocol):
-    """Where they are; `storage.agents.state.AgentStates` says more."""
+    """The store of agent states; see `storage.agents.state.AgentStates`."""
 
     async def list_stuck(self, now: datetime, limit: int) -> Sequence[UUID]: ...
 
 
 class StuckAgentWatch:
-    """Notes since when each of them has been seen so at every look; a moment of it is nothing unusual."""
+    """Remembers since when each agent has been stuck at every check; for a moment this is normal."""
 
     def __init__(self, agents: SleepingAgents, clock: Clock) -> None:
         self._agents = agents
@@ -26,12 +26,13 @@ class StuckAgentWatch:
         self._seen_since: dict[UUID, float] = {}
 
     async def run_once(self) -> None:
-        """Look once."""
-        found, moment = await self._agents.list_stuck(self._clock.now(), MOST), self._clock.monotonic()
-        self._seen_since = {agent_id: self._seen_since.get(agent_id, moment) for agent_id in found}
+        """Check once which agents are stuck."""
+        stuck_agents = await self._agents.list_stuck(self._clock.now(), MAX_AGENTS)
+        moment = self._clock.monotonic()
+        self._seen_since = {agent_id: self._seen_since.get(agent_id, moment) for agent_id in stuck_agents}
 
     def reasons(self) -> tuple[str, ...]:
-        """A sentence for the operator, if any agent has been forgotten for too long."""
+        """Return a sentence for the operator if any agent has been stuck for too long, else nothing."""
         latest = self._clock.monotonic() - STUCK_AFTER_SECONDS
         stuck_agents = [str(agent_id) for agent_id, since in self._seen_since.items() if since <= latest]
         if not stuck_agents:

@@ -1,4 +1,4 @@
-"""How long inbound conversation is held before it wakes an agent. Pure: values in, values out."""
+"""Debounce: how long inbound conversation is held before it wakes an agent. Pure: values in, values out."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,26 +18,26 @@ class Hold:
 
     @property
     def is_capped(self) -> bool:
-        """Whether another message would not extend it any more."""
+        """Return whether the hold has reached its cap: another message no longer extends it."""
         return self.due_at < self.last_at + timedelta(seconds=self.window_seconds)
 
 
 def effective_window(agent_seconds: int | None, template_seconds: int | None) -> int:
-    """The agent's own window where it has one (0 included), else its template's, else none."""
+    """Return the agent's own window if it has one (0 included), else its template's, else 0."""
     if agent_seconds is not None:
         return agent_seconds
     return template_seconds or 0
 
 
 def max_hold_seconds(window_seconds: int, cap_seconds: int) -> int:
-    """The seconds after which constant conversation no longer extends a hold."""
+    """Return the longest length of a hold: ten windows, at most the cap, but at least two windows."""
     return max(2 * window_seconds, min(10 * window_seconds, cap_seconds))
 
 
 def hold_for(held: Iterable[PendingGroup], window_seconds: int, cap_seconds: int) -> Hold | None:
-    """The hold that these conversational notifications make; None without any, or with a window of 0.
+    """Return the hold over these conversational notifications; None without any, or with a window of 0.
 
-    It ends one window after the last of them, but no later than `max_hold_seconds` after the first.
+    It ends one window after the last of them, but at most `max_hold_seconds` after the first.
     """
     groups = tuple(held)
     if not groups or window_seconds == 0:

@@ -1,6 +1,6 @@
-"""What an agent does next. Every path through a supervisor asks `decide`; nothing else starts a run.
+"""The wake rules: `decide` says what an agent does next, and nothing else starts a run.
 
-Pure: circumstances and the time in, a decision out. How an agent's state changes is told in `transitions`.
+Pure: the facts about an agent and the time in, a decision out. `transitions` says how its state changes.
 """
 
 from collections.abc import Collection, Iterator
@@ -20,7 +20,7 @@ QUARANTINE_ATTEMPT_INTERVAL = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The operator's settings that the rules go by."""
+    """The operator's settings that the wake rules use."""
 
     conversational_sources: frozenset[Source]
     debounce_cap_seconds: int
@@ -28,7 +28,7 @@ class Policy:
 
 
 def policy_of(supervisors: SupervisorSettings, runs: RunSettings) -> Policy:
-    """The policy that the settings amount to."""
+    """Return the wake rules' part of the settings."""
     return Policy(
         conversational_sources=supervisors.conversational_sources,
         debounce_cap_seconds=supervisors.debounce_cap_seconds,
@@ -37,7 +37,7 @@ def policy_of(supervisors: SupervisorSettings, runs: RunSettings) -> Policy:
 
 
 class WakeReason(StrEnum):
-    """The recorded causes of a run; `notification:<source>` is the remaining one."""
+    """The recorded reasons of runs; `notification:<source>` is the only other one."""
 
     RUN_REQUESTED = "run_requested"
     REMINDER = "reminder"
@@ -48,7 +48,7 @@ class WakeReason(StrEnum):
 
 
 class WakeCause(StrEnum):
-    """What proposes a wake."""
+    """The kind of event that proposes a wake."""
 
     RUN_REQUEST = "run request"
     NOTIFICATION = "notification"
@@ -63,9 +63,9 @@ BY_ACTIVATION = frozenset({WakeCause.NOTIFICATION, WakeCause.HOLD})
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """A start that is proposed for `at`, and the wake reason it would record.
+    """A start proposed for `at`, and the wake reason that it would record.
 
-    `is_put_off`: it would be earlier, but for a budget; with the next day's it is reckoned anew.
+    `is_put_off`: a spent budget delays it; when the next day's budget begins, it is decided again.
     """
 
     at: datetime
@@ -76,7 +76,7 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The phase an agent rests in, the earliest wake ahead of it, and the hold or budget that delays one."""
+    """The phase of an agent, its earliest wake, and the hold or the spent budget that delays a wake."""
 
     phase: Phase
     wake: Wake | None = None
@@ -84,14 +84,14 @@ class Decision:
     over_budget: Budget | None = None
 
     def due_wake(self, now: datetime) -> Wake | None:
-        """The wake, if it is due: the agent should be started."""
+        """Return the wake if it is due, so that the agent has to be started."""
         return self.wake if self.wake is not None and self.wake.at <= now else None
 
 
 def decide(facts: AgentFacts, now: datetime, policy: Policy, *, hold_is_over: bool = False) -> Decision:
-    """What the agent does next: the earliest wake that anything proposes, or rest.
+    """Decide what the agent does next: start at the earliest proposed wake, or rest.
 
-    `hold_is_over`: the hold has lasted its length, whatever the wall clock says.
+    `hold_is_over`: the hold has lasted its full length, even if the wall clock was set back.
     """
     state = facts.state
     if state.status is AgentStatus.ARCHIVED:
@@ -113,60 +113,63 @@ def decide(facts: AgentFacts, now: datetime, policy: Policy, *, hold_is_over: bo
 
 
 def hold_of(facts: AgentFacts, policy: Policy) -> Hold | None:
-    """The hold over the conversation that reached the agent since its last start."""
+    """Return the hold over the conversation that reached the agent since its last start."""
     window = effective_window(facts.agent_window_seconds, facts.template_window_seconds)
-    held = (group for group in facts.pending if _is_fresh(group) and _is_held(group, policy))
+    held = (group for group in facts.pending if _is_new(group) and _is_held(group, policy))
     return hold_for(held, window, policy.debounce_cap_seconds)
 
 
 def active_count(facts: AgentFacts) -> int:
-    """How many notifications are active; those from before a stop start nothing, but refuse sleep too."""
+    """Count the active notifications. Those from before a stop start no run, but still refuse sleep."""
     return sum(group.count for group in facts.pending if group.period is not ActivationPeriod.AHEAD)
 
 
 def left_over_count(facts: AgentFacts) -> int:
-    """How many notifications are active that the last run had its chance at."""
-    return sum(group.count for group in facts.pending if _is_stale(group))
+    """Count the active notifications that the last run could have cleared."""
+    return sum(group.count for group in facts.pending if _is_left_over(group))
 
 
 def next_reminder_at(facts: AgentFacts) -> datetime | None:
-    """When the earliest reminder falls due that is still ahead."""
+    """Return when the next reminder falls due; None if none is ahead."""
     ahead = (group.first_at for group in facts.pending if group.period is ActivationPeriod.AHEAD)
     return min(ahead, default=None)
 
 
 def is_quarantined(facts: AgentFacts) -> bool:
-    """Whether too many runs in a row have failed for the agent to be started by just anything."""
+    """Return whether too many runs in a row have failed; then notifications start the agent less often."""
     has_failed_often = facts.state.failures >= QUARANTINE_AFTER_FAILURES
     return has_failed_often and pending_retry_at(facts) is not None
 
 
 def pending_retry_at(facts: AgentFacts) -> datetime | None:
-    """When the stored retry starts the agent; None once what it was meant for is gone."""
+    """Return the moment of the stored retry; None if what it was stored for no longer exists."""
     state = facts.state
     match state.retry_reason:
         case WakeReason.RETRY_AFTER_FAILURE | WakeReason.RESTART_RECOVERY:
-            is_meant = True
+            is_needed = True
         case WakeReason.UNCLEARED_NOTIFICATIONS:
-            is_meant = left_over_count(facts) > 0
+            is_needed = left_over_count(facts) > 0
         case _:
-            is_meant = next(_counting(facts), None) is not None
-    return state.retry_at if is_meant else None
+            is_needed = next(_wakeable(facts), None) is not None
+    return state.retry_at if is_needed else None
 
 
 def _hold_ends_at(facts: AgentFacts, hold: Hold | None, over_at: datetime | None) -> datetime | None:
-    """When the hold wakes the agent. A start that waits for a slot has behind it the hold that led to it."""
+    """Return when the hold wakes the agent. A hold that led to a queued start does not begin again."""
     if hold is None:
         return None
+    ends_at = min(hold.due_at, over_at or hold.due_at)
     queued_at = facts.state.queued_at
-    # One that could not have ended by then did not lead to it: something else stands in line.
-    is_behind = queued_at is not None and hold.first_at + timedelta(seconds=hold.window_seconds) <= queued_at
-    return min(hold.due_at, over_at or hold.due_at, queued_at if queued_at and is_behind else hold.due_at)
+    # A hold that could not have ended by `queued_at` did not lead to that start: something else did.
+    if queued_at is not None and hold.first_at + timedelta(seconds=hold.window_seconds) <= queued_at:
+        return min(ends_at, queued_at)
+    return ends_at
 
 
 def _proposed_wakes(
     facts: AgentFacts, hold_ends_at: datetime | None, now: datetime, policy: Policy
 ) -> Iterator[Wake]:
+    """Yield a wake for each reason that the agent has to start, in no order."""
     state = facts.state
     if state.run_requested_at is not None:
         yield Wake(state.run_requested_at, WakeReason.RUN_REQUESTED, WakeCause.RUN_REQUEST)
@@ -175,7 +178,7 @@ def _proposed_wakes(
     retry_at = pending_retry_at(facts)
     if retry_at is not None:
         yield Wake(retry_at, state.retry_reason or _reason_of_latest(facts), WakeCause.RETRY)
-        return
+        return  # left-over notifications and the end of a sleep wait for the retry
     if left_over_count(facts):
         yield Wake(now, WakeReason.UNCLEARED_NOTIFICATIONS, WakeCause.RETRY)
     if state.sleep_until is not None:
@@ -185,16 +188,16 @@ def _proposed_wakes(
 
 
 def _put_off(wakes: Collection[Wake], until: datetime) -> Iterator[Wake]:
-    """The wakes of an agent that may not start before then."""
+    """Delay each wake that is earlier than `until`."""
     for wake in wakes:
         yield wake if wake.at >= until else replace(wake, at=until, is_put_off=True)
 
 
 def _earliest(wakes: Collection[Wake], now: datetime) -> Wake | None:
-    """The earliest wake.
+    """Return the earliest wake.
 
-    Of several that are due at once, after a pause for example, the notification activated last gives the
-    reason; but a run request that has waited longest keeps its own.
+    If several are due at once, for example after a pause, the notification activated last gives the reason,
+    unless the earliest is a run request.
     """
     wake = min(wakes, key=lambda proposed: proposed.at, default=None)
     if wake is None or wake.at > now or wake.because is WakeCause.RUN_REQUEST:
@@ -206,14 +209,14 @@ def _earliest(wakes: Collection[Wake], now: datetime) -> Wake | None:
 def _wakes_by_activation(
     facts: AgentFacts, hold_ends_at: datetime | None, now: datetime, policy: Policy
 ) -> Iterator[Wake]:
-    at_once = tuple(
+    immediate = tuple(
         group
         for group in facts.pending
-        if _is_fresh(group) and (hold_ends_at is None or not _is_held(group, policy))
+        if _is_new(group) and (hold_ends_at is None or not _is_held(group, policy))
     )
-    if at_once:
-        first_at = min(group.first_at for group in at_once)
-        # It is active, even if the wall clock was set back to before it came.
+    if immediate:
+        first_at = min(group.first_at for group in immediate)
+        # It is active now, even if the wall clock was set back to before its activation.
         yield Wake(min(first_at, now), _reason_of_latest(facts), WakeCause.NOTIFICATION)
     if hold_ends_at is not None:
         yield Wake(hold_ends_at, _reason_of_latest(facts), WakeCause.HOLD)
@@ -232,14 +235,14 @@ def _resting_phase(facts: AgentFacts, hold: Hold | None) -> Phase:
 
 
 def _phase_over_budget(facts: AgentFacts, now: datetime) -> Phase:
-    """Holds and retries count for nothing while the budget delays the start; a quarantine goes on."""
+    """Return the phase of an agent without budget: holds and backoff do not show, a quarantine does."""
     retry_at = pending_retry_at(facts)
     is_ahead = retry_at is not None and retry_at > now
     return Phase.QUARANTINED if is_ahead and is_quarantined(facts) else Phase.ASLEEP
 
 
 def _quarantine_opens_at(facts: AgentFacts) -> datetime | None:
-    """The earliest moment at which an activation may start a quarantined agent."""
+    """Return the moment from which a notification may start a quarantined agent."""
     state = facts.state
     if not is_quarantined(facts) or state.last_started_at is None:
         return None
@@ -252,27 +255,27 @@ def _not_before(wake: Wake, earliest: datetime | None) -> Wake:
     return Wake(earliest, wake.reason, wake.because)
 
 
-def _is_fresh(group: PendingGroup) -> bool:
-    """Activated since the last start by someone else than the agent: treated as if it had just arrived."""
+def _is_new(group: PendingGroup) -> bool:
+    """Return whether it came after the last run, or during it from others: it counts as just arrived."""
     return group.period is ActivationPeriod.SINCE or (
         group.period is ActivationPeriod.DURING and not _is_own(group)
     )
 
 
-def _is_stale(group: PendingGroup) -> bool:
-    """The last run had its chance at these: they start the next one by backoff."""
+def _is_left_over(group: PendingGroup) -> bool:
+    """Return whether it came before the last run, or during it from the agent: it wakes by backoff."""
     return group.period is ActivationPeriod.BEFORE or (
         group.period is ActivationPeriod.DURING and _is_own(group)
     )
 
 
-def _counting(facts: AgentFacts) -> Iterator[PendingGroup]:
-    """What is active and may start the agent: from before a stop as well, once the stop is forgotten."""
+def _wakeable(facts: AgentFacts) -> Iterator[PendingGroup]:
+    """Yield the active groups that may start the agent; those from before a stop once the stop is over."""
     is_stopped = facts.state.stopped_at is not None
     for group in facts.pending:
         if (
-            _is_fresh(group)
-            or _is_stale(group)
+            _is_new(group)
+            or _is_left_over(group)
             or (group.period is ActivationPeriod.STOPPED and not is_stopped)
         ):
             yield group
@@ -287,5 +290,5 @@ def _is_held(group: PendingGroup, policy: Policy) -> bool:
 
 
 def _reason_of_latest(facts: AgentFacts) -> str:
-    latest = max(_counting(facts), key=lambda group: group.last_at)
+    latest = max(_wakeable(facts), key=lambda group: group.last_at)
     return WakeReason.REMINDER if latest.reminder else f"notification:{latest.source}"

@@ -1,4 +1,4 @@
-"""Why an agent is where it is, and what wakes it next: state turned into sentences a person understands."""
+"""Explanations: sentences that say why an agent is in its phase, and what wakes it next."""
 
 from datetime import UTC, datetime
 
@@ -10,7 +10,6 @@ from supervisors.policy.phases import Phase
 QUARANTINED = "Quarantined after too many failures in a row"
 OVER_BUDGET = "Over budget"
 NO_STARTS = "no run may start: the service is regaining its lead, or is shutting down"
-WOKEN_EARLIER = "any high-priority notification wakes it earlier"
 
 REASONS: dict[str, str] = {
     WakeReason.RUN_REQUESTED: "a run request",
@@ -23,9 +22,9 @@ REASONS: dict[str, str] = {
 
 
 def phase_of(facts: AgentFacts, decision: Decision, now: datetime, *, run_is_stopping: bool = False) -> Phase:
-    """The phase to show: a start that is due and waits is queued, wherever the agent rested before.
+    """Return the phase to show: an agent with a due start that waits for a run slot is queued.
 
-    `run_is_stopping`: the run was asked to stop, by something that is forgotten by now.
+    `run_is_stopping`: the run was asked to stop, but the state no longer says so.
     """
     if facts.state.queued_at is not None and decision.due_wake(now) is not None:
         return Phase.QUEUED
@@ -37,10 +36,10 @@ def phase_of(facts: AgentFacts, decision: Decision, now: datetime, *, run_is_sto
 def since(
     facts: AgentFacts, decision: Decision, phase: Phase, seen_since: datetime | None = None
 ) -> datetime | None:
-    """Since when the agent has been in this phase; None if nobody knows.
+    """Return when the agent entered this phase; None if it is not known.
 
-    `seen_since`: when its supervisor saw the phase begin. What is stored does not tell when a pause began,
-    nor of an archive, a pause or a retry that is over: an agent that rests may have done so for less long.
+    `seen_since`: when its supervisor saw the phase begin. The stored state does not say when a pause began,
+    nor when an archive, a pause or a backoff ended, so a resting agent may have rested for less long.
     """
     state = facts.state
     match phase:
@@ -55,7 +54,7 @@ def since(
         case Phase.PAUSED:
             return seen_since
         case Phase.HOLDING | Phase.ASLEEP | Phase.BACKING_OFF | Phase.QUARANTINED:
-            # What is held may have come earlier, in a run or a pause.
+            # Held messages may have come earlier, during a run or a pause.
             held_since = decision.hold.first_at if phase is Phase.HOLDING and decision.hold else None
             moments = (held_since, state.last_ended_at, state.stopped_at, seen_since)
             moment = max(filter(None, moments), default=None)
@@ -72,9 +71,9 @@ def why(
     slots: int,
     may_start: bool,
 ) -> str:
-    """One sentence, or two, on why the agent is in this phase, which began at `since`.
+    """Explain in a sentence or two why the agent is in this phase, which began at `since`.
 
-    `slots`: how many runs there may be. `may_start`: whether runs may begin at all.
+    `slots`: the number of run slots. `may_start`: whether any run may start now.
     """
     state = facts.state
     match phase:
@@ -86,7 +85,7 @@ def why(
         case Phase.ARCHIVED:
             return f"Archived since {when(state.stopped_at)}; nothing wakes it until it is restored."
         case Phase.PAUSED:
-            return "Its organization is paused; nothing starts until that ends."
+            return "Its organization is paused; nothing starts until the pause ends."
         case Phase.QUEUED if not may_start:
             return f"Waiting for a run slot since {when(state.queued_at)}; at present {NO_STARTS}."
         case Phase.QUEUED:
@@ -101,7 +100,7 @@ def why(
 
 
 def why_quarantined(state: AgentState) -> str:
-    """What is said in the agent's queue as well, when its quarantine begins."""
+    """Explain a quarantine. The same sentence is a notification to the agent when the quarantine begins."""
     return (
         f"Quarantined until {when(state.retry_at)} after {state.failures} failures in a row, the last one: "
         f"{_as_sentence(state.last_error)} A run request starts it at once, "
@@ -110,31 +109,31 @@ def why_quarantined(state: AgentState) -> str:
 
 
 def why_over_budget(budget: Budget, now: datetime) -> str:
-    """What is said in the agent's queue as well, when a budget ends a run or puts one off."""
-    whose = "its organization's budget" if budget.of_organization else "its budget"
+    """Explain a spent budget. The same sentence is a notification when a budget ends or delays a run."""
+    name = "its organization's budget" if budget.of_organization else "its budget"
     spent = f"{dollars(budget.spent_usd)} of {dollars(budget.cap_usd)} USD spent today"
     moment = "at all" if never_starts(budget) else f"before {when(renewed_at(now))}"
-    return f"Over {whose}: {spent}; it starts no run {moment}, unless the cap is raised."
+    return f"Over {name}: {spent}; it starts no run {moment}, unless the cap is raised."
 
 
 def next_wake(decision: Decision) -> Wake | None:
-    """What wakes the agent next. One that may spend nothing only looks at midnight: nothing does."""
+    """Return the wake to show: None for a budget of 0, whose wake at midnight would start nothing."""
     budget = decision.over_budget
     return decision.wake if budget is None or not never_starts(budget) else None
 
 
 def never_starts(budget: Budget) -> bool:
-    """Whether no day brings anything to spend."""
+    """Return whether the cap is 0, so that no day allows a run."""
     return budget.cap_usd == 0
 
 
 def because(wake: Wake) -> str:
-    """Why the agent wakes next."""
+    """Explain what wakes the agent."""
     return f"Its budget is renewed. {_cause_of(wake)}" if wake.is_put_off else _cause_of(wake)
 
 
 def when(moment: datetime | None) -> str:
-    """A moment as people write it, in UTC; seconds only where there are any."""
+    """Write a moment for people, in UTC, with seconds only if they are not 0."""
     if moment is None:
         return "an unknown time"
     moment = moment.astimezone(UTC)
@@ -155,13 +154,13 @@ def _cause_of(wake: Wake) -> str:
         case WakeCause.SLEEP_UNTIL:
             return "The sleep it was given ends."
         case WakeCause.RETRY if wake.reason == WakeReason.RETRY_AFTER_FAILURE:
-            return "It is tried again after a failure."
+            return "It tries again after a failure."
         case WakeCause.RETRY if wake.reason == WakeReason.RESTART_RECOVERY:
-            return "The run that a restart of the service interrupted is made up for."
+            return "It repeats the run that a restart of the service interrupted."
         case WakeCause.RETRY if wake.reason == WakeReason.UNCLEARED_NOTIFICATIONS:
-            return "Something its last run left uncleared is tried again."
+            return "It tries again to clear the notifications that its last run left."
         case WakeCause.RETRY:
-            return "It was restored, and something is active."
+            return "It was restored while notifications were active."
 
 
 def _why_waiting(facts: AgentFacts, decision: Decision, now: datetime, since: datetime | None) -> str:
@@ -183,8 +182,10 @@ def _why_held_by_budget(state: AgentState, decision: Decision, budget: Budget, n
     if decision.phase is Phase.QUARANTINED:
         quarantine = f"Quarantined until {when(state.retry_at)} after {state.failures} failures in a row. "
     wake = next_wake(decision)
-    later = "" if wake is None or wake.is_put_off else f" It wakes at {when(wake.at)}. {because(wake)}"
-    return f"{_stop(state)}{quarantine}{why_over_budget(budget, now)}{later}"
+    next_start = ""
+    if wake is not None and not wake.is_put_off:
+        next_start = f" It wakes at {when(wake.at)}. {because(wake)}"
+    return f"{_stop(state)}{quarantine}{why_over_budget(budget, now)}{next_start}"
 
 
 def _why_stopping(facts: AgentFacts) -> str:
@@ -193,11 +194,11 @@ def _why_stopping(facts: AgentFacts) -> str:
         return f"Its run was asked to stop at {when(stopped_at)} and has not ended yet."
     if facts.paused:
         return "Its organization is paused; its run was asked to stop and has not ended yet."
-    return "Its run was asked to stop and has not ended yet; what is due then starts the next one."
+    return "Its run was asked to stop and has not ended yet; anything that is due then starts the next run."
 
 
 def _but_earlier(decision: Decision) -> str:
-    """What there is to add to a retry, if something else starts the agent before it."""
+    """Name the wake that comes before the retry, if there is one."""
     wake = decision.wake
     if wake is None or wake.because is WakeCause.RETRY:
         return ""
@@ -209,17 +210,19 @@ def _why_asleep(state: AgentState, wake: Wake | None) -> str:
     if state.sleep_until is None:
         return f"{stop}Asleep until a high-priority notification, a reminder or a run request wakes it."
     if wake is not None and wake.at > state.sleep_until:
-        return f"{stop}About to start at {when(wake.at)}: its sleep ends sooner than it may start again."
-    so_long = "the longest it may sleep" if state.sleep_until == state.max_sleep_until else "as was asked"
-    earlier = WOKEN_EARLIER
+        return f"{stop}About to start at {when(wake.at)}: its sleep ends before it may start again."
+    length = "the longest it may sleep" if state.sleep_until == state.max_sleep_until else "as requested"
+    earlier = "any high-priority notification wakes it earlier"
     if wake is not None and wake.at < state.sleep_until:
         earlier = f"something else wakes it before that, at {when(wake.at)}"
-    return f"{stop}Asleep until {when(state.sleep_until)}, {so_long}; {earlier}."
+    return f"{stop}Asleep until {when(state.sleep_until)}, {length}; {earlier}."
 
 
 def _stop(state: AgentState) -> str:
     stopped_at = state.stopped_at
-    return f"Stopped at {when(stopped_at)}: what waited then starts nothing. " if stopped_at else ""
+    if stopped_at is None:
+        return ""
+    return f"Stopped at {when(stopped_at)}: notifications from before that do not start it. "
 
 
 def _why_holding(decision: Decision, since: datetime | None) -> str:
@@ -241,13 +244,14 @@ def _why_backing_off(facts: AgentFacts) -> str:
     state = facts.state
     if state.retry_reason == WakeReason.UNCLEARED_NOTIFICATIONS:
         count = left_over_count(facts)
+        noun = "notification" if count == 1 else "notifications"
         return (
-            f"Backing off until {when(state.retry_at)}: its last run left high-priority notifications "
-            f"uncleared ({count} {'is' if count == 1 else 'are'})."
+            f"Backing off until {when(state.retry_at)}: "
+            f"its last run left {count} high-priority {noun} uncleared."
         )
     if state.failures:
-        times = "a failure" if state.failures == 1 else f"{state.failures} failures in a row, the last one"
-        return f"Backing off until {when(state.retry_at)} after {times}: {_as_sentence(state.last_error)}"
+        failures = "a failure" if state.failures == 1 else f"{state.failures} failures in a row, the last one"
+        return f"Backing off until {when(state.retry_at)} after {failures}: {_as_sentence(state.last_error)}"
     return f"About to start at {when(state.retry_at)}."
 
 

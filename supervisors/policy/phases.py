@@ -1,4 +1,4 @@
-"""The phases of an agent, finer than the status that clients see."""
+"""The phases of an agent: finer than the status that clients see."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from storage.model import AgentStatus
 
 
 class Phase(StrEnum):
-    """What an agent is doing, as its supervisor sees it."""
+    """The state of an agent as its supervisor sees it."""
 
     ASLEEP = "asleep"
     HOLDING = "holding"
@@ -20,7 +20,7 @@ class Phase(StrEnum):
 
     @property
     def status(self) -> AgentStatus:
-        """The status that this phase shows."""
+        """Return the status that clients see in this phase."""
         match self:
             case Phase.RUNNING | Phase.STOPPING:
                 return AgentStatus.RUNNING

@@ -1,4 +1,4 @@
-"""How the state of an agent changes: one pure function for each thing that can happen to it."""
+"""State transitions: one pure function for each event, which returns the state after it."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.INTERRUPTED})
 
 
 def cap_after(moment: datetime, max_sleep_hours: int | None) -> datetime | None:
-    """The latest moment an agent may sleep to; None without a limit or beyond year 9999."""
+    """Return the latest moment an agent may sleep to; None without a limit or beyond the year 9999."""
     if max_sleep_hours is None:
         return None
     try:
@@ -35,24 +35,24 @@ def cap_after(moment: datetime, max_sleep_hours: int | None) -> datetime | None:
 
 
 def clamp(until: datetime | None, cap: datetime | None) -> datetime | None:
-    """`until` cut to the cap. None means "for ever", which is beyond any cap."""
+    """Return `until`, but at most the cap. None means "without end", which is beyond any cap."""
     if until is None or cap is None:
         return cap if until is None else until
     return min(until, cap)
 
 
 def armed(facts: AgentFacts, after: AgentState, now: datetime, policy: Policy) -> AgentState:
-    """`after` with the moment to look again, and without a retry that nothing is left for.
+    """Return `after` with its `next_due_at`, and without a retry that is no longer needed.
 
-    Every state passes here on its way to storage, so whatever comes next is stored with it.
+    Every state passes through here before it is stored, so the next wake is always stored with it.
     """
-    ahead = replace(facts, state=after)
-    keeps_retry = pending_retry_at(ahead) is not None
+    facts_after = replace(facts, state=after)
+    keeps_retry = pending_retry_at(facts_after) is not None
     return replace(
         after,
         retry_at=after.retry_at if keeps_retry else None,
         retry_reason=after.retry_reason if keeps_retry else "",
-        next_due_at=_next_due_at(ahead, now, policy),
+        next_due_at=_next_due_at(facts_after, now, policy),
     )
 
 
@@ -63,29 +63,29 @@ def _next_due_at(facts: AgentFacts, now: datetime, policy: Policy) -> datetime |
     wake = decide(facts, now, policy).wake
     if wake is None:
         return None
-    # A message that extends a hold writes nothing: at the earlier moment one looks again.
+    # A message that extends a hold writes nothing: at the former, earlier moment the hold is computed again.
     if wake.because is WakeCause.HOLD and state.next_due_at and now < state.next_due_at < wake.at:
         return state.next_due_at
     return wake.at
 
 
 def rested(state: AgentState) -> AgentState:
-    """Nothing starts now, so nothing waits for a run slot."""
+    """Record that the agent does not wait for a run slot: nothing starts it now."""
     return replace(state, queued_at=None)
 
 
 def queued(state: AgentState, now: datetime) -> AgentState:
-    """A start is due, and all run slots are taken."""
+    """Record that a start is due but waits for a run slot."""
     return replace(state, queued_at=state.queued_at or now)
 
 
 def started(facts: AgentFacts, run_id: UUID, reason: str, now: datetime) -> AgentState:
-    """A run begins. It forgets a stop, a retry and the schedule, and fixes the cap of the next sleep.
+    """Begin a run: clear the stop, the retry and the schedule, and fix the cap of the next sleep.
 
-    If somebody cleared some of what the last run left, the backoff begins anew.
+    If some of the notifications that the last run left were cleared since, the backoff starts over.
     """
     state = facts.state
-    was_helped = left_over_count(facts) < state.left_over
+    was_partly_cleared = left_over_count(facts) < state.left_over
     return replace(
         state,
         status=AgentStatus.RUNNING,
@@ -99,7 +99,7 @@ def started(facts: AgentFacts, run_id: UUID, reason: str, now: datetime) -> Agen
         stopped_at=None,
         run_requested_at=None,
         queued_at=None,
-        retries=0 if was_helped else state.retries,
+        retries=0 if was_partly_cleared else state.retries,
         retry_at=None,
         retry_reason="",
         next_due_at=None,
@@ -108,17 +108,17 @@ def started(facts: AgentFacts, run_id: UUID, reason: str, now: datetime) -> Agen
 
 
 def interrupted_sleep(state: AgentState, now: datetime) -> datetime | None:
-    """The `sleep_until` that a start now cuts short; one that has passed was slept out."""
+    """Return the `sleep_until` that a start now interrupts; None if that sleep is over."""
     if state.sleep_until is None or state.sleep_until <= now:
         return None
     return state.sleep_until
 
 
 def slept(facts: AgentFacts, until: datetime | None, now: datetime) -> AgentState:
-    """A run ends by a granted sleep: a clean slate."""
+    """End a run by a granted sleep: failures, backoff and the last error are reset."""
     state = facts.state
     return replace(
-        _over(state, now),
+        _without_run(state, now),
         sleep_until=clamp(until, state.max_sleep_until),
         failures=0,
         retries=0,
@@ -130,17 +130,17 @@ def slept(facts: AgentFacts, until: datetime | None, now: datetime) -> AgentStat
 def ended(
     facts: AgentFacts, outcome: Outcome, error: str, now: datetime, *, counts: bool, jitter: float
 ) -> AgentState:
-    """A run ends without a granted sleep.
+    """End a run without a granted sleep.
 
-    `counts`: whether an interrupted run is a failure (one that a drain ended is not).
-    `jitter`: seconds added to the backoff of a failure, so that many do not return at once.
+    `counts`: whether an interruption counts as a failure (a drain does not).
+    `jitter`: seconds added to the backoff after a failure, so that many agents do not retry at once.
     """
     state = facts.state
     if state.stopped_at is not None or state.status is AgentStatus.ARCHIVED:
-        return replace(_over(state, now), failures=0, retries=0, left_over=0)
+        return replace(_without_run(state, now), failures=0, retries=0, left_over=0)
     made_progress = _count_before_start(facts) < facts.pending_at_start
     after = replace(
-        _over(state, now),
+        _without_run(state, now),
         sleep_until=_sleep_after(facts, now),
         retries=0 if made_progress else state.retries,
         left_over=left_over_count(facts),
@@ -150,7 +150,7 @@ def ended(
     if outcome in FAILURES:
         return failed(after, outcome, error, now, jitter)
     after = replace(after, failures=0, last_error="")
-    was_restored = after.retry_at is not None  # while the run went on: what is active wakes at once
+    was_restored = after.retry_at is not None  # during the run: an active notification wakes it at once
     if after.left_over == 0 or was_restored:
         return replace(after, retries=0)
     retries = after.retries + 1
@@ -163,7 +163,7 @@ def ended(
 
 
 def failed(state: AgentState, outcome: Outcome, error: str, now: datetime, jitter: float) -> AgentState:
-    """One more failure in a row, of a run or of the supervisor itself: back off, then quarantine."""
+    """Count one more failure in a row, of a run or of the supervisor: back off, from the fifth quarantine."""
     failures, retries = state.failures + 1, state.retries + 1
     delay = quarantine(failures) if failures >= QUARANTINE_AFTER_FAILURES else backoff(retries)
     was_interrupted = outcome is Outcome.INTERRUPTED
@@ -178,28 +178,28 @@ def failed(state: AgentState, outcome: Outcome, error: str, now: datetime, jitte
 
 
 def is_newly_quarantined(before: AgentState, after: AgentState) -> bool:
-    """Whether one failure too many has just been counted."""
+    """Return whether the quarantine begins with this change."""
     return before.failures < QUARANTINE_AFTER_FAILURES <= after.failures
 
 
 def backoff(retries: int) -> timedelta:
-    """1 s after the first, doubling to 300 s."""
+    """Return the delay before this retry: 1 s for the first, doubling to 300 s."""
     return timedelta(seconds=min(2 ** min(retries - 1, 16), MAX_BACKOFF_SECONDS))
 
 
 def quarantine(failures: int) -> timedelta:
-    """15 minutes at the fifth failure in a row, doubling to 6 hours."""
+    """Return the length of a quarantine: 15 minutes at the fifth failure in a row, doubling to 6 hours."""
     doublings = min(failures - QUARANTINE_AFTER_FAILURES, 16)
     return timedelta(seconds=min(QUARANTINE_SECONDS * 2**doublings, MAX_QUARANTINE_SECONDS))
 
 
 def run_requested(state: AgentState, now: datetime) -> AgentState:
-    """A run request that cannot be met at once is kept."""
+    """Keep a run request that cannot start a run at once."""
     return replace(state, run_requested_at=state.run_requested_at or now)
 
 
 def stopped(state: AgentState, now: datetime) -> AgentState:
-    """What is active now starts nothing any more; the schedule is forgotten."""
+    """Stop the agent: what is active now no longer starts it, and its schedule is cleared."""
     return replace(
         state,
         stopped_at=now,
@@ -212,12 +212,12 @@ def stopped(state: AgentState, now: datetime) -> AgentState:
 
 
 def archived(state: AgentState, now: datetime) -> AgentState:
-    """Archived is shown at once; a run of the agent is stopped afterwards."""
+    """Archive the agent. Its status changes at once; a run is stopped afterwards."""
     return replace(stopped(state, now), status=AgentStatus.ARCHIVED)
 
 
 def restored(facts: AgentFacts, now: datetime) -> AgentState:
-    """An archived agent returns: the stop is forgotten, and anything active wakes it at once."""
+    """Restore an archived agent: the stop is cleared, and any active notification wakes it at once."""
     state = facts.state
     wakes = active_count(facts) > 0
     return replace(
@@ -230,7 +230,10 @@ def restored(facts: AgentFacts, now: datetime) -> AgentState:
 
 
 def rescheduled(facts: AgentFacts, until: datetime | None, now: datetime) -> AgentState:
-    """`sleep_until` written by a client: clamped to the last run's cap, before any to one from now, kept."""
+    """Set the `sleep_until` that a client wrote, clamped to the last run's cap.
+
+    Before the first run the cap counts from now, and is kept.
+    """
     state = facts.state
     if state.last_started_at is None:
         cap = cap_after(now, facts.max_sleep_hours)
@@ -238,7 +241,7 @@ def rescheduled(facts: AgentFacts, until: datetime | None, now: datetime) -> Age
     return replace(state, sleep_until=clamp(until, state.max_sleep_until))
 
 
-def _over(state: AgentState, now: datetime) -> AgentState:
+def _without_run(state: AgentState, now: datetime) -> AgentState:
     is_archived = state.status is AgentStatus.ARCHIVED
     return replace(
         state,
@@ -250,7 +253,10 @@ def _over(state: AgentState, now: datetime) -> AgentState:
 
 
 def _sleep_after(facts: AgentFacts, now: datetime) -> datetime | None:
-    """Without a sleep call: the earliest of the interrupted sleep, one written meanwhile, and the cap."""
+    """Return when a run that did not ask for sleep sleeps to.
+
+    It is the earliest of the sleep that the run interrupted, one written during the run, and the cap.
+    """
     interrupted = facts.interrupted_sleep_until
     moments = (
         interrupted if interrupted and interrupted > now else None,
@@ -261,7 +267,7 @@ def _sleep_after(facts: AgentFacts, now: datetime) -> datetime | None:
 
 
 def _latest_ahead_of_the_clock(facts: AgentFacts, now: datetime) -> datetime | None:
-    """The last activation of what is active though the clock, set back, says that it is yet to come."""
+    """Return the last activation that lies in the future because the wall clock was set back."""
     active = (group.last_at for group in facts.pending if group.period is not ActivationPeriod.AHEAD)
     return max((moment for moment in active if moment > now), default=None)
 

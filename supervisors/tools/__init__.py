@@ -1,1 +1,1 @@
-"""What an agent can do: its tools, the same for the built-in loop and for outside harnesses."""
+"""The agents' tools, the same for the built-in harness and for external ones."""

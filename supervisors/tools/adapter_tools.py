@@ -1,4 +1,4 @@
-"""The tools of the adapters that agents have: each is an address of its owner's, called for the agent."""
+"""Adapter tools: each is an address that its owner provides, called on behalf of an agent."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -31,8 +31,8 @@ from supervisors.tools.model_names import names_for_models
 from supervisors.tools.parameters import for_models
 from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation
 
-SECONDS_BEFORE_ANOTHER_TRY = (0.2, 1.0)  # to connect
-SECONDS_OF_A_QUICK_TRY = 2.0  # one that took longer would only do so again
+RETRY_DELAYS_SECONDS = (0.2, 1.0)  # between attempts to connect
+MAX_RETRIED_SECONDS = 2.0  # a slower attempt is not retried: it would only be slow again
 
 
 class AdapterTools:
@@ -47,39 +47,37 @@ class AdapterTools:
         self._clock = clock
 
     async def definitions(self, agent: Agent, taken: Collection[str]) -> list[ToolDefinition]:
-        """Those that the agent has now, by the names that models call them by; none of these is `taken`."""
-        named = await self._by_name(agent, taken)
-        described = await self._store.describe([tool.id for tool in named.values()]) if named else {}
-        return [_definition(name, described[tool.id]) for name, tool in named.items() if tool.id in described]
+        """Return the agent's present adapter tools under the names for models, none of which is `taken`."""
+        by_name = await self._by_name(agent, taken)
+        described = await self._store.describe([tool.id for tool in by_name.values()]) if by_name else {}
+        return [
+            _definition(name, described[tool.id]) for name, tool in by_name.items() if tool.id in described
+        ]
 
     async def find(self, agent: Agent, name: str, taken: Collection[str]) -> AgentTool | None:
-        """The one that models call so; None if the agent has none of this name."""
-        named = (await self._by_name(agent, taken)).get(name)
-        if named is None:
+        """Return the tool that models call by this name; None if the agent has none."""
+        tool = (await self._by_name(agent, taken)).get(name)
+        described = await self._store.describe([tool.id]) if tool else {}
+        if tool is None or not described:
             return None
-        described = await self._store.describe([named.id])
-        return (
-            AgentTool(_definition(name, described[named.id]), partial(self._use, named.id))
-            if described
-            else None
-        )
+        return AgentTool(_definition(name, described[tool.id]), partial(self._use, tool.id))
 
     async def _by_name(self, agent: Agent, taken: Collection[str]) -> dict[str, ListedTool]:
         listed = await self._store.list_for_agent(agent.id) if agent.adapters else []
         return names_for_models(listed, taken)
 
     async def channel(self, agent: Agent, channel: Channel) -> CallableTool | None:
-        """What takes the agent's messages further by this channel."""
+        """Return the tool that sends the agent's messages by this channel, if it has one."""
         return await self._store.get_channel(agent.id, channel) if agent.adapters else None
 
     async def post(
         self, call: ToolInvocation, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
     ) -> Any:
-        """The tool's result; raises ToolError. The arguments go as they are."""
+        """Call the tool with unchecked arguments and return its result. Raise ToolError if it fails."""
         return await self._post(tool, _outbound_call(call, tool, call_id, arguments))
 
     async def _use(self, tool_id: UUID, call: ToolInvocation) -> Any:
-        """As the model or harness asked for it. In a run the call goes by the id of its span."""
+        """Call the tool for a model or harness. In a run, the call id is the id of its span."""
         tool = await self._store.get(call.agent.id, tool_id)
         if tool is None:
             raise ToolError(UNKNOWN_TOOL, "You do not have this tool any more.")
@@ -105,20 +103,20 @@ class AdapterTools:
         except NotConnected as error:
             raise ToolError("not_connected", f"The tool cannot be reached: {error}") from error
         except NoAnswer as error:
-            message = f"The tool gave no answer, so whether the call had an effect is not known: {error}"
+            message = f"The tool gave no answer; the call may or may not have had an effect: {error}"
             raise ToolError("no_answer", message) from error
         if len(answer.body) > OFF_LOOP_BYTES:
             return await asyncio.to_thread(result_of, answer)
         return result_of(answer)
 
     async def _answer(self, call: OutboundCall) -> OutboundAnswer:
-        """Only what was never sent is tried again: not every tool heeds the key that tells a repeat."""
-        for seconds in SECONDS_BEFORE_ANOTHER_TRY:
+        """Send the call, again only if nothing was sent: not every tool respects the idempotency key."""
+        for seconds in RETRY_DELAYS_SECONDS:
             began_at = self._clock.monotonic()
             try:
                 return await self._outbound.post(call)
             except NotConnected:
-                if self._clock.monotonic() > began_at + SECONDS_OF_A_QUICK_TRY:
+                if self._clock.monotonic() > began_at + MAX_RETRIED_SECONDS:
                     raise
                 await self._clock.sleep(seconds)
         return await self._outbound.post(call)
@@ -132,7 +130,7 @@ def _definition(name: str, tool: DescribedTool) -> ToolDefinition:
 def _outbound_call(
     call: ToolInvocation, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
 ) -> OutboundCall:
-    """What is sent for a call, the same however often it is tried."""
+    """Return the outbound call, which is the same for every attempt."""
     data = {
         "tool_call_id": str(call_id),
         "adapter": str(tool.adapter_id),
@@ -145,7 +143,7 @@ def _outbound_call(
     }
     try:
         body = orjson.dumps({"type": "tool.call", "timestamp": iso(call.now), "data": data})
-    except TypeError as error:  # orjson's for integers beyond 64 bits, broken texts, and too many levels
+    except TypeError as error:  # from orjson: an integer over 64 bits, a broken text, or too many levels
         raise ToolError("invalid", f"The arguments cannot be sent: {error}.") from error
     headers = {"Idempotency-Key": str(call_id)}
     if call.run_id is not None:
@@ -154,5 +152,5 @@ def _outbound_call(
 
 
 def _traceparent(run_id: UUID, span_id: UUID) -> str:
-    """The run and its step as W3C Trace Context names them; of a span's id it has room for half."""
+    """Return the run and its step as a W3C `traceparent`, which has room for half of the span's id."""
     return f"00-{run_id.hex}-{span_id.hex[16:]}-01"

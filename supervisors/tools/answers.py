@@ -1,4 +1,4 @@
-"""What the address of a tool answered, as the caller of the tool sees it."""
+"""Answers of adapter tools, turned into the result or the error that the caller sees."""
 
 from typing import Any
 
@@ -11,20 +11,20 @@ from supervisors.tools.errors import ToolError
 MAX_EXCERPT_BYTES = 2000
 MAX_EXCERPT_CHARACTERS = 300
 
-UNSAID = frozenset({"", "application/octet-stream"})  # what servers say of a body of which they know nothing
+UNKNOWN_TYPES = frozenset({"", "application/octet-stream"})  # servers send these for a body of unknown type
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
 def result_of(answer: OutboundAnswer) -> Any:
-    """A JSON value that can be written again; None for nothing. Raises ToolError for what is no result."""
+    """Return the answer as a JSON value; None for an empty body. Raise ToolError for what is no result."""
     kind = answer.content_type.partition(";")[0].strip().lower()
     if not 200 <= answer.status < 300:
         raise _failed(answer, kind)
     if not answer.body.strip():
         return None
     if _is_json(kind):
-        return _checked(_parsed(answer.body))
-    if kind in UNSAID:
+        return _require_depth(_parsed(answer.body))
+    if kind in UNKNOWN_TYPES:
         return _guessed(answer.body)
     if kind.startswith("text/") and kind not in HTML:
         return answer.body.decode(errors="replace")
@@ -39,13 +39,13 @@ def _parsed(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise _unusable(f"what is not JSON: {error}") from error
+        raise _unusable(f"invalid JSON: {error}") from error
 
 
 def _guessed(body: bytes) -> Any:
-    """JSON if it is, else text."""
+    """Parse the body as JSON, or else as text."""
     try:
-        return _checked(_parsed(body))
+        return _require_depth(_parsed(body))
     except ToolError:
         pass
     try:
@@ -54,8 +54,8 @@ def _guessed(body: bytes) -> Any:
         raise _unusable("bytes that are neither JSON nor text") from error
 
 
-def _checked(value: Any) -> Any:
-    """The value, unless it is too deep to be written again where it is kept and shown."""
+def _require_depth(value: Any) -> Any:
+    """Return the value, or raise ToolError if it is nested too deeply to be serialized again."""
     if is_deeper_than(MAX_DEPTH, value):
         raise _unusable(f"JSON that is nested deeper than {MAX_DEPTH} levels")
     return value
@@ -66,15 +66,16 @@ def _unusable(what: str) -> ToolError:
 
 
 def _failed(answer: OutboundAnswer, kind: str) -> ToolError:
-    excerpt = _excerpt(answer.body) if _is_json(kind) or kind in UNSAID or kind.startswith("text/") else ""
-    words = f": {excerpt}" if excerpt else "."
-    return ToolError("tool_failed", f"The tool answered {answer.status}{words}", status=answer.status)
+    is_text = _is_json(kind) or kind in UNKNOWN_TYPES or kind.startswith("text/")
+    excerpt = _excerpt(answer.body) if is_text else ""
+    details = f": {excerpt}" if excerpt else "."
+    return ToolError("tool_failed", f"The tool answered {answer.status}{details}", status=answer.status)
 
 
 def _excerpt(body: bytes) -> str:
-    """How it begins, on one line; nothing of what looks like HTML, which says nothing to a model."""
+    """Return the beginning on one line; blank if it looks like HTML, which is of no use to a model."""
     start = body[:MAX_EXCERPT_BYTES].decode(errors="replace")
-    line = " ".join("".join(each if each.isprintable() else " " for each in start).split())
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in start).split())
     if line.startswith("<"):
         return ""
     return line if len(line) <= MAX_EXCERPT_CHARACTERS else f"{line[:MAX_EXCERPT_CHARACTERS]}…"

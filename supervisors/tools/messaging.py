@@ -1,4 +1,4 @@
-"""Writing to contacts, parents and children, and opening what contacts have sent."""
+"""Messaging tools: write to contacts, parents and children, and open the attachments of contacts."""
 
 from dataclasses import replace
 from typing import Any
@@ -52,39 +52,42 @@ OPEN_SMS_ATTACHMENT = ToolDefinition(
 
 
 class Messaging:
-    """Sends what agents write: to relatives by their queues, to contacts by the tools of adapters."""
+    """Sends messages of agents: to related agents as notifications, to contacts through adapter tools."""
 
     def __init__(self, adapters: AdapterTools) -> None:
         self._adapters = adapters
 
     async def send_message(self, call: ToolInvocation) -> dict[str, Any]:
-        """To a contact by the channel it last wrote by, else by what address it has; or to a relative."""
+        """Send a message to a related agent, or to a contact.
+
+        A contact gets it by the channel of its last message, else by the one that it has an address for.
+        """
         recipient = await _recipient(call)
         body = call.arguments.text("body")
         subject = " ".join(call.arguments.text("subject", "").split())  # one line: it may become a header
         if isinstance(recipient, Agent):
-            return await _tell_relative(call, recipient, subject, body)
+            return await _notify_relative(call, recipient, subject, body)
         channel = await call.stores.messages.last_channel(call.agent.id, recipient.id)
         return await self._send(call, recipient, channel or _channel_of(recipient), subject, body)
 
     async def send_sms(self, call: ToolInvocation) -> dict[str, Any]:
-        """To a contact, or to a relative."""
+        """Send an SMS to a contact, or a message to a related agent."""
         recipient = await _recipient(call)
         body = call.arguments.text("body")
         if isinstance(recipient, Agent):
-            return await _tell_relative(call, recipient, "", body)
+            return await _notify_relative(call, recipient, "", body)
         return await self._send(call, recipient, Channel.SMS, "", body)
 
     async def _send(
         self, call: ToolInvocation, contact: Contact, channel: Channel, subject: str, body: str
     ) -> dict[str, Any]:
-        """Keep the message, then hand it to the tool of its channel. The call goes by the message's id."""
+        """Store the message, then call the tool of its channel; the call id is the message's id."""
         tool = await self._adapters.channel(call.agent, channel)
         message = _message(call, contact, channel, subject, body)
         if tool is None:
-            await _keep(call, replace(message, status=MessageStatus.FAILED))
+            await _insert(call, replace(message, status=MessageStatus.FAILED))
             raise _no_channel(message)
-        await _keep(call, message)
+        await _insert(call, message)
         try:
             await self._adapters.post(call, tool, message.id, _arguments(message, contact))
         except ToolError as error:
@@ -95,7 +98,7 @@ class Messaging:
 
 
 async def open_sms_attachment(call: ToolInvocation) -> dict[str, Any]:
-    """The attachments of a message that came in for the agent."""
+    """List the attachments of a message that the agent received."""
     message_id = call.arguments.id("message_id")
     message = await call.stores.messages.get(message_id)
     if message is None or message.agent_id != call.agent.id or message.direction is not Direction.INBOUND:
@@ -108,7 +111,7 @@ async def open_sms_attachment(call: ToolInvocation) -> dict[str, Any]:
 
 
 async def _recipient(call: ToolInvocation) -> Contact | Agent:
-    """A contact that the agent may know, its parent, or one of its children."""
+    """Return a contact that the agent may write to, its parent, or one of its children."""
     recipient_id = call.arguments.id("contact_id")
     contact = await call.stores.contacts.get(recipient_id)
     if (
@@ -127,7 +130,7 @@ def _channel_of(contact: Contact) -> Channel:
     return Channel.SMS if contact.phone and not contact.email else Channel.EMAIL
 
 
-async def _tell_relative(call: ToolInvocation, relative: Agent, subject: str, body: str) -> dict[str, Any]:
+async def _notify_relative(call: ToolInvocation, relative: Agent, subject: str, body: str) -> dict[str, Any]:
     notification = NewNotification(
         id=new_id(),
         agent_id=relative.id,
@@ -162,15 +165,15 @@ def _message(call: ToolInvocation, contact: Contact, channel: Channel, subject: 
     )
 
 
-async def _keep(call: ToolInvocation, message: Message) -> None:
+async def _insert(call: ToolInvocation, message: Message) -> None:
     try:
         await call.stores.messages.insert(message)
     except ReferenceMissing as error:
-        raise ToolError("not_found", "The contact was deleted meanwhile.") from error
+        raise ToolError("not_found", "The contact was deleted.") from error
 
 
 def _arguments(message: Message, contact: Contact) -> dict[str, Any]:
-    """What the tool of a channel is called with, whatever its `parameters` say."""
+    """Return the arguments of a channel's tool. They do not depend on its `parameters`."""
     return {
         "message_id": str(message.id),
         "channel": message.channel,
@@ -195,9 +198,9 @@ def _no_channel(message: Message) -> ToolError:
 
 
 def _not_sent(message: Message, status: MessageStatus, error: ToolError) -> ToolError:
-    """The error of the channel's tool, as one of sending this message."""
-    told = {**error.details, "channel": message.channel, "message_id": str(message.id)}
-    return ToolError(error.code, f"The message is kept as {status}. {error.message}", **told)
+    """Return the error of the channel's tool with the details of the message."""
+    details = {**error.details, "channel": message.channel, "message_id": str(message.id)}
+    return ToolError(error.code, f"The message is kept as {status}. {error.message}", **details)
 
 
 def _unknown(recipient_id: UUID) -> ToolError:

@@ -1,4 +1,4 @@
-"""What models call the tools of adapters: names that every provider takes, and each of them once."""
+"""Names of adapter tools for models: each is unique, and every model provider accepts it."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -7,15 +7,15 @@ from typing import Protocol, TypeVar
 from unicodedata import normalize
 from uuid import UUID
 
-LONGEST = 64
-LONGEST_ADAPTER = 31  # in front of a tool's own name, so that something of both remains
-NAMELESS = "tool"
+MAX_LENGTH = 64
+MAX_ADAPTER_LENGTH = 31  # of the prefix, so that something of the tool's own name remains
+DEFAULT_NAME = "tool"
 
-UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
+FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class Nameable(Protocol):
-    """A tool, the adapter that it belongs to, and that one's position among those of the agent."""
+    """A tool, its adapter's name, and the position of that adapter among those of the agent."""
 
     @property
     def id(self) -> UUID: ...
@@ -34,29 +34,29 @@ Named = TypeVar("Named", bound=Nameable)
 
 
 def names_for_models(tools: Iterable[Named], taken: Collection[str]) -> dict[str, Named]:
-    """The tools by name, in the order of their adapters; of one adapter's, the oldest first.
+    """Return the tools by name, in the order of their adapters; of one adapter, the oldest first.
 
-    Who comes first keeps its own name, and a later namesake goes by its adapter's name as well. So a tool
-    that is added at an agent's last adapter, or with another one behind it, changes nobody's name.
+    The first tool of a name keeps it; a later one gets its adapter's name as a prefix. So a tool added to an
+    agent's last adapter, or with a new last adapter, changes no other name.
     """
-    named: dict[str, Named] = {}
+    by_name: dict[str, Named] = {}
     for tool in sorted(tools, key=lambda tool: (tool.position, tool.id)):
-        free = (name for name in _candidates(tool) if name not in taken and name not in named)
-        named[next(free)] = tool
-    return named
+        free = (name for name in _candidates(tool) if name not in taken and name not in by_name)
+        by_name[next(free)] = tool
+    return by_name
 
 
 def _candidates(tool: Nameable) -> Iterator[str]:
-    """The names a tool can have, best first, without an end."""
+    """Yield the names that a tool can have, best first, without an end."""
     name = slug(tool.name)
     yield name
-    name = f"{slug(tool.adapter_name)[:LONGEST_ADAPTER]}_{name}"[:LONGEST]
+    name = f"{slug(tool.adapter_name)[:MAX_ADAPTER_LENGTH]}_{name}"[:MAX_LENGTH]
     yield name
     for number in count(2):
-        yield f"{name[: LONGEST - len(f'_{number}')]}_{number}"
+        yield f"{name[: MAX_LENGTH - len(f'_{number}')]}_{number}"
 
 
 def slug(text: str) -> str:
-    """The text in the letters that names have; accents are left out, what else does not fit is a `_`."""
+    """Return the text in the characters of names: without accents, and with `_` for anything else."""
     plain = normalize("NFKD", text).encode("ascii", "ignore").decode()
-    return UNFIT.sub(" ", plain).strip().replace(" ", "_")[:LONGEST] or NAMELESS
+    return FORBIDDEN.sub(" ", plain).strip().replace(" ", "_")[:MAX_LENGTH] or DEFAULT_NAME

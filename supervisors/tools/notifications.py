@@ -1,4 +1,4 @@
-"""The agent's own queue: list what waits, clear what is done, note something for later."""
+"""Notification tools: an agent lists, clears and creates notifications in its own queue."""
 
 from typing import Any
 
@@ -45,19 +45,19 @@ CREATE_NOTIFICATION = ToolDefinition(
 
 
 async def list_notifications(call: ToolInvocation) -> list[dict[str, Any]]:
-    """What waits for the agent: high before low, then oldest first."""
+    """List the agent's notifications: high before low, then oldest first."""
     limit = call.arguments.integer("limit", DEFAULT_LIST_LIMIT, least=1)
-    found = await call.stores.notifications.list_for_agent(
+    notifications = await call.stores.notifications.list_for_agent(
         call.agent.id,
         include_cleared=call.arguments.flag("include_cleared", default=False),
         limit=min(limit, MAX_LIST_LIMIT),
         now=call.now,
     )
-    return [_shown(notification) for notification in found]
+    return [_serialize(notification) for notification in notifications]
 
 
 async def clear_notification(call: ToolInvocation) -> dict[str, Any]:
-    """Clear one of the agent's notifications; once more does no harm."""
+    """Clear one of the agent's notifications; clearing it again has no effect."""
     notification_id = call.arguments.id("notification_id")
     if not await call.stores.notifications.clear(call.agent.id, notification_id, call.now):
         raise ToolError("not_found", f"You have no notification {notification_id}.")
@@ -78,10 +78,10 @@ async def create_notification(call: ToolInvocation) -> dict[str, Any]:
         scheduled_for=call.arguments.moment("scheduled_for", call.agent.timezone),
     )
     await call.stores.notifications.insert(new, {call.agent.organization_id})
-    return _shown(new)
+    return _serialize(new)
 
 
-def _shown(notification: Notification | NewNotification) -> dict[str, Any]:
+def _serialize(notification: Notification | NewNotification) -> dict[str, Any]:
     return {
         "id": str(notification.id),
         "agent": str(notification.agent_id),

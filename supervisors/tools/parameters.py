@@ -1,15 +1,15 @@
-"""The parameters of adapters' tools: any JSON, shown to models as a schema that their providers take."""
+"""The parameters of adapter tools: any JSON value, turned into a schema that model providers accept."""
 
 from typing import Any
 
 import orjson
 
-# What the schema of a function may not have at its top, as some providers see it.
-NOT_AT_THE_TOP = frozenset({"$ref", "allOf", "anyOf", "enum", "not", "oneOf"})
+# Some providers refuse a schema with one of these keywords at its top level.
+NOT_AT_TOP_LEVEL = frozenset({"$ref", "allOf", "anyOf", "enum", "not", "oneOf"})
 
 
 def may_take_arguments(parameters: Any) -> bool:
-    """Whether it is, if it is a JSON Schema at all, one that arguments can fit: they are always an object."""
+    """Return whether an object can satisfy these parameters, provided that they are a JSON Schema."""
     if not isinstance(parameters, dict):
         return False
     kind = parameters.get("type", "object")
@@ -17,13 +17,13 @@ def may_take_arguments(parameters: Any) -> bool:
 
 
 def for_models(description: str, parameters: Any, *, is_schema: bool) -> tuple[str, dict[str, Any]]:
-    """A description and a schema of an object that say as much as the tool's own do.
+    """Return the tool's description and parameters in a form that model providers accept.
 
-    What providers would not take as a schema becomes words of the description.
+    Parameters that providers would refuse as a schema become part of the description.
     """
-    if is_schema and isinstance(parameters, dict) and not NOT_AT_THE_TOP & parameters.keys():
+    if is_schema and isinstance(parameters, dict) and not NOT_AT_TOP_LEVEL & parameters.keys():
         return description, {"properties": {}} | parameters | {"type": "object"}
     if parameters is not None:
-        words = parameters if isinstance(parameters, str) else orjson.dumps(parameters).decode()
-        description = f"{description}\n\nIt takes: {words}".strip()
+        text = parameters if isinstance(parameters, str) else orjson.dumps(parameters).decode()
+        description = f"{description}\n\nIt takes: {text}".strip()
     return description, {"type": "object", "properties": {}}

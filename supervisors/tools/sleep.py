@@ -1,4 +1,4 @@
-"""Sleep: how an agent ends its run of its own will."""
+"""The sleep tool: with it an agent ends its run."""
 
 from datetime import timedelta
 from typing import Any
@@ -25,13 +25,13 @@ SLEEP = ToolDefinition(
 
 
 async def sleep(call: ToolInvocation) -> dict[str, Any]:
-    """Ask the supervisor for sleep."""
+    """Ask the supervisor for sleep. Raise ToolError if it is refused."""
     until = call.arguments.moment("until", call.agent.timezone)
     hours = call.arguments.number("hours", MAX_HOURS)
     if until is not None and hours is not None:
         raise ToolError("invalid", "Give until or hours, not both.", parameter="hours")
     if until is not None and until <= call.now:
-        raise ToolError("invalid", "until takes a time in the future.", parameter="until")
+        raise ToolError("invalid", "until must be a time in the future.", parameter="until")
     if hours is not None:
         until = call.now + timedelta(hours=hours)
     if call.run_id is None:

@@ -1,4 +1,4 @@
-"""All tools of an agent, by name, and the one way to call them."""
+"""The toolbox: all tools of an agent by name, and the one way to call them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -42,12 +42,12 @@ class Toolbox:
         self._builtin = _builtin(Messaging(self._adapters))
 
     async def definitions(self, agent: Agent) -> list[ToolDefinition]:
-        """What the agent can call now: what every agent can, then the tools of its adapters."""
+        """Return the tools that the agent has now: the built-in ones, then those of its adapters."""
         definitions = [tool.definition for tool in self._builtin.values()]
         return definitions + await self._adapters.definitions(agent, taken=self._builtin)
 
     async def find(self, agent: Agent, name: str) -> AgentTool:
-        """Raises ToolError."""
+        """Return the agent's tool of this name. Raise ToolError if it has none."""
         tool = self._builtin.get(name) or await self._adapters.find(agent, name, taken=self._builtin)
         if tool is None:
             raise ToolError(UNKNOWN_TOOL, f"There is no tool named {name}.")
@@ -62,7 +62,7 @@ class Toolbox:
         arguments: Mapping[str, Any],
         span_id: UUID | None = None,
     ) -> Any:
-        """As `use`, of the tool of this name."""
+        """Call the tool of this name, like `use`."""
         return await self.use(await self.find(agent, name), agent, run_id, ask, arguments, span_id)
 
     async def use(
@@ -74,23 +74,23 @@ class Toolbox:
         arguments: Mapping[str, Any],
         span_id: UUID | None = None,
     ) -> Any:
-        """The tool's result, ready for JSON; raises ToolError.
+        """Call the tool and return its result, ready for JSON. Raise ToolError if it fails.
 
-        `run_id`: the run that calls, if one does; `span_id`: the step of it that this call is.
+        `run_id`: the run that calls, if any. `span_id`: the span of this call in the run's trace, if any.
         """
         return await tool.use(
             ToolInvocation(agent, run_id, span_id, Arguments(arguments), self._stores, ask, self._clock.now())
         )
 
 
-def _builtin(correspondence: Messaging) -> dict[str, AgentTool]:
-    """What every agent can call."""
+def _builtin(messaging: Messaging) -> dict[str, AgentTool]:
+    """Return the tools that every agent has."""
     tools: tuple[tuple[ToolDefinition, Callable[[ToolInvocation], Awaitable[Any]]], ...] = (
         (LIST_NOTIFICATIONS, list_notifications),
         (CLEAR_NOTIFICATION, clear_notification),
         (CREATE_NOTIFICATION, create_notification),
-        (SEND_MESSAGE, correspondence.send_message),
-        (SEND_SMS, correspondence.send_sms),
+        (SEND_MESSAGE, messaging.send_message),
+        (SEND_SMS, messaging.send_sms),
         (OPEN_SMS_ATTACHMENT, open_sms_attachment),
         (SLEEP, sleep),
     )

@@ -1,4 +1,4 @@
-"""What a tool is made of: its definition, as models see it, and one call of it."""
+"""The parts of a tool: its definition, as models see it, and one call of it."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from supervisors.tools.arguments import Arguments
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """A tool as a model sees it; `parameters` is a JSON Schema. Every agent has those of no adapter."""
+    """A tool as a model sees it; `parameters` is a JSON Schema. Built-in tools have no adapter."""
 
     name: str
     description: str
@@ -24,10 +24,10 @@ class ToolDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ToolInvocation:
-    """One call: who calls, with what, and what the tool may use.
+    """One call of a tool: the caller, the arguments, and what the tool may use.
 
-    `run_id` is the run that calls; None when somebody else calls on behalf of the agent. `span_id` is the
-    step of the run's trace that the call is, if it is one.
+    `run_id` is the run that calls; None if a client calls on behalf of the agent. `span_id` is the span of
+    the call in the run's trace, if there is one.
     """
 
     agent: Agent
@@ -41,14 +41,14 @@ class ToolInvocation:
 
 @dataclass(frozen=True, slots=True)
 class AgentTool:
-    """Something that an agent can call. `use` returns what is ready for JSON, or raises ToolError."""
+    """A tool that an agent can call. `use` returns a value ready for JSON, or raises ToolError."""
 
     definition: ToolDefinition
     use: Callable[[ToolInvocation], Awaitable[Any]]
 
 
 def schema(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> dict[str, Any]:
-    """A JSON Schema for an object with these properties and no others."""
+    """Return a JSON Schema for an object with these properties and no others."""
     return {
         "type": "object",
         "properties": properties,

@@ -1,4 +1,4 @@
-"""Circumstances for tests of the rules: a quiet, sleeping agent, different only where a test says so."""
+"""Facts for tests of the rules: a quiet, sleeping agent, unless a test says otherwise."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ from supervisors.policy.decisions import Policy, WakeReason
 from supervisors.settings import CONVERSATIONAL
 from tests.storage.factories import HOUR, NOW
 
-settings.register_profile("no deadline", deadline=None)  # a busy machine is no failure
+settings.register_profile("no deadline", deadline=None)  # a slow machine is no failure
 settings.load_profile("no deadline")
 
 AGENT = UUID(int=1)
@@ -31,7 +31,7 @@ def state(**fields: Any) -> AgentState:
 
 
 def running(**fields: Any) -> AgentState:
-    """A run that began a minute ago."""
+    """Return the state of an agent whose run began a minute ago."""
     plain = state(
         status=AgentStatus.RUNNING,
         run_id=RUN,
@@ -81,8 +81,8 @@ any_moment = st.one_of(past, ahead)
 
 
 @st.composite
-def some_waiting(draw: st.DrawFn) -> PendingGroup:
-    """One kind of waiting notification; only a reminder is ahead."""
+def some_group(draw: st.DrawFn) -> PendingGroup:
+    """Draw a group of pending notifications; only reminders are ahead."""
     period = draw(st.sampled_from(ActivationPeriod))
     moments = ahead if period is ActivationPeriod.AHEAD else past
     first_at, last_at = sorted((draw(moments), draw(moments)))
@@ -94,7 +94,7 @@ def some_waiting(draw: st.DrawFn) -> PendingGroup:
 
 @st.composite
 def some_state(draw: st.DrawFn, status: AgentStatus = AgentStatus.SLEEPING) -> AgentState:
-    """Any state that an agent of this status may be stored in."""
+    """Draw any state that an agent of this status may have in storage."""
     is_running = status is AgentStatus.RUNNING
     is_retried = draw(st.booleans()) and not is_running
     retry_reasons = ("", WakeReason.RETRY_AFTER_FAILURE, WakeReason.UNCLEARED_NOTIFICATIONS)
@@ -118,17 +118,17 @@ def some_state(draw: st.DrawFn, status: AgentStatus = AgentStatus.SLEEPING) -> A
 
 @st.composite
 def some_budget(draw: st.DrawFn) -> Budget:
-    """Any agent's or organization's, reached or not."""
+    """Draw a budget of an agent or organization, reached or not."""
     cap, spent = draw(st.integers(0, 3)), draw(st.integers(0, 3))
     return Budget(draw(st.booleans()), Decimal(cap), Decimal(spent))
 
 
 @st.composite
-def some_circumstances(draw: st.DrawFn, status: AgentStatus = AgentStatus.SLEEPING) -> AgentFacts:
-    """Any agent of this status with any queue."""
+def some_facts(draw: st.DrawFn, status: AgentStatus = AgentStatus.SLEEPING) -> AgentFacts:
+    """Draw an agent of this status with any pending notifications."""
     return facts(
         draw(some_state(status)),
-        *draw(st.lists(some_waiting(), max_size=4)),
+        *draw(st.lists(some_group(), max_size=4)),
         agent_window_seconds=draw(st.none() | st.integers(0, 600)),
         template_window_seconds=draw(st.none() | st.integers(0, 600)),
         budgets=draw(st.just(()) | st.tuples(some_budget())),

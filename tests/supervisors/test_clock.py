@@ -1,4 +1,4 @@
-"""The machine's clock, on each of the event loops that the service runs on."""
+"""The system clock on both event loops: asyncio and uvloop."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -24,7 +24,7 @@ def test_monotonic_time_is_finer_than_a_millisecond(
 
 
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
-def test_a_call_comes_for_a_moment_that_has_passed_as_well(
+def test_call_at_a_past_moment_is_made(
     run_loop: Callable[[Coroutine[Any, Any, None]], None],
 ) -> None:
     async def wait_for_calls() -> None:

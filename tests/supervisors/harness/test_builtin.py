@@ -1,16 +1,17 @@
-"""The whole built-in harness: a run of builtin/inbox, as its trace tells it."""
+"""The built-in harness: whole runs of builtin/inbox and of scripts, and their traces."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 from structlog.testing import capture_logs
 
-from storage.model import Agent, AgentStatus, Outcome, Priority, Run, Span
+from storage.model import Agent, AgentStatus, Outcome, Priority, Span
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFields, RunRequest, StopReply, StopRequest
 from supervisors.llm.inbox_model import InboxModel
-from supervisors.llm.port import ChatRole
+from supervisors.llm.port import FinishReason, ModelResponse
 from supervisors.policy.phases import Phase
+from tests.supervisors.harness.scripted_runs import metadata, only_run, running, spans, start
 from tests.supervisors.scripted_model import Script
 from tests.supervisors.world import World, open_world
 
@@ -19,11 +20,6 @@ from tests.supervisors.world import World, open_world
 async def world(pool: Pool) -> AsyncIterator[World]:
     async with open_world(pool, model=InboxModel()) as world:
         yield world
-
-
-async def only_run(world: World, agent: Agent) -> Run:
-    [run] = await world.ledger(agent)
-    return run
 
 
 async def spans_of(world: World, agent: Agent) -> list[Span]:
@@ -67,19 +63,19 @@ async def test_a_run_leaves_a_tree_of_spans(world: World) -> None:
     assert (trace.name, trace.ended_at, trace.error) == ("invoke_agent Ada", world.at(0), "")
 
 
-async def test_a_tools_span_holds_what_was_asked_and_answered(world: World) -> None:
+async def test_tool_span_holds_arguments_and_result(world: World) -> None:
     agent = await world.agent()
     await world.notify(agent)
 
     [sleep] = [span for span in await spans_of(world, agent) if span.name == "execute_tool sleep"]
-    metadata = await world.pool.fetchval("SELECT metadata FROM span_metadata WHERE span_id = $1", sleep.id)
+    recorded = await metadata(world, sleep)
 
-    assert metadata["gen_ai.operation.name"] == "execute_tool"
-    assert metadata["gen_ai.tool.call.arguments"] == "{}"
-    assert metadata["gen_ai.tool.call.result"] == {"sleep_until": None, "clamped": False}
+    assert recorded["gen_ai.operation.name"] == "execute_tool"
+    assert recorded["gen_ai.tool.call.arguments"] == "{}"
+    assert recorded["gen_ai.tool.call.result"] == {"sleep_until": None, "clamped": False}
 
 
-async def test_more_notifications_than_a_page_are_cleared_page_by_page(world: World) -> None:
+async def test_many_notifications_are_cleared_page_by_page(world: World) -> None:
     agent = await world.agent(debounce_window_seconds=60)
     for _ in range(101):
         await world.sms(agent)
@@ -99,7 +95,7 @@ async def test_more_notifications_than_a_page_are_cleared_page_by_page(world: Wo
         (0, 0, Outcome.SLEPT, 3),
     ],
 )
-async def test_a_run_ends_at_its_limit_of_turns(
+async def test_run_ends_at_its_turn_limit(
     world: World, of_agent: int, of_template: int, outcome: Outcome, turns: int
 ) -> None:
     shared = await world.template(max_turns=of_template)
@@ -118,7 +114,7 @@ async def test_a_run_ends_at_its_limit_of_turns(
         ("outbox", "There is no model builtin/outbox; builtin/inbox is the only one."),
     ],
 )
-async def test_a_model_that_does_not_exist_fails_the_run(world: World, model: str, error: str) -> None:
+async def test_unknown_model_fails_the_run(world: World, model: str, error: str) -> None:
     agent = await world.agent(model=model)
     await world.notify(agent)
 
@@ -132,24 +128,14 @@ async def test_a_model_that_does_not_exist_fails_the_run(world: World, model: st
     assert trace.error == error
 
 
-async def test_a_model_without_a_prefix_is_of_the_default_provider(world: World) -> None:
+async def test_model_without_prefix_uses_the_default_provider(world: World) -> None:
     agent = await world.agent(model="inbox")
     await world.notify(agent)
 
     assert (await only_run(world, agent)).outcome is Outcome.SLEPT
 
 
-async def test_what_else_is_called_in_the_turn_of_a_sleep_comes_first(pool: Pool) -> None:
-    script = Script([("sleep", '{"hours": 1}'), ("create_notification", '{"title": "Buy milk"}')])
-    async with open_world(pool, model=script) as world:
-        agent = await world.agent()
-        await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
-
-        assert (await only_run(world, agent)).outcome is Outcome.SLEPT
-        assert await world.pool.fetchval("SELECT title FROM notification") == "Buy milk"
-
-
-async def test_a_model_that_calls_no_tool_ends_the_run(pool: Pool) -> None:
+async def test_model_without_tool_calls_ends_the_run(pool: Pool) -> None:
     async with open_world(pool, model=Script([])) as world:
         agent = await world.agent()
         await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
@@ -158,36 +144,7 @@ async def test_a_model_that_calls_no_tool_ends_the_run(pool: Pool) -> None:
         assert (run.outcome, run.turns) == (Outcome.ENDED, 1)
 
 
-async def test_a_model_sees_what_a_tool_refused(pool: Pool) -> None:
-    script = Script([("sleep", "{"), ("sleep", "[]"), ("launch", ""), ("sleep", '{"hours": -1}')], [])
-    async with open_world(pool, model=script) as world:
-        agent = await world.agent()
-        await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
-
-        codes = [text.split('"code":"')[1].split('"')[0] for text in script.told()]
-        assert codes == ["unknown_tool", "invalid", "invalid", "invalid"]
-        assert (await only_run(world, agent)).outcome is Outcome.ENDED
-        refused = [span for span in await spans_of(world, agent) if span.span_type == "tool"]
-        assert all(span.error for span in refused)
-
-
-async def test_an_agent_is_told_why_it_woke_and_how_long_it_may_sleep(pool: Pool) -> None:
-    script = Script([])
-    async with open_world(pool, model=script) as world:
-        shared = await world.template(system_prompt="Be kind.")
-        agent = await world.agent(template_id=shared.id, timezone="Europe/Berlin", max_sleep_hours=8)
-        await world.notify(agent)
-
-        system, user = script.heard
-        assert (system.speaker, system.text) == (ChatRole.SYSTEM, "Be kind.")
-        assert user.speaker is ChatRole.USER
-        assert user.text == (
-            "You were woken: notification:api. It is Thursday, 2126-11-21 10:00:00 CET. "
-            "High-priority notifications that are uncleared: 1. You may sleep until 2126-11-21 18:00 CET."
-        )
-
-
-async def test_a_stop_cuts_a_model_call_short(pool: Pool) -> None:
+async def test_stop_cancels_a_model_call(pool: Pool) -> None:
     script = Script()
     async with open_world(pool, runs={"stop_grace_seconds": 3600}, model=script) as world:
         agent = await world.agent()
@@ -203,11 +160,11 @@ async def test_a_stop_cuts_a_model_call_short(pool: Pool) -> None:
         }
 
 
-async def test_a_run_that_finds_its_agent_deleted_is_over_and_no_defect(pool: Pool) -> None:
+async def test_run_of_a_deleted_agent_ends_without_an_error_log(pool: Pool) -> None:
     script = Script([("sleep", "{}")])
     async with open_world(pool, model=script) as world:
         agent = await world.agent()
-        # As the sleep is asked for, nobody has told the supervisor yet.
+        # When the run asks for sleep, the supervisor does not know of the deletion yet.
         script.meanwhile = lambda: world.storage.agents.delete(agent.id, world.clock.now())
         with capture_logs() as logged:
             await world.ask(agent, RunRequest())
@@ -215,3 +172,38 @@ async def test_a_run_that_finds_its_agent_deleted_is_over_and_no_defect(pool: Po
         assert logged == []
         overview = world.registry.status.overview()
         assert (overview.runs.running, overview.supervisors.active) == (0, 0)
+
+
+async def test_timed_out_run_has_a_complete_trace(pool: Pool) -> None:
+    async with running(pool, max_seconds=0.2) as (world, agent, _):
+        await world.registry.ask(agent.id, OwnedFields(status=AgentStatus.RUNNING))
+        await world.registry.wait_for_end(agent.id, (await only_run(world, agent)).id, 3600)
+
+        assert (await only_run(world, agent)).outcome is Outcome.TIMED_OUT
+        [call] = await spans(world, agent, "llm")
+        assert call.error == "cut short: the run was ended"
+        assert call.ended_at is not None
+
+
+@pytest.mark.parametrize(
+    ("reason", "error"),
+    [
+        (FinishReason.LENGTH, "The model's answer was cut off at its length limit"),
+        (FinishReason.CONTENT_FILTER, "The provider's content filter withheld the model's answer."),
+    ],
+)
+async def test_cut_off_answer_fails_the_run_and_is_billed(
+    pool: Pool, reason: FinishReason, error: str
+) -> None:
+    cut = ModelResponse("Let me thi", (), input_tokens=7, output_tokens=3, finish_reason=reason)
+    async with running(pool, cut) as (world, agent, _):
+        await start(world, agent)
+
+        run = await only_run(world, agent)
+        assert run.outcome is Outcome.FAILED
+        assert run.error.startswith(error)
+        assert await pool.fetchval("SELECT sum(input_tokens) FROM usage_record") == 7
+        [call] = await spans(world, agent, "llm")
+        recorded = await metadata(world, call)
+        assert recorded["gen_ai.response.finish_reasons"] == [str(reason)]
+        assert (recorded["gen_ai.provider.name"], recorded["gen_ai.request.model"]) == ("builtin", "inbox")

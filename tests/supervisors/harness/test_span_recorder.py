@@ -1,4 +1,4 @@
-"""The record of a run while it goes on."""
+"""The span recorder stores spans while the run goes on."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ async def stored(traces: Traces, trace_id: UUID) -> list[str]:
     return [span.name for span in await traces.spans(trace_id)]
 
 
-class Watched:
-    """A store of spans that tells when it has stored some."""
+class ObservedStore:
+    """A store of spans that signals each write."""
 
     def __init__(self, traces: Traces) -> None:
         self._traces = traces
@@ -27,15 +27,15 @@ class Watched:
         await self._traces.insert_spans(spans)
         self._wrote.set()
 
-    async def has_written(self) -> None:
+    async def wait_for_write(self) -> None:
         async with asyncio.timeout(10):
             await self._wrote.wait()
         self._wrote.clear()
 
 
-async def test_a_runs_spans_are_stored_while_it_waits_and_at_most_once_a_second(pool: Pool) -> None:
+async def test_spans_are_stored_during_the_run_once_a_second(pool: Pool) -> None:
     traces, clock, trace_id = Traces(pool), HeldClock(), new_id()
-    store = Watched(traces)
+    store = ObservedStore(traces)
     recorder = SpanRecorder(trace_id, store, clock)
 
     with recorder.span("first", "tool"):
@@ -43,7 +43,7 @@ async def test_a_runs_spans_are_stored_while_it_waits_and_at_most_once_a_second(
     clock.advance(0.9)
     assert await stored(traces, trace_id) == []
     clock.advance(0.1)
-    await store.has_written()
+    await store.wait_for_write()
     assert await stored(traces, trace_id) == ["first"]
 
     with recorder.span("second", "tool"):

@@ -10,8 +10,8 @@ from supervisors.llm.inbox_model import InboxModel
 from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse
 
 
-class Talk:
-    """A conversation with builtin/inbox, in which the test answers the tool calls."""
+class Conversation:
+    """A conversation with builtin/inbox in which the test answers the tool calls."""
 
     def __init__(self) -> None:
         self.messages = [
@@ -21,80 +21,80 @@ class Talk:
         self.answer = ModelResponse("", ())
 
     async def turn(self) -> list[tuple[str, dict[str, Any]]]:
-        """What the model calls next: names and arguments."""
+        """Return the names and arguments of the tool calls that the model makes next."""
         self.answer = await InboxModel().complete(ModelRequest("inbox", tuple(self.messages)))
         self.messages.append(self.answer.as_message())
-        return [(request.name, orjson.loads(request.arguments)) for request in self.answer.tool_requests]
+        return [(call.name, orjson.loads(call.arguments)) for call in self.answer.tool_requests]
 
     def reply(self, *outcomes: dict[str, Any]) -> None:
-        for request, outcome in zip(self.answer.tool_requests, outcomes, strict=True):
+        for call, outcome in zip(self.answer.tool_requests, outcomes, strict=True):
             text = orjson.dumps(outcome).decode()
-            self.messages.append(ChatMessage(ChatRole.TOOL, text, tool_call_id=request.id))
+            self.messages.append(ChatMessage(ChatRole.TOOL, text, tool_call_id=call.id))
 
 
 CLEARED = {"result": {"cleared": True}}
 REFUSED = {"error": {"code": "uncleared_high_priority", "message": "Clear them first."}}
 
 
-async def test_it_lists_clears_each_and_sleeps() -> None:
-    talk = Talk()
+async def test_inbox_model_lists_clears_each_and_sleeps() -> None:
+    conversation = Conversation()
 
-    assert await talk.turn() == [("list_notifications", {"limit": 100})]
-    talk.reply({"result": [{"id": "a"}, {"id": "b"}]})
-    assert await talk.turn() == [
+    assert await conversation.turn() == [("list_notifications", {"limit": 100})]
+    conversation.reply({"result": [{"id": "a"}, {"id": "b"}]})
+    assert await conversation.turn() == [
         ("clear_notification", {"notification_id": "a"}),
         ("clear_notification", {"notification_id": "b"}),
     ]
-    talk.reply(CLEARED, CLEARED)
-    assert await talk.turn() == [("sleep", {})]
+    conversation.reply(CLEARED, CLEARED)
+    assert await conversation.turn() == [("sleep", {})]
 
 
-async def test_with_an_empty_queue_it_sleeps_at_once() -> None:
-    talk = Talk()
-    await talk.turn()
-    talk.reply({"result": []})
+async def test_inbox_model_sleeps_at_once_with_an_empty_queue() -> None:
+    conversation = Conversation()
+    await conversation.turn()
+    conversation.reply({"result": []})
 
-    assert await talk.turn() == [("sleep", {})]
-
-
-async def test_refused_sleep_makes_it_list_again() -> None:
-    talk = Talk()
-    await talk.turn()
-    talk.reply({"result": []})
-    await talk.turn()
-    talk.reply(REFUSED)
-
-    assert await talk.turn() == [("list_notifications", {"limit": 100})]
+    assert await conversation.turn() == [("sleep", {})]
 
 
-async def test_after_a_full_page_it_lists_again() -> None:
-    talk = Talk()
-    await talk.turn()
-    talk.reply({"result": [{"id": str(number)} for number in range(100)]})
-    assert len(await talk.turn()) == 100
-    talk.reply(*[CLEARED] * 100)
+async def test_inbox_model_lists_again_after_a_refused_sleep() -> None:
+    conversation = Conversation()
+    await conversation.turn()
+    conversation.reply({"result": []})
+    await conversation.turn()
+    conversation.reply(REFUSED)
 
-    assert await talk.turn() == [("list_notifications", {"limit": 100})]
-
-
-async def test_a_list_that_failed_counts_as_empty() -> None:
-    talk = Talk()
-    await talk.turn()
-    talk.reply({"error": {"code": "invalid", "message": "limit takes an integer."}})
-
-    assert await talk.turn() == [("sleep", {})]
+    assert await conversation.turn() == [("list_notifications", {"limit": 100})]
 
 
-async def test_each_call_has_an_id_of_its_own() -> None:
-    talk = Talk()
-    await talk.turn()
-    listing = talk.answer.tool_requests[0].id
-    talk.reply({"result": [{"id": "a"}, {"id": "b"}]})
-    await talk.turn()
+async def test_inbox_model_lists_again_after_a_full_page() -> None:
+    conversation = Conversation()
+    await conversation.turn()
+    conversation.reply({"result": [{"id": str(number)} for number in range(100)]})
+    assert len(await conversation.turn()) == 100
+    conversation.reply(*[CLEARED] * 100)
 
-    assert len({listing, *(request.id for request in talk.answer.tool_requests)}) == 3
+    assert await conversation.turn() == [("list_notifications", {"limit": 100})]
 
 
-async def test_another_builtin_model_does_not_exist() -> None:
+async def test_inbox_model_takes_a_failed_list_for_empty() -> None:
+    conversation = Conversation()
+    await conversation.turn()
+    conversation.reply({"error": {"code": "invalid", "message": "limit takes an integer."}})
+
+    assert await conversation.turn() == [("sleep", {})]
+
+
+async def test_tool_calls_of_inbox_model_have_unique_ids() -> None:
+    conversation = Conversation()
+    await conversation.turn()
+    listing = conversation.answer.tool_requests[0].id
+    conversation.reply({"result": [{"id": "a"}, {"id": "b"}]})
+    await conversation.turn()
+
+    assert len({listing, *(call.id for call in conversation.answer.tool_requests)}) == 3
+
+
+async def test_other_builtin_model_is_an_error() -> None:
     with pytest.raises(RunError, match="There is no model builtin/outbox"):
         await InboxModel().complete(ModelRequest("outbox", ()))

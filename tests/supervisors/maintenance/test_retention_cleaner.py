@@ -1,4 +1,4 @@
-"""What is kept, for how long, and what goes then."""
+"""The retention cleaner: which rows expire, and when."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -38,17 +38,17 @@ TABLES = ("agent", "notification", "run", "trace", "span", "span_metadata", "usa
 
 
 class ClockAt(SystemClock):
-    """Says that it is then, whenever it is asked."""
+    """A wall clock that always shows the same time."""
 
-    def __init__(self, then: datetime) -> None:
-        self._then = then
+    def __init__(self, now: datetime) -> None:
+        self._now = now
 
     def now(self) -> datetime:
-        return self._then
+        return self._now
 
 
-class House:
-    """A database to which things are added, and from which retention removes them."""
+class Database:
+    """A database with helpers to add rows, to run the retention cleaner, and to count rows."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
@@ -56,33 +56,35 @@ class House:
         self.usage = Usage(pool)
         self.notifications = Notifications(pool, lambda _: None, sleep=asyncio.sleep)
 
-    async def run_of(self, agent: Agent, started_at: datetime, *, ended: bool = True, spans: int = 1) -> UUID:
-        """A run with its trace and spans."""
+    async def insert_run(
+        self, agent: Agent, started_at: datetime, *, ended: bool = True, spans: int = 1
+    ) -> UUID:
+        """Insert a run with its trace and spans; return its id."""
         run_id = new_id()
         ended_at = started_at + SECOND if ended else None
         await self.pool.execute(RUN, run_id, agent.id, agent.organization_id, started_at, ended_at)
         await self.traces.insert_spans([new_span(run_id, {"some": "metadata"}) for _ in range(spans)])
         return run_id
 
-    async def cleared(self, agent: Agent, at: datetime) -> None:
-        """A notification of long ago that was cleared at this moment."""
-        note = new_notification(agent.id, created_at=NOW - 1000 * DAY)
-        await self.notifications.insert(note, {agent.organization_id})
-        await self.notifications.clear(agent.id, note.id, at)
+    async def insert_cleared(self, agent: Agent, at: datetime) -> None:
+        """Insert an old notification that was cleared at this moment."""
+        notification = new_notification(agent.id, created_at=NOW - 1000 * DAY)
+        await self.notifications.insert(notification, {agent.organization_id})
+        await self.notifications.clear(agent.id, notification.id, at)
 
-    async def used(self, agent: Agent, at: datetime) -> None:
+    async def insert_usage(self, agent: Agent, at: datetime) -> None:
         record = usage_record(agent, cost_usd=Decimal(0), occurred_at=at)
         await self.usage.insert(record)
 
-    async def retention(self, now: datetime = NOW, **days: int) -> dict[str, int]:
-        """One pass, with everything kept for good but what is given; what went."""
+    async def clean(self, now: datetime = NOW, **days: int) -> dict[str, int]:
+        """Run the cleaner once and return what it deleted; kinds without `days` are kept for ever."""
         settings = RetentionSettings(
             **{"traces": 0, "notifications": 0, "webhooks": 0, "deleted_agents": 0, **days}
         )
         return dict(await RetentionCleaner(Retention(self.pool), settings, ClockAt(now)).run_once())
 
-    async def left(self, *tables: str) -> list[int]:
-        """How many rows the tables have."""
+    async def count(self, *tables: str) -> list[int]:
+        """Count the rows of each table."""
         return [
             await self.pool.fetchval(f"SELECT count(*) FROM {table}")  # noqa: S608 -- constants
             for table in tables
@@ -90,124 +92,126 @@ class House:
 
 
 @pytest.fixture
-def house(pool: Pool) -> House:
-    return House(pool)
+def database(pool: Pool) -> Database:
+    return Database(pool)
 
 
-async def test_a_trace_goes_with_its_spans_and_run_when_its_days_are_over(house: House) -> None:
-    scout, other = await stored_agent(house.pool), await stored_agent(house.pool)
-    old = [await house.run_of(each, NOW - 90 * DAY - SECOND, spans=3) for each in (scout, other, scout)]
-    kept = await house.run_of(scout, NOW - 90 * DAY)
+async def test_expired_trace_is_deleted_with_spans_and_run(database: Database) -> None:
+    agent, other = await stored_agent(database.pool), await stored_agent(database.pool)
+    old = [
+        await database.insert_run(owner, NOW - 90 * DAY - SECOND, spans=3) for owner in (agent, other, agent)
+    ]
+    kept = await database.insert_run(agent, NOW - 90 * DAY)
 
-    gone = await house.retention(traces=90)
+    deleted = await database.clean(traces=90)
 
-    assert gone["traces and spans"] == 3 + 9
-    assert [await house.traces.get(each) for each in old] == [None] * 3
-    assert isinstance(await house.traces.get(kept), Trace)
-    assert await house.left("run", "trace", "span", "span_metadata") == [1, 1, 1, 1]
-
-
-async def test_the_trace_of_a_run_that_goes_on_stays(house: House) -> None:
-    scout = await stored_agent(house.pool)
-    live = await house.run_of(scout, NOW - 3 * DAY, ended=False)
-    await house.run_of(scout, NOW - 2 * DAY)
-
-    await house.retention(traces=1)
-
-    assert await house.traces.get(live) is not None
-    assert await house.left("run", "trace", "span") == [1, 1, 1]
+    assert deleted["traces and spans"] == 3 + 9
+    assert [await database.traces.get(trace_id) for trace_id in old] == [None] * 3
+    assert isinstance(await database.traces.get(kept), Trace)
+    assert await database.count("run", "trace", "span", "span_metadata") == [1, 1, 1, 1]
 
 
-async def test_a_trace_with_very_many_spans_goes_in_batches(house: House) -> None:
-    scout = await stored_agent(house.pool)
-    await house.run_of(scout, NOW - 2 * DAY, spans=25)
-    expired = Retention(house.pool)
-    assert [await expired.delete_traces(NOW - DAY, 10) for _ in range(4)] == [10, 10, 6, 0]
+async def test_trace_of_a_running_run_is_kept(database: Database) -> None:
+    agent = await stored_agent(database.pool)
+    live = await database.insert_run(agent, NOW - 3 * DAY, ended=False)
+    await database.insert_run(agent, NOW - 2 * DAY)
+
+    await database.clean(traces=1)
+
+    assert await database.traces.get(live) is not None
+    assert await database.count("run", "trace", "span") == [1, 1, 1]
 
 
-async def test_notifications_go_by_when_they_were_cleared_and_uncleared_ones_stay(house: House) -> None:
-    scout = await stored_agent(house.pool)
-    await house.cleared(scout, NOW - 90 * DAY - SECOND)
-    await house.cleared(scout, NOW - 90 * DAY)
-    uncleared = new_notification(scout.id, created_at=NOW - 1000 * DAY)
-    await house.notifications.insert(uncleared, {scout.organization_id})
-
-    gone = await house.retention(notifications=90)
-
-    assert gone["cleared notifications"] == 1
-    assert await house.left("notification") == [2]
+async def test_trace_with_many_spans_is_deleted_in_batches(database: Database) -> None:
+    agent = await stored_agent(database.pool)
+    await database.insert_run(agent, NOW - 2 * DAY, spans=25)
+    retention = Retention(database.pool)
+    assert [await retention.delete_traces(NOW - DAY, 10) for _ in range(4)] == [10, 10, 6, 0]
 
 
-async def test_usage_stays_for_good_unless_a_time_is_set(house: House) -> None:
-    scout = await stored_agent(house.pool)
-    await house.used(scout, NOW - 1000 * DAY)
-    await house.used(scout, NOW - DAY)
-    assert "usage records" not in await house.retention(usage=RetentionSettings().usage)
-    assert (await house.retention(usage=2))["usage records"] == 1
-    assert await house.left("usage_record") == [1]
+async def test_cleared_notifications_expire_and_uncleared_ones_stay(database: Database) -> None:
+    agent = await stored_agent(database.pool)
+    await database.insert_cleared(agent, NOW - 90 * DAY - SECOND)
+    await database.insert_cleared(agent, NOW - 90 * DAY)
+    uncleared = new_notification(agent.id, created_at=NOW - 1000 * DAY)
+    await database.notifications.insert(uncleared, {agent.organization_id})
+
+    deleted = await database.clean(notifications=90)
+
+    assert deleted["cleared notifications"] == 1
+    assert await database.count("notification") == [2]
 
 
-async def test_webhooks_go_by_when_they_ended_and_pending_ones_stay(house: House) -> None:
-    scout = await stored_agent(house.pool)
+async def test_usage_is_kept_for_ever_unless_days_are_set(database: Database) -> None:
+    agent = await stored_agent(database.pool)
+    await database.insert_usage(agent, NOW - 1000 * DAY)
+    await database.insert_usage(agent, NOW - DAY)
+    assert "usage records" not in await database.clean(usage=RetentionSettings().usage)
+    assert (await database.clean(usage=2))["usage records"] == 1
+    assert await database.count("usage_record") == [1]
+
+
+async def test_finished_webhooks_expire_and_pending_ones_stay(database: Database) -> None:
+    agent = await stored_agent(database.pool)
     old = NOW - 31 * DAY
     for moments in ((old, None, None), (None, old, None), (NOW - 30 * DAY, None, None), (None, None, old)):
-        await house.pool.execute(WEBHOOK, scout.organization_id, scout.id, old, *moments)
+        await database.pool.execute(WEBHOOK, agent.organization_id, agent.id, old, *moments)
 
-    gone = await house.retention(webhooks=30)
+    deleted = await database.clean(webhooks=30)
 
-    assert gone["webhook deliveries"] == 2
-    assert await house.left("webhook_delivery") == [2]
+    assert deleted["webhook deliveries"] == 2
+    assert await database.count("webhook_delivery") == [2]
 
 
-async def test_sums_of_a_day_go_when_nobody_asks_for_it_any_more(house: House) -> None:
-    scout = await stored_agent(house.pool)
+async def test_daily_spending_sums_are_deleted_after_two_days(database: Database) -> None:
+    agent = await stored_agent(database.pool)
     for days in (0, 2, 3):
-        await house.usage.insert(usage_record(scout, occurred_at=NOW - days * DAY))
+        await database.usage.insert(usage_record(agent, occurred_at=NOW - days * DAY))
 
-    await house.retention()
+    await database.clean()
 
-    left = await house.pool.fetch("SELECT DISTINCT day FROM spending ORDER BY day")
-    assert [row["day"] for row in left] == [(NOW - 2 * DAY).date(), NOW.date()]
-    assert await house.left("usage_record") == [3]
+    rows = await database.pool.fetch("SELECT DISTINCT day FROM spending ORDER BY day")
+    assert [row["day"] for row in rows] == [(NOW - 2 * DAY).date(), NOW.date()]
+    assert await database.count("usage_record") == [3]
 
 
-async def test_of_a_deleted_agent_traces_and_usage_stay_for_a_time_and_then_nothing(house: House) -> None:
-    gone, kept = await stored_agent(house.pool), await stored_agent(house.pool)
+async def test_traces_and_usage_of_a_deleted_agent_expire_later(database: Database) -> None:
+    gone, kept = await stored_agent(database.pool), await stored_agent(database.pool)
     for agent in (gone, kept):
-        await house.run_of(agent, NOW, spans=3)
-        await house.cleared(agent, NOW)
-        await house.used(agent, NOW)
+        await database.insert_run(agent, NOW, spans=3)
+        await database.insert_cleared(agent, NOW)
+        await database.insert_usage(agent, NOW)
     deleted_at = NOW + DAY
-    await Agents(house.pool).delete(gone.id, deleted_at)
+    await Agents(database.pool).delete(gone.id, deleted_at)
 
-    first = await house.retention(deleted_at + LATE_WRITES + SECOND, deleted_agents=30)
+    first = await database.clean(deleted_at + LATE_WRITES + SECOND, deleted_agents=30)
 
     assert first["rows left by deleted agents"] == 2
-    assert await house.left(*TABLES) == [2, 1, 1, 2, 6, 6, 2]
+    assert await database.count(*TABLES) == [2, 1, 1, 2, 6, 6, 2]
 
-    await house.retention(deleted_at + 30 * DAY, deleted_agents=30)
-    assert await house.left(*TABLES) == [2, 1, 1, 2, 6, 6, 2]
-    await house.retention(deleted_at + 30 * DAY + SECOND, deleted_agents=30)
-    assert await house.left(*TABLES) == [1, 1, 1, 1, 3, 3, 1]
+    await database.clean(deleted_at + 30 * DAY, deleted_agents=30)
+    assert await database.count(*TABLES) == [2, 1, 1, 2, 6, 6, 2]
+    await database.clean(deleted_at + 30 * DAY + SECOND, deleted_agents=30)
+    assert await database.count(*TABLES) == [1, 1, 1, 1, 3, 3, 1]
 
 
-async def test_what_was_written_while_an_agent_was_deleted_goes_as_well(house: House) -> None:
-    gone = await stored_agent(house.pool)
-    await Agents(house.pool).delete(gone.id, NOW)
-    await house.retention(NOW)
-    await house.pool.execute(
+async def test_rows_written_during_a_deletion_are_deleted(database: Database) -> None:
+    gone = await stored_agent(database.pool)
+    await Agents(database.pool).delete(gone.id, NOW)
+    await database.clean(NOW)
+    await database.pool.execute(
         "INSERT INTO notification (agent_id, organization_id, title) VALUES ($1, $2, 'late')",
         gone.id,
         gone.organization_id,
     )
-    assert (await house.retention(NOW + LATE_WRITES / 2))["rows left by deleted agents"] == 1
-    assert await house.left("notification") == [0]
+    assert (await database.clean(NOW + LATE_WRITES / 2))["rows left by deleted agents"] == 1
+    assert await database.count("notification") == [0]
 
 
-async def test_zero_days_keep_everything(house: House) -> None:
-    scout = await stored_agent(house.pool)
-    await house.run_of(scout, NOW - 10_000 * DAY)
-    await house.cleared(scout, NOW - 999 * DAY)
-    await house.used(scout, NOW - 10_000 * DAY)
-    assert await house.retention(usage=0) == {"rows left by deleted agents": 0}
-    assert await house.left(*TABLES) == [1] * len(TABLES)
+async def test_zero_days_keep_everything(database: Database) -> None:
+    agent = await stored_agent(database.pool)
+    await database.insert_run(agent, NOW - 10_000 * DAY)
+    await database.insert_cleared(agent, NOW - 999 * DAY)
+    await database.insert_usage(agent, NOW - 10_000 * DAY)
+    assert await database.clean(usage=0) == {"rows left by deleted agents": 0}
+    assert await database.count(*TABLES) == [1] * len(TABLES)

@@ -1,4 +1,4 @@
-"""One agent in the abstract, led through its phases by the rules alone, without a database or any waiting."""
+"""A random walk of one agent through its phases: the rules alone, without a database or waiting."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,14 +26,14 @@ from tests.supervisors.agent_facts import POLICY, facts, seconds, state
 WINDOW_SECONDS = 20
 
 
-class Wanderer:
-    """Does at each step one thing that can happen to an agent, and settles as a supervisor does."""
+class RandomAgent:
+    """An agent to which a random event happens at each step; then it rests or starts as the rules say."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.now = NOW
         self.state: AgentState = state(failures=random.choice((0, 4)), retries=random.choice((0, 8)))
-        self.queue: list[tuple[Source, datetime, bool]] = []  # activated, and whether by a reminder
+        self.queue: list[tuple[Source, datetime, bool]] = []  # source, activated at, is a reminder
         self.paused = False
         self.has_slot = True
         self.is_over_budget = False
@@ -47,16 +47,16 @@ class Wanderer:
         return explanations.phase_of(seen, decision, self.now, run_is_stopping=self.run_is_stopping)
 
     def step(self) -> str:
-        """Something happens; its name."""
+        """Make one event happen and return its name."""
         self.now += seconds(1)
-        [happens] = self.random.choices(list(HAPPENINGS), list(HAPPENINGS.values()))
-        happens(self)
+        [event] = self.random.choices(list(EVENT_WEIGHTS), list(EVENT_WEIGHTS.values()))
+        event(self)
         self.settle()
-        return str(happens.__name__)
+        return str(event.__name__)
 
     def get_facts(self) -> AgentFacts:
         waiting = tuple(
-            PendingGroup(source, is_reminder, self._era(at, is_reminder), 1, at, at)
+            PendingGroup(source, is_reminder, self._period(at, is_reminder), 1, at, at)
             for source, at, is_reminder in self.queue
         )
         return facts(
@@ -74,7 +74,8 @@ class Wanderer:
         if wake is not None and self.state.run_id is None:
             self.start(wake.reason)
         else:
-            self.state = transitions.armed(seen, transitions.rested(self.state), self.now, POLICY)
+            rested = transitions.rested(self.state)
+            self.state = transitions.armed(seen, rested, self.now, POLICY)
 
     def start(self, reason: str) -> None:
         seen = self.get_facts()
@@ -82,7 +83,8 @@ class Wanderer:
             self.active_at_start = active_count(seen)
             self.state = transitions.started(seen, uuid4(), reason, self.now)
         else:
-            self.state = transitions.armed(seen, transitions.queued(self.state, self.now), self.now, POLICY)
+            queued = transitions.queued(self.state, self.now)
+            self.state = transitions.armed(seen, queued, self.now, POLICY)
 
     def a_message_comes(self) -> None:
         self.queue.append((Source.SMS, self.now, False))
@@ -150,7 +152,7 @@ class Wanderer:
     def its_supervisor_fails(self) -> None:
         if self.state.status is AgentStatus.SLEEPING and not self.paused:
             self.state = transitions.failed(
-                transitions.rested(self.state), Outcome.FAILED, "a defect", self.now, jitter=0
+                transitions.rested(self.state), Outcome.FAILED, "it crashed", self.now, jitter=0
             )
 
     def its_run_sleeps(self) -> None:
@@ -178,8 +180,8 @@ class Wanderer:
             self.state = transitions.ended(self.get_facts(), outcome, "", self.now, counts=True, jitter=0)
             self.run_is_stopping = False
 
-    def _era(self, at: datetime, is_reminder: bool) -> ActivationPeriod:
-        """As storage tells them apart."""
+    def _period(self, at: datetime, is_reminder: bool) -> ActivationPeriod:
+        """Return the period as storage computes it."""
         seen = self.state
         if is_reminder and at > self.now:
             return ActivationPeriod.AHEAD
@@ -197,27 +199,27 @@ class Wanderer:
         )
 
 
-# What can happen, and how often it does beside the rest: an archive or a pause hides all else for a while.
-HAPPENINGS: dict[Callable[[Wanderer], None], int] = {
-    Wanderer.a_message_comes: 3,
-    Wanderer.a_machine_notifies: 3,
-    Wanderer.it_is_to_be_reminded: 3,
-    Wanderer.all_is_cleared: 3,
-    Wanderer.time_passes: 3,
-    Wanderer.slots_are_taken: 3,
-    Wanderer.a_slot_is_free: 3,
-    Wanderer.a_run_is_requested: 3,
-    Wanderer.it_is_stopped: 3,
-    Wanderer.it_is_archived: 1,
-    Wanderer.it_is_restored: 3,
-    Wanderer.its_organization_is_paused: 1,
-    Wanderer.the_pause_ends: 3,
-    Wanderer.its_budget_is_spent: 1,
-    Wanderer.its_budget_is_raised: 3,
-    Wanderer.its_supervisor_fails: 3,
-    Wanderer.its_run_sleeps: 3,
-    Wanderer.its_run_ends: 3,
-    Wanderer.its_run_fails: 3,
-    Wanderer.its_run_spends_what_is_left: 1,
-    Wanderer.the_service_restarts: 3,
+# The events and their weights: an archive or a pause hides everything else for a while, so they are rare.
+EVENT_WEIGHTS: dict[Callable[[RandomAgent], None], int] = {
+    RandomAgent.a_message_comes: 3,
+    RandomAgent.a_machine_notifies: 3,
+    RandomAgent.it_is_to_be_reminded: 3,
+    RandomAgent.all_is_cleared: 3,
+    RandomAgent.time_passes: 3,
+    RandomAgent.slots_are_taken: 3,
+    RandomAgent.a_slot_is_free: 3,
+    RandomAgent.a_run_is_requested: 3,
+    RandomAgent.it_is_stopped: 3,
+    RandomAgent.it_is_archived: 1,
+    RandomAgent.it_is_restored: 3,
+    RandomAgent.its_organization_is_paused: 1,
+    RandomAgent.the_pause_ends: 3,
+    RandomAgent.its_budget_is_spent: 1,
+    RandomAgent.its_budget_is_raised: 3,
+    RandomAgent.its_supervisor_fails: 3,
+    RandomAgent.its_run_sleeps: 3,
+    RandomAgent.its_run_ends: 3,
+    RandomAgent.its_run_fails: 3,
+    RandomAgent.its_run_spends_what_is_left: 1,
+    RandomAgent.the_service_restarts: 3,
 }

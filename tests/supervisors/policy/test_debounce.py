@@ -1,4 +1,4 @@
-"""How long conversation is held."""
+"""Debounce: the window, the hold and its cap."""
 
 from datetime import timedelta
 
@@ -22,34 +22,32 @@ messages = st.lists(past, min_size=1, max_size=6).map(
     ("of_agent", "of_template", "expected"),
     [(None, None, 0), (None, 60, 60), (5, 60, 5), (0, 60, 0), (5, None, 5), (None, 0, 0)],
 )
-def test_an_agents_own_window_counts_before_its_templates(
+def test_window_of_agent_overrides_template(
     of_agent: int | None, of_template: int | None, expected: int
 ) -> None:
     assert effective_window(of_agent, of_template) == expected
 
 
 @pytest.mark.parametrize(
-    ("window", "longest"),
+    ("window", "expected"),
     [(1, 10), (30, 300), (60, 300), (150, 300), (151, 302), (3600, 7200)],
 )
-def test_constant_conversation_is_held_ten_windows_at_most_300_s_at_least_two_windows(
-    window: int, longest: int
-) -> None:
-    assert max_hold_seconds(window, cap_seconds=300) == longest
+def test_max_hold_is_ten_windows_within_cap_or_two_windows(window: int, expected: int) -> None:
+    assert max_hold_seconds(window, cap_seconds=300) == expected
 
 
-def test_without_messages_or_with_a_window_of_zero_nothing_is_held() -> None:
+def test_no_message_or_no_window_means_no_hold() -> None:
     assert hold_for([], 60, 300) is None
     assert hold_for([waiting(Source.SMS)], 0, 300) is None
 
 
-def test_a_hold_ends_one_window_after_the_last_message() -> None:
+def test_hold_ends_one_window_after_the_last_message() -> None:
     held = [waiting(Source.SMS, NOW, NOW + seconds(50)), waiting(Source.EMAIL, NOW + seconds(20))]
 
     assert hold_for(held, 60, 300) == Hold(60, NOW, NOW + seconds(50), NOW + seconds(110))
 
 
-def test_a_hold_ends_at_its_cap_however_the_conversation_goes_on() -> None:
+def test_hold_ends_at_its_cap() -> None:
     hold = hold_for([waiting(Source.SMS, NOW, NOW + seconds(299))], 60, 300)
 
     assert hold is not None
@@ -57,7 +55,8 @@ def test_a_hold_ends_at_its_cap_however_the_conversation_goes_on() -> None:
 
 
 @given(messages, windows, caps)
-def test_a_hold_ends_at_the_earlier_of_quiet_and_cap(held: list[PendingGroup], window: int, cap: int) -> None:
+def test_hold_ends_at_the_earlier_of_quiet_and_cap(held: list[PendingGroup], window: int, cap: int) -> None:
+    """Invariant I5."""
     hold = hold_for(held, window, cap)
 
     assert hold is not None
@@ -69,7 +68,7 @@ def test_a_hold_ends_at_the_earlier_of_quiet_and_cap(held: list[PendingGroup], w
 
 
 @given(messages, windows, caps, st.integers(0, 36_000))
-def test_a_later_message_never_shortens_a_hold(
+def test_later_message_never_shortens_a_hold(
     held: list[PendingGroup], window: int, cap: int, later: int
 ) -> None:
     before = hold_for(held, window, cap)
@@ -81,7 +80,7 @@ def test_a_later_message_never_shortens_a_hold(
 
 
 @given(messages, windows, caps)
-def test_a_single_message_is_held_for_exactly_the_window(
+def test_single_message_is_held_for_exactly_the_window(
     held: list[PendingGroup], window: int, cap: int
 ) -> None:
     hold = hold_for(held[:1], window, cap)

@@ -1,4 +1,4 @@
-"""Sentences on why an agent is where it is, and what wakes it next."""
+"""Sentences on why an agent is in its phase, and what wakes it next."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -14,8 +14,8 @@ from tests.storage.factories import HOUR, MINUTE, NOW
 from tests.supervisors.agent_facts import POLICY, facts, reminder, running, seconds, state, waiting
 
 
-def told(seen: AgentFacts) -> tuple[Phase, str, str | None]:
-    """Phase, why, and what wakes the agent next."""
+def explained(seen: AgentFacts) -> tuple[Phase, str, str | None]:
+    """Return the phase, why the agent is in it, and what wakes it next."""
     decision = decide(seen, NOW, POLICY)
     phase = explanations.phase_of(seen, decision, NOW)
     because = explanations.because(decision.wake) if decision.wake else None
@@ -43,7 +43,7 @@ STORIES = [
     (
         facts(state(sleep_until=NOW + HOUR)),
         Phase.ASLEEP,
-        "Asleep until 2126-11-21 10:00 UTC, as was asked; any high-priority notification wakes it earlier.",
+        "Asleep until 2126-11-21 10:00 UTC, as requested; any high-priority notification wakes it earlier.",
         "The sleep it was given ends.",
     ),
     (
@@ -59,7 +59,7 @@ STORIES = [
         facts(state(sleep_until=NOW + HOUR), reminder(NOW + MINUTE)),
         Phase.ASLEEP,
         (
-            "Asleep until 2126-11-21 10:00 UTC, as was asked; "
+            "Asleep until 2126-11-21 10:00 UTC, as requested; "
             "something else wakes it before that, at 2126-11-21 09:01 UTC."
         ),
         "A reminder falls due.",
@@ -67,14 +67,14 @@ STORIES = [
     (
         facts(state(sleep_until=NOW, last_started_at=NOW)),
         Phase.ASLEEP,
-        "About to start at 2126-11-21 09:00:01 UTC: its sleep ends sooner than it may start again.",
+        "About to start at 2126-11-21 09:00:01 UTC: its sleep ends before it may start again.",
         "The sleep it was given ends.",
     ),
     (
         facts(state(stopped_at=NOW - MINUTE), waiting(period=ActivationPeriod.STOPPED), reminder(NOW + HOUR)),
         Phase.ASLEEP,
         (
-            "Stopped at 2126-11-21 08:59 UTC: what waited then starts nothing. "
+            "Stopped at 2126-11-21 08:59 UTC: notifications from before that do not start it. "
             "Asleep until a high-priority notification, a reminder or a run request wakes it."
         ),
         "A reminder falls due.",
@@ -100,10 +100,10 @@ STORIES = [
         ),
         Phase.BACKING_OFF,
         (
-            "Backing off until 2126-11-21 09:01 UTC: its last run left high-priority notifications uncleared "
-            "(2 are)."
+            "Backing off until 2126-11-21 09:01 UTC: "
+            "its last run left 2 high-priority notifications uncleared."
         ),
-        "Something its last run left uncleared is tried again.",
+        "It tries again to clear the notifications that its last run left.",
     ),
     (
         facts(
@@ -114,8 +114,9 @@ STORIES = [
         ),
         Phase.BACKING_OFF,
         (
-            "Backing off until 2126-11-21 09:01 UTC: its last run left high-priority notifications uncleared "
-            "(1 is). Something else wakes it before that, at 2126-11-21 09:00:30 UTC."
+            "Backing off until 2126-11-21 09:01 UTC: "
+            "its last run left 1 high-priority notification uncleared. "
+            "Something else wakes it before that, at 2126-11-21 09:00:30 UTC."
         ),
         "A reminder falls due.",
     ),
@@ -123,7 +124,7 @@ STORIES = [
         facts(backing_off(WakeReason.RETRY_AFTER_FAILURE, failures=1, last_error="The model is away.")),
         Phase.BACKING_OFF,
         "Backing off until 2126-11-21 09:01 UTC after a failure: The model is away.",
-        "It is tried again after a failure.",
+        "It tries again after a failure.",
     ),
     (
         facts(backing_off(WakeReason.RETRY_AFTER_FAILURE, failures=5, last_error="The model is away.")),
@@ -133,7 +134,7 @@ STORIES = [
             "The model is away. A run request starts it at once, "
             "a high-priority notification at most once a minute."
         ),
-        "It is tried again after a failure.",
+        "It tries again after a failure.",
     ),
     (
         facts(running(last_wake_reason="written by a client"), wake_reason="notification:sms"),
@@ -156,26 +157,26 @@ STORIES = [
     (
         replace(HELD, paused=True),
         Phase.PAUSED,
-        "Its organization is paused; nothing starts until that ends.",
+        "Its organization is paused; nothing starts until the pause ends.",
         None,
     ),
 ]
 
 
 @pytest.mark.parametrize(("seen", "phase", "why", "because"), STORIES, ids=[row[1] for row in STORIES])
-def test_each_phase_is_told_in_a_sentence(
+def test_phase_is_explained_in_a_sentence(
     seen: AgentFacts, phase: Phase, why: str, because: str | None
 ) -> None:
-    assert told(seen) == (phase, why, because)
+    assert explained(seen) == (phase, why, because)
 
 
-def test_every_phase_is_told() -> None:
+def test_stories_cover_every_phase() -> None:
     assert {phase for _, phase, _, _ in STORIES} == set(Phase)
 
 
 @pytest.mark.parametrize("reason", [*WakeReason, "notification:sms"])
-def test_every_wake_reason_is_told_in_words(reason: str) -> None:
-    _, why, _ = told(facts(running(), wake_reason=str(reason)))
+def test_every_wake_reason_is_explained_in_words(reason: str) -> None:
+    _, why, _ = explained(facts(running(), wake_reason=str(reason)))
 
     assert why.startswith("Running since 2126-11-21 08:59 UTC, woken by ")
     assert "_" not in why
@@ -191,10 +192,10 @@ def test_every_wake_reason_is_told_in_words(reason: str) -> None:
         (facts(running()), NOW - MINUTE),
         (facts(running(stopped_at=NOW)), NOW),
         (facts(state(queued_at=NOW, run_requested_at=NOW - MINUTE)), NOW),
-        (facts(state(last_ended_at=NOW - MINUTE), paused=True), None),  # nobody saw it begin
+        (facts(state(last_ended_at=NOW - MINUTE), paused=True), None),  # its begin is not stored
     ],
 )
-def test_a_phase_has_lasted_since(seen: AgentFacts, expected: datetime | None) -> None:
+def test_since_is_the_moment_at_which_the_phase_began(seen: AgentFacts, expected: datetime | None) -> None:
     decision = decide(seen, NOW, POLICY)
 
     assert explanations.since(seen, decision, explanations.phase_of(seen, decision, NOW)) == expected

@@ -1,4 +1,4 @@
-"""The state diagram in docs/architecture.md has the transitions that the code has: no more, no fewer."""
+"""The state diagram in docs/architecture.md shows exactly the transitions that the rules make."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from random import Random
 
 from supervisors.policy.phases import Phase
 from tests.paths import ROOT
-from tests.supervisors.policy.random_walk import Wanderer
+from tests.supervisors.policy.random_walk import RandomAgent
 
 DOCUMENT = ROOT / "docs" / "architecture.md"
 DIAGRAM = re.compile(r"^```mermaid\nstateDiagram-v2\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -18,8 +18,8 @@ STEPS = 40
 Transition = tuple[Phase, Phase]
 
 
-def drawn() -> Iterator[Transition]:
-    """The arrows of the diagram; one to or from a frame is one for each phase in it."""
+def drawn_transitions() -> Iterator[Transition]:
+    """Yield the arrows of the diagram; an arrow to or from a frame stands for each phase in the frame."""
     [diagram] = DIAGRAM.findall(DOCUMENT.read_text())
     frames = {
         name: {phase for arrow in ARROW.findall(inside) for phase in arrow}
@@ -31,24 +31,24 @@ def drawn() -> Iterator[Transition]:
                 yield Phase(before), Phase(after)
 
 
-def wandered() -> dict[Transition, str]:
-    """The transitions that the rules make, each with the happening that made it last."""
-    found: dict[Transition, str] = {}
+def made_transitions() -> dict[Transition, str]:
+    """Return the transitions that random walks make, each with the event that made it last."""
+    events: dict[Transition, str] = {}
     for seed in range(WALKS):
-        agent = Wanderer(Random(seed))  # noqa: S311 -- the same walks each time
+        agent = RandomAgent(Random(seed))  # noqa: S311 -- the same walks each time
         before = agent.phase
         for _ in range(STEPS):
-            happening = agent.step()
+            event = agent.step()
             after = agent.phase
-            found[before, after] = happening
+            events[before, after] = event
             before = after
-    return {(before, after): why for (before, after), why in found.items() if before is not after}
+    return {(before, after): event for (before, after), event in events.items() if before is not after}
 
 
-def test_the_diagram_shows_the_transitions_that_there_are() -> None:
-    shown, there_are = set(drawn()), wandered()
+def test_state_diagram_matches_the_transitions_of_the_rules() -> None:
+    drawn, made = set(drawn_transitions()), made_transitions()
 
-    missing = {f"{before} --> {after} : {there_are[before, after]}" for before, after in {*there_are} - shown}
+    missing = {f"{before} --> {after} : {made[before, after]}" for before, after in {*made} - drawn}
     assert not missing, "the diagram lacks transitions that the code makes"
-    invented = {f"{before} --> {after}" for before, after in shown - {*there_are}}
+    invented = {f"{before} --> {after}" for before, after in drawn - {*made}}
     assert not invented, "the diagram shows transitions that the code never makes"

@@ -1,4 +1,4 @@
-"""How the state of an agent changes."""
+"""State transitions of an agent, by example and by property."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ from tests.supervisors.agent_facts import (
     reminder,
     running,
     seconds,
-    some_circumstances,
+    some_facts,
     state,
     waiting,
 )
@@ -29,7 +29,8 @@ moments = st.datetimes(timezones=st.just(UTC))
 
 
 @given(st.none() | moments, st.none() | moments)
-def test_no_sleep_is_longer_than_the_cap(until: datetime | None, cap: datetime | None) -> None:
+def test_clamped_sleep_never_exceeds_the_cap(until: datetime | None, cap: datetime | None) -> None:
+    """Invariant I4."""
     clamped = transitions.clamp(until, cap)
 
     assert cap is None or (clamped is not None and clamped <= cap)
@@ -37,7 +38,7 @@ def test_no_sleep_is_longer_than_the_cap(until: datetime | None, cap: datetime |
 
 
 @given(moments, st.none() | st.integers(0, 2**31 - 1))
-def test_a_cap_beyond_the_year_9999_is_none(moment: datetime, hours: int | None) -> None:
+def test_cap_beyond_the_year_9999_is_none(moment: datetime, hours: int | None) -> None:
     cap = transitions.cap_after(moment, hours)
 
     if cap is not None:
@@ -46,13 +47,13 @@ def test_a_cap_beyond_the_year_9999_is_none(moment: datetime, hours: int | None)
         assert hours is None or (datetime.max.replace(tzinfo=UTC) - moment) < timedelta(hours=hours)
 
 
-def test_sleep_without_a_time_lasts_to_the_cap() -> None:
+def test_clamp_takes_none_for_sleep_without_end() -> None:
     assert transitions.clamp(None, NOW) == NOW
     assert transitions.clamp(None, None) is None
     assert transitions.clamp(NOW, None) == NOW
 
 
-def test_a_start_fixes_the_cap_and_forgets_what_led_to_it() -> None:
+def test_start_fixes_the_cap_and_clears_its_causes() -> None:
     before = state(
         sleep_until=NOW + HOUR,
         stopped_at=NOW - HOUR,
@@ -80,13 +81,13 @@ def test_a_start_fixes_the_cap_and_forgets_what_led_to_it() -> None:
     )
 
 
-def test_a_sleep_that_was_slept_out_is_not_interrupted() -> None:
+def test_elapsed_sleep_is_not_recorded_as_interrupted() -> None:
     slept_out = facts(state(sleep_until=NOW))
 
     assert transitions.started(slept_out, RUN, "sleep_elapsed", NOW).last_wake_interrupted_sleep_until is None
 
 
-def test_a_granted_sleep_is_clamped_and_a_clean_slate() -> None:
+def test_granted_sleep_is_clamped_and_resets_failures() -> None:
     before = running(max_sleep_until=NOW + HOUR, failures=4, retries=7, last_error="failed")
 
     after = transitions.slept(facts(before), NOW + 2 * HOUR, NOW)
@@ -113,7 +114,7 @@ def ended(
         (None, NOW - MINUTE, NOW + HOUR, NOW - MINUTE),
     ],
 )
-def test_without_a_sleep_call_the_earliest_known_moment_is_slept_to(
+def test_run_without_sleep_call_sleeps_until_the_earliest_moment(
     interrupted: datetime | None, patched: datetime | None, cap: datetime | None, expected: datetime | None
 ) -> None:
     before = running(sleep_until=patched, max_sleep_until=cap)
@@ -121,13 +122,13 @@ def test_without_a_sleep_call_the_earliest_known_moment_is_slept_to(
     assert ended(facts(before, interrupted_sleep_until=interrupted)).sleep_until == expected
 
 
-def test_a_run_that_leaves_nothing_uncleared_resets_the_backoff() -> None:
+def test_run_that_leaves_nothing_uncleared_resets_the_backoff() -> None:
     after = ended(facts(running(failures=3, retries=9, last_error="failed")))
 
     assert (after.failures, after.retries, after.retry_at, after.last_error) == (0, 0, None, "")
 
 
-def test_the_backoff_doubles_while_nothing_is_cleared() -> None:
+def test_backoff_doubles_while_nothing_is_cleared() -> None:
     left = facts(running(retries=3), waiting(period=ActivationPeriod.BEFORE, count=2), pending_at_start=2)
 
     after = ended(left)
@@ -136,7 +137,7 @@ def test_the_backoff_doubles_while_nothing_is_cleared() -> None:
     assert after.retry_reason == WakeReason.UNCLEARED_NOTIFICATIONS
 
 
-def test_the_backoff_starts_anew_once_something_was_cleared() -> None:
+def test_backoff_starts_over_once_something_was_cleared() -> None:
     left = facts(running(retries=8), waiting(period=ActivationPeriod.BEFORE, count=1), pending_at_start=2)
 
     after = ended(left)
@@ -144,14 +145,14 @@ def test_the_backoff_starts_anew_once_something_was_cleared() -> None:
     assert (after.retries, after.retry_at) == (1, NOW + seconds(1))
 
 
-def test_the_backoff_is_a_second_doubling_to_five_minutes() -> None:
+def test_backoff_doubles_from_a_second_to_five_minutes() -> None:
     lengths = [transitions.backoff(retries).total_seconds() for retries in range(1, 13)]
 
     assert lengths == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
     assert transitions.backoff(10**6).total_seconds() == 300
 
 
-def test_a_quarantine_is_fifteen_minutes_doubling_to_six_hours() -> None:
+def test_quarantine_doubles_from_fifteen_minutes_to_six_hours() -> None:
     lengths = [transitions.quarantine(failures) for failures in range(5, 12)]
 
     assert lengths == [15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 6 * HOUR, 6 * HOUR]
@@ -166,14 +167,14 @@ def test_a_quarantine_is_fifteen_minutes_doubling_to_six_hours() -> None:
         (Outcome.INTERRUPTED, WakeReason.RESTART_RECOVERY),
     ],
 )
-def test_a_failure_is_counted_and_tried_again(outcome: Outcome, reason: WakeReason) -> None:
+def test_failure_is_counted_and_retried(outcome: Outcome, reason: WakeReason) -> None:
     after = ended(facts(running()), outcome, "it broke")
 
     assert (after.failures, after.retries, after.last_error) == (1, 1, "it broke")
     assert (after.retry_at, after.retry_reason) == (NOW + seconds(1), reason)
 
 
-def test_five_failures_in_a_row_are_quarantine() -> None:
+def test_fifth_failure_in_a_row_begins_a_quarantine() -> None:
     after = ended(facts(running(failures=4, retries=4)), Outcome.FAILED, "it broke")
 
     assert (after.failures, after.retry_at) == (5, NOW + 15 * MINUTE)
@@ -181,11 +182,11 @@ def test_five_failures_in_a_row_are_quarantine() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ENDED, Outcome.TURN_LIMIT])
-def test_any_other_outcome_resets_the_count_of_failures(outcome: Outcome) -> None:
+def test_other_outcomes_reset_the_count_of_failures(outcome: Outcome) -> None:
     assert ended(facts(running(failures=4)), outcome).failures == 0
 
 
-def test_a_drained_run_starts_again_and_is_no_failure() -> None:
+def test_drained_run_restarts_and_is_no_failure() -> None:
     after = ended(facts(running()), Outcome.INTERRUPTED, "drained", counts=False)
 
     assert (after.failures, after.retries, after.last_error) == (0, 0, "")
@@ -198,12 +199,12 @@ def test_jitter_delays_a_retry() -> None:
     assert after.retry_at == NOW + seconds(1.5)
 
 
-def test_a_long_error_is_cut() -> None:
+def test_long_error_is_cut() -> None:
     assert ended(facts(running()), Outcome.FAILED, "x" * 9999).last_error == "x" * 500
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
-def test_a_run_that_was_stopped_is_not_tried_again_whatever_its_outcome(outcome: Outcome) -> None:
+def test_stopped_run_is_never_retried(outcome: Outcome) -> None:
     stopping = running(stopped_at=NOW, failures=2, retries=2)
 
     after = ended(facts(stopping, waiting(period=ActivationPeriod.STOPPED)), outcome, "stopped")
@@ -212,7 +213,7 @@ def test_a_run_that_was_stopped_is_not_tried_again_whatever_its_outcome(outcome:
     assert (after.failures, after.retries) == (0, 0)
 
 
-def test_a_stop_forgets_whatever_would_start_the_agent() -> None:
+def test_stop_clears_every_plan_of_a_start() -> None:
     before = state(
         sleep_until=NOW + HOUR,
         run_requested_at=NOW,
@@ -224,14 +225,14 @@ def test_a_stop_forgets_whatever_would_start_the_agent() -> None:
     assert transitions.stopped(before, NOW) == state(stopped_at=NOW)
 
 
-def test_an_archived_agent_that_was_running_stays_archived_when_its_run_ends() -> None:
+def test_archived_agent_stays_archived_when_its_run_ends() -> None:
     archived = transitions.archived(running(), NOW)
 
     assert archived.status is AgentStatus.ARCHIVED
     assert ended(facts(archived), Outcome.STOPPED).status is AgentStatus.ARCHIVED
 
 
-def test_a_restored_agent_wakes_at_once_if_anything_is_active() -> None:
+def test_restored_agent_wakes_at_once_if_anything_is_active() -> None:
     archived = state(status=AgentStatus.ARCHIVED, stopped_at=NOW - HOUR)
     held = waiting(Source.SMS, NOW - seconds(10), period=ActivationPeriod.STOPPED)
     seen = facts(archived, held, agent_window_seconds=60)
@@ -239,19 +240,19 @@ def test_a_restored_agent_wakes_at_once_if_anything_is_active() -> None:
     after = transitions.restored(seen, NOW)
 
     assert (after.status, after.stopped_at) == (AgentStatus.SLEEPING, None)
-    looked_again = replace(seen, state=after, pending=(replace(held, period=ActivationPeriod.SINCE),))
-    wake = decide(looked_again, NOW, POLICY).due_wake(NOW)
+    reconciled = replace(seen, state=after, pending=(replace(held, period=ActivationPeriod.SINCE),))
+    wake = decide(reconciled, NOW, POLICY).due_wake(NOW)
     assert wake is not None
     assert wake.reason == "notification:sms"
 
 
-def test_a_restored_agent_with_nothing_active_sleeps() -> None:
+def test_restored_agent_with_nothing_active_sleeps() -> None:
     archived = state(status=AgentStatus.ARCHIVED, stopped_at=NOW - HOUR)
 
     assert transitions.restored(facts(archived, reminder(NOW + HOUR)), NOW) == state()
 
 
-def test_a_schedule_is_clamped_to_the_last_runs_cap() -> None:
+def test_schedule_is_clamped_to_the_cap_of_the_last_run() -> None:
     ran = state(last_started_at=NOW - HOUR, max_sleep_until=NOW + HOUR)
 
     after = transitions.rescheduled(facts(ran, max_sleep_hours=9), NOW + 5 * HOUR, NOW)
@@ -259,14 +260,14 @@ def test_a_schedule_is_clamped_to_the_last_runs_cap() -> None:
     assert after.sleep_until == NOW + HOUR
 
 
-def test_before_any_run_a_schedule_is_clamped_to_a_cap_from_now() -> None:
+def test_schedule_before_any_run_is_clamped_from_now() -> None:
     after = transitions.rescheduled(facts(max_sleep_hours=2), NOW + 5 * HOUR, NOW)
 
     assert after.sleep_until == NOW + 2 * HOUR
 
 
-@given(some_circumstances(), any_moment)
-def test_no_agent_is_looked_at_later_than_it_wakes(seen: AgentFacts, now: datetime) -> None:
+@given(some_facts(), any_moment)
+def test_next_due_at_is_never_later_than_the_wake(seen: AgentFacts, now: datetime) -> None:
     armed = transitions.armed(seen, seen.state, now, POLICY)
     wake = decide(replace(seen, state=armed), now, POLICY).wake
 
@@ -277,26 +278,26 @@ def test_no_agent_is_looked_at_later_than_it_wakes(seen: AgentFacts, now: dateti
         assert armed.next_due_at <= wake.at
 
 
-@given(some_circumstances(AgentStatus.RUNNING) | some_circumstances(AgentStatus.ARCHIVED))
-def test_nobody_looks_at_a_running_or_archived_agent_by_time(seen: AgentFacts) -> None:
+@given(some_facts(AgentStatus.RUNNING) | some_facts(AgentStatus.ARCHIVED))
+def test_running_or_archived_agent_has_no_next_due_at(seen: AgentFacts) -> None:
     assert transitions.armed(seen, seen.state, NOW, POLICY).next_due_at is None
 
 
-@given(some_circumstances())
-def test_what_is_stored_once_is_not_stored_again(seen: AgentFacts) -> None:
+@given(some_facts())
+def test_state_with_next_due_at_is_stable(seen: AgentFacts) -> None:
     once = transitions.armed(seen, seen.state, NOW, POLICY)
 
     assert transitions.armed(replace(seen, state=once), once, NOW, POLICY) == once
 
 
-def test_a_message_that_extends_a_hold_writes_nothing() -> None:
+def test_message_that_extends_a_hold_writes_nothing() -> None:
     holding = state(next_due_at=NOW + seconds(30))
     seen = facts(holding, waiting(Source.SMS, NOW - seconds(30), NOW - seconds(1)), agent_window_seconds=60)
 
     assert transitions.armed(seen, holding, NOW, POLICY) == holding
 
 
-def test_a_retry_that_nothing_is_left_for_is_dropped() -> None:
+def test_retry_that_is_no_longer_needed_is_dropped() -> None:
     backing_off = state(
         retry_at=NOW + MINUTE,
         retry_reason=WakeReason.UNCLEARED_NOTIFICATIONS,

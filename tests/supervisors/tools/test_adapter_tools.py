@@ -1,4 +1,4 @@
-"""The tools of adapters in runs: what becomes of bad ones, and of those that change meanwhile."""
+"""Adapter tools in runs: failing tools, retries, and tools that change during a run."""
 
 import asyncio
 import socket
@@ -27,14 +27,14 @@ SECRET = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0"
 HTML = "<!doctype html><html><head><title>Log in</title></head></html>"
 PATIENCE_SECONDS = 10
 
-# What each of the bad tools puts into its span.
-FAULTS = {
-    "endless": "The tool gave no answer, so whether the call had an effect is not known: "
+# The error in the span of each failing tool.
+ERRORS = {
+    "endless": "The tool gave no answer; the call may or may not have had an effect: "
     "The answer is longer than 1,048,576 bytes; the rest was not read.",
     "html": "The tool answered text/html, which is neither JSON nor text.",
-    "hangs": "The tool gave no answer, so whether the call had an effect is not known: "
+    "hangs": "The tool gave no answer; the call may or may not have had an effect: "
     "No whole answer came from 127.0.0.1: it took more than 0.5 s.",
-    "breaks": "The tool gave no answer, so whether the call had an effect is not known: "
+    "breaks": "The tool gave no answer; the call may or may not have had an effect: "
     "No whole answer came from 127.0.0.1: the connection was closed.",
     "refuses": "The tool answered 500.",
     "redirects": "The tool answered 302.",
@@ -43,8 +43,8 @@ FAULTS = {
 }
 
 
-class Clerk:
-    """A model that calls all it is offered of adapters, one a turn, and sleeps."""
+class CallEveryTool:
+    """A model that calls each adapter tool in a turn of its own, then sleeps."""
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         names = [tool.name for tool in request.tools if tool.adapter_id is not None]
@@ -53,8 +53,8 @@ class Clerk:
         return ModelResponse("", (ToolRequest(f"call_{turn}", name, "{}"),))
 
 
-async def misbehave(request: web.Request) -> web.StreamResponse:
-    """As the path says."""
+async def answer_by_path(request: web.Request) -> web.StreamResponse:
+    """Fail in the way that the path names."""
     match request.path:
         case "/endless":
             response = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -84,7 +84,7 @@ async def server() -> AsyncIterator[Receiver]:
 
 
 async def agent_with(world: World, **urls: str) -> Agent:
-    """An agent with an adapter that has these tools, and by its template a secret and a config."""
+    """Insert an agent with an adapter of these tools; its template has a secret and a config for it."""
     template = await world.template(tool_call_secret=SECRET)
     weather = adapter(template.organization_id)
     await world.storage.adapters.insert(weather)
@@ -99,8 +99,8 @@ async def agent_with(world: World, **urls: str) -> Agent:
     return await world.agent(adapters=(weather.id,), template_id=template.id)
 
 
-async def steps_of(world: World, agent: Agent) -> dict[str, Span]:
-    """The spans of the tools that the agent's only run called."""
+async def tool_spans(world: World, agent: Agent) -> dict[str, Span]:
+    """Return the spans of the tool calls in the agent's only run, by tool name."""
     [run] = await world.ledger(agent)
     spans = await world.storage.traces.spans(run.id)
     return {
@@ -110,26 +110,24 @@ async def steps_of(world: World, agent: Agent) -> dict[str, Span]:
     }
 
 
-async def code_of(run: Puppet, name: str, **arguments: Any) -> str:
-    """That of the error which a call ends with."""
+async def error_code(run: Puppet, name: str, **arguments: Any) -> str:
+    """Return the code of the error that a call ends with."""
     with pytest.raises(ToolError) as refused:
         await run.call(name, **arguments)
     return refused.value.code
 
 
-async def test_bad_tools_leave_clear_errors_in_the_trace_and_the_schedule_as_it_is(
-    pool: Pool, server: Receiver
-) -> None:
-    server.answer = misbehave
-    urls = {name: f"{server.url}/{name}" for name in (*FAULTS, "nothing", "fine")}
+async def test_failing_tools_leave_errors_in_the_trace(pool: Pool, server: Receiver) -> None:
+    server.answer = answer_by_path
+    urls = {name: f"{server.url}/{name}" for name in (*ERRORS, "nothing", "fine")}
     urls |= {"nowhere": "", "scheme": "ftp://127.0.0.1/"}
-    async with open_world(pool, model=Clerk(), outbound={"timeout_seconds": 0.5}) as world:
+    async with open_world(pool, model=CallEveryTool(), outbound={"timeout_seconds": 0.5}) as world:
         agent = await agent_with(world, **urls)
         await world.notify(agent)
         [message] = await world.queue(agent)
-        steps = await steps_of(world, agent)
+        steps = await tool_spans(world, agent)
         assert {name: step.error for name, step in steps.items() if step.error} == {
-            **FAULTS,
+            **ERRORS,
             "sleep": "You cannot sleep while high-priority notifications are uncleared. "
             "Handle them, clear them with clear_notification, then sleep.",
         }
@@ -139,34 +137,34 @@ async def test_bad_tools_leave_clear_errors_in_the_trace_and_the_schedule_as_it_
         assert await world.phase(agent) is Phase.ASLEEP
 
 
-async def test_the_span_of_a_call_is_what_its_server_knows_it_by(pool: Pool, server: Receiver) -> None:
-    async with open_world(pool, model=Clerk()) as world:
+async def test_call_id_and_traceparent_name_the_span(pool: Pool, server: Receiver) -> None:
+    async with open_world(pool, model=CallEveryTool()) as world:
         agent = await agent_with(world, look_up=server.url)
         await world.ask(agent, RunRequest(), answered_within=PATIENCE_SECONDS)
         await world.quiet()
         [run] = await world.ledger(agent)
         assert run.outcome is Outcome.SLEPT
-        span = (await steps_of(world, agent))["look_up"]
+        span = (await tool_spans(world, agent))["look_up"]
         [received] = server.got
         assert received.data["tool_call_id"] == str(span.id)
         assert received.headers["traceparent"] == f"00-{run.id.hex}-{span.id.hex[16:]}-01"
 
 
-async def test_neither_secret_nor_config_is_in_the_trace(pool: Pool, server: Receiver) -> None:
-    async with open_world(pool, model=Clerk()) as world:
+async def test_trace_holds_neither_secret_nor_config(pool: Pool, server: Receiver) -> None:
+    async with open_world(pool, model=CallEveryTool()) as world:
         agent = await agent_with(world, look_up=server.url, breaks="")
         await world.ask(agent, RunRequest(), answered_within=PATIENCE_SECONDS)
         await world.quiet()
         assert server.got[0].data["config"] == {"key": "hunter2"}
-    kept = await pool.fetchval(
+    stored = await pool.fetchval(
         """
         SELECT string_agg(s::text || m::text || r::text, '')
         FROM span s JOIN span_metadata m ON m.span_id = s.id JOIN run r ON r.id = s.trace_id
         """
     )
-    assert "execute_tool look_up" in kept
-    assert "hunter2" not in kept
-    assert SECRET not in kept
+    assert "execute_tool look_up" in stored
+    assert "hunter2" not in stored
+    assert SECRET not in stored
 
 
 def free_port() -> int:
@@ -175,21 +173,21 @@ def free_port() -> int:
         return port
 
 
-async def waits_for(world: World, seconds: float, calling: asyncio.Task[Any]) -> None:
-    """Return when the call will go on after so much time."""
+async def wait_for_timer(world: World, seconds: float, calling: asyncio.Task[Any]) -> None:
+    """Wait until the call sleeps for this many seconds."""
     moment = world.clock.monotonic() + seconds
     async with asyncio.timeout(PATIENCE_SECONDS):
         while moment not in world.clock.timers():
             await asyncio.wait({calling}, timeout=0.001)
 
 
-async def test_a_tool_that_cannot_be_reached_is_tried_three_times(world: World) -> None:
+async def test_unreachable_tool_is_tried_three_times(world: World) -> None:
     port = free_port()
     run = await world.start(await agent_with(world, look_up=f"http://127.0.0.1:{port}/"))
 
     calling = asyncio.create_task(run.call("look_up"))
     for seconds in (0.2, 1.0):
-        await waits_for(world, seconds, calling)
+        await wait_for_timer(world, seconds, calling)
         world.clock.advance(seconds)
 
     with pytest.raises(ToolError, match="No connection to") as refused:
@@ -197,35 +195,31 @@ async def test_a_tool_that_cannot_be_reached_is_tried_three_times(world: World) 
     assert refused.value.code == "not_connected"
 
 
-async def test_a_tool_that_comes_up_meanwhile_is_reached(world: World) -> None:
+async def test_retry_reaches_a_tool_that_came_up(world: World) -> None:
     port = free_port()
     run = await world.start(await agent_with(world, look_up=f"http://127.0.0.1:{port}/"))
 
     calling = asyncio.create_task(run.call("look_up"))
-    await waits_for(world, 0.2, calling)
+    await wait_for_timer(world, 0.2, calling)
     async with receiving(port) as server:
         world.clock.advance(0.2)
         assert await calling is None
         assert len(server.got) == 1
 
 
-async def test_a_tool_that_was_detached_during_the_run_is_called_no_more(
-    world: World, server: Receiver
-) -> None:
+async def test_tool_detached_during_the_run_is_not_called(world: World, server: Receiver) -> None:
     agent = await agent_with(world, look_up=server.url)
     run = await world.start(agent)
     assert await run.call("look_up") is None
     await world.change(agent, adapters=())
 
-    with pytest.raises(ToolError) as refused:  # by a run that has the agent as it was
+    with pytest.raises(ToolError) as refused:  # the run still has the agent as it was
         await world.toolbox.call(agent, run.run.id, world.registry.ask, "look_up", {})
     assert refused.value.code == "unknown_tool"
     assert len(server.got) == 1
 
 
-async def test_a_message_stays_queued_if_its_run_ends_before_the_tool_answers(
-    world: World, server: Receiver
-) -> None:
+async def test_message_stays_queued_if_its_run_ends_early(world: World, server: Receiver) -> None:
     called = asyncio.Event()
 
     async def keep_waiting(_: web.Request) -> web.Response:
@@ -247,24 +241,24 @@ async def test_a_message_stays_queued_if_its_run_ends_before_the_tool_answers(
     sending.cancel()
     await asyncio.wait({sending})
 
-    kept = await world.storage.messages.get(UUID(server.got[0].data["arguments"]["message_id"]))
-    assert kept is not None
-    assert kept.status is MessageStatus.QUEUED
+    message = await world.storage.messages.get(UUID(server.got[0].data["arguments"]["message_id"]))
+    assert message is not None
+    assert message.status is MessageStatus.QUEUED
 
 
-async def test_private_addresses_are_called_only_where_that_is_allowed(pool: Pool, server: Receiver) -> None:
+async def test_private_address_is_called_only_if_allowed(pool: Pool, server: Receiver) -> None:
     async with open_world(pool, outbound={"allow_private": False}) as world:
         run = await world.start(await agent_with(world, look_up=server.url))
-        assert await code_of(run, "look_up") == "refused_address"
+        assert await error_code(run, "look_up") == "refused_address"
     assert server.got == []
 
 
-async def test_an_agent_without_adapters_waits_for_no_database(world: World) -> None:
+async def test_agent_without_adapters_needs_no_database(world: World) -> None:
     agent = await world.agent()
-    asking = world.toolbox.definitions(agent)
-    with pytest.raises(StopIteration) as answered:
-        asking.send(None)
-    assert len(answered.value.value) == 7
-    finding = world.toolbox.find(await agent_with(world), "sleep")
+    definitions = world.toolbox.definitions(agent)
+    with pytest.raises(StopIteration) as returned:
+        definitions.send(None)
+    assert len(returned.value.value) == 7
+    tool_named_sleep = world.toolbox.find(await agent_with(world), "sleep")
     with pytest.raises(StopIteration):
-        finding.send(None)
+        tool_named_sleep.send(None)

@@ -1,4 +1,4 @@
-"""What is made of the answers of tools."""
+"""Answers of adapter tools: results and errors."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from supervisors.tools.answers import result_of
 from supervisors.tools.errors import ToolError
 
 JSON = "application/json"
-UNSAID = "application/octet-stream"
+UNKNOWN_TYPE = "application/octet-stream"
 HTML = b"<!doctype html><title>Log in</title>"
 
 
@@ -27,33 +27,33 @@ HTML = b"<!doctype html><title>Log in</title>"
         ("text/plain; charset=utf-8", "Grüße".encode(), "Grüße"),
         ("text/plain", b'{"a": 1}', '{"a": 1}'),
         ("text/markdown", b"# Hi\xff", "# Hi\ufffd"),
-        (UNSAID, b'{"a": 1}', {"a": 1}),
+        (UNKNOWN_TYPE, b'{"a": 1}', {"a": 1}),
         ("", b"fine", "fine"),
         (JSON, b"99999999999999999999", 1e20),
         (JSON, b"[" * 64 + b"]" * 64, orjson.loads(b"[" * 64 + b"]" * 64)),
         ("text/html", b"", None),
     ],
 )
-def test_an_answer_is_the_result(content_type: str, body: bytes, expected: Any) -> None:
+def test_answer_is_parsed_by_its_content_type(content_type: str, body: bytes, expected: Any) -> None:
     assert result_of(OutboundAnswer(200, content_type, body)) == expected
 
 
 @pytest.mark.parametrize(
     ("content_type", "body", "message"),
     [
-        (JSON, b"{", "The tool answered what is not JSON: "),
-        (JSON, b"NaN", "The tool answered what is not JSON: "),
-        (JSON, b'"\xff"', "The tool answered what is not JSON: "),
-        (JSON, b'"\\ud800"', "The tool answered what is not JSON: "),
-        (JSON, b"1" * 400, "The tool answered what is not JSON: "),
+        (JSON, b"{", "The tool answered invalid JSON: "),
+        (JSON, b"NaN", "The tool answered invalid JSON: "),
+        (JSON, b'"\xff"', "The tool answered invalid JSON: "),
+        (JSON, b'"\\ud800"', "The tool answered invalid JSON: "),
+        (JSON, b"1" * 400, "The tool answered invalid JSON: "),
         (JSON, b"[" * 65 + b"]" * 65, "The tool answered JSON that is nested deeper than 64 levels."),
         (JSON, b'{"a":' * 65 + b"1" + b"}" * 65, "The tool answered JSON that is nested deeper"),
         ("text/html; charset=utf-8", HTML, "The tool answered text/html, which is neither JSON nor text."),
         ("image/png", b"\x89PNG", "The tool answered image/png, which is neither JSON nor text."),
-        (UNSAID, b"\x89PNG", "The tool answered bytes that are neither JSON nor text."),
+        (UNKNOWN_TYPE, b"\x89PNG", "The tool answered bytes that are neither JSON nor text."),
     ],
 )
-def test_what_is_no_result_is_an_error(content_type: str, body: bytes, message: str) -> None:
+def test_unusable_answer_is_an_error(content_type: str, body: bytes, message: str) -> None:
     with pytest.raises(ToolError) as refused:
         result_of(OutboundAnswer(200, content_type, body))
     assert refused.value.code == "unusable_answer"
@@ -72,7 +72,7 @@ def test_what_is_no_result_is_an_error(content_type: str, body: bytes, message: 
         (500, "text/plain", b"x" * 5000, f"The tool answered 500: {'x' * 300}…"),
     ],
 )
-def test_a_refusal_is_told_with_how_it_begins(
+def test_failed_status_is_an_error_with_an_excerpt(
     status: int, content_type: str, body: bytes, message: str
 ) -> None:
     with pytest.raises(ToolError) as refused:
@@ -83,15 +83,13 @@ def test_a_refusal_is_told_with_how_it_begins(
 
 @given(
     st.sampled_from([200, 204, 299, 300, 404, 500]),
-    st.sampled_from([JSON, UNSAID, "text/plain", "text/html", "image/png", ";", ""]),
+    st.sampled_from([JSON, UNKNOWN_TYPE, "text/plain", "text/html", "image/png", ";", ""]),
     st.one_of(st.binary(max_size=40), st.text('[]{}",:01eE.-nul\\', max_size=30).map(str.encode)),
 )
-def test_whatever_comes_is_a_result_that_can_be_written_or_an_error(
-    status: int, content_type: str, body: bytes
-) -> None:
+def test_any_answer_is_a_serializable_result_or_an_error(status: int, content_type: str, body: bytes) -> None:
     try:
-        told: dict[str, Any] = {"result": result_of(OutboundAnswer(status, content_type, body))}
+        outcome: dict[str, Any] = {"result": result_of(OutboundAnswer(status, content_type, body))}
     except ToolError as error:
-        told = {"error": error.as_json()}
-    assert orjson.dumps(told)
-    assert "\0" not in told.get("error", {}).get("message", "")
+        outcome = {"error": error.as_json()}
+    assert orjson.dumps(outcome)
+    assert "\0" not in outcome.get("error", {}).get("message", "")

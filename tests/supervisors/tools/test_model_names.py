@@ -1,4 +1,4 @@
-"""The names that models call the tools of adapters by."""
+"""Names of adapter tools for models."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from supervisors.tools.model_names import names_for_models, slug
 
 TAKEN = frozenset({"sleep", "send_message"})
-FIT = re.compile(r"[A-Za-z0-9_-]{1,64}")
+VALID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def number(value: int) -> UUID:
     return UUID(int=value)
 
 
-# Few letters, so that names clash; and some that do not fit, or are too long.
+# Few letters, so that names clash; also some forbidden characters and overlong names.
 NAMES = st.one_of(
     st.text("ab_ é", max_size=4),
     st.sampled_from(["sleep", "Mail_sleep", "Mail_a", "Mail_a_2", "a" * 64, "a" * 255, "天气", ""]),
@@ -48,36 +48,36 @@ TOOLS = st.lists(
 
 
 @given(TOOLS)
-def test_every_tool_has_a_name_of_its_own_that_providers_take(tools: list[Tool]) -> None:
-    named = names_for_models(tools, TAKEN)
-    assert sorted(named.values(), key=id) == sorted(tools, key=id)
-    assert all(FIT.fullmatch(name) for name in named)
-    assert not TAKEN & named.keys()
+def test_every_tool_has_a_unique_valid_name(tools: list[Tool]) -> None:
+    by_name = names_for_models(tools, TAKEN)
+    assert sorted(by_name.values(), key=id) == sorted(tools, key=id)
+    assert all(VALID.fullmatch(name) for name in by_name)
+    assert not TAKEN & by_name.keys()
 
 
 @given(TOOLS, st.randoms())
-def test_the_order_of_the_rows_does_not_matter(tools: list[Tool], random: Random) -> None:
+def test_names_do_not_depend_on_the_order_of_rows(tools: list[Tool], random: Random) -> None:
     shuffled = list(tools)
     random.shuffle(shuffled)
     assert list(names_for_models(shuffled, TAKEN).items()) == list(names_for_models(tools, TAKEN).items())
 
 
 @given(TOOLS, NAMES)
-def test_a_tool_that_comes_last_changes_nobodys_name(tools: list[Tool], name: str) -> None:
+def test_tool_added_last_changes_no_other_name(tools: list[Tool], name: str) -> None:
     before = names_for_models(tools, TAKEN)
     after = names_for_models([*tools, Tool(number(10**7), name, position=3)], TAKEN)
     assert list(after.items())[: len(tools)] == list(before.items())
 
 
 @given(TOOLS)
-def test_a_tool_of_a_name_that_nobody_else_has_changes_nobodys_name(tools: list[Tool]) -> None:
+def test_tool_with_a_unique_name_changes_no_other_name(tools: list[Tool]) -> None:
     before = names_for_models(tools, TAKEN)
     after = names_for_models([Tool(number(10**7), "zebra", "Zoo", position=0), *tools], TAKEN)
     assert {name: tool for name, tool in after.items() if name != "zebra"} == before
 
 
 def in_order(*tools: tuple[str, str]) -> Sequence[Tool]:
-    """Tools by name and adapter, one behind the other."""
+    """Return tools of these names and adapters, the oldest first."""
     return [Tool(number(index), name, adapter) for index, (name, adapter) in enumerate(tools, 1)]
 
 
@@ -91,7 +91,7 @@ def in_order(*tools: tuple[str, str]) -> Sequence[Tool]:
         ([("a" * 65, "b" * 40), ("a" * 64, "b" * 40)], ["a" * 64, "b" * 31 + "_" + "a" * 32]),
     ],
 )
-def test_who_comes_first_keeps_its_name(tools: list[tuple[str, str]], expected: list[str]) -> None:
+def test_first_tool_of_a_name_keeps_it(tools: list[tuple[str, str]], expected: list[str]) -> None:
     assert list(names_for_models(in_order(*tools), TAKEN)) == expected
 
 
@@ -107,5 +107,5 @@ def test_who_comes_first_keeps_its_name(tools: list[tuple[str, str]], expected: 
         ("a\0b", "a_b"),
     ],
 )
-def test_a_name_keeps_what_fits(text: str, expected: str) -> None:
+def test_slug_keeps_allowed_characters(text: str, expected: str) -> None:
     assert slug(text) == expected

@@ -1,4 +1,4 @@
-"""What models are shown of the parameters of adapters' tools."""
+"""Parameters of adapter tools in the form that models get."""
 
 from typing import Any
 
@@ -22,7 +22,9 @@ EITHER = {"anyOf": [CITY, OPEN]}
         ({"title": "T"}, {"title": "T", **OPEN}),
     ],
 )
-def test_a_schema_is_shown_as_one_of_an_object(parameters: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_schema_for_models_is_always_an_object_schema(
+    parameters: dict[str, Any], expected: dict[str, Any]
+) -> None:
     assert for_models("Looks.", parameters, is_schema=True) == ("Looks.", expected)
 
 
@@ -37,19 +39,30 @@ def test_a_schema_is_shown_as_one_of_an_object(parameters: dict[str, Any], expec
         (7, False, "7"),
     ],
 )
-def test_what_providers_would_refuse_is_said_in_words(parameters: Any, is_schema: bool, words: str) -> None:
-    description, shown = for_models("Looks.", parameters, is_schema=is_schema)
+def test_parameters_that_providers_refuse_become_description(
+    parameters: Any, is_schema: bool, words: str
+) -> None:
+    description, schema = for_models("Looks.", parameters, is_schema=is_schema)
     assert description.startswith(f"Looks.\n\nIt takes: {words}")
-    assert shown == OPEN
+    assert schema == OPEN
 
 
-def test_without_parameters_there_is_nothing_to_say() -> None:
+def test_missing_parameters_add_nothing_to_the_description() -> None:
     assert for_models("", None, is_schema=False) == ("", OPEN)
     assert for_models("", "anything", is_schema=False) == ("It takes: anything", OPEN)
 
 
-def test_only_a_schema_of_objects_can_be_fit_by_arguments() -> None:
-    fit: list[Any] = [CITY, {}, {"title": "T"}, {"type": ["null", "object"]}, EITHER]
-    unfit: list[Any] = [{"type": "string"}, {"type": ["null"]}, {"type": 7}, [], "object", None, True, 1]
-    assert [each for each in fit if not may_take_arguments(each)] == []
-    assert [each for each in unfit if may_take_arguments(each)] == []
+def test_only_an_object_schema_may_take_arguments() -> None:
+    satisfiable: list[Any] = [CITY, {}, {"title": "T"}, {"type": ["null", "object"]}, EITHER]
+    unsatisfiable: list[Any] = [
+        {"type": "string"},
+        {"type": ["null"]},
+        {"type": 7},
+        [],
+        "object",
+        None,
+        True,
+        1,
+    ]
+    assert [schema for schema in satisfiable if not may_take_arguments(schema)] == []
+    assert [schema for schema in unsatisfiable if may_take_arguments(schema)] == []

@@ -1,0 +1,60 @@
+"""The budget guard: it ends a run whose budget is spent."""
+
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+import pytest
+
+from storage.ids import new_id
+from storage.model import Budget, RunStart
+from supervisors.engine.run import ActiveRun, RunBudgetReached
+from supervisors.harness.budget_guard import BudgetGuard
+from tests.storage.factories import NOW
+from tests.supervisors.held_clock import HeldClock
+
+
+class FixedSpending:
+    """Spending that returns the same budgets, and counts the queries."""
+
+    def __init__(self, *budgets: Budget) -> None:
+        self._budgets = budgets
+        self.queries = 0
+
+    async def budgets(self, agent_id: UUID, now: datetime) -> tuple[Budget, ...]:
+        self.queries += 1
+        return self._budgets
+
+
+def capped_run() -> ActiveRun:
+    start = RunStart(new_id(), "run_requested", None, None, NOW, "invoke_agent")
+    run = ActiveRun(new_id(), start, active_at_start=0, clock=HeldClock())
+    run.is_capped = True
+    return run
+
+
+@pytest.mark.parametrize(
+    ("of_organization", "name"), [(False, "its budget"), (True, "its organization's budget")]
+)
+async def test_spent_budget_ends_the_run(of_organization: bool, name: str) -> None:
+    spending = FixedSpending(Budget(of_organization, Decimal(5), Decimal("5.25")))
+
+    with pytest.raises(RunBudgetReached, match=rf"^reached {name}: 5\.25 of 5\.00 USD a day$"):
+        await BudgetGuard(spending, HeldClock()).check(capped_run())
+
+
+async def test_budget_with_money_left_lets_the_run_go_on() -> None:
+    spending = FixedSpending(Budget(False, Decimal(5), Decimal("4.99")))
+
+    await BudgetGuard(spending, HeldClock()).check(capped_run())
+
+    assert spending.queries == 1
+
+
+async def test_run_without_a_cap_costs_no_query() -> None:
+    spending, run = FixedSpending(Budget(False, Decimal(5), Decimal(5))), capped_run()
+    run.is_capped = False
+
+    await BudgetGuard(spending, HeldClock()).check(run)
+
+    assert spending.queries == 0

@@ -1,0 +1,163 @@
+"""Tool execution: concurrent calls, failed tools, long results."""
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from storage.errors import DatabaseUnavailable, LeadershipLost
+from storage.model import AgentStatus, Outcome, Priority
+from storage.postgres.pool import Pool
+from supervisors.engine.messages import OwnedFields, StopReply, StopRequest
+from supervisors.harness.tool_execution import MAX_RESULT_BYTES
+from tests.supervisors.harness.scripted_runs import (
+    SLEEP,
+    answers,
+    fails,
+    metadata,
+    only_run,
+    running,
+    spans,
+    start,
+)
+from tests.supervisors.scripted_model import Script
+from tests.supervisors.world import open_world
+
+
+async def test_tool_calls_of_a_turn_run_concurrently(pool: Pool) -> None:
+    async with running(pool, [("first", ""), ("second", "")], []) as (world, agent, script):
+        second_has_started = asyncio.Event()
+
+        async def first() -> str:
+            await second_has_started.wait()
+            return "one"
+
+        async def second() -> str:
+            second_has_started.set()
+            return "two"
+
+        world.toolbox.rigged = {"first": first, "second": second}
+        await start(world, agent)
+
+        assert script.outcomes() == [{"result": "one"}, {"result": "two"}]
+        assert [message.tool_call_id for message in script.heard[-2:]] == ["call_0", "call_1"]
+
+
+async def test_clear_calls_of_a_turn_share_a_commit(pool: Pool) -> None:
+    script = Script()
+    async with open_world(pool, model=script) as world:
+        agent = await world.agent(debounce_window_seconds=60)
+        texts = [await world.sms(agent) for _ in range(20)]
+        clears = [("clear_notification", f'{{"notification_id": "{text.id}"}}') for text in texts]
+        script.say(clears, [SLEEP])
+        await world.go_to(60)
+
+        assert (await only_run(world, agent)).outcome is Outcome.SLEPT
+        commits = await pool.fetchval("SELECT count(DISTINCT xmin::text) FROM notification")
+        assert commits == 1
+
+
+async def test_crashed_tool_ends_neither_other_calls_nor_the_run(pool: Pool) -> None:
+    turn = [("broken", '{"word": "tea"}'), ("sound", "")]
+    async with running(pool, turn, [SLEEP]) as (world, agent, script):
+        world.toolbox.rigged = {"broken": fails(ZeroDivisionError("oh")), "sound": answers(7)}
+        with capture_logs() as logged:
+            await start(world, agent)
+
+        broken, sound = script.outcomes()
+        assert broken["error"]["code"] == "internal"
+        assert "oh" not in str(broken)
+        assert sound == {"result": 7}
+        assert [(line["event"], line["tool"]) for line in logged] == [("tool crashed", "broken")]
+        assert (await only_run(world, agent)).outcome is Outcome.SLEPT
+        errors = {span.name: span.error for span in await spans(world, agent, "tool")}
+        assert errors["execute_tool broken"] == broken["error"]["message"]
+        assert errors["execute_tool sound"] == ""
+
+
+async def test_tool_without_database_lets_the_model_try_again(pool: Pool) -> None:
+    async with running(pool, [("slow", "")], [SLEEP]) as (world, agent, script):
+        world.toolbox.rigged = {"slow": fails(DatabaseUnavailable("no answer in time"))}
+        await start(world, agent)
+
+        assert script.outcomes()[0]["error"]["code"] == "unavailable"
+        assert (await only_run(world, agent)).outcome is Outcome.SLEPT
+
+
+async def test_lost_leadership_ends_the_run(pool: Pool) -> None:
+    async with running(pool, [("one", ""), ("two", "")]) as (world, agent, _):
+        world.toolbox.rigged = {"one": fails(LeadershipLost("gone")), "two": answers(2)}
+        with capture_logs():
+            await start(world, agent)
+
+        assert (await only_run(world, agent)).outcome is Outcome.FAILED
+        assert {span.error for span in await spans(world, agent, "tool")} == {"gone", ""}
+
+
+@pytest.mark.parametrize("tools", [["slow"], ["slow", "slow", "quick"]], ids=["one", "several"])
+async def test_stop_cancels_tool_calls_and_keeps_their_spans(pool: Pool, tools: list[str]) -> None:
+    async with running(pool, [(tool, "") for tool in tools], stop_grace_seconds=3600) as (world, agent, _):
+        is_working = asyncio.Event()
+
+        async def slow() -> None:
+            is_working.set()
+            await asyncio.Event().wait()
+
+        world.toolbox.rigged = {"slow": slow, "quick": answers("done")}
+        await world.registry.ask(agent.id, OwnedFields(status=AgentStatus.RUNNING))
+        await is_working.wait()
+
+        assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
+
+        assert (await only_run(world, agent)).outcome is Outcome.STOPPED
+        expected = {"execute_tool slow": "cut short: the run was ended", "execute_tool quick": ""}
+        calls = await spans(world, agent, "tool")
+        assert sorted(span.name for span in calls) == sorted(f"execute_tool {tool}" for tool in tools)
+        assert {span.name: span.error for span in calls} == {span.name: expected[span.name] for span in calls}
+        assert [span.error for span in await spans(world, agent, "agent")] == ["stopped"]
+
+
+async def test_long_result_is_cut_but_keeps_shape_and_ids(pool: Pool) -> None:
+    async with running(pool, [("list_notifications", '{"limit": 100}')], []) as (world, agent, script):
+        low = [await world.notify(agent, priority=Priority.LOW, body="é" * 20_000) for _ in range(10)]
+        await start(world, agent)
+
+        [outcome] = script.outcomes()
+        assert [item["id"] for item in outcome["result"]] == [str(notification.id) for notification in low]
+        assert outcome["result"][0]["body"].endswith("… (cut: 1000 of 20000 characters)")
+        assert outcome["left_out"] == "It was too long: texts of more than 1000 characters were cut."
+        [call] = await spans(world, agent, "tool")
+        assert (await metadata(world, call))["gen_ai.tool.call.result"] == outcome["result"]
+
+
+async def test_result_with_too_many_items_is_cut_to_its_beginning(pool: Pool) -> None:
+    async with running(pool, [("count", "")], []) as (world, agent, script):
+        world.toolbox.rigged = {"count": answers(list(range(100_000)))}
+        await start(world, agent)
+
+        [outcome] = script.outcomes()
+        assert outcome["result"].startswith("[0,1,2,")
+        assert len(outcome["result"]) == MAX_RESULT_BYTES
+        assert outcome["left_out"].endswith(f"the beginning of its JSON, {MAX_RESULT_BYTES} of 588891 bytes.")
+
+
+async def test_other_tool_calls_of_a_turn_precede_sleep(pool: Pool) -> None:
+    script = Script([("sleep", '{"hours": 1}'), ("create_notification", '{"title": "Buy milk"}')])
+    async with open_world(pool, model=script) as world:
+        agent = await world.agent()
+        await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
+
+        assert (await only_run(world, agent)).outcome is Outcome.SLEPT
+        assert await world.pool.fetchval("SELECT title FROM notification") == "Buy milk"
+
+
+async def test_model_sees_the_error_of_a_tool(pool: Pool) -> None:
+    script = Script([("sleep", "{"), ("sleep", "[]"), ("launch", ""), ("sleep", '{"hours": -1}')], [])
+    async with open_world(pool, model=script) as world:
+        agent = await world.agent()
+        await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
+
+        codes = [text.split('"code":"')[1].split('"')[0] for text in script.told()]
+        assert codes == ["unknown_tool", "invalid", "invalid", "invalid"]
+        assert (await only_run(world, agent)).outcome is Outcome.ENDED
+        assert all(span.error for span in await spans(world, agent, "tool"))

@@ -1,0 +1,43 @@
+"""The loop around maintenance services goes on after errors."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from storage.errors import DatabaseUnavailable
+from supervisors.maintenance.loop import repeat
+from tests.supervisors.held_clock import HeldClock
+
+
+class EndOfTest(Exception):
+    """Ends the endless loop."""
+
+
+class JumpingClock(HeldClock):
+    """A clock on which each sleep is over at once; the third one ends the test."""
+
+    sleeps = 0
+
+    async def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+        self.sleeps += 1
+        if self.sleeps == 3:
+            raise EndOfTest
+
+
+async def test_loop_logs_errors_and_calls_again_after_the_interval() -> None:
+    clock, called_at = JumpingClock(), list[float]()
+    errors: list[Exception] = [DatabaseUnavailable("no answer in time"), ZeroDivisionError("oh")]
+
+    async def run_once() -> None:
+        called_at.append(clock.monotonic())
+        if errors:
+            raise errors.pop(0)
+
+    with capture_logs() as logged, pytest.raises(EndOfTest):
+        await repeat("sweep", run_once, 30, clock)
+
+    assert called_at == [1000, 1030, 1060]
+    assert [(line["log_level"], line["event"], line["service"]) for line in logged] == [
+        ("warning", "maintenance service failed", "sweep"),
+        ("error", "maintenance service crashed", "sweep"),
+    ]

@@ -1,0 +1,167 @@
+"""The notification tools, called by a run on a real queue."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from storage.ids import new_id
+from storage.model import Priority, Source
+from supervisors.tools.errors import ToolError
+from tests.supervisors.world import World
+
+
+async def test_listed_notification_has_all_fields(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    message = await world.sms(agent, source_id="c0ffee", title="New sms from Ada", body="Hello")
+
+    assert await run.call("list_notifications") == [
+        {
+            "id": str(message.id),
+            "agent": str(agent.id),
+            "source": "sms",
+            "source_id": "c0ffee",
+            "title": "New sms from Ada",
+            "body": "Hello",
+            "priority": "high",
+            "created_at": "2126-11-21T09:00:00.000000Z",
+            "scheduled_for": None,
+            "cleared": False,
+            "cleared_at": None,
+        }
+    ]
+
+
+async def test_listed_year_has_four_digits(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    await world.notify(agent, scheduled_for=datetime(33, 4, 3, 15, tzinfo=UTC))
+
+    [listed] = await run.call("list_notifications")
+    assert listed["scheduled_for"] == "0033-04-03T15:00:00.000000Z"
+
+
+async def test_list_is_high_first_then_oldest_without_future_reminders(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    low = await world.notify(agent, priority=Priority.LOW)
+    await world.remind(agent, 600)
+    old = await world.notify(agent)
+    await world.go_to(1)
+    new = await world.notify(agent)
+
+    assert await run.lists() == [str(old.id), str(new.id), str(low.id)]
+    assert [listed["id"] for listed in await run.call("list_notifications", limit=1)] == [str(old.id)]
+
+
+async def test_list_has_at_most_a_hundred_notifications(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    for _ in range(101):
+        await world.notify(agent, priority=Priority.LOW)
+
+    assert len(await run.call("list_notifications")) == 50
+    assert len(await run.call("list_notifications", limit=5000)) == 100
+
+
+async def test_cleared_notifications_are_listed_on_request(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    message = await world.notify(agent)
+    await world.go_to(5)
+    await run.clears(message)
+
+    assert await run.lists() == []
+    [listed] = await run.call("list_notifications", include_cleared=True)
+    assert (listed["cleared"], listed["cleared_at"]) == (True, "2126-11-21T09:00:05.000000Z")
+
+
+async def test_clearing_again_changes_nothing(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    message = await world.notify(agent)
+    for second in (5, 9):
+        await world.go_to(second)
+        answer = await run.call("clear_notification", notification_id=str(message.id))
+        assert answer == {"id": str(message.id), "cleared": True}
+
+    stored = await world.storage.notifications.get(message.id)
+    assert stored is not None
+    assert stored.cleared_at == world.at(5)
+
+
+async def test_agent_clears_only_its_own_notifications(world: World) -> None:
+    run = await world.start(await world.agent())
+    foreign = await world.notify(await world.agent())
+
+    for notification_id in (foreign.id, new_id()):
+        with pytest.raises(ToolError) as refused:
+            await run.call("clear_notification", notification_id=str(notification_id))
+        assert refused.value.as_json() == {
+            "code": "not_found",
+            "message": f"You have no notification {notification_id}.",
+        }
+    stored = await world.storage.notifications.get(foreign.id)
+    assert stored is not None
+    assert not stored.cleared
+
+
+async def test_title_has_no_length_limit(world: World) -> None:
+    run = await world.start(await world.agent())
+    assert (await run.call("create_notification", title="x" * 1000))["title"] == "x" * 1000
+
+
+async def test_created_notification_is_low_and_from_the_agent(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+
+    created = await run.call("create_notification", title=" Buy milk ")
+
+    assert (created["title"], created["body"], created["priority"], created["source"]) == (
+        "Buy milk",
+        "",
+        "low",
+        "agent",
+    )
+    assert await run.lists() == [created["id"]]
+    await run.sleeps()
+
+
+async def test_agent_reminds_itself_in_its_own_timezone(world: World) -> None:
+    agent = await world.agent(timezone="Europe/Berlin")
+    run = await world.start(agent)
+
+    created = await run.call(
+        "create_notification", title="Call Ada", priority="high", scheduled_for="2126-11-21T10:10:00"
+    )
+    assert created["scheduled_for"] == "2126-11-21T09:10:00.000000Z"
+    assert await run.lists() == []
+    await run.sleeps()
+    await world.go_to(700)
+
+    assert (await world.wakes(agent))[1:] == [(600, "reminder")]
+    assert await world.puppets[agent.id].lists() == [created["id"]]
+
+
+async def test_own_high_notification_refuses_sleep_and_wakes_by_backoff(
+    world: World,
+) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    await world.go_to(10)
+    await run.call("create_notification", title="Think again", priority="high")
+    with pytest.raises(ToolError, match="uncleared"):
+        await run.call("sleep")
+    await run.end()
+    await world.go_to(100)
+
+    assert (await world.wakes(agent))[1:] == [(11, "uncleared_notifications")]
+
+
+async def test_notifications_of_every_source_are_listed(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    for source in Source:
+        await world.notify(agent, source)
+
+    assert {listed["source"] for listed in await run.call("list_notifications")} == set(Source)
