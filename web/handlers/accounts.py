@@ -14,22 +14,22 @@ from web.json import json_response
 from web.request.parsing import read_body
 from web.routes import for_anyone, for_callers
 from web.schemas.accounts import (
-    FreshToken,
-    LoggedIn,
-    Login,
-    PasswordChange,
-    Reset,
-    SignedUp,
-    Signup,
+    FreshTokenResponse,
+    LoggedInResponse,
+    LoginBody,
+    PasswordChangeBody,
+    ResetBody,
+    SignedUpResponse,
+    SignupBody,
     serialize_membership,
     serialize_organization,
     serialize_user,
 )
 
-SIGNUP = Signup()
-LOGIN = Login()
-PASSWORD_CHANGE = PasswordChange()
-RESET = Reset()
+SIGNUP = SignupBody()
+LOGIN = LoginBody()
+PASSWORD_CHANGE = PasswordChangeBody()
+RESET = ResetBody()
 WRONG_PASSWORD = {"current_password": ["Wrong password."]}
 
 
@@ -49,7 +49,7 @@ async def sign_up(request: web.Request) -> web.Response:
     except NotUnique as error:
         count_refusal(request)  # or sign-up would tell quickly who has an account
         raise Invalid({"email": ["user with this email already exists."]}) from error
-    answer: SignedUp = {
+    answer: SignedUpResponse = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
         "user": serialize_user(user),
         "organization": serialize_organization(organization),
@@ -69,7 +69,7 @@ async def log_in(request: web.Request) -> web.Response:
         count_refusal(request)
         raise NotAuthenticated("Unable to log in with provided credentials.")
     places = await app[STORAGE].accounts.list_memberships(user.id)
-    answer: LoggedIn = {
+    answer: LoggedInResponse = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, app[CLOCK].now()),
         "user": serialize_user(user),
         "organizations": [serialize_membership(place) for place in places],
@@ -98,7 +98,7 @@ async def change_password(request: web.Request, caller: Caller) -> web.Response:
     version = await app[STORAGE].accounts.replace_password(user, password_hash)
     if version is None:  # it was changed meanwhile
         raise Invalid(WRONG_PASSWORD)
-    answer: FreshToken = {"token": app[USER_TOKENS].issue(user.id, version, app[CLOCK].now())}
+    answer: FreshTokenResponse = {"token": app[USER_TOKENS].issue(user.id, version, app[CLOCK].now())}
     return json_response(answer)
 
 
@@ -116,7 +116,7 @@ async def reset_password(request: web.Request) -> web.Response:
     if user is None:
         count_refusal(request)
         raise Invalid({"code": ["The code is wrong, used or expired."]})
-    answer: FreshToken = {"token": app[USER_TOKENS].issue(user.id, user.token_version, now)}
+    answer: FreshTokenResponse = {"token": app[USER_TOKENS].issue(user.id, user.token_version, now)}
     return json_response(answer)
 
 
@@ -127,7 +127,7 @@ ROUTES = (
         sign_up,
         "Sign up: a new user who owns a new organization",
         status=201,
-        answer=SignedUp,
+        answer=SignedUpResponse,
         body=SIGNUP,
         refusals=frozenset({403, 429}),
     ),
@@ -136,7 +136,7 @@ ROUTES = (
         "/api/organizations/auth/login/",
         log_in,
         "Log in: a token for an existing user",
-        answer=LoggedIn,
+        answer=LoggedInResponse,
         body=LOGIN,
         refusals=frozenset({401, 429}),
     ),
@@ -152,7 +152,7 @@ ROUTES = (
         "/api/organizations/auth/password/",
         change_password,
         "Change the password; older tokens stop working",
-        answer=FreshToken,
+        answer=FreshTokenResponse,
         body=PASSWORD_CHANGE,
         refusals=frozenset({429}),
     ),
@@ -161,7 +161,7 @@ ROUTES = (
         "/api/organizations/auth/reset/",
         reset_password,
         "Reset a lost password by the code that an operator has given",
-        answer=FreshToken,
+        answer=FreshTokenResponse,
         body=RESET,
         refusals=frozenset({429}),
     ),

@@ -22,14 +22,14 @@ from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.adapter_configs import (
     AdapterConfigBody,
-    AdapterConfigChanges,
+    AdapterConfigChangesBody,
     AdapterConfigQuery,
     AdapterConfigResponse,
     serialize_adapter_config,
 )
 
 BODY = AdapterConfigBody()
-CHANGES = AdapterConfigChanges()
+CHANGES = AdapterConfigChangesBody()
 QUERY = AdapterConfigQuery()
 
 

@@ -18,9 +18,9 @@ from web.routes import for_callers
 from web.schemas.agent_tools import (
     AgentToolResponse,
     ToolCallBody,
-    ToolCalled,
-    ToolRefused,
-    parameters_schema,
+    ToolCalledResponse,
+    ToolRefusedResponse,
+    build_call_schema,
     serialize_agent_tool,
 )
 
@@ -37,7 +37,7 @@ async def call_agent_tool(request: web.Request, caller: Caller) -> web.Response:
     """By a run's own token it is the run that calls, and only so can it sleep; else it is on its behalf."""
     agent = await _agent(request, caller)
     try:
-        called: ToolCalled = {"result": await _call(request, caller, agent)}
+        called: ToolCalledResponse = {"result": await _call(request, caller, agent)}
     except ToolError as error:
         refused: dict[str, Any] = {"error": error.as_json()}
         return json_response(refused, status=404 if error.code == UNKNOWN_TOOL else 400)
@@ -49,7 +49,7 @@ async def call_agent_tool(request: web.Request, caller: Caller) -> web.Response:
 async def _call(request: web.Request, caller: Caller, agent: Agent) -> Any:
     toolbox = request.app[TOOLBOX]
     tool = await toolbox.find(agent, shown(request.match_info["name"]))
-    parameters = await read_values(request, parameters_schema(tool.definition))
+    parameters = await read_values(request, build_call_schema(tool.definition))
     run_id = caller.run.run_id if caller.run else None
     return await toolbox.use(tool, agent, run_id, request.app[REGISTRY].ask, parameters)
 
@@ -76,9 +76,9 @@ ROUTES = (
         "/api/cloud/agents/{id}/tools/{name}/",
         call_agent_tool,
         "Call a tool on behalf of an agent",
-        answer=ToolCalled,
+        answer=ToolCalledResponse,
         body=BODY,
         run_access=RunAccess.RUNNING,
-        refused=ToolRefused,
+        refused=ToolRefusedResponse,
     ),
 )

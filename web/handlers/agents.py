@@ -34,7 +34,14 @@ from web.paging import Listing, answer_list
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.agents import MOMENTS, AgentBody, AgentQuery, AgentResponse, TagsBody, serialize_agent
+from web.schemas.agents import (
+    DATETIME_FIELDS,
+    AgentBody,
+    AgentQuery,
+    AgentResponse,
+    TagsBody,
+    serialize_agent,
+)
 
 BODY = AgentBody()
 QUERY = AgentQuery()
@@ -58,7 +65,7 @@ async def create_agent(request: web.Request, caller: Caller) -> web.Response:
     storage = app[STORAGE]
     organization_id = organization_for_create(request, caller)
     body = await read_body_once(request, caller, BODY)
-    localize(body, MOMENTS, ZoneInfo(body["timezone"]))
+    localize(body, DATETIME_FIELDS, ZoneInfo(body["timezone"]))
     owned = _take_owned(body)
     references = await resolve(storage, organization_id, body)
     if "model" not in body:
@@ -177,7 +184,7 @@ async def change_agent(request: web.Request, caller: Caller) -> web.Response:
     storage = app[STORAGE]
     agent = await _agent(request, caller)
     body = await read_body(request, BODY, partial=True)
-    localize(body, MOMENTS, ZoneInfo(body.get("timezone", agent.timezone)))
+    localize(body, DATETIME_FIELDS, ZoneInfo(body.get("timezone", agent.timezone)))
     owned = _take_owned(body)
     await resolve(storage, agent.organization_id, body)
     _check_against_archive(agent, owned)

@@ -18,15 +18,15 @@ from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.api_keys import (
-    ApiKeyChanges,
+    ApiKeyChangesBody,
     ApiKeyResponse,
-    NewApiKey,
+    NewApiKeyBody,
     NewApiKeyResponse,
     serialize_api_key,
 )
 
-NEW_KEY = NewApiKey()
-CHANGES = ApiKeyChanges()
+NEW_KEY = NewApiKeyBody()
+CHANGES = ApiKeyChangesBody()
 QUERY = PageQuery()
 
 

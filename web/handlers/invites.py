@@ -22,11 +22,17 @@ from web.json import json_response
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_anyone, for_callers
-from web.schemas.accounts import SignedUp, serialize_organization, serialize_user
-from web.schemas.invites import Acceptance, InviteResponse, NewInvite, NewInviteResponse, serialize_invite
+from web.schemas.accounts import SignedUpResponse, serialize_organization, serialize_user
+from web.schemas.invites import (
+    AcceptanceBody,
+    InviteResponse,
+    NewInviteBody,
+    NewInviteResponse,
+    serialize_invite,
+)
 
-NEW = NewInvite()
-ACCEPTANCE = Acceptance()
+NEW = NewInviteBody()
+ACCEPTANCE = AcceptanceBody()
 QUERY = PageQuery()
 LIFETIME = timedelta(days=7)
 
@@ -105,7 +111,7 @@ async def accept_invite(request: web.Request) -> web.Response:
     organization = await app[STORAGE].organizations.get(invite.organization_id)
     if organization is None or not is_accepted:
         raise _wrong_code(request)
-    answer: SignedUp = {
+    answer: SignedUpResponse = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
         "user": serialize_user(user),
         "organization": serialize_organization(organization),
@@ -163,7 +169,7 @@ ROUTES = (
         "/api/organizations/invites/{id}/accept/",
         accept_invite,
         "Accept an invite: a token for the invited person",
-        answer=SignedUp,
+        answer=SignedUpResponse,
         body=ACCEPTANCE,
         refusals=frozenset({401, 429}),
     ),

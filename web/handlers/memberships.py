@@ -13,9 +13,9 @@ from web.json import json_response
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.memberships import MembershipChanges, MembershipResponse, serialize_member
+from web.schemas.memberships import MembershipChangesBody, MembershipResponse, serialize_member
 
-CHANGES = MembershipChanges()
+CHANGES = MembershipChangesBody()
 QUERY = PageQuery()
 
 

@@ -25,7 +25,7 @@ from web.paging import Listing, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.messages import (
-    MessageChanges,
+    MessageChangesBody,
     MessageQuery,
     MessageResponse,
     NewMessageBody,
@@ -33,7 +33,7 @@ from web.schemas.messages import (
 )
 
 NEW = NewMessageBody()
-CHANGES = MessageChanges()
+CHANGES = MessageChangesBody()
 QUERY = MessageQuery()
 
 USUAL = {Direction.INBOUND: MessageStatus.RECEIVED, Direction.OUTBOUND: MessageStatus.QUEUED}

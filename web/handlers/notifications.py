@@ -24,19 +24,19 @@ from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.notifications import (
     ClearBody,
-    Cleared,
+    ClearedResponse,
     NewNotificationBody,
-    NotificationChanges,
+    NotificationChangesBody,
     NotificationQuery,
     NotificationResponse,
     serialize_notification,
 )
 
 NEW = NewNotificationBody()
-CHANGES = NotificationChanges()
+CHANGES = NotificationChangesBody()
 CLEAR = ClearBody()
 QUERY = NotificationQuery()
-MOMENTS = ("scheduled_for",)
+DATETIME_FIELDS = ("scheduled_for",)
 
 
 async def create_notification(request: web.Request, caller: Caller) -> web.Response:
@@ -44,7 +44,7 @@ async def create_notification(request: web.Request, caller: Caller) -> web.Respo
     body = await read_body_once(request, caller, NEW)
     agent_id: UUID = body["agent_id"]
     if _is_local(body.get("scheduled_for")):
-        localize(body, MOMENTS, await _timezone_of_named(request, caller, agent_id))
+        localize(body, DATETIME_FIELDS, await _timezone_of_named(request, caller, agent_id))
     now = request.app[CLOCK].now()
     new = NewNotification(id=new_id(), created_at=now, **body)
     answer = json_response(serialize_notification(new), status=201)
@@ -89,7 +89,7 @@ async def change_notification(request: web.Request, caller: Caller) -> web.Respo
         agent = await request.app[STORAGE].agents.get(notification.agent_id)
         if agent is None:
             raise NotFound
-        localize(changes, MOMENTS, ZoneInfo(agent.timezone))
+        localize(changes, DATETIME_FIELDS, ZoneInfo(agent.timezone))
     now = request.app[CLOCK].now()
     changed = await request.app[STORAGE].notifications.update(notification.id, changes, now)
     if changed is None:
@@ -123,7 +123,7 @@ async def clear_notifications(request: web.Request, caller: Caller) -> web.Respo
     caller.require(organization_id)
     if any(owner.agent_id != agent_id for owner in owners.values()):
         raise PermissionDenied
-    cleared: Cleared = {
+    cleared: ClearedResponse = {
         "cleared": await storage.notifications.clear_many(agent_id, ids, request.app[CLOCK].now())
     }
     return json_response(cleared)
@@ -179,7 +179,7 @@ ROUTES = (
         "/api/defaults/notifications/clear/",
         clear_notifications,
         "Clear an agent's notifications",
-        answer=Cleared,
+        answer=ClearedResponse,
         body=CLEAR,
     ),
     for_callers(

@@ -15,12 +15,12 @@ from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.organizations import (
-    OrganizationChanges,
+    OrganizationChangesBody,
     WholeOrganizationResponse,
     serialize_whole_organization,
 )
 
-CHANGES = OrganizationChanges()
+CHANGES = OrganizationChangesBody()
 QUERY = PageQuery()
 
 CONCERN_THE_AGENTS = frozenset({"paused", "max_cost_usd_per_day"})

@@ -17,11 +17,11 @@ from web.paging import Listing, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.runs import (
-    RunAnswered,
+    RunAnsweredResponse,
     RunBody,
     RunQuery,
     RunResponse,
-    StopAnswered,
+    StopAnsweredResponse,
     StopBody,
     WaitQuery,
     serialize_run,
@@ -47,7 +47,7 @@ async def run_agent(request: web.Request, caller: Caller) -> web.Response:
 
 
 def _run_answer(reply: RunReply) -> web.Response:
-    answer: RunAnswered = {"status": reply.status, "run": reply.run}
+    answer: RunAnsweredResponse = {"status": reply.status, "run": reply.run}
     return json_response(answer)
 
 
@@ -63,7 +63,7 @@ async def stop_agent(request: web.Request, caller: Caller) -> web.Response:
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, STOP)
     reply: StopReply = await request.app[REGISTRY].ask(agent_id, StopRequest(**body))
-    answer: StopAnswered = {"status": reply}
+    answer: StopAnsweredResponse = {"status": reply}
     return json_response(answer)
 
 
@@ -116,13 +116,18 @@ ROUTES = (
         "/api/cloud/agents/{id}/run/",
         run_agent,
         "Run an agent",
-        answer=RunAnswered,
+        answer=RunAnsweredResponse,
         body=RUN,
         idempotent=True,
         refusals=frozenset({409}),
     ),
     for_callers(
-        "POST", "/api/cloud/agents/{id}/stop/", stop_agent, "Stop an agent", answer=StopAnswered, body=STOP
+        "POST",
+        "/api/cloud/agents/{id}/stop/",
+        stop_agent,
+        "Stop an agent",
+        answer=StopAnsweredResponse,
+        body=STOP,
     ),
     for_callers(
         "GET",

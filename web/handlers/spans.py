@@ -23,10 +23,10 @@ from web.request.local_times import localize
 from web.request.parsing import read_body, read_items
 from web.routes import for_callers
 from web.schemas.spans import (
-    MOMENTS,
+    DATETIME_FIELDS,
     FullSpanResponse,
     NewSpanBody,
-    SpanEnd,
+    SpanEndBody,
     SpanResponse,
     serialize_full_span,
     serialize_span,
@@ -35,7 +35,7 @@ from web.settings import SPAN_BODY_BYTES
 from web.trace_endings import check_order, ending_of
 
 NEW = NewSpanBody()
-END = SpanEnd()
+END = SpanEndBody()
 
 MAX_SPANS = 500
 OWN_PARENT = "A span may not be its own parent."
@@ -119,7 +119,7 @@ def _new_span(body: dict[str, Any], owners: Mapping[UUID, TraceOwner], now: date
     parent_id: UUID | None = body["parent_id"]
     if parent_id is not None and parent_id == body.get("id"):
         raise Invalid({"parent": [OWN_PARENT]})
-    localize(body, MOMENTS, ZoneInfo(owners[trace_id].timezone))
+    localize(body, DATETIME_FIELDS, ZoneInfo(owners[trace_id].timezone))
     ended_at: datetime | None = body["ended_at"]
     started_at: datetime = body["started_at"] or min(now, ended_at or now)
     check_order(started_at, ended_at)

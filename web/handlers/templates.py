@@ -17,11 +17,11 @@ from web.json import json_response
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.templates import TemplateBody, TemplateDeletion, TemplateResponse, serialize_template
+from web.schemas.templates import TemplateBody, TemplateDeletionQuery, TemplateResponse, serialize_template
 
 BODY = TemplateBody()
 QUERY = PageQuery()
-DELETION = TemplateDeletion()
+DELETION = TemplateDeletionQuery()
 
 
 async def create_template(request: web.Request, caller: Caller) -> web.Response:

@@ -20,10 +20,10 @@ from web.json import json_response
 from web.paging import Listing, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.tools import ToolBody, ToolChanges, ToolQuery, ToolResponse, serialize_tool
+from web.schemas.tools import ToolBody, ToolChangesBody, ToolQuery, ToolResponse, serialize_tool
 
 BODY = ToolBody()
-CHANGES = ToolChanges()
+CHANGES = ToolChangesBody()
 QUERY = ToolQuery()
 
 

@@ -22,8 +22,8 @@ from web.routes import for_callers
 from web.schemas.traces import (
     FullTraceResponse,
     NewTraceBody,
-    TraceEnd,
-    TracePage,
+    TraceEndBody,
+    TracePageResponse,
     TraceQuery,
     TraceResponse,
     serialize_full_trace,
@@ -33,7 +33,7 @@ from web.schemas.traces import (
 from web.trace_endings import ending_of
 
 NEW = NewTraceBody()
-END = TraceEnd()
+END = TraceEndBody()
 QUERY = TraceQuery()
 
 TAKEN = "trace with this id already exists."
@@ -103,7 +103,7 @@ async def list_traces_in_array(request: web.Request, caller: Caller) -> web.Resp
     return json_response([await _page(request, caller)])
 
 
-async def _page(request: web.Request, caller: Caller) -> TracePage:
+async def _page(request: web.Request, caller: Caller) -> TracePageResponse:
     query = read_query(request, QUERY)
     localize(query, ("started_after", "started_before"), UTC)
     await require_retained_agent(request, caller, query["agent"])
@@ -129,13 +129,15 @@ async def _page(request: web.Request, caller: Caller) -> TracePage:
 
 
 ROUTES = (
-    for_callers("GET", "/api/tracing/traces/", list_traces, "List traces", answer=TracePage, query=QUERY),
+    for_callers(
+        "GET", "/api/tracing/traces/", list_traces, "List traces", answer=TracePageResponse, query=QUERY
+    ),
     for_callers(
         "GET",
         "/api/tracing/traces/list/",
         list_traces_in_array,
         "List traces, the page inside an array",
-        answer=list[TracePage],
+        answer=list[TracePageResponse],
         query=QUERY,
     ),
     for_callers(

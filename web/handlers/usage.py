@@ -23,13 +23,13 @@ from web.request.local_times import localize
 from web.request.parsing import read_query
 from web.routes import for_callers
 from web.schemas.usage import (
-    MOMENTS,
+    DATETIME_FIELDS,
     NewUsageBody,
     UsageQuery,
     UsageRecordResponse,
     UsageResponse,
-    serialize_record,
     serialize_usage,
+    serialize_usage_record,
 )
 
 NEW = NewUsageBody()
@@ -46,7 +46,7 @@ async def get_usage(request: web.Request, caller: Caller) -> web.Response:
     agent = await _remembered(request, agent_id)
     caller.require(agent.organization_id)
     query = read_query(request, QUERY)
-    localize(query, MOMENTS, ZoneInfo(agent.timezone))
+    localize(query, DATETIME_FIELDS, ZoneInfo(agent.timezone))
     end: datetime = query["end_date"] or request.app[CLOCK].now()
     start: datetime = query["start_date"] or end - min(USUAL_PERIOD, end - FIRST_MOMENT)
     if start > end:
@@ -69,7 +69,7 @@ async def report_usage(request: web.Request, caller: Caller) -> web.Response:
         body["trace_id"] = caller.run.run_id  # a run reports what is its own
     await _require_trace(request, caller, body["trace_id"], agent_id, agent.organization_id)
     record = await _record(request, agent_id, agent, body)
-    answer = json_response(serialize_record(record), status=201)
+    answer = json_response(serialize_usage_record(record), status=201)
     await storage.usage.insert(record, receipt_of(request, answer))
     return answer
 
