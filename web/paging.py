@@ -1,9 +1,10 @@
 """Lists: bare arrays, newest first; a page with a link to the next, or all of it in a stream."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
 import structlog
@@ -12,6 +13,7 @@ from marshmallow import ValidationError
 
 from storage import ids
 from storage.postgres.paging import Cursor, Page
+from web.access.path_access import Owned
 from web.app_keys import LIST_TURNS, SETTINGS
 from web.errors import Invalid
 from web.fields import MAX_OFFSET, Integer, Uuid, unknown_id
@@ -20,6 +22,18 @@ from web.observability.request_id import HEADER, request_id
 from web.request.parsing import Body
 
 Item = TypeVar("Item")
+
+
+class OwnedRecord(Owned, Protocol):
+    """A resource of one organization that lists show by its creation time."""
+
+    @property
+    def id(self) -> UUID: ...
+    @property
+    def created_at(self) -> datetime: ...
+
+
+Record = TypeVar("Record", bound=OwnedRecord)
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +63,25 @@ class Listing(Generic[Item]):
     find: Callable[[UUID], Awaitable[Item | None]]
     cursor: Callable[[Item], Cursor]
     show: Callable[[Item], Mapping[str, Any]]
+
+
+async def answer_owned_list(
+    request: web.Request,
+    query: Mapping[str, Any],
+    organization_ids: Collection[UUID],
+    *,
+    fetch: Callable[[Page], Awaitable[list[Record]]],
+    get: Callable[[UUID], Awaitable[Record | None]],
+    serialize: Callable[[Record], Mapping[str, Any]],
+) -> web.StreamResponse:
+    """Answer with what `fetch` lists, newest first. Only items of these organizations serve as `after`."""
+
+    async def find(item_id: UUID) -> Record | None:
+        item = await get(item_id)
+        return item if item is not None and item.organization_id in organization_ids else None
+
+    listing = Listing(fetch, find, lambda item: (item.created_at, item.id), serialize)
+    return await answer_list(request, query, listing)
 
 
 async def answer_list(

@@ -1,14 +1,22 @@
 """Pages, links, and whole lists in a stream."""
 
+import json
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
 
 import pytest
-from aiohttp import ClientPayloadError
+from aiohttp import ClientPayloadError, web
+from aiohttp.test_utils import make_mocked_request
 from yarl import URL
 
+from storage.ids import made_until, new_id
+from storage.postgres.paging import Cursor, Page
 from storage.storage import Storage
 from tests.web.conftest import Answer, Api, Service, StartService
-from web.paging import CHUNK_BYTES, FIRST_ROWS
+from web.paging import CHUNK_BYTES, FIRST_ROWS, answer_owned_list
 
 NOTIFICATIONS = "/api/defaults/notifications/"
 MORE_THAN_CONNECTIONS = 11
@@ -146,3 +154,65 @@ async def test_a_list_that_breaks_off_is_seen_to_be_broken(service: Service, api
         await service.storage.pool.execute("ALTER TABLE notification RENAME TO elsewhere")
         with pytest.raises(ClientPayloadError):
             await response.read()
+
+
+LONG_AGO = datetime(2020, 2, 2, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Thing:
+    id: UUID
+    organization_id: UUID
+    created_at: datetime
+
+
+class Things:
+    """A store that lists things, and remembers where its last list started."""
+
+    def __init__(self, *things: Thing) -> None:
+        self.things = {thing.id: thing for thing in things}
+        self.after: Cursor | None = None
+
+    async def page(self, page: Page) -> list[Thing]:
+        self.after = page.after
+        return list(self.things.values())
+
+    async def get(self, thing_id: UUID) -> Thing | None:
+        return self.things.get(thing_id)
+
+    async def list_after(self, after: UUID | None, organization_id: UUID) -> list[Any]:
+        query = {"after": after, "limit": None, "offset": None}
+        answer = await answer_owned_list(
+            make_mocked_request("GET", "/things/"),
+            query,
+            (organization_id,),
+            fetch=self.page,
+            get=self.get,
+            serialize=lambda thing: {"id": thing.id},
+        )
+        assert isinstance(answer, web.Response)
+        assert isinstance(answer.body, bytes)
+        items: list[Any] = json.loads(answer.body)
+        return items
+
+
+async def test_owned_list_without_cursor_starts_at_newest() -> None:
+    thing = Thing(new_id(), new_id(), LONG_AGO)
+    things = Things(thing)
+    assert await things.list_after(None, thing.organization_id) == [{"id": str(thing.id)}]
+    assert things.after is None
+
+
+async def test_owned_list_continues_after_own_item() -> None:
+    thing = Thing(new_id(), new_id(), LONG_AGO)
+    things = Things(thing)
+    await things.list_after(thing.id, thing.organization_id)
+    assert things.after == (LONG_AGO, thing.id)
+
+
+async def test_owned_list_treats_foreign_cursor_as_deleted() -> None:
+    """The creation time of another organization's item must not show in what follows it."""
+    thing = Thing(new_id(), new_id(), LONG_AGO)
+    things = Things(thing)
+    await things.list_after(thing.id, new_id())
+    assert things.after == (made_until(thing.id), thing.id)

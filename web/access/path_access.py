@@ -3,16 +3,30 @@
 A filter by another organization's resource is refused; one that names nothing finds nothing.
 """
 
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from aiohttp import web
 
-from storage.model import Visibility
+from storage.model import Agent, Visibility
 from storage.toolbox.adapters import Adapter
 from web.access.auth import Caller
 from web.app_keys import STORAGE
 from web.errors import NotFound, PermissionDenied
 from web.fields import parse_uuid
+
+Resource = TypeVar("Resource")
+
+
+class Owned(Protocol):
+    """A resource that belongs to one organization."""
+
+    @property
+    def organization_id(self) -> UUID: ...
+
+
+OwnedResource = TypeVar("OwnedResource", bound=Owned)
 
 
 def path_id(request: web.Request, name: str = "id") -> UUID:
@@ -21,6 +35,44 @@ def path_id(request: web.Request, name: str = "id") -> UUID:
     if parsed is None:
         raise NotFound
     return parsed
+
+
+async def load(
+    request: web.Request, get: Callable[[UUID], Awaitable[Resource | None]], name: str = "id"
+) -> Resource:
+    """Return the resource whose id is in the path, whoever owns it. Raise NotFound if there is none.
+
+    For resources that have an access rule of their own, which the handler must check.
+    """
+    resource = await get(path_id(request, name))
+    if resource is None:
+        raise NotFound
+    return resource
+
+
+async def load_owned(
+    request: web.Request,
+    caller: Caller,
+    get: Callable[[UUID], Awaitable[OwnedResource | None]],
+    require: Callable[[Caller, UUID], None] = Caller.require,
+) -> OwnedResource:
+    """Return the resource whose id is in the path.
+
+    Raise NotFound if there is none, PermissionDenied if `require` refuses the caller its organization.
+    """
+    resource = await load(request, get)
+    require(caller, resource.organization_id)
+    return resource
+
+
+async def load_agent(request: web.Request, caller: Caller) -> Agent:
+    """Return the agent whose id is in the path; a run reaches only its own agent.
+
+    Raise NotFound if there is none, PermissionDenied if the caller may not reach it.
+    """
+    agent = await load(request, request.app[STORAGE].agents.get)
+    caller.require_agent(agent.id, agent.organization_id)
+    return agent
 
 
 async def require_agent(request: web.Request, caller: Caller, agent_id: UUID | None) -> None:
