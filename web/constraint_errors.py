@@ -1,11 +1,21 @@
 """What the data forbade though all checks had passed, as the client is told."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from storage.errors import ConstraintError, NotUnique, ReferenceMissing
 from web.errors import Invalid
 from web.fields import unknown_id
+
+
+@contextmanager
+def refusing_constraint_errors(body: Mapping[str, Any]) -> Iterator[None]:
+    """Raise Invalid about the fields of `body` for a constraint that the block violates."""
+    try:
+        yield
+    except ConstraintError as error:
+        raise refusal(error, body) from error
 
 
 def refusal(error: ConstraintError, body: Mapping[str, Any]) -> Invalid:

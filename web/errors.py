@@ -17,7 +17,7 @@ The errors of marshmallow, storage and the supervisors are given the same answer
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from aiohttp import web
@@ -37,6 +37,8 @@ from web.json import json_response
 from web.observability.request_id import request_id
 
 log = structlog.get_logger(__name__)
+
+Value = TypeVar("Value")
 
 CHALLENGE = 'Bearer realm="api", Token'
 DATABASE_RETRY_SECONDS = 2
@@ -91,6 +93,13 @@ class NotFound(ApiError):
 
     def __init__(self) -> None:
         super().__init__("Not found.")
+
+
+def require_found(value: Value | None) -> Value:
+    """Return the value. Raise NotFound if it is None, as what storage returns for a row that is gone."""
+    if value is None:
+        raise NotFound
+    return value
 
 
 class Conflict(ApiError):

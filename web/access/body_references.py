@@ -1,6 +1,6 @@
 """What a body names by id: that it exists, and belongs to the organization of what is written."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -8,9 +8,27 @@ from aiohttp import web
 
 from storage.storage import Storage
 from web.access.auth import ORGANIZATION_HEADER, Caller, organization_for_create
+from web.access.path_access import OwnedResource
 from web.app_keys import STORAGE
 from web.errors import Invalid, PermissionDenied
 from web.fields import unknown_id
+
+
+async def load_named(
+    caller: Caller,
+    get: Callable[[UUID], Awaitable[OwnedResource | None]],
+    field: str,
+    resource_id: UUID,
+) -> OwnedResource:
+    """Return the resource that a body names in `field`.
+
+    Raise Invalid if there is none, PermissionDenied if it belongs to another organization.
+    """
+    resource = await get(resource_id)
+    if resource is None:
+        raise Invalid({field: [unknown_id(resource_id)]})
+    caller.require(resource.organization_id)
+    return resource
 
 
 async def owner_of_new(request: web.Request, caller: Caller, body: Mapping[str, Any]) -> UUID:

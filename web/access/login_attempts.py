@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from web.app_keys import CLOCK, SETTINGS, THROTTLE
+from web.app_keys import CLOCK, PASSWORDS, SETTINGS, THROTTLE
 from web.credentials.throttle import client_address
 
 
@@ -13,6 +13,19 @@ def check_attempts(request: web.Request) -> None:
 
 def count_refusal(request: web.Request) -> None:
     request.app[THROTTLE].count(_address(request), request.app[CLOCK].monotonic())
+
+
+async def verify_password(request: web.Request, password: str, password_hash: str | None) -> bool:
+    """Return whether the password is right; a wrong one counts as a refusal.
+
+    Raise TooManyAttempts if the address is locked out after the hash was computed: guesses may have been
+    sent all at once. Without a hash the answer is False, after the same time.
+    """
+    is_right = await request.app[PASSWORDS].verify(password, password_hash) and password_hash is not None
+    check_attempts(request)
+    if not is_right:
+        count_refusal(request)
+    return is_right
 
 
 def _address(request: web.Request) -> str:
