@@ -1,4 +1,4 @@
-"""Whether the process lives, and whether it can serve."""
+"""Health checks: liveness of the process and readiness to serve."""
 
 from typing import Literal, TypedDict
 
