@@ -79,13 +79,13 @@ async def refused(place: Place, request: Request, data: bytes, content_type: str
 
 
 @every_route
-async def test_a_valid_request_is_answered_as_its_route_says(ours: Place, route: Route) -> None:
+async def test_valid_request_gets_the_status_of_its_route(ours: Place, route: Route) -> None:
     answer = await sent(ours, await make(ours, route))
     assert answer.status == route.status, answer
 
 
 @with_body
-async def test_a_body_says_the_same_however_it_is_written(ours: Place, route: Route) -> None:
+async def test_body_means_the_same_in_json_and_forms(ours: Place, route: Route) -> None:
     answers = []
     for write in (as_json, as_urlencoded, as_multipart):
         request = await make(ours, route)
@@ -124,7 +124,7 @@ def form_of(request: Request) -> list[tuple[str, str]]:
 
 
 @with_body
-async def test_a_body_in_another_media_type_is_unsupported(ours: Place, route: Route) -> None:
+async def test_body_in_another_media_type_is_unsupported(ours: Place, route: Route) -> None:
     request = await make(ours, route)
     for media_type in ("text/plain", "application/xml", "application/jsonp"):
         answer = await sent(ours, request, data=b"{}", headers={"Content-Type": media_type})
@@ -133,7 +133,7 @@ async def test_a_body_in_another_media_type_is_unsupported(ours: Place, route: R
 
 
 @with_body
-async def test_a_body_that_is_not_what_it_says_cannot_be_parsed(ours: Place, route: Route) -> None:
+async def test_body_that_contradicts_its_media_type_is_refused(ours: Place, route: Route) -> None:
     request = await make(ours, route)
     for content_type, data, kind in (
         (JSON, b"{", "JSON"),
@@ -149,7 +149,7 @@ async def test_a_body_that_is_not_what_it_says_cannot_be_parsed(ours: Place, rou
 
 
 @with_body
-async def test_a_body_that_is_no_object_is_refused(ours: Place, route: Route) -> None:
+async def test_body_that_is_no_object_is_refused(ours: Place, route: Route) -> None:
     request = await make(ours, route)
     kinds = {b'"x"': "str", b"1": "int", b"null": "NoneType", b"true": "bool"}
     for data, kind in {**kinds, **({} if route.max_items else {b"[]": "list"})}.items():
@@ -158,7 +158,7 @@ async def test_a_body_that_is_no_object_is_refused(ours: Place, route: Route) ->
 
 
 @with_body
-async def test_an_empty_body_is_an_empty_object(ours: Place, route: Route) -> None:
+async def test_empty_body_is_an_empty_object(ours: Place, route: Route) -> None:
     required = {name: REQUIRED for name, each in named_fields(route.body).items() if each.required}
     if route.handler.__name__ == "create_agent":
         required["model"] = REQUIRED  # as there is no template to give one
@@ -173,7 +173,7 @@ async def test_an_empty_body_is_an_empty_object(ours: Place, route: Route) -> No
 
 
 @with_fields
-async def test_fields_that_are_unknown_or_read_only_are_ignored(ours: Place, route: Route) -> None:
+async def test_unknown_and_read_only_fields_are_ignored(ours: Place, route: Route) -> None:
     plain = await sent(ours, await make(ours, route))
     ignored = {"no_such_field": {"a": [1]}, **{name: {"a": [1]} for name in read_only(route)}}
     request = await make(ours, route)
@@ -188,7 +188,7 @@ def read_only(route: Route) -> set[str]:
 
 
 @with_fields
-async def test_no_field_takes_what_is_not_of_its_kind(ours: Place, route: Route) -> None:
+async def test_field_refuses_values_of_another_type(ours: Place, route: Route) -> None:
     """All fields at once, each with the next of the values that it refuses."""
     request = await make(ours, route)
     before = await contents(ours.service.storage.pool)
@@ -202,7 +202,7 @@ async def test_no_field_takes_what_is_not_of_its_kind(ours: Place, route: Route)
 
 
 @walk([route for route in ROUTES if route.body and moments(route)])
-async def test_a_local_time_beyond_the_calendar_is_refused(ours: Place, route: Route) -> None:
+async def test_local_time_beyond_the_calendar_is_refused(ours: Place, route: Route) -> None:
     """The agents of the table live west of Greenwich, so the last local hours are of the year 10000."""
     request = await make(ours, route)
     for name in moments(route):
@@ -211,7 +211,7 @@ async def test_a_local_time_beyond_the_calendar_is_refused(ours: Place, route: R
 
 
 @with_body
-async def test_what_is_no_value_is_refused_in_every_field(ours: Place, route: Route) -> None:
+async def test_invalid_text_is_refused_in_every_field(ours: Place, route: Route) -> None:
     request = await make(ours, route)
     before = await contents(ours.service.storage.pool)
     for name in named_fields(route.body) or (request.body or {}):
@@ -231,7 +231,7 @@ def with_text(request: Request, name: str, text: str) -> str:
 
 
 @with_query
-async def test_no_parameter_takes_what_is_not_of_its_kind(ours: Place, route: Route) -> None:
+async def test_parameter_refuses_values_of_another_type(ours: Place, route: Route) -> None:
     request = await make(ours, route)
     known = named_fields(route.query)
     for values in zip_longest(*(refused_texts(each) for each in known.values())):
@@ -251,7 +251,7 @@ def as_json_keys(messages: Any) -> Any:
 
 
 @walk([route for route in ROUTES if route.body and is_free(route)])
-async def test_no_tool_stumbles_over_what_it_is_given(ours: Place, route: Route) -> None:
+async def test_tools_survive_hostile_arguments(ours: Place, route: Route) -> None:
     """Tools check their parameters themselves; some of these are good for some, and nothing is a defect."""
     request = await make(ours, route)
     for tool in (await ours.key.get(request.path.removesuffix("create_notification/"))).body:
@@ -263,7 +263,7 @@ async def test_no_tool_stumbles_over_what_it_is_given(ours: Place, route: Route)
 
 
 @with_ids
-async def test_an_id_that_names_nothing_is_not_found(ours: Place, route: Route) -> None:
+async def test_unknown_id_is_not_found(ours: Place, route: Route) -> None:
     """Before the body is looked at, so a broken one makes no difference."""
     good = await make(ours, route)
     for at, segment in enumerate(route.path.split("/")):
@@ -280,7 +280,7 @@ async def test_an_id_that_names_nothing_is_not_found(ours: Place, route: Route) 
 
 
 @with_slash
-async def test_a_missing_slash_is_made_good(ours: Place, route: Route) -> None:
+async def test_missing_slash_is_redirected(ours: Place, route: Route) -> None:
     request = await make(ours, route)
     client = ours.service.nobody
     answer = await client.request(route.method, f"{request.path[:-1]}?a=%20b&a=1")
@@ -288,7 +288,7 @@ async def test_a_missing_slash_is_made_good(ours: Place, route: Route) -> None:
 
 
 @paths
-async def test_another_method_is_told_which_there_are(ours: Place, path: str) -> None:
+async def test_unsupported_method_is_answered_with_the_allowed_ones(ours: Place, path: str) -> None:
     routes = [route for route in ROUTES if route.path == path]
     allowed = {route.method for route in routes}
     allowed |= {"HEAD"} if "GET" in allowed else set()
@@ -302,7 +302,7 @@ async def test_another_method_is_told_which_there_are(ours: Place, path: str) ->
 
 
 @paths
-async def test_who_may_not_call_a_path_is_not_told_its_methods(ours: Place, path: str) -> None:
+async def test_allowed_methods_are_hidden_without_a_credential(ours: Place, path: str) -> None:
     routes = [route for route in ROUTES if route.path == path]
     is_open = any(route.access is Access.ANYONE for route in routes)
     real = (await make(ours, routes[0])).path
@@ -313,7 +313,7 @@ async def test_who_may_not_call_a_path_is_not_told_its_methods(ours: Place, path
 
 
 @every_route
-async def test_each_answer_has_the_id_of_its_request_or_one_of_its_own(ours: Place, route: Route) -> None:
+async def test_answer_carries_the_request_id_or_a_new_one(ours: Place, route: Route) -> None:
     """That a given one is echoed, `send` looks at each time."""
     path = re.sub(r"\{\w+\}", str(new_id()), route.path)
     answers = [await ours.service.nobody.request(route.method, path) for _ in range(2)]
@@ -324,7 +324,7 @@ async def test_each_answer_has_the_id_of_its_request_or_one_of_its_own(ours: Pla
 
 
 @read
-async def test_head_answers_as_get_does_without_a_body(ours: Place, route: Route) -> None:
+async def test_head_answers_like_get_without_a_body(ours: Place, route: Route) -> None:
     request = await make(ours, route)
     client = ours.service.nobody.with_authorization(request.authorization)
     for path in (request.path, f"{request.path}?limit=1"):

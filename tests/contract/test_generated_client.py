@@ -51,7 +51,7 @@ class Generated:
         )
 
 
-async def test_a_generated_client_does_the_main_job(
+async def test_generated_client_does_the_main_job(
     tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sections: Sections = {"server": {"port": 0}, "database": {"url": database_url}}

@@ -11,7 +11,7 @@ GUIDE = ROOT / "docs" / "api.md"
 ADDRESS = "http://127.0.0.1:8080"
 
 
-async def test_the_commands_of_the_guide_print_what_it_says(tmp_path: Path, database_url: str) -> None:
+async def test_commands_of_the_guide_print_what_it_says(tmp_path: Path, database_url: str) -> None:
     told = list(examples(GUIDE.read_text()))
     sections: Sections = {"server": {"port": 0}, "database": {"url": database_url}}
     async with serving(tmp_path, "service", sections) as process:

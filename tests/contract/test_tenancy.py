@@ -158,7 +158,7 @@ async def test_every_route_has_a_row() -> None:
 
 
 @guarded
-async def test_a_credential_that_is_not_in_force_opens_nothing(
+async def test_invalid_credential_opens_no_route(
     ours: Place, route: Route, not_in_force: dict[str, tuple[str | None, dict[str, str]]]
 ) -> None:
     request = await make(ours, route)
@@ -174,7 +174,7 @@ async def test_a_credential_that_is_not_in_force_opens_nothing(
 
 
 @for_anyone
-async def test_an_open_route_asks_for_no_credential_and_minds_none(
+async def test_open_route_ignores_credentials(
     ours: Place, route: Route, not_in_force: dict[str, tuple[str | None, dict[str, str]]]
 ) -> None:
     request = await make(ours, route)
@@ -186,7 +186,7 @@ async def test_an_open_route_asks_for_no_credential_and_minds_none(
 
 
 @for_operators
-async def test_what_operators_are_told_nobody_else_is(ours: Place, running: RunOf, route: Route) -> None:
+async def test_operator_routes_refuse_other_credentials(ours: Place, running: RunOf, route: Route) -> None:
     request = await make(ours, route)
     assert (await send(ours.service, request)).status == 200
     for client in (ours.key, as_user(ours.service, ours.owner), running.client):
@@ -195,7 +195,7 @@ async def test_what_operators_are_told_nobody_else_is(ours: Place, running: RunO
 
 
 @for_callers
-async def test_a_key_or_a_user_of_another_organization_reaches_nothing_of_ours(
+async def test_credentials_of_another_organization_reach_nothing(
     ours: Place, theirs: Place, route: Route
 ) -> None:
     row = row_of(route)
@@ -216,7 +216,7 @@ async def test_a_key_or_a_user_of_another_organization_reaches_nothing_of_ours(
 
 
 @about_organizations
-async def test_a_member_may_all_but_what_is_for_admins(ours: Place, route: Route) -> None:
+async def test_member_is_refused_only_where_admins_are_needed(ours: Place, route: Route) -> None:
     row = row_of(route)
     for role in Role:
         request = await make(ours, route)
@@ -228,7 +228,7 @@ async def test_a_member_may_all_but_what_is_for_admins(ours: Place, route: Route
 
 
 @for_callers
-async def test_a_run_reaches_what_is_its_own_and_only_by_some_routes(
+async def test_run_reaches_its_own_resources_by_few_routes(
     ours: Place, running: RunOf, asleep: RunOf, route: Route
 ) -> None:
     for run, accesses in (
@@ -243,7 +243,7 @@ async def test_a_run_reaches_what_is_its_own_and_only_by_some_routes(
 
 
 @for_callers
-async def test_a_run_reaches_nothing_of_another_agent(
+async def test_run_reaches_nothing_of_another_agent(
     ours: Place, theirs: Place, running: RunOf, asleep: RunOf, route: Route
 ) -> None:
     for place in (ours, theirs):
@@ -254,7 +254,7 @@ async def test_a_run_reaches_nothing_of_another_agent(
 
 
 @for_callers
-async def test_a_body_may_name_what_is_in_its_own_organization_only(
+async def test_body_may_only_name_resources_of_its_organization(
     ours: Place, theirs: Place, in_both: Api, route: Route
 ) -> None:
     """Whoever belongs to both may reach both, but not put them together."""
@@ -272,9 +272,7 @@ async def test_a_body_may_name_what_is_in_its_own_organization_only(
         assert {each for each in after - before if foreign in each[1] and ours.mark in each[1]} == set()
 
 
-async def test_lists_hold_what_is_the_callers_and_nothing_else(
-    ours: Place, theirs: Place, in_both: Api
-) -> None:
+async def test_lists_contain_only_resources_of_the_caller(ours: Place, theirs: Place, in_both: Api) -> None:
     for place in (ours, theirs):
         for one in LISTED.values():
             await Making(place).fill(one)
@@ -290,7 +288,7 @@ async def test_lists_hold_what_is_the_callers_and_nothing_else(
 
 
 @walk([route for route in LISTS if route.query])
-async def test_a_filter_by_what_is_anothers_is_refused_and_by_nothing_finds_nothing(
+async def test_filter_by_foreign_id_is_refused_and_unknown_id_empty(
     ours: Place, theirs: Place, route: Route
 ) -> None:
     assert route.query
@@ -312,7 +310,7 @@ async def test_a_filter_by_what_is_anothers_is_refused_and_by_nothing_finds_noth
 
 
 @by_header
-async def test_the_header_says_in_which_organization_something_is_made(
+async def test_header_chooses_the_organization_of_a_new_resource(
     ours: Place, theirs: Place, in_both: Api, route: Route
 ) -> None:
     for place, other, header in (
@@ -333,7 +331,7 @@ async def newest(place: Place, route: Route) -> str:
 
 
 @by_header
-async def test_the_header_opens_no_other_organization(ours: Place, theirs: Place, route: Route) -> None:
+async def test_header_opens_no_other_organization(ours: Place, theirs: Place, route: Route) -> None:
     request = await make(theirs, route)
     for organization_id in (str(ours.organization.id), str(new_id())):
         header = {"X-Organization": organization_id}

@@ -45,7 +45,7 @@ async def tool_server(guide: str, directory: Path) -> AsyncIterator[str]:
         await process.communicate()
 
 
-async def test_the_tool_server_of_the_guide_does_what_it_says(tmp_path: Path, database_url: str) -> None:
+async def test_tool_server_of_the_guide_works_as_described(tmp_path: Path, database_url: str) -> None:
     guide = GUIDE.read_text()
     told = list(examples(guide))
     sections: Sections = {

@@ -26,7 +26,7 @@ async def accept(service: Service, invite: Any, **changes: Any) -> Answer:
     return await service.nobody.post(f"{INVITES}{invite['id']}/accept/", body)
 
 
-async def test_the_code_is_shown_once(api: Api) -> None:
+async def test_code_is_shown_once(api: Api) -> None:
     created = await invited(api)
 
     assert set(created) == {"id", "email", "role", "code", "expires_at", "accepted_at", "created_at"}
@@ -35,7 +35,7 @@ async def test_the_code_is_shown_once(api: Api) -> None:
     assert listed == [{name: value for name, value in created.items() if name != "code"}]
 
 
-async def test_a_new_person_comes_in_with_a_password_of_their_own(service: Service, api: Api) -> None:
+async def test_new_person_accepts_with_a_new_password(service: Service, api: Api) -> None:
     invite = await invited(api, email="Bob@Example.com", role="admin")
 
     answer = await accept(service, invite)
@@ -52,7 +52,7 @@ async def test_a_new_person_comes_in_with_a_password_of_their_own(service: Servi
     assert [each["role"] for each in logged_in.body["organizations"]] == ["admin"]
 
 
-async def test_an_existing_person_gives_the_password_they_have(service: Service, api: Api) -> None:
+async def test_existing_person_accepts_with_the_existing_password(service: Service, api: Api) -> None:
     signed_up = await service.nobody.post(
         SIGNUP, {"email": "bob@example.com", "password": PASSWORD, "organization_name": "Bob's"}
     )
@@ -68,7 +68,7 @@ async def test_an_existing_person_gives_the_password_they_have(service: Service,
     assert len((await bob.get("/api/organizations/organizations/")).body) == 2
 
 
-async def test_an_invite_is_good_for_one_of_those_who_come_at_once(service: Service, api: Api) -> None:
+async def test_invite_is_accepted_once_by_concurrent_requests(service: Service, api: Api) -> None:
     invite = await invited(api)
 
     answers = await asyncio.gather(*(accept(service, invite) for _ in range(4)))
@@ -77,7 +77,7 @@ async def test_an_invite_is_good_for_one_of_those_who_come_at_once(service: Serv
     assert len((await api.get("/api/organizations/memberships/")).body) == 2
 
 
-async def test_a_used_an_expired_and_a_wrong_code_are_refused_alike(service: Service, api: Api) -> None:
+async def test_used_expired_and_wrong_codes_are_refused_alike(service: Service, api: Api) -> None:
     used, expired, guessed, deleted = [await invited(api, f"{name}@example.com") for name in "uegd"]
     assert (await accept(service, used)).status == 200
     await service.storage.pool.execute(
@@ -96,7 +96,7 @@ async def test_a_used_an_expired_and_a_wrong_code_are_refused_alike(service: Ser
         assert (await accept(service, gone)).status == 404
 
 
-async def test_ten_wrong_codes_close_the_door_to_that_address(service: Service, api: Api) -> None:
+async def test_address_is_locked_out_after_ten_wrong_codes(service: Service, api: Api) -> None:
     invite = await invited(api)
     for _ in range(10):
         assert (await accept(service, invite, code="guessed")).status == 400
@@ -104,7 +104,7 @@ async def test_ten_wrong_codes_close_the_door_to_that_address(service: Service, 
     assert (await accept(service, invite)).status == 429
 
 
-async def test_an_acceptance_is_checked(service: Service, api: Api) -> None:
+async def test_acceptance_with_bad_fields_is_refused(service: Service, api: Api) -> None:
     answer = await accept(service, await invited(api), code="", password="short")
 
     assert (answer.status, answer.body) == (
@@ -125,14 +125,16 @@ async def test_an_acceptance_is_checked(service: Service, api: Api) -> None:
         (Role.MEMBER, "member", 403),
     ],
 )
-async def test_nobody_invites_above_themselves(service: Service, by: Role, role: str, status: int) -> None:
+async def test_nobody_invites_to_a_role_above_their_own(
+    service: Service, by: Role, role: str, status: int
+) -> None:
     _, organization = await founder(service)
     inviter, _ = await staff(service, organization, by)
 
     assert (await inviter.post(INVITES, {"email": "bob@example.com", "role": role})).status == status
 
 
-async def test_an_invite_is_checked(api: Api) -> None:
+async def test_invite_with_bad_fields_is_refused(api: Api) -> None:
     answer = await api.post(INVITES, {"email": "bob", "role": "king"})
 
     assert (answer.status, answer.body) == (
@@ -141,7 +143,7 @@ async def test_an_invite_is_checked(api: Api) -> None:
     )
 
 
-async def test_pages_of_invites(api: Api) -> None:
+async def test_invites_are_paged(api: Api) -> None:
     first, second = await invited(api, "a@example.com"), await invited(api, "b@example.com")
 
     assert [each["id"] for each in (await api.get(f"{INVITES}?limit=1")).body] == [second["id"]]
@@ -149,7 +151,7 @@ async def test_pages_of_invites(api: Api) -> None:
     assert [each["id"] for each in rest] == [first["id"]]
 
 
-async def test_an_invite_is_deleted_by_those_who_could_have_made_it(service: Service, other: Api) -> None:
+async def test_invite_is_deleted_by_those_who_could_create_it(service: Service, other: Api) -> None:
     owner, organization = await founder(service)
     admin, _ = await staff(service, organization, Role.ADMIN)
     member, _ = await staff(service, organization, Role.MEMBER)

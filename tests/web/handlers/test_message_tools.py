@@ -8,11 +8,11 @@ from aiohttp import web
 
 from tests.receiver import Receiver, answering, receiving
 from tests.web.conftest import Answer, Api
+from tests.web.handlers.unknown import UNKNOWN_ID
 
 MESSAGES = "/api/defaults/messages/"
 CONTACTS = "/api/defaults/contacts/"
 NOTIFICATIONS = "/api/defaults/notifications/"
-NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 NOTHING = {"type": "object", "additionalProperties": False}
 PHOTO = {"name": "a.png", "content_type": "image/png", "url": "https://example.com/a.png"}
 
@@ -51,7 +51,7 @@ async def receive(api: Api, agent: Any, contact: Any, channel: str, **fields: An
     return await api.create(MESSAGES, **body, **fields)
 
 
-async def test_without_a_tool_for_its_channel_a_message_is_kept_as_failed(api: Api) -> None:
+async def test_message_without_tool_for_its_channel_is_stored_as_failed(api: Api) -> None:
     agent, ada = await api.create_agent(), await api.create(CONTACTS, email="ada@example.com")
     answer = await call(api, agent, "send_message", contact_id=ada["id"], body=" Hi ", subject="Re")
     error = answer.body["error"]
@@ -70,7 +70,7 @@ async def test_without_a_tool_for_its_channel_a_message_is_kept_as_failed(api: A
     assert (await api.get(NOTIFICATIONS)).body == []
 
 
-async def test_an_answer_goes_by_the_channel_that_the_contact_last_wrote_by(api: Api) -> None:
+async def test_answer_uses_the_last_channel_of_the_contact(api: Api) -> None:
     agent = await api.create_agent()
     ada, eve = await api.create(CONTACTS, email="ada@example.com"), await api.create(CONTACTS, phone="1")
     await receive(api, agent, ada, "sms")
@@ -81,7 +81,7 @@ async def test_an_answer_goes_by_the_channel_that_the_contact_last_wrote_by(api:
     assert [message["channel"] for message in sent] == ["sms", "sms", "mms"]
 
 
-async def test_a_message_goes_to_the_tool_of_its_channel(api: Api, server: Receiver) -> None:
+async def test_message_is_sent_by_the_tool_of_its_channel(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "email", "sms")
     ada = await api.create(CONTACTS, name="Ada", email="ada@example.com", phone="1")
     for tool, arguments, channel in (
@@ -107,7 +107,7 @@ async def test_a_message_goes_to_the_tool_of_its_channel(api: Api, server: Recei
         }
 
 
-async def test_a_message_that_its_tool_refuses_has_failed(api: Api, server: Receiver) -> None:
+async def test_message_that_the_tool_refuses_has_failed(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "sms")
     ada = await api.create(CONTACTS, phone="1")
     server.answer = answering(422, "no such number", Content_Type="text/plain")
@@ -126,7 +126,7 @@ async def test_a_message_that_its_tool_refuses_has_failed(api: Api, server: Rece
     assert (await api.get(f"{MESSAGES}{error['message_id']}/")).body["status"] == "failed"
 
 
-async def test_what_a_tool_said_of_a_message_before_it_answered_stays(api: Api, server: Receiver) -> None:
+async def test_status_set_before_the_tool_answers_stays(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "sms")
     ada = await api.create(CONTACTS, phone="1")
 
@@ -141,7 +141,7 @@ async def test_what_a_tool_said_of_a_message_before_it_answered_stays(api: Api, 
     assert (await api.get(f"{MESSAGES}{result['message_id']}/")).body["status"] == "failed"
 
 
-async def test_what_a_tool_said_of_a_message_before_it_broke_off_stays(api: Api, server: Receiver) -> None:
+async def test_status_set_before_the_tool_fails_stays(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "sms")
     ada = await api.create(CONTACTS, phone="1")
 
@@ -156,7 +156,7 @@ async def test_what_a_tool_said_of_a_message_before_it_broke_off_stays(api: Api,
     assert (await api.get(f"{MESSAGES}{error['message_id']}/")).body["status"] == "sent"
 
 
-async def test_a_subject_is_one_line(api: Api, server: Receiver) -> None:
+async def test_subject_becomes_one_line(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "email")
     ada = await api.create(CONTACTS, email="ada@example.com")
     subject = " Hello\r\nBcc: everybody@example.com "
@@ -165,7 +165,7 @@ async def test_a_subject_is_one_line(api: Api, server: Receiver) -> None:
     assert received.data["arguments"]["subject"] == "Hello Bcc: everybody@example.com"
 
 
-async def test_the_tools_of_channels_are_not_the_models_to_call(api: Api, server: Receiver) -> None:
+async def test_channel_tools_are_hidden_from_models(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "sms")
     listed = (await api.get(f"/api/cloud/agents/{agent['id']}/tools/")).body
     assert "send" not in {each["name"] for each in listed}
@@ -175,7 +175,7 @@ async def test_the_tools_of_channels_are_not_the_models_to_call(api: Api, server
     assert server.got == []
 
 
-async def test_parents_and_children_find_a_message_in_their_queue(api: Api) -> None:
+async def test_message_to_parent_or_child_becomes_a_notification(api: Api) -> None:
     parent = await api.create_agent(name="Pa")
     child = await api.create_agent(name="Kid", parent=parent["id"])
     await api.post(f"{NOTIFICATIONS}clear/", {"agent": parent["id"]})  # the note of the child's creation
@@ -192,7 +192,7 @@ async def test_parents_and_children_find_a_message_in_their_queue(api: Api) -> N
     assert (await api.get(f"/api/cloud/agents/{parent['id']}/")).body["status"] == "running"
 
 
-async def test_nobody_else_can_be_written_to(api: Api, other: Api) -> None:
+async def test_agent_cannot_write_to_strangers(api: Api, other: Api) -> None:
     parent = await api.create_agent()
     agent, sibling = [await api.create_agent(parent=parent["id"]) for _ in range(2)]
     grandchild = await api.create_agent(parent=sibling["id"])
@@ -203,7 +203,7 @@ async def test_nobody_else_can_be_written_to(api: Api, other: Api) -> None:
         await other.create_agent(),
         await api.create(CONTACTS, agent=sibling["id"]),
         await other.create(CONTACTS),
-        {"id": NOBODY},
+        {"id": UNKNOWN_ID},
     ]
     for stranger in strangers:
         for tool in ("send_message", "send_sms"):
@@ -211,20 +211,20 @@ async def test_nobody_else_can_be_written_to(api: Api, other: Api) -> None:
     assert (await api.get(MESSAGES)).body == []
 
 
-async def test_the_attachments_of_a_message_can_be_opened_by_its_agent(api: Api) -> None:
+async def test_agent_opens_attachments_of_its_own_messages_only(api: Api) -> None:
     agent, bob, ada = await api.create_agent(), await api.create_agent(), await api.create(CONTACTS)
     message = await receive(api, agent, ada, "mms", attachments=[PHOTO])
     answer = await call(api, agent, "open_sms_attachment", message_id=message["id"])
     assert answer.body == {"result": {"message_id": message["id"], "attachments": [PHOTO]}}
     assert await code(api, bob, "open_sms_attachment", message_id=message["id"]) == "not_found"
-    assert await code(api, agent, "open_sms_attachment", message_id=NOBODY) == "not_found"
+    assert await code(api, agent, "open_sms_attachment", message_id=UNKNOWN_ID) == "not_found"
     sent = await api.create(
         MESSAGES, agent=agent["id"], channel="sms", direction="outbound", attachments=[PHOTO]
     )
     assert await code(api, agent, "open_sms_attachment", message_id=sent["id"]) == "not_found"
 
 
-async def test_bad_arguments_are_named(api: Api) -> None:
+async def test_bad_arguments_are_refused_by_name(api: Api) -> None:
     agent, ada = await api.create_agent(), await api.create(CONTACTS)
     for tool, arguments, parameter in (
         ("send_message", {"body": "Hi"}, "contact_id"),

@@ -25,7 +25,7 @@ async def end(service: Service, attempt: Attempt) -> None:
     await service.storage.outbox.record(due, attempt)
 
 
-async def test_the_log_shows_what_became_of_a_delivery_and_one_by_itself_what_it_says(
+async def test_deliveries_show_their_result_and_one_its_payload(
     service: Service, api: Api, told: Any
 ) -> None:
     [listed] = (await api.get(PATH)).body
@@ -55,7 +55,7 @@ async def test_the_log_shows_what_became_of_a_delivery_and_one_by_itself_what_it
     assert (failed["last_error"], failed["next_attempt_at"]) == ("The receiver answered 410.", None)
 
 
-async def test_the_log_can_be_asked_by_agent_template_and_status(
+async def test_deliveries_are_filtered_by_agent_template_and_status(
     service: Service, api: Api, told: Any
 ) -> None:
     another = await api.create_agent(template=told["template"])
@@ -71,14 +71,12 @@ async def test_the_log_can_be_asked_by_agent_template_and_status(
     assert (refused.status, refused.body) == (400, {"status": ['"lost" is not a valid choice.']})
 
 
-async def test_the_log_of_a_deleted_agent_can_still_be_asked_for(api: Api, told: Any) -> None:
+async def test_deliveries_of_a_deleted_agent_stay_listed(api: Api, told: Any) -> None:
     assert (await api.delete(f"/api/cloud/agents/{told['id']}/")).status == 204
     assert len((await api.get(f"{PATH}?agent={told['id']}")).body) == 1
 
 
-async def test_what_was_delivered_or_given_up_can_be_sent_again_and_twice_is_as_once(
-    service: Service, api: Api, told: Any
-) -> None:
+async def test_redelivery_starts_over_and_repeats_harmlessly(service: Service, api: Api, told: Any) -> None:
     now = SystemClock().now()
     for attempt in (Attempt(delivered_at=now, status=204), Attempt(failed_at=now, error="No connection.")):
         await end(service, attempt)
