@@ -1,4 +1,4 @@
-"""Sign-up, login, tokens and keys."""
+"""Sign-up and login over HTTP."""
 
 from ipaddress import ip_network
 from typing import Any

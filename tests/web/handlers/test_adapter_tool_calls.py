@@ -1,4 +1,4 @@
-"""The tools of adapters over HTTP: how they are listed, called, and what their servers are sent."""
+"""Tools of adapters over HTTP: their list, their calls, and the requests to their servers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ async def create_tool(api: Api, adapter: Any, **fields: Any) -> Any:
 
 
 async def agent_with(api: Api, *tools: dict[str, Any], **fields: Any) -> Any:
-    """An agent with one adapter that has these tools."""
+    """Create an agent with one adapter that has these tools."""
     adapter = await create_adapter(api)
     for tool in tools:
         await create_tool(api, adapter, **tool)
@@ -54,12 +54,12 @@ async def call(api: Api, agent: Any, tool: str, **arguments: Any) -> Answer:
 
 
 async def tools_of(api: Api, agent: Any) -> Any:
-    """What the agent has beside what every agent has."""
+    """Return the tools that the agent has besides the built-in ones."""
     return (await api.get(f"{AGENTS}{agent['id']}/tools/")).body[BUILTIN:]
 
 
-async def run_of(api: Api, agent: Any) -> tuple[str, Api]:
-    """A run of the agent that goes on until it is stopped, and a client with its token."""
+async def start_run(api: Api, agent: Any) -> tuple[str, Api]:
+    """Start a run that lasts until it is stopped. Return its id and a client with its token."""
     run_id = (await api.post(f"{AGENTS}{agent['id']}/run/", {})).body["run"]
     token = RUN_TOKENS.issue(UUID(run_id), datetime.now(UTC), timedelta(hours=1))
     return run_id, api.with_authorization(f"Bearer {token}")
@@ -138,7 +138,7 @@ async def test_call_is_signed_with_secret_of_the_template(api: Api, server: Rece
 
 async def test_call_by_a_run_carries_run_id_and_traceparent(api: Api, server: Receiver) -> None:
     agent = await agent_with(api, {"url": server.url})
-    run_id, run = await run_of(api, agent)
+    run_id, run = await start_run(api, agent)
     assert (await call(run, agent, "look_up")).status == 200
     [received] = server.got
     assert received.data["run"] == run_id
@@ -309,10 +309,10 @@ async def test_public_adapter_is_called_with_config_of_the_calling_organization(
 
 async def test_too_long_schema_is_hidden_but_still_enforced(api: Api, server: Receiver) -> None:
     long = {**CITY, "title": "x" * 40_000}
-    tool = {"url": server.url, "parameters": long, "description": "y" * 5000}
-    agent = await agent_with(api, tool)
-    [shown] = await tools_of(api, agent)
-    assert (shown["description"], shown["parameters"]) == ("y" * 4096, {"type": "object", "properties": {}})
+    fields = {"url": server.url, "parameters": long, "description": "y" * 5000}
+    agent = await agent_with(api, fields)
+    [tool] = await tools_of(api, agent)
+    assert (tool["description"], tool["parameters"]) == ("y" * 4096, {"type": "object", "properties": {}})
     assert (await call(api, agent, "look_up")).body["error"]["code"] == "invalid"
 
 

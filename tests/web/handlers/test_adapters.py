@@ -102,11 +102,11 @@ async def test_public_adapter_is_readable_by_all_and_writable_by_owner(
 
 
 async def test_deleting_an_adapter_deletes_tools_and_configs_but_no_agent(api: Api) -> None:
-    adapter, kept = await create_adapter(api), await create_adapter(api)
+    adapter, other_adapter = await create_adapter(api), await create_adapter(api)
     tool = await create_tool(api, adapter)
     template = await api.create_template()
     config = await api.create(CONFIGS, template=template["id"], adapter=adapter["id"])
-    agent = await api.create_agent(adapters=[adapter["id"], kept["id"]])
+    agent = await api.create_agent(adapters=[adapter["id"], other_adapter["id"]])
 
     assert (await api.delete(f"{ADAPTERS}{adapter['id']}/")).status == 204
 
@@ -114,4 +114,4 @@ async def test_deleting_an_adapter_deletes_tools_and_configs_but_no_agent(api: A
     for path in gone:
         assert (await api.get(path)).status == 404
         assert (await api.delete(path)).status == 404
-    assert (await api.get(f"/api/cloud/agents/{agent['id']}/")).body["adapters"] == [kept["id"]]
+    assert (await api.get(f"/api/cloud/agents/{agent['id']}/")).body["adapters"] == [other_adapter["id"]]

@@ -1,4 +1,4 @@
-"""The tools of agents over HTTP, with keys and with the tokens of runs; and what those tokens open."""
+"""Agent tools over HTTP, called with keys and with run tokens, and the reach of those tokens."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,7 +24,7 @@ def tool(agent: Any, name: str) -> str:
 
 
 async def start_run(api: Api, agent: Any) -> tuple[str, Api]:
-    """A run of the agent that goes on until it is stopped, and a client with its token."""
+    """Start a run that lasts until it is stopped. Return its id and a client with its token."""
     run_id = (await api.post(f"{path(agent)}run/", {})).body["run"]
     token = RUN_TOKENS.issue(UUID(run_id), datetime.now(UTC), HOUR)
     return run_id, api.with_authorization(f"Bearer {token}")

@@ -1,4 +1,4 @@
-"""Agents over HTTP: every field with its limits, who may name what, and what goes to the supervisor."""
+"""Agents over HTTP: fields and their limits, references, filters, and fields of the supervisor."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -372,7 +372,7 @@ async def test_draining_service_remembers_runs_requested_by_status(service: Serv
 
 async def test_run_request_without_the_lead_is_refused_as_temporary(service: Service, api: Api) -> None:
     agent = await api.create_agent()
-    service.registry.allow_starts(False)  # as while the lead is away
+    service.registry.allow_starts(False)  # as without the lead
 
     refused = await api.post(f"{path(agent)}run/")
 
@@ -417,18 +417,18 @@ async def test_times_next_to_the_calendar_limits_are_stored(service: Service, ap
 
 @asynccontextmanager
 async def full_mailbox(service: Service, database_url: str, agent: Any) -> AsyncIterator[None]:
-    """The agent's supervisor waits for a row that somebody else holds, and no question has room behind it."""
+    """Fill the agent's mailbox: its supervisor waits for a locked row, and further requests queue up."""
     registry, agent_id = service.registry, UUID(agent["id"])
-    stranger = await asyncpg.connect(database_url)
-    async with stranger.transaction():
-        await stranger.execute("SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE", agent_id)
+    locker = await asyncpg.connect(database_url)
+    async with locker.transaction():
+        await locker.execute("SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE", agent_id)
         first = asyncio.create_task(registry.ask(agent_id, RunRequest()))
-        await asyncio.sleep(0)  # it is in the mailbox
-        await asyncio.sleep(0)  # its supervisor has it in hand
+        await asyncio.sleep(0)  # the request is in the mailbox
+        await asyncio.sleep(0)  # the supervisor has taken it
         limit = SupervisorSettings().mailbox_limit
         others = [asyncio.create_task(registry.ask(agent_id, RunRequest())) for _ in range(limit)]
         yield
-    await stranger.close()
+    await locker.close()
     assert (await first).status is RunAnswer.STARTED
     assert {reply.status for reply in await asyncio.gather(*others)} == {RunAnswer.ALREADY_RUNNING}
 

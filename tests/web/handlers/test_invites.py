@@ -1,4 +1,4 @@
-"""Invites: a code that is shown once lets one person in, once."""
+"""Invites over HTTP: their code is shown once and accepted once."""
 
 import asyncio
 from typing import Any
@@ -17,7 +17,7 @@ PASSWORD = "correct horse"
 WRONG_CODE = {"code": ["The code is wrong, used or expired."]}
 
 
-async def invited(api: Api, email: str = "bob@example.com", **fields: Any) -> Any:
+async def create_invite(api: Api, email: str = "bob@example.com", **fields: Any) -> Any:
     return await api.create(INVITES, email=email, **fields)
 
 
@@ -27,7 +27,7 @@ async def accept(service: Service, invite: Any, **changes: Any) -> Answer:
 
 
 async def test_code_is_shown_once(api: Api) -> None:
-    created = await invited(api)
+    created = await create_invite(api)
 
     assert set(created) == {"id", "email", "role", "code", "expires_at", "accepted_at", "created_at"}
     assert (created["email"], created["role"], created["accepted_at"]) == ("bob@example.com", "member", None)
@@ -36,7 +36,7 @@ async def test_code_is_shown_once(api: Api) -> None:
 
 
 async def test_new_person_accepts_with_a_new_password(service: Service, api: Api) -> None:
-    invite = await invited(api, email="Bob@Example.com", role="admin")
+    invite = await create_invite(api, email="Bob@Example.com", role="admin")
 
     answer = await accept(service, invite)
 
@@ -56,7 +56,7 @@ async def test_existing_person_accepts_with_the_existing_password(service: Servi
     signed_up = await service.nobody.post(
         SIGNUP, {"email": "bob@example.com", "password": PASSWORD, "organization_name": "Bob's"}
     )
-    invite = await invited(api)
+    invite = await create_invite(api)
 
     wrong = await accept(service, invite, password="another password")
     right = await accept(service, invite)
@@ -69,7 +69,7 @@ async def test_existing_person_accepts_with_the_existing_password(service: Servi
 
 
 async def test_invite_is_accepted_once_by_concurrent_requests(service: Service, api: Api) -> None:
-    invite = await invited(api)
+    invite = await create_invite(api)
 
     answers = await asyncio.gather(*(accept(service, invite) for _ in range(4)))
 
@@ -78,7 +78,7 @@ async def test_invite_is_accepted_once_by_concurrent_requests(service: Service, 
 
 
 async def test_used_expired_and_wrong_codes_are_refused_alike(service: Service, api: Api) -> None:
-    used, expired, guessed, deleted = [await invited(api, f"{name}@example.com") for name in "uegd"]
+    used, expired, guessed, deleted = [await create_invite(api, f"{name}@example.com") for name in "uegd"]
     assert (await accept(service, used)).status == 200
     await service.storage.pool.execute(
         "UPDATE invite SET expires_at = created_at WHERE email = 'e@example.com'"
@@ -97,7 +97,7 @@ async def test_used_expired_and_wrong_codes_are_refused_alike(service: Service, 
 
 
 async def test_address_is_locked_out_after_ten_wrong_codes(service: Service, api: Api) -> None:
-    invite = await invited(api)
+    invite = await create_invite(api)
     for _ in range(10):
         assert (await accept(service, invite, code="guessed")).status == 400
 
@@ -105,7 +105,7 @@ async def test_address_is_locked_out_after_ten_wrong_codes(service: Service, api
 
 
 async def test_acceptance_with_bad_fields_is_refused(service: Service, api: Api) -> None:
-    answer = await accept(service, await invited(api), code="", password="short")
+    answer = await accept(service, await create_invite(api), code="", password="short")
 
     assert (answer.status, answer.body) == (
         400,
@@ -144,7 +144,7 @@ async def test_invite_with_bad_fields_is_refused(api: Api) -> None:
 
 
 async def test_invites_are_paged(api: Api) -> None:
-    first, second = await invited(api, "a@example.com"), await invited(api, "b@example.com")
+    first, second = await create_invite(api, "a@example.com"), await create_invite(api, "b@example.com")
 
     assert [each["id"] for each in (await api.get(f"{INVITES}?limit=1")).body] == [second["id"]]
     rest = (await api.get(f"{INVITES}?limit=1&after={second['id']}")).body
@@ -155,7 +155,7 @@ async def test_invite_is_deleted_by_those_who_could_create_it(service: Service, 
     owner, organization = await founder(service)
     admin, _ = await staff(service, organization, Role.ADMIN)
     member, _ = await staff(service, organization, Role.MEMBER)
-    for_owner, for_member = await invited(owner, role="owner"), await invited(owner)
+    for_owner, for_member = await create_invite(owner, role="owner"), await create_invite(owner)
 
     for caller, invite in ((admin, for_owner), (member, for_member), (other, for_member)):
         assert (await caller.delete(f"{INVITES}{invite['id']}/")).status == 403

@@ -1,4 +1,4 @@
-"""Memberships: looked after by owners and admins, nobody above themselves, one owner always left."""
+"""Memberships over HTTP: managed by owners and admins, and one owner always stays."""
 
 from uuid import uuid4
 

@@ -1,4 +1,4 @@
-"""The tools by which agents write to contacts and relatives, and open what they were sent."""
+"""Message tools over HTTP: agents write to contacts and related agents, and open attachments."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -24,12 +24,12 @@ async def server() -> AsyncIterator[Receiver]:
 
 
 async def agent_with_channels(api: Api, server: Receiver, *channels: str) -> Any:
-    """An agent with an adapter for each of the channels, that sends by the server."""
+    """Create an agent with an adapter for each channel, whose tool calls the server."""
     adapters = []
     for channel in channels:
         adapter = await api.create("/api/toolbox/adapters/", name=channel)
         tool = {"adapter": adapter["id"], "name": "send", "handler": f"channel:{channel}"}
-        # What its parameters say does not matter: the service knows what it sends.
+        # The declared parameters do not matter: the service knows the arguments of channel tools.
         await api.create("/api/toolbox/tools/", **tool, url=f"{server.url}/{channel}", parameters=NOTHING)
         adapters.append(adapter["id"])
     return await api.create_agent(adapters=adapters)
@@ -39,8 +39,8 @@ async def call(api: Api, agent: Any, tool: str, **arguments: Any) -> Answer:
     return await api.post(f"/api/cloud/agents/{agent['id']}/tools/{tool}/", arguments)
 
 
-async def code(api: Api, agent: Any, tool: str, **arguments: Any) -> str:
-    """That of the error which the tool answers."""
+async def error_code(api: Api, agent: Any, tool: str, **arguments: Any) -> str:
+    """Call the tool and return the code of the error that it answers."""
     answer = await call(api, agent, tool, **arguments)
     assert answer.status == 400, answer
     return str(answer.body["error"]["code"])
@@ -56,9 +56,9 @@ async def test_message_without_tool_for_its_channel_is_stored_as_failed(api: Api
     answer = await call(api, agent, "send_message", contact_id=ada["id"], body=" Hi ", subject="Re")
     error = answer.body["error"]
     assert (answer.status, error["code"], error["channel"]) == (400, "no_channel", "email")
-    kept = (await api.get(f"{MESSAGES}{error['message_id']}/")).body
+    message = (await api.get(f"{MESSAGES}{error['message_id']}/")).body
     assert {
-        **kept,
+        **message,
         "agent": agent["id"],
         "contact": ada["id"],
         "channel": "email",
@@ -66,7 +66,7 @@ async def test_message_without_tool_for_its_channel_is_stored_as_failed(api: Api
         "subject": "Re",
         "body": " Hi ",
         "status": "failed",
-    } == kept
+    } == message
     assert (await api.get(NOTIFICATIONS)).body == []
 
 
@@ -76,7 +76,7 @@ async def test_answer_uses_the_last_channel_of_the_contact(api: Api) -> None:
     await receive(api, agent, ada, "sms")
     await receive(api, agent, ada, "mms")
     for contact, tool in ((ada, "send_message"), (ada, "send_sms"), (eve, "send_message")):
-        assert await code(api, agent, tool, contact_id=contact["id"], body="Hi") == "no_channel"
+        assert await error_code(api, agent, tool, contact_id=contact["id"], body="Hi") == "no_channel"
     sent = (await api.get(f"{MESSAGES}?direction=outbound")).body
     assert [message["channel"] for message in sent] == ["sms", "sms", "mms"]
 
@@ -91,8 +91,12 @@ async def test_message_is_sent_by_the_tool_of_its_channel(api: Api, server: Rece
         answer = await call(api, agent, tool, contact_id=ada["id"], **arguments)
         result = answer.body["result"]
         assert result == {"message_id": result["message_id"], "channel": channel, "status": "sent"}
-        kept = (await api.get(f"{MESSAGES}{result['message_id']}/")).body
-        assert (kept["status"], kept["channel"], kept["body"]) == ("sent", channel, arguments["body"])
+        message = (await api.get(f"{MESSAGES}{result['message_id']}/")).body
+        assert (message["status"], message["channel"], message["body"]) == (
+            "sent",
+            channel,
+            arguments["body"],
+        )
         received = server.got[-1]
         assert received.path == f"/{channel}"
         assert received.headers["Idempotency-Key"] == result["message_id"]
@@ -171,23 +175,29 @@ async def test_channel_tools_are_hidden_from_models(api: Api, server: Receiver) 
     assert "send" not in {each["name"] for each in listed}
     assert (await call(api, agent, "send")).status == 404
     ada = await api.create(CONTACTS, email="ada@example.com")
-    assert await code(api, agent, "send_message", contact_id=ada["id"], body="Hi") == "no_channel"
+    assert await error_code(api, agent, "send_message", contact_id=ada["id"], body="Hi") == "no_channel"
     assert server.got == []
 
 
 async def test_message_to_parent_or_child_becomes_a_notification(api: Api) -> None:
     parent = await api.create_agent(name="Pa")
     child = await api.create_agent(name="Kid", parent=parent["id"])
-    await api.post(f"{NOTIFICATIONS}clear/", {"agent": parent["id"]})  # the note of the child's creation
+    await api.post(f"{NOTIFICATIONS}clear/", {"agent": parent["id"]})  # the notification about the child
     for sender, recipient, tool, arguments, title in (
         (child, parent, "send_message", {"subject": " Done "}, "Done"),
         (parent, child, "send_sms", {}, "Message from Pa"),
     ):
         answer = await call(api, sender, tool, contact_id=recipient["id"], body="Look", **arguments)
         assert answer.body == {"result": {"agent": recipient["id"], "status": "delivered"}}
-        (found,) = (await api.get(f"{NOTIFICATIONS}?agent={recipient['id']}&cleared=false")).body
-        shown = (found["source"], found["source_id"], found["title"], found["body"], found["priority"])
-        assert shown == ("subagent", sender["id"], title, "Look", "high")
+        (notification,) = (await api.get(f"{NOTIFICATIONS}?agent={recipient['id']}&cleared=false")).body
+        delivered = (
+            notification["source"],
+            notification["source_id"],
+            notification["title"],
+            notification["body"],
+            notification["priority"],
+        )
+        assert delivered == ("subagent", sender["id"], title, "Look", "high")
     assert (await api.get(MESSAGES)).body == []
     assert (await api.get(f"/api/cloud/agents/{parent['id']}/")).body["status"] == "running"
 
@@ -207,7 +217,7 @@ async def test_agent_cannot_write_to_strangers(api: Api, other: Api) -> None:
     ]
     for stranger in strangers:
         for tool in ("send_message", "send_sms"):
-            assert await code(api, agent, tool, contact_id=stranger["id"], body="Hi") == "not_found"
+            assert await error_code(api, agent, tool, contact_id=stranger["id"], body="Hi") == "not_found"
     assert (await api.get(MESSAGES)).body == []
 
 
@@ -216,12 +226,12 @@ async def test_agent_opens_attachments_of_its_own_messages_only(api: Api) -> Non
     message = await receive(api, agent, ada, "mms", attachments=[PHOTO])
     answer = await call(api, agent, "open_sms_attachment", message_id=message["id"])
     assert answer.body == {"result": {"message_id": message["id"], "attachments": [PHOTO]}}
-    assert await code(api, bob, "open_sms_attachment", message_id=message["id"]) == "not_found"
-    assert await code(api, agent, "open_sms_attachment", message_id=UNKNOWN_ID) == "not_found"
+    assert await error_code(api, bob, "open_sms_attachment", message_id=message["id"]) == "not_found"
+    assert await error_code(api, agent, "open_sms_attachment", message_id=UNKNOWN_ID) == "not_found"
     sent = await api.create(
         MESSAGES, agent=agent["id"], channel="sms", direction="outbound", attachments=[PHOTO]
     )
-    assert await code(api, agent, "open_sms_attachment", message_id=sent["id"]) == "not_found"
+    assert await error_code(api, agent, "open_sms_attachment", message_id=sent["id"]) == "not_found"
 
 
 async def test_bad_arguments_are_refused_by_name(api: Api) -> None:

@@ -1,4 +1,4 @@
-"""Messages over HTTP; and that one that comes in is a high notification and wakes its agent."""
+"""Messages over HTTP: an inbound one becomes a high notification and wakes its agent."""
 
 import asyncio
 from typing import Any
@@ -36,14 +36,14 @@ async def new_contact(api: Api, **fields: Any) -> Any:
     return await api.create("/api/defaults/contacts/", **fields)
 
 
-async def inbound(api: Api, agent: Any, **fields: Any) -> Any:
+async def create_message(api: Api, agent: Any, **fields: Any) -> Any:
     body = {"agent": agent["id"], "channel": "sms", "direction": "inbound", "body": "Hello", **fields}
     return await api.create(MESSAGES, **body)
 
 
 async def test_inbound_message_becomes_a_high_notification(api: Api) -> None:
     agent, contact = await api.create_agent(), await new_contact(api, name="Ada")
-    message = await inbound(api, agent, contact=contact["id"])
+    message = await create_message(api, agent, contact=contact["id"])
     assert message == {
         "id": message["id"],
         "agent": agent["id"],
@@ -75,7 +75,7 @@ async def test_inbound_message_becomes_a_high_notification(api: Api) -> None:
 
 async def test_inbound_message_wakes_the_agent(api: Api) -> None:
     agent = await api.create_agent()
-    await inbound(api, agent)
+    await create_message(api, agent)
     answer = await api.post(f"/api/cloud/agents/{agent['id']}/run/")
     assert answer.body["status"] in {"already_running", "started"}
     shown = await api.get(f"/api/cloud/agents/{agent['id']}/")
@@ -84,8 +84,8 @@ async def test_inbound_message_wakes_the_agent(api: Api) -> None:
 
 async def test_notification_says_how_to_open_attachments(api: Api) -> None:
     agent = await api.create_agent()
-    message = await inbound(api, agent, attachments=[PHOTO])
-    silent = await inbound(api, agent, attachments=[PHOTO], body="")
+    message = await create_message(api, agent, attachments=[PHOTO])
+    silent = await create_message(api, agent, attachments=[PHOTO], body="")
     assert message["attachments"] == [PHOTO]
     second, first = (await api.get(NOTIFICATIONS)).body
     assert first["body"].startswith("Hello\n\n")
@@ -106,14 +106,14 @@ async def test_sender_without_name_is_described_by_other_fields(
     api: Api, known: dict[str, Any] | None, title: str
 ) -> None:
     contact = (await new_contact(api, **known))["id"] if known else None
-    await inbound(api, await api.create_agent(), channel="email", contact=contact)
+    await create_message(api, await api.create_agent(), channel="email", contact=contact)
     (notification,) = (await api.get(NOTIFICATIONS)).body
     assert (notification["title"], notification["source_id"]) == (title, contact or "")
 
 
 async def test_outbound_message_creates_no_notification(api: Api) -> None:
     agent = await api.create_agent()
-    message = await inbound(api, agent, direction="outbound")
+    message = await create_message(api, agent, direction="outbound")
     assert message["status"] == "queued"
     assert (await api.get(NOTIFICATIONS)).body == []
 
@@ -143,7 +143,7 @@ async def test_message_with_bad_field_is_refused_and_not_stored(api: Api) -> Non
 
 async def test_message_can_be_changed_and_deleted(api: Api) -> None:
     agent, contact = await api.create_agent(), await new_contact(api)
-    message = await inbound(api, agent)
+    message = await create_message(api, agent)
     path = f"{MESSAGES}{message['id']}/"
     changes = {"status": "failed", "contact": contact["id"], "attachments": [PHOTO], "subject": "Re"}
     changed = await api.patch(
@@ -158,9 +158,9 @@ async def test_message_can_be_changed_and_deleted(api: Api) -> None:
 
 async def test_messages_are_filtered(api: Api, other: Api) -> None:
     ann, bob, contact = await api.create_agent(), await api.create_agent(), await new_contact(api)
-    first = await inbound(api, ann, contact=contact["id"])
-    second = await inbound(api, ann, channel="email")
-    third = await inbound(api, bob, direction="outbound")
+    first = await create_message(api, ann, contact=contact["id"])
+    second = await create_message(api, ann, channel="email")
+    third = await create_message(api, bob, direction="outbound")
 
     async def ids(query: str) -> list[str]:
         return [item["id"] for item in (await api.get(f"{MESSAGES}?{query}")).body]
@@ -177,7 +177,7 @@ async def test_messages_are_filtered(api: Api, other: Api) -> None:
 
 async def test_messages_of_another_organization_are_out_of_reach(api: Api, other: Api) -> None:
     agent, theirs = await api.create_agent(), await new_contact(other)
-    message = await inbound(api, agent)
+    message = await create_message(api, agent)
     path = f"{MESSAGES}{message['id']}/"
     for method in ("GET", "PATCH", "DELETE"):
         assert (await other.request(method, path)).status == 403, method

@@ -1,4 +1,4 @@
-"""The queue over HTTP: what is taken, who is woken, what is shown."""
+"""Notifications over HTTP: bodies, wake-ups, filters and clearing."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -103,7 +103,7 @@ async def test_local_time_uses_the_agent_timezone(api: Api, other: Api) -> None:
     assert created.body["scheduled_for"] == "2127-01-01T14:00:00.000000Z"
     path = f"{NOTIFICATIONS}{created.body['id']}/"
     moved = await api.patch(path, {"scheduled_for": "2127-03-09T02:30"})
-    assert moved.body["scheduled_for"] == "2127-03-09T07:30:00.000000Z"  # 2:30 is skipped that day
+    assert moved.body["scheduled_for"] == "2127-03-09T07:30:00.000000Z"  # clocks skip 2:30 that day
     assert (await other.post(NOTIFICATIONS, body)).status == 403
     answer = await api.post(NOTIFICATIONS, {**body, "agent": UNKNOWN_ID})
     assert (answer.status, list(answer.body)) == (400, ["agent"])
@@ -217,14 +217,14 @@ async def test_notifications_of_an_agent_are_cleared_together(api: Api) -> None:
 
 async def test_clearing_takes_only_notifications_of_the_agent(api: Api, other: Api) -> None:
     agent, bob, theirs = await api.create_agent(), await api.create_agent(), await other.create_agent()
-    own, bobs = await api.create_notification(agent), await api.create_notification(bob)
-    strange = await other.create_notification(theirs)
+    own, of_bob = await api.create_notification(agent), await api.create_notification(bob)
+    of_other = await other.create_notification(theirs)
     path = f"{NOTIFICATIONS}clear/"
-    for unknown in (UNKNOWN_ID, bobs["id"]):
+    for unknown in (UNKNOWN_ID, of_bob["id"]):
         answer = await api.post(path, {"agent": agent["id"], "ids": [own["id"], unknown]})
         message = f'Invalid pk "{unknown}" - object does not exist.'
         assert (answer.status, answer.body) == (400, {"ids": {"1": [message]}})
-    answer = await api.post(path, {"agent": agent["id"], "ids": [own["id"], strange["id"]]})
+    answer = await api.post(path, {"agent": agent["id"], "ids": [own["id"], of_other["id"]]})
     assert answer.status == 403
     assert (await api.post(path, {"agent": theirs["id"]})).status == 403
     assert (await api.post(path, {"agent": UNKNOWN_ID})).status == 400

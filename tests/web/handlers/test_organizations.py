@@ -1,4 +1,4 @@
-"""Organizations: seen by whoever belongs to them, changed and paused by owners and admins."""
+"""Organizations over HTTP: members read them, owners and admins change and pause them."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,28 +12,28 @@ from tests.web.people import as_user, founder, join, new_user, staff
 ORGANIZATIONS = "/api/organizations/organizations/"
 
 
-async def own(api: Api) -> Any:
-    """The one organization of the caller."""
+async def get_own_organization(api: Api) -> Any:
+    """Return the only organization of the caller."""
     [organization] = (await api.get(ORGANIZATIONS)).body
     return organization
 
 
 async def test_key_sees_its_organization(api: Api) -> None:
-    seen = await own(api)
+    organization = await get_own_organization(api)
 
-    assert seen == {
-        "id": seen["id"],
+    assert organization == {
+        "id": organization["id"],
         "name": "Acme",
         "paused": False,
         "max_cost_usd_per_day": None,
-        "created_at": seen["created_at"],
+        "created_at": organization["created_at"],
     }
-    assert (await api.get(f"{ORGANIZATIONS}{seen['id']}/")).body == seen
+    assert (await api.get(f"{ORGANIZATIONS}{organization['id']}/")).body == organization
 
 
 async def test_user_sees_own_organizations_newest_first(service: Service, api: Api) -> None:
     user, first = await new_user(service)
-    second = (await own(api))["id"]
+    second = (await get_own_organization(api))["id"]
     await join(service, user, UUID(second), Role.MEMBER)
     ann = as_user(service, user)
 
@@ -49,7 +49,7 @@ async def test_user_sees_own_organizations_newest_first(service: Service, api: A
 
 
 async def test_organization_of_others_is_forbidden_and_unknown_one_not_found(api: Api, other: Api) -> None:
-    theirs = (await own(other))["id"]
+    theirs = (await get_own_organization(other))["id"]
     for method in ("GET", "PATCH"):
         assert (await api.request(method, f"{ORGANIZATIONS}{theirs}/")).status == 403
         assert (await api.request(method, f"{ORGANIZATIONS}{uuid4()}/")).status == 404
@@ -92,7 +92,7 @@ async def test_member_sees_the_organization_but_cannot_change_it(service: Servic
     ids=str,
 )
 async def test_bad_change_is_refused(api: Api, change: dict[str, Any], message: str) -> None:
-    answer = await api.patch(f"{ORGANIZATIONS}{(await own(api))['id']}/", change)
+    answer = await api.patch(f"{ORGANIZATIONS}{(await get_own_organization(api))['id']}/", change)
 
     assert (answer.status, answer.body) == (400, {name: [message] for name in change})
 

@@ -1,4 +1,4 @@
-"""Runs over HTTP: start, stop, the ledger, and the supervisor's account."""
+"""Runs over HTTP: start, stop, list and wait, and the explanation by the supervisor."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Spans over HTTP: one, many, ended, and with their metadata."""
+"""Spans over HTTP: created one by one or as a list, ended, and read with their metadata."""
 
 import json
 from io import BytesIO
@@ -21,7 +21,7 @@ async def new_trace(api: Api, **agent: Any) -> str:
 
 
 async def post_large(api: Api, path: str, body: Any) -> Answer:
-    """As a file: the client warns of large bodies that it is given as bytes."""
+    """Post the body as a file: the client warns of large bodies given as bytes."""
     content = BytesIO(json.dumps(body).encode())
     return await api.request("POST", path, data=content, headers={"Content-Type": "application/json"})
 
@@ -60,8 +60,8 @@ async def test_span_metadata_may_be_any_json(api: Api, metadata: Any) -> None:
     trace = await new_trace(api)
     sent: list[Any] = [metadata, {}, metadata]
     created = await api.post(SPANS, [{"trace": trace, "name": "step", "metadata": each} for each in sent])
-    kept = [(await api.get(f"{SPANS}{span['id']}/")).body["metadata"] for span in created.body]
-    assert kept == sent
+    stored = [(await api.get(f"{SPANS}{span['id']}/")).body["metadata"] for span in created.body]
+    assert stored == sent
 
 
 async def test_span_has_defaults(api: Api) -> None:

@@ -1,4 +1,4 @@
-"""Health, readiness and what operators are shown."""
+"""The status for operators over HTTP, and readiness in each state."""
 
 from tests.web.conftest import Api, Service
 from tests.web.handlers.unknown import UNKNOWN_ID
@@ -8,8 +8,8 @@ STATUS = "/status/"
 
 
 async def test_status_describes_the_whole_service(service: Service, api: Api) -> None:
-    told = await api.create_template(agent_created_webhook_url="https://example.org/created")
-    await api.create_agent(template=told["id"])
+    template = await api.create_template(agent_created_webhook_url="https://example.org/created")
+    await api.create_agent(template=template["id"])
     await api.create_agent()
     await service.storage.outbox.measure()
     body = (await service.operator.get(STATUS)).body

@@ -1,4 +1,4 @@
-"""Templates over HTTP."""
+"""Templates over HTTP: fields and their limits, deletion and detachment."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from tests.web.conftest import Api
 from tests.web.handlers.unknown import UNKNOWN_ID
 
 TEMPLATES = "/api/templates/"
-MOST = 2**31 - 1
+MAX_INT32 = 2**31 - 1
 TOO_MUCH = ["Ensure this value is less than or equal to 2147483647."]
 TOO_LONG = ["Ensure this field has no more than 255 characters."]
 
@@ -15,7 +15,7 @@ LIMITS: list[tuple[dict[str, Any], list[str]]] = [
     ({"name": "x" * 256}, TOO_LONG),
     ({"default_model": "x" * 256}, TOO_LONG),
     ({"default_reasoning_effort": ""}, ['"" is not a valid choice.']),
-    ({"thinking_max_tokens": MOST + 1}, TOO_MUCH),
+    ({"thinking_max_tokens": MAX_INT32 + 1}, TOO_MUCH),
     ({"max_turns": -1}, ["Ensure this value is greater than or equal to 0."]),
     ({"debounce_window_seconds": None}, ["This field may not be null."]),
     ({"debounce_window_seconds": True}, ["A valid integer is required."]),
@@ -53,7 +53,7 @@ async def test_template_needs_only_a_name(api: Api) -> None:
 
 
 async def test_change_leaves_other_fields_alone(api: Api) -> None:
-    created = await api.create_template(system_prompt=" Be brief. ", max_turns=MOST)
+    created = await api.create_template(system_prompt=" Be brief. ", max_turns=MAX_INT32)
     changes = {"debounce_window_seconds": "60", "agent_created_webhook_url": "https://example.com/hook"}
     answer = await api.patch(f"{TEMPLATES}{created['id']}/", changes)
     assert (answer.status, answer.body) == (200, {**created, **changes, "debounce_window_seconds": 60})

@@ -1,4 +1,4 @@
-"""Tools of adapters over HTTP."""
+"""Tools of adapters over HTTP: free parameters, limits, and unique names."""
 
 from typing import Any
 

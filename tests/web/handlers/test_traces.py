@@ -1,4 +1,4 @@
-"""Traces over HTTP."""
+"""Traces over HTTP: created, listed, read with their spans, and ended."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

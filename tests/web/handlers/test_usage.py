@@ -1,4 +1,4 @@
-"""Usage over HTTP: reported call by call, summed up by model."""
+"""Usage over HTTP: reported call by call and summed by model."""
 
 from typing import Any
 
@@ -44,9 +44,9 @@ async def test_reported_call_is_priced_by_the_price_list(api: Api) -> None:
 
 async def test_reported_cost_counts_and_unknown_model_is_unpriced(api: Api) -> None:
     agent = await api.create_agent()
-    told = await api.create(path(agent), **CALL, cost_usd=0.123456)
+    reported = await api.create(path(agent), **CALL, cost_usd=0.123456)
     unknown = await api.create(path(agent), **{**CALL, "model": "nobody/knows-it"})
-    assert (told["cost_usd"], told["priced"]) == (0.123456, True)
+    assert (reported["cost_usd"], reported["priced"]) == (0.123456, True)
     assert (unknown["cost_usd"], unknown["priced"]) == (0, False)
 
 
@@ -137,10 +137,10 @@ async def test_report_may_only_name_a_trace_of_its_agent(api: Api, other: Api) -
         (await client.create("/api/tracing/traces/", agent=of["id"], name="x"))["id"]
         for client, of in ((api, agent), (api, bob), (other, theirs))
     ]
-    own, bobs, strange = [await api.post(path(agent), {**CALL, "trace": trace}) for trace in traces]
+    own, of_bob, of_other = [await api.post(path(agent), {**CALL, "trace": trace}) for trace in traces]
     assert (own.status, own.body["trace"]) == (201, traces[0])
-    assert (bobs.status, bobs.body) == (400, {"trace": ["This is not a trace of the agent."]})
-    assert strange.status == 403
+    assert (of_bob.status, of_bob.body) == (400, {"trace": ["This is not a trace of the agent."]})
+    assert of_other.status == 403
 
 
 async def test_usage_outlives_its_agent_but_accepts_no_report(api: Api, other: Api) -> None:

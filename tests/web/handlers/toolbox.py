@@ -1,4 +1,4 @@
-"""Adapters and tools for the tests of the toolbox, made over HTTP."""
+"""Adapters and tools for the tests of the toolbox, created over HTTP."""
 
 from typing import Any
 from uuid import UUID
