@@ -1,4 +1,4 @@
-"""The document is valid, whole, and true where types alone do not make it so."""
+"""The OpenAPI document is valid, complete, and right where the types alone do not ensure it."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def operation_of(name: str) -> Json:
     return next(each for _, _, each in operations() if each["operationId"] == name)
 
 
-def complaints(value: Any, schema: Json) -> list[str]:
+def violations(value: Any, schema: Json) -> list[str]:
     whole = {**schema, "components": DOCUMENT["components"]}
     validator = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
     return [error.message for error in validator.iter_errors(value)]
@@ -51,7 +51,7 @@ def test_document_contains_every_route() -> None:
 @pytest.mark.parametrize("amount", [0, 0.1, 0.000001, 3.3, 12345678.654321])
 def test_money_schema_accepts_rounded_floats(amount: float) -> None:
     body = schema_in(operation_of("create_agent")["requestBody"])
-    assert complaints({"name": "Ann", "model": "m", "max_cost_usd_per_day": amount}, body) == []
+    assert violations({"name": "Ann", "model": "m", "max_cost_usd_per_day": amount}, body) == []
 
 
 def test_document_contains_its_own_page() -> None:
@@ -66,21 +66,21 @@ def test_every_operation_id_is_unique() -> None:
 
 def test_every_reference_resolves() -> None:
     for reference in re.findall(r"'\$ref': '#/([^']*)'", str(DOCUMENT)):
-        place: Any = DOCUMENT
+        tenant: Any = DOCUMENT
         for step in reference.split("/"):
-            assert step in place, reference
-            place = place[step]
+            assert step in tenant, reference
+            tenant = tenant[step]
 
 
 @pytest.mark.parametrize("name", sorted(REQUESTS))
 def test_request_examples_fit_their_schema(name: str) -> None:
-    assert complaints(REQUESTS[name], schema_in(operation_of(name)["requestBody"])) == []
+    assert violations(REQUESTS[name], schema_in(operation_of(name)["requestBody"])) == []
 
 
 @pytest.mark.parametrize("name", sorted(ANSWERS))
 def test_answer_examples_fit_their_schema(name: str) -> None:
     success = next(iter(operation_of(name)["responses"].values()))
-    assert complaints(ANSWERS[name], schema_in(success)) == []
+    assert violations(ANSWERS[name], schema_in(success)) == []
 
 
 def test_document_contains_field_rules() -> None:

@@ -1,4 +1,4 @@
-"""What counts as another way to write a value when the service is fuzzed, and what does not."""
+"""Which values count as another way to write a value when the service is fuzzed."""
 
 from typing import Any
 

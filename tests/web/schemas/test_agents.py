@@ -56,7 +56,7 @@ def test_missing_name_and_model_are_reported_together() -> None:
     assert refuse(AgentBody(), {"template": None, "name": "Ann"}) == {"model": REQUIRED}
 
 
-def test_model_may_be_left_out_with_a_template_or_in_a_change() -> None:
+def test_model_is_optional_with_template_or_in_a_change() -> None:
     assert "model" not in accept(AgentBody(), {"template": ID_TEXT, "name": "Ann"})
     assert accept(AgentBody(), {"name": "Ann"}, partial=True) == {"name": "Ann"}
 
