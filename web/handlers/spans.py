@@ -165,6 +165,7 @@ def _encode_metadata(max_bytes: int, body: dict[str, Any]) -> None:
 
 
 def _metadata_json(max_bytes: int, metadata: Any) -> bytes:
+    """Return the metadata as JSON. Raise TooLarge if it is longer than `max_bytes`."""
     encoded = to_json(metadata)
     if len(encoded) > max_bytes:
         raise TooLarge(f"The metadata of a span may not be larger than {max_bytes} bytes.")

@@ -76,7 +76,7 @@ async def delete_template(request: web.Request, caller: Caller) -> web.Response:
         agent_count = await storage.templates.delete_unused(template.id)
         if agent_count:
             agents_use = "1 agent uses" if agent_count == 1 else f"{agent_count} agents use"
-            raise Conflict(f"{agents_use} this template; ?detach=true lets them keep what they inherit.")
+            raise Conflict(f"{agents_use} this template. With ?detach=true they keep what they inherit.")
     return web.Response(status=204)
 
 
