@@ -1,6 +1,6 @@
-"""Fuzz the running service with schemathesis by its served document: `python -m tests.contract.fuzz`.
+"""schemathesis over the served document, against the service as it runs: `python -m tests.contract.fuzz`.
 
-Takes the arguments of `st run`; `make fuzz` runs it for ten minutes. Findings are printed with the seed.
+Takes what `st run` takes; `make fuzz` gives it ten minutes. What it finds is printed, with the seed.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ async def fuzz(
     json_alone: bool = False,
     output: IO[str] | None = None,
 ) -> int:
-    """Return the exit code of `st run`, 0 if it found nothing. It prints to `output`, else to our stdout."""
+    """How `st run` ended: 0 if it found nothing. It prints to `output`, else to where this process does."""
     sections: Sections = {
         "server": {"port": 0, "trusted_proxies": ["127.0.0.1/32"]},
         "database": database,
