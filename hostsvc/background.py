@@ -49,7 +49,7 @@ async def standing_duties(
     lead = LeadershipGate(leads, registry, scan)
     pauses = PauseSync(storage.agent_states, storage.organizations, registry, clock)
     budgets = BudgetRenewal(storage.agent_states, registry, clock)
-    counting = AgentCounter(storage.agent_states, registry, clock)
+    counting = AgentCounter(storage.agent_states, registry.statistics, clock)
     retention = RetentionCleaner(storage.expired, config.retention, clock)
     scheduler = aiojobs.Scheduler(limit=None, close_timeout=CLOSE_SECONDS, exception_handler=_log_failure)
 
@@ -65,7 +65,7 @@ async def standing_duties(
         ("outbox", storage.outbox.measure, interval),
         ("webhooks", webhooks.run_once, 0),
         ("forgotten agents", stuck_agents.run_once, STUCK_CHECK_SECONDS),
-        ("loop lag", LoopLagProbe(registry, clock).run_once, 0),
+        ("loop lag", LoopLagProbe(registry.statistics, clock).run_once, 0),
         ("idle supervisors", drop_idle, IDLE_SWEEP_SECONDS),
         ("deleted agents", retention.empty_deleted_agents, PURGE_SECONDS),
         ("retention", retention.run_once, RETENTION_SECONDS),

@@ -166,6 +166,7 @@ async def open_service(
         app = build_app(
             storage=storage,
             registry=registry,
+            status_reader=registry.status,
             toolbox=execution.toolbox,
             clock=clock,
             prices=prices,

@@ -33,7 +33,7 @@ from storage.postgres.pool import Pool
 from storage.storage import build_storage
 from supervisors.clock import SystemClock
 from supervisors.engine.broadcast import tell_agents_of, tell_agents_of_template
-from supervisors.engine.messages import Request, RunRequest, Signal
+from supervisors.engine.messages import Reply, Request, RunRequest, Signal
 from supervisors.engine.registry import Registry, open_registry
 from supervisors.engine.run import ActiveRun, Ask, RunDrained, RunError, RunResult
 from supervisors.engine.snapshot import Snapshot
@@ -250,7 +250,7 @@ class World:
             while True:
                 await self.registry.quiet()
                 at_rest = sum(not puppet.is_ending for puppet in self.puppets.values())
-                under_way = (await self.registry.overview()).runs.running - at_rest
+                under_way = self.registry.status.overview().runs.running - at_rest
                 if under_way:
                     await asyncio.sleep(0)
                 elif any(moment <= self.clock.monotonic() for moment in self.clock.timers()):
@@ -349,7 +349,7 @@ class World:
     async def clear(self, notification: Notification) -> None:
         await self.edit(notification, cleared=True)
 
-    async def ask(self, agent: Agent, request: Request, *, answered_within: float = 0) -> Any:
+    async def ask(self, agent: Agent, request: Request[Reply], *, answered_within: float = 0) -> Reply:
         """The answer. Time stands still; but where it is waited for up to so long, that much passes."""
         asking = asyncio.ensure_future(self.registry.ask(agent.id, request))
         moment = self.clock.monotonic() + answered_within
@@ -369,7 +369,7 @@ class World:
         return self._latest[agent.id]
 
     async def see(self, agent: Agent) -> Snapshot:
-        snapshot = await self.registry.snapshot(agent.id)
+        snapshot = await self.registry.status.snapshot(agent.id)
         assert snapshot is not None
         return snapshot
 

@@ -189,7 +189,7 @@ async def test_a_start_that_waits_for_a_slot_gives_up_its_place(pool: Pool) -> N
 
         assert await world.phase(queued) is Phase.ASLEEP
         assert await world.phase(last) is Phase.RUNNING
-        assert (await world.registry.overview()).runs.queued == 0
+        assert world.registry.status.overview().runs.queued == 0
 
 
 async def raise_its_own(world: World, agent: Agent, cap: Decimal | None) -> None:

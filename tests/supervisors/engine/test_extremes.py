@@ -197,7 +197,7 @@ async def test_an_agent_deleted_in_its_run_can_do_nothing_any_more(world: World)
     await world.restart()
 
     assert await world.pool.fetchval("SELECT count(*) FROM agent_state") == 0
-    assert (await world.registry.overview()).supervisors.active == 0
+    assert world.registry.status.overview().supervisors.active == 0
 
 
 async def test_an_archive_ends_a_hold_and_a_restore_does_not_wait_for_one(world: World) -> None:

@@ -11,8 +11,8 @@ from supervisors.engine.message_log import (
     MAX_BYTES,
     MAX_MESSAGES,
     MAX_TEXT_BYTES,
-    recall,
-    remember,
+    append_message,
+    read_messages,
 )
 from supervisors.engine.messages import SleepGranted
 from tests.storage.factories import NOW, SECOND
@@ -27,7 +27,7 @@ lines = st.tuples(st.datetimes(timezones=st.just(UTC)), known | wordy, known | w
 def packed(*messages: Line) -> bytes:
     pack = b""
     for at, message, outcome in messages:
-        pack = remember(pack, at, message, outcome)
+        pack = append_message(pack, at, message, outcome)
     return pack
 
 
@@ -38,7 +38,7 @@ def test_there_is_a_byte_for_every_known_word() -> None:
 @given(st.lists(lines, max_size=50))
 def test_the_last_ones_are_remembered_as_far_as_there_is_room(messages: list[Line]) -> None:
     pack = packed(*messages)
-    recalled = list(recall(pack))
+    recalled = list(read_messages(pack))
 
     assert len(pack) <= MAX_BYTES
     assert len(recalled) <= MAX_MESSAGES
@@ -54,12 +54,12 @@ def test_thirty_two_of_the_usual_ones_are_kept_whole() -> None:
     cycle = [("notified", "started: notification:sms"), ("sleep request", granted), ("run over", "asleep")]
     messages = [(NOW + n * SECOND, *cycle[n % 3]) for n in range(40)]
 
-    assert list(recall(packed(*messages))) == messages[-32:]
+    assert list(read_messages(packed(*messages))) == messages[-32:]
 
 
 def test_a_long_text_is_cut_and_crowds_out_older_ones() -> None:
     long = "stop request: " + "ü" * 1000
-    recalled = list(recall(packed(*((NOW + seconds(n), long, "stopped") for n in range(32)))))
+    recalled = list(read_messages(packed(*((NOW + seconds(n), long, "stopped") for n in range(32)))))
 
     assert {message for _, message, _ in recalled} == {long.encode()[:MAX_TEXT_BYTES].decode()}
     assert recalled[-1][0] == NOW + seconds(31)

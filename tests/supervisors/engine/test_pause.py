@@ -405,7 +405,7 @@ async def test_only_those_with_something_ahead_are_told(world: World) -> None:
 
 async def phases(world: World) -> dict[str, int]:
     """How many supervisors an operator is told there are in each phase."""
-    return (await world.registry.overview()).supervisors.by_phase
+    return world.registry.status.overview().supervisors.by_phase
 
 
 @pytest.mark.parametrize("is_told_by_the_duty", [True, False])

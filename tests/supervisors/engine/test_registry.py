@@ -111,7 +111,7 @@ async def test_a_supervisor_that_fails_is_tried_again_and_counted(world: World) 
 
     seen = await world.see(agent)
     assert (seen.failures.consecutive, seen.failures.last_error) == (1, "RuntimeError in the supervisor")
-    assert (await world.registry.overview()).supervisors.restarts == 1
+    assert world.registry.status.overview().supervisors.restarts == 1
     await world.notify(other)
     assert await world.phase(other) is Phase.RUNNING
 
@@ -253,7 +253,7 @@ async def test_a_supervisor_at_rest_is_dropped_and_its_agent_still_wakes(world: 
     assert world.registry.drop_idle() == 0
     await world.go_to(61)
     assert world.registry.drop_idle() == 1
-    assert (await world.registry.overview()).supervisors.active == 2
+    assert world.registry.status.overview().supervisors.active == 2
 
     await world.go_to(100)
     assert await world.wakes(sleeper) == [(100, "reminder")]
@@ -264,14 +264,14 @@ async def test_the_supervisor_of_a_deleted_agent_is_dropped_at_once(world: World
     await world.notify(idle)
     await world.puppets[idle.id].end()
     run = await world.start(runner)
-    assert (await world.registry.overview()).supervisors.by_phase == {"backing_off": 1, "running": 1}
+    assert world.registry.status.overview().supervisors.by_phase == {"backing_off": 1, "running": 1}
 
     await world.delete(idle)
-    assert (await world.registry.overview()).supervisors.by_phase == {"running": 1}
+    assert world.registry.status.overview().supervisors.by_phase == {"running": 1}
     await world.delete(runner)
     await run.gone()
 
-    overview = await world.registry.overview()
+    overview = world.registry.status.overview()
     assert (overview.supervisors.by_phase, overview.runs.running) == ({}, 0)
 
 
@@ -356,7 +356,7 @@ async def test_an_agent_without_a_supervisor_is_shown_from_the_database(world: W
 
     seen = await world.see(agent)
 
-    assert (await world.registry.overview()).supervisors.active == 0
+    assert world.registry.status.overview().supervisors.active == 0
     assert seen.next_wake is not None
     assert (seen.next_wake.at, seen.next_wake.because) == (world.at(600), "The sleep it was given ends.")
     assert (seen.recent, seen.mailbox.depth, seen.mailbox.limit) == ((), 0, 256)
@@ -368,7 +368,7 @@ async def test_snapshots_are_of_one_phase_or_organization(world: World) -> None:
     await world.start(agents[1])
 
     async def shown(phase: Phase | None, organization: bool, limit: int = 10) -> list[int]:
-        found = await world.registry.snapshots(phase, ours if organization else None, limit)
+        found = await world.registry.status.snapshots(phase, ours if organization else None, limit)
         return [[agent.id for agent in agents].index(snapshot.agent) for snapshot in found]
 
     assert await shown(None, False) == [0, 1, 2]
@@ -402,30 +402,30 @@ async def test_an_agent_that_nothing_starts_is_a_reason_for_the_operator_after_a
 
 
 async def test_the_lateness_of_the_loop_is_shown(world: World) -> None:
-    measuring = asyncio.create_task(LoopLagProbe(world.registry, world.clock).run_once())
+    measuring = asyncio.create_task(LoopLagProbe(world.registry.statistics, world.clock).run_once())
     await asyncio.sleep(0)
     world.clock.advance(0.085)
     await measuring
 
-    assert (await world.registry.overview()).loop_lag_ms == Spread(35.0, 35.0, 35.0)
+    assert world.registry.status.overview().loop_lag_ms == Spread(35.0, 35.0, 35.0)
 
 
 async def test_counts_go_on_with_what_happens_until_they_are_taken_again(world: World) -> None:
     agent, _ = [await world.agent() for _ in range(2)]
-    await AgentCounter(world.states, world.registry, world.clock).run_once()
+    await AgentCounter(world.states, world.registry.statistics, world.clock).run_once()
     await world.start(agent)
 
-    agents = (await world.registry.overview()).agents
+    agents = world.registry.status.overview().agents
 
     assert (agents.running, agents.sleeping) == (1, 1)
 
 
 async def test_an_agent_is_counted_as_quarantined_for_as_long_as_it_is(world: World) -> None:
     stopped, deleted = await world.agent(), await world.agent()
-    counting = AgentCounter(world.states, world.registry, world.clock)
+    counting = AgentCounter(world.states, world.registry.statistics, world.clock)
 
     async def quarantined() -> int:
-        return (await world.registry.overview()).supervisors.quarantined
+        return world.registry.status.overview().supervisors.quarantined
 
     for agent in (stopped, deleted):
         await world.pool.execute(QUARANTINE, agent.id, world.at(900))
@@ -454,9 +454,9 @@ async def test_the_overview_counts_everything(pool: Pool) -> None:
         await world.sms(held)
         await world.ask(archived, OwnedFields(status=archived.status.ARCHIVED))
         await world.go_to(10)
-        await AgentCounter(world.states, world.registry, world.clock).run_once()
+        await AgentCounter(world.states, world.registry.statistics, world.clock).run_once()
 
-        overview = await world.registry.overview()
+        overview = world.registry.status.overview()
 
         assert overview.supervisors.by_phase == {"running": 1, "queued": 1, "holding": 1, "archived": 1}
         assert (overview.agents.running, overview.agents.sleeping, overview.agents.archived) == (1, 2, 1)

@@ -10,9 +10,13 @@ import uvloop
 
 from storage.model import Outcome, RunStart
 from supervisors.clock import SystemClock
-from supervisors.engine.messages import Request
+from supervisors.engine.messages import Reply, Request
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from tests.storage.factories import NOW
+
+
+async def nobody_answers(agent_id: UUID, request: Request[Reply]) -> Reply:
+    raise AssertionError(f"{request} was asked of {agent_id}")
 
 
 class Deaf:
@@ -35,9 +39,7 @@ def test_a_run_that_was_forced_to_end_may_be_stopped_again(
         start = RunStart(UUID(int=2), "reminder", None, None, NOW, "run")
         run, harness = ActiveRun(UUID(int=1), start, 0, SystemClock()), Deaf()
 
-        async def ask(agent_id: UUID, request: Request) -> None: ...
-
-        carried_out = asyncio.create_task(run.carry_out(harness, ask, max_seconds=60))
+        carried_out = asyncio.create_task(run.carry_out(harness, nobody_answers, max_seconds=60))
         await harness.begun.wait()
         run.stop(grace_seconds=0)
         run.stop(grace_seconds=5)
@@ -70,9 +72,7 @@ async def outcome_of(
     start = RunStart(UUID(int=2), "reminder", None, None, NOW, "run")
     run = ActiveRun(UUID(int=1), start, 0, SystemClock())
 
-    async def ask(agent_id: UUID, request: Request) -> None: ...
-
-    carried_out = asyncio.create_task(run.carry_out(Working(work), ask, max_seconds))
+    carried_out = asyncio.create_task(run.carry_out(Working(work), nobody_answers, max_seconds))
     await asyncio.sleep(0)
     meanwhile(run)
     await carried_out

@@ -427,7 +427,7 @@ async def test_scenario_22_an_agent_deleted_in_its_run_leaves_nothing_behind(wor
         pass
 
     assert world.puppets == {}
-    assert await world.registry.snapshot(agent.id) is None
+    assert await world.registry.status.snapshot(agent.id) is None
     for table in ("agent_state", "notification", "run"):
         assert await world.pool.fetchval(f"SELECT count(*) FROM {table}") == 0  # noqa: S608 -- constants
     trace = await world.storage.traces.get(run.run.id)

@@ -60,7 +60,7 @@ async def test_no_run_begins_before_the_one_that_slept_has_wound_up(world: World
     await run.call("sleep", hours=1)
     assert await world.outcomes(agent) == [Outcome.SLEPT]
     assert run.run.slept.is_set()
-    assert world.registry.goes_on(agent.id, run.run.id)
+    assert world.registry.is_run_alive(agent.id, run.run.id)
 
     await world.go_to(1)
     await world.notify(agent)
@@ -70,8 +70,8 @@ async def test_no_run_begins_before_the_one_that_slept_has_wound_up(world: World
     await run.fail("It broke off while it wound up.")
     assert (await world.wakes(agent))[1:] == [(200, "notification:api")]
     assert (await world.outcomes(agent))[0] is Outcome.SLEPT
-    assert not world.registry.goes_on(agent.id, run.run.id)
-    assert (await world.registry.overview()).run_totals.ended == {Outcome.SLEPT: 1}
+    assert not world.registry.is_run_alive(agent.id, run.run.id)
+    assert world.registry.status.overview().run_totals.ended == {Outcome.SLEPT: 1}
 
 
 async def test_who_waits_for_a_run_that_sleeps_is_told_when_its_trace_is_there_or_a_moment_later(

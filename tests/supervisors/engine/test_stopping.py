@@ -392,10 +392,13 @@ async def test_an_agent_that_does_not_exist_answers_nobody(world: World) -> None
     agent = await world.agent()
     await world.delete(agent)
 
-    for request in (RunRequest(), StopRequest(), ARCHIVE):
-        with pytest.raises(AgentGone):
-            await world.ask(agent, request)
-    assert (await world.registry.overview()).supervisors.active == 0
+    with pytest.raises(AgentGone):
+        await world.ask(agent, RunRequest())
+    with pytest.raises(AgentGone):
+        await world.ask(agent, StopRequest())
+    with pytest.raises(AgentGone):
+        await world.ask(agent, ARCHIVE)
+    assert world.registry.status.overview().supervisors.active == 0
 
 
 async def test_a_deleted_agents_hold_queue_and_run_are_gone(pool: Pool) -> None:
@@ -412,7 +415,7 @@ async def test_a_deleted_agents_hold_queue_and_run_are_gone(pool: Pool) -> None:
         await run.gone()
         await world.go_to(600)
 
-        overview = await world.registry.overview()
+        overview = world.registry.status.overview()
         assert (overview.runs.running, overview.runs.queued) == (0, 0)
         assert world.puppets == {}
 

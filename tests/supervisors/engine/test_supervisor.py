@@ -45,7 +45,7 @@ async def test_a_start_that_waits_for_a_slot_says_so(pool: Pool) -> None:
         seen, state = await world.see(agent), await world.state(agent)
         assert (seen.phase, seen.since, seen.next_wake) == (Phase.QUEUED, world.at(5), None)
         assert (state.queued_at, state.next_due_at) == (world.at(5), None)
-        assert (await world.registry.overview()).runs.queued == 1
+        assert world.registry.status.overview().runs.queued == 1
 
         await world.go_to(9)
         await run.end()
@@ -250,7 +250,7 @@ async def test_a_start_that_cannot_be_prepared_keeps_no_slot(pool: Pool) -> None
         with pytest.raises(TypeError):
             await world.registry.ask(broken.id, RunRequest())
 
-        assert (await world.registry.overview()).runs.running == 0
+        assert world.registry.status.overview().runs.running == 0
         assert (await world.ask(other, RunRequest())).status is RunAnswer.STARTED
 
 
@@ -281,7 +281,7 @@ async def test_a_start_whose_answer_was_lost_is_recovered(pool: Pool) -> None:
         assert (await world.wakes(agent))[1][1] == "restart_recovery"
         error = (await world.ledger(agent))[0].error
         assert error == "interrupted: the service ended, or never learned of the run"
-        assert (await world.registry.overview()).runs.running == 1
+        assert world.registry.status.overview().runs.running == 1
 
 
 async def test_a_sleep_whose_answer_was_lost_was_granted(world: World) -> None:
