@@ -1,4 +1,4 @@
-"""What the data forbade though all checks had passed, as the client is told."""
+"""Constraints that failed although all checks had passed, as the errors of the interface."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ def refusing_constraint_errors(body: Mapping[str, Any]) -> Iterator[None]:
 
 
 def refusal(error: ConstraintError, body: Mapping[str, Any]) -> Invalid:
-    """Fields that clash with another row's, or an id of the body whose row was deleted meanwhile."""
+    """Return the error for a value that was taken, or an id that was deleted, after the checks."""
     match error:
         case NotUnique():
             message = f"The fields {', '.join(error.fields)} must make a unique set."

@@ -29,7 +29,7 @@ FROM agent, generate_series(1, $1) AS n
 
 
 def next_path(page: Answer) -> str:
-    """Where the link of a page leads; blank on the last."""
+    """Return the path of the next page; blank on the last one."""
     link = page.headers.get("Link", "").removeprefix("<").removesuffix('>; rel="next"')
     return str(URL(link).relative()) if link else ""
 
@@ -52,7 +52,7 @@ async def test_pages_follow_their_links_to_the_end(service: Service, api: Api) -
     assert seen == whole
 
 
-async def test_a_client_that_deletes_as_it_pages_sees_all_and_comes_to_the_end(api: Api) -> None:
+async def test_client_that_deletes_while_paging_sees_everything(api: Api) -> None:
     agent = await api.create_agent()
     created = [(await api.create_notification(agent))["id"] for _ in range(7)]
     seen, path = [], f"{NOTIFICATIONS}?limit=2"
@@ -66,18 +66,18 @@ async def test_a_client_that_deletes_as_it_pages_sees_all_and_comes_to_the_end(a
     assert sorted(seen) == sorted(created)
 
 
-async def test_after_one_that_is_gone_nothing_is_skipped(service: Service, api: Api) -> None:
-    """Its id says the millisecond, so what is of the same one may come again."""
+async def test_nothing_is_skipped_after_deleted_item(service: Service, api: Api) -> None:
+    """The id of an item tells its millisecond, so items of the same one may appear again."""
     agent = await api.create_agent()
     created = [await api.create_notification(agent) for _ in range(4)]
     moment = "UPDATE notification SET created_at = (SELECT min(created_at) FROM notification)"
     await service.storage.pool.execute(moment)
-    newest_first = [each["id"] for each in reversed(created)]
+    newest_first = [item["id"] for item in reversed(created)]
     await api.delete(f"{NOTIFICATIONS}{newest_first[1]}/")
 
     rest = await api.get(f"{NOTIFICATIONS}?after={newest_first[1]}")
 
-    assert [each["id"] for each in rest.body][-2:] == newest_first[2:]
+    assert [item["id"] for item in rest.body][-2:] == newest_first[2:]
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ async def test_after_one_that_is_gone_nothing_is_skipped(service: Service, api: 
     ["a1cb1838-94eb-4b1b-a07a-bb9b3f5f2a51", "ffffffff-ffff-7fff-bfff-ffffffffffff"],
     ids=["of another version", "of the year 10889"],
 )
-async def test_an_id_that_cannot_be_one_of_ours_leads_nowhere(api: Api, after: str) -> None:
+async def test_cursor_that_is_no_id_of_ours_is_refused(api: Api, after: str) -> None:
     answer = await api.get(f"{NOTIFICATIONS}?after={after}")
     message = f'Invalid pk "{after}" - object does not exist.'
     assert (answer.status, answer.body) == (400, {"after": [message]})
 
 
-async def test_a_link_leads_to_where_the_service_is_called(
+async def test_link_uses_address_of_client_or_setting(
     start_service: StartService, service: Service, api: Api
 ) -> None:
     await api.create_agent()
@@ -105,7 +105,7 @@ async def test_a_link_leads_to_where_the_service_is_called(
     assert page.headers["Link"].startswith(f"<https://example.org/agents{NOTIFICATIONS}?limit=1&after=")
 
 
-async def test_a_full_last_page_has_no_link(service: Service, api: Api) -> None:
+async def test_full_last_page_has_no_link(service: Service, api: Api) -> None:
     await api.create_agent()
     await fill(service.storage, 2)
     assert "Link" not in (await api.get(f"{NOTIFICATIONS}?limit=2")).headers
@@ -113,7 +113,7 @@ async def test_a_full_last_page_has_no_link(service: Service, api: Api) -> None:
     assert (await api.get(f"{NOTIFICATIONS}?limit=1&offset=2")).body == []
 
 
-async def test_without_a_limit_the_whole_list_comes(service: Service, api: Api) -> None:
+async def test_list_without_limit_is_whole(service: Service, api: Api) -> None:
     await api.create_agent()
     await fill(service.storage, 2500)
     answer = await api.get(NOTIFICATIONS)
@@ -123,13 +123,13 @@ async def test_without_a_limit_the_whole_list_comes(service: Service, api: Api) 
 
 
 @pytest.mark.parametrize("count", [FIRST_ROWS - 1, FIRST_ROWS, FIRST_ROWS + 1])
-async def test_a_list_of_about_one_chunk_is_whole(service: Service, api: Api, count: int) -> None:
+async def test_list_of_about_one_chunk_is_whole(service: Service, api: Api, count: int) -> None:
     await api.create_agent()
     await fill(service.storage, count)
     assert len((await api.get(NOTIFICATIONS)).body) == count
 
 
-async def test_a_list_of_rows_longer_than_a_chunk_is_whole(service: Service, api: Api) -> None:
+async def test_list_of_rows_longer_than_chunk_is_whole(service: Service, api: Api) -> None:
     await api.create_agent()
     await fill(service.storage, FIRST_ROWS + 3, "x" * (CHUNK_BYTES + 1))
     titles = [item["title"] for item in (await api.get(NOTIFICATIONS)).body]
@@ -146,7 +146,7 @@ async def test_slow_readers_hold_no_connection(service: Service, api: Api) -> No
         assert (await api.get(f"{NOTIFICATIONS}?limit=1")).status == 200
 
 
-async def test_a_list_that_breaks_off_is_seen_to_be_broken(service: Service, api: Api) -> None:
+async def test_aborted_list_is_visibly_incomplete(service: Service, api: Api) -> None:
     await api.create_agent()
     await fill(service.storage, 6000, "x" * 4000)
     headers = {"Authorization": api.authorization or ""}

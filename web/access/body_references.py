@@ -22,7 +22,7 @@ async def load_named(
 ) -> OwnedResource:
     """Return the resource that a body names in `field`.
 
-    Raise Invalid if there is none, PermissionDenied if it belongs to another organization.
+    Raise Invalid if it does not exist, PermissionDenied if it belongs to another organization.
     """
     resource = await get(resource_id)
     if resource is None:

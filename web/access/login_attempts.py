@@ -1,4 +1,4 @@
-"""Attempts at a password or a code: whoever is refused too often is not heard for a while."""
+"""Attempts at a password or a code, limited for each client address."""
 
 from aiohttp import web
 
@@ -7,11 +7,12 @@ from web.credentials.throttle import client_address
 
 
 def check_attempts(request: web.Request) -> None:
-    """TooManyAttempts from an address of which many were refused lately."""
+    """Raise TooManyAttempts if too many attempts from the client's address were refused lately."""
     request.app[THROTTLE].check(_address(request), request.app[CLOCK].monotonic())
 
 
 def count_refusal(request: web.Request) -> None:
+    """Count a refused attempt against the client's address."""
     request.app[THROTTLE].count(_address(request), request.app[CLOCK].monotonic())
 
 
