@@ -52,15 +52,15 @@ END = "UPDATE run SET ended_at = $2, outcome = $3 WHERE id = $1"
 
 
 FOR_CALLERS = [route for route in ROUTES if route.access is Access.CALLERS]
-for_callers = for_each_route(FOR_CALLERS)
-about_organizations = for_each_route(
+each_caller_route = for_each_route(FOR_CALLERS)
+each_organization_route = for_each_route(
     [route for route in FOR_CALLERS if row_of(route).by is None]
 )  # not the caller alone
-guarded = for_each_route([route for route in ROUTES if route.access is not Access.ANYONE])
-for_anyone = for_each_route([route for route in ROUTES if route.access is Access.ANYONE])
-for_operators = for_each_route([route for route in ROUTES if route.access is Access.OPERATORS])
+each_guarded_route = for_each_route([route for route in ROUTES if route.access is not Access.ANYONE])
+each_public_route = for_each_route([route for route in ROUTES if route.access is Access.ANYONE])
+each_operator_route = for_each_route([route for route in ROUTES if route.access is Access.OPERATORS])
 LISTS = [route for route in FOR_CALLERS if route.method == "GET" and "{" not in route.path]
-by_header = for_each_route([route for route in ROUTES if route.by_header])
+each_header_route = for_each_route([route for route in ROUTES if route.by_header])
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ async def test_every_route_has_a_row() -> None:
     assert ROWS.keys() == {key_of(route) for route in ROUTES}, "a row of the table belongs to no route"
 
 
-@guarded
+@each_guarded_route
 async def test_invalid_credential_opens_no_route(
     ours: Tenant, route: Route, invalid_credentials: dict[str, tuple[str | None, dict[str, str]]]
 ) -> None:
@@ -182,7 +182,7 @@ async def test_invalid_credential_opens_no_route(
     assert await contents(ours.service.storage.pool) == before
 
 
-@for_anyone
+@each_public_route
 async def test_open_route_ignores_credentials(
     ours: Tenant, route: Route, invalid_credentials: dict[str, tuple[str | None, dict[str, str]]]
 ) -> None:
@@ -194,7 +194,7 @@ async def test_open_route_ignores_credentials(
         assert answer.status == expected, name
 
 
-@for_operators
+@each_operator_route
 async def test_operator_routes_refuse_other_credentials(
     ours: Tenant, running: RunCaller, route: Route
 ) -> None:
@@ -205,7 +205,7 @@ async def test_operator_routes_refuse_other_credentials(
         assert (answer.status, answer.body) == (401, INVALID_TOKEN)
 
 
-@for_callers
+@each_caller_route
 async def test_credentials_of_another_organization_reach_nothing(
     ours: Tenant, theirs: Tenant, route: Route
 ) -> None:
@@ -226,7 +226,7 @@ async def test_credentials_of_another_organization_reach_nothing(
         assert {each for each in after ^ before if ours.mark in each[1]} == set()
 
 
-@about_organizations
+@each_organization_route
 async def test_member_is_refused_only_where_admins_are_needed(ours: Tenant, route: Route) -> None:
     row = row_of(route)
     for role in Role:
@@ -238,7 +238,7 @@ async def test_member_is_refused_only_where_admins_are_needed(ours: Tenant, rout
             assert answer.status == route.status, (role, answer)
 
 
-@for_callers
+@each_caller_route
 async def test_run_reaches_its_own_resources_by_few_routes(
     ours: Tenant, running: RunCaller, asleep: RunCaller, route: Route
 ) -> None:
@@ -253,7 +253,7 @@ async def test_run_reaches_its_own_resources_by_few_routes(
             assert (answer.status, answer.body) == (403, DENIED)
 
 
-@for_callers
+@each_caller_route
 async def test_run_reaches_nothing_of_another_agent(
     ours: Tenant, theirs: Tenant, running: RunCaller, asleep: RunCaller, route: Route
 ) -> None:
@@ -264,7 +264,7 @@ async def test_run_reaches_nothing_of_another_agent(
             assert (answer.status, answer.body) == (403, DENIED)
 
 
-@for_callers
+@each_caller_route
 async def test_body_may_only_name_resources_of_its_organization(
     ours: Tenant, theirs: Tenant, member_of_both: Api, route: Route
 ) -> None:
@@ -322,7 +322,7 @@ async def test_filter_by_foreign_id_is_refused_and_unknown_id_empty(
         assert (answer.status, list(answer.body)) == (400, ["after"])
 
 
-@by_header
+@each_header_route
 async def test_header_chooses_the_organization_of_a_new_resource(
     ours: Tenant, theirs: Tenant, member_of_both: Api, route: Route
 ) -> None:
@@ -343,7 +343,7 @@ async def newest(tenant: Tenant, route: Route) -> str:
     return str(listed[0]["id"]) if listed else ""
 
 
-@by_header
+@each_header_route
 async def test_header_opens_no_other_organization(ours: Tenant, theirs: Tenant, route: Route) -> None:
     request = await make(theirs, route)
     for organization_id in (str(ours.organization.id), str(new_id())):
