@@ -1,4 +1,4 @@
-"""How requests are sent by the suites that walk all routes, and what holds for each answer."""
+"""Send the requests of the suites that test every route, and check what holds for every answer."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from storage.postgres.pool import Pool
-from tests.contract.places import Request
+from tests.contract.tenants import Request
 from tests.web.conftest import Answer, Service
 from web.errors import CHALLENGE
 from web.openapi.error_responses import statuses
@@ -18,7 +18,7 @@ UUID_OR_INSTANT = re.compile(
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z"
 )
 
-# The statement that reads all rows of all tables, but for what a mere look changes.
+# Builds the statement that reads all rows of all tables, without the column that reading changes.
 WHOLE_DATABASE = """
 SELECT string_agg(
     format('SELECT %L AS of, (to_jsonb(each) - ''last_used_at'')::json AS is FROM %I AS each', name, name),
@@ -35,12 +35,12 @@ _addresses = count(int(IPv4Address("10.0.0.1")))
 
 
 async def send(service: Service, request: Request, **options: Any) -> Answer:
-    """The answer, after a look at what holds for all: its status is documented, it has its id and form."""
+    """Return the answer. Check that its status is documented, and its request id and form are right."""
     client = service.nobody.with_authorization(request.authorization)
     request_id = secrets.token_hex(8)
     headers = {
         "X-Request-ID": request_id,
-        "X-Forwarded-For": str(IPv4Address(next(_addresses))),  # or the throttle of guesses answered soon
+        "X-Forwarded-For": str(IPv4Address(next(_addresses))),  # else the throttle would refuse requests soon
         **options.pop("headers", {}),
     }
     if request.body is not None and not options.keys() & {"data", "json"}:
@@ -54,7 +54,7 @@ async def send(service: Service, request: Request, **options: Any) -> Answer:
 
 
 def check_refusal(answer: Answer) -> None:
-    """It is JSON of the form that its status has, and is no defect."""
+    """Check that a refusal is no internal error and has the JSON form of its status."""
     assert answer.status not in {500, 503}, answer
     assert answer.headers["Content-Type"] == "application/json"
     assert (answer.headers.get("WWW-Authenticate") == CHALLENGE) == (answer.status == 401), answer
@@ -70,19 +70,19 @@ def check_refusal(answer: Answer) -> None:
 
 
 def _are_messages(value: Any) -> bool:
-    """Sentences by field or by index."""
+    """Return whether the value holds sentences by field or by index."""
     if isinstance(value, dict):
         return all(_are_messages(item) for item in value.values())
     return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
 
 
-def normalised(value: Any) -> Any:
-    """An answer without what is another each time."""
+def normalized(value: Any) -> Any:
+    """Return the answer without the values that differ each time."""
     match value:
         case dict():
-            return {name: "…" if name in VARYING else normalised(item) for name, item in value.items()}
+            return {name: "…" if name in VARYING else normalized(item) for name, item in value.items()}
         case list():
-            return [normalised(item) for item in value]
+            return [normalized(item) for item in value]
         case str():
             return UUID_OR_INSTANT.sub("…", value)
         case _:
@@ -90,6 +90,6 @@ def normalised(value: Any) -> Any:
 
 
 async def contents(pool: Pool) -> set[tuple[str, str]]:
-    """All rows of all tables."""
+    """Return all rows of all tables."""
     rows = await pool.fetch(await pool.fetchval(WHOLE_DATABASE))
     return {(row["of"], json.dumps(row["is"], sort_keys=True)) for row in rows}

@@ -1,4 +1,4 @@
-"""The service of the tests of `web`; and one that the suites that walk all routes use for a whole module."""
+"""The service of the tests of `web`, and one that a whole module shares."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -7,7 +7,7 @@ from ipaddress import ip_network
 import pytest_asyncio
 
 from storage.postgres.pool import DatabaseSettings, open_pool
-from tests.contract.places import Place, new_place
+from tests.contract.tenants import Tenant, new_tenant
 from tests.postgres import TestServer
 from tests.web.conftest import SETTINGS, Service, api, service, serving, start_service
 
@@ -15,8 +15,8 @@ __all__ = ["api", "service", "start_service"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def standing(postgres_server: TestServer, template_database: str) -> AsyncIterator[Service]:
-    """A service that stays up for the module. Each request says which address it is from."""
+async def shared_service(postgres_server: TestServer, template_database: str) -> AsyncIterator[Service]:
+    """Yield a service that serves all tests of a module. It takes client addresses from X-Forwarded-For."""
     settings = replace(SETTINGS, trusted_proxies=(ip_network("127.0.0.1/32"),))
     with postgres_server.database(template_database) as url:
         async with (
@@ -27,10 +27,10 @@ async def standing(postgres_server: TestServer, template_database: str) -> Async
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def ours(standing: Service) -> Place:
-    return await new_place(standing)
+async def ours(shared_service: Service) -> Tenant:
+    return await new_tenant(shared_service)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def theirs(standing: Service) -> Place:
-    return await new_place(standing)
+async def theirs(shared_service: Service) -> Tenant:
+    return await new_tenant(shared_service)

@@ -1,4 +1,4 @@
-"""The commands of a guide, run in one shell, and what they print."""
+"""The commands of a guide, run in one shell and compared with what it says they print."""
 
 import asyncio
 import re
@@ -20,25 +20,25 @@ VARYING = (
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A command and what the guide says that it prints; `…` there stands for anything."""
+    """A command and the output that the guide shows, in which `…` stands for anything."""
 
     command: str
     expected: str
 
     def fits(self, printed: str) -> bool:
-        parts = [re.escape(part) for part in normalised(self.expected).split("…")]
-        return re.fullmatch(".*".join(parts), normalised(printed), re.DOTALL) is not None
+        parts = [re.escape(part) for part in normalized(self.expected).split("…")]
+        return re.fullmatch(".*".join(parts), normalized(printed), re.DOTALL) is not None
 
 
-def normalised(text: str) -> str:
-    """Without what differs from one run to the next."""
+def normalized(text: str) -> str:
+    """Return the text without what differs from one run to the next."""
     for pattern, name in VARYING:
         text = pattern.sub(name, text)
     return text.replace("\r", "").strip()
 
 
 def examples(guide: str) -> Iterator[Example]:
-    """All commands of the guide's console blocks, in order."""
+    """Yield all commands of the guide's console blocks, in order."""
     for block in BLOCK.findall(guide):
         for text in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, expected = _split(text.splitlines())
@@ -46,7 +46,7 @@ def examples(guide: str) -> Iterator[Example]:
 
 
 def _split(lines: Sequence[str]) -> tuple[str, str]:
-    """The lines that the shell needs to have a whole command; the rest is what it prints."""
+    """Split the lines into the command, which may take several, and what it prints."""
     count = 1
     while lines[count - 1].endswith("\\") or not _is_whole("\n".join(lines[:count])):
         count += 1
@@ -58,7 +58,7 @@ def _is_whole(command: str) -> bool:
 
 
 async def run(commands: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """What each of them prints, one after the other in the same shell."""
+    """Run the commands in one shell and return what each of them prints."""
     script = "".join(f"{command}\nprintf '\\n{MARK}\\n'\n" for command in commands)
     shell = await asyncio.create_subprocess_exec(
         "bash",

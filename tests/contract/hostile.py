@@ -1,4 +1,4 @@
-"""Values that no client should send, by the kind of a field, and what is said of each."""
+"""Values that a field refuses, by the kind of field, each with its messages."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -26,7 +26,7 @@ from web.fields import (
     Uuid,
 )
 
-Refused = Iterator[tuple[Any, Any]]
+RefusedValues = Iterator[tuple[Any, Any]]
 
 NULL = "This field may not be null."
 BLANK = "This field may not be blank."
@@ -47,13 +47,13 @@ OUT_OF_RANGE = "Datetime value out of range."
 NO_OBJECT = "Invalid data. Expected a dictionary, but got "
 JSON_INTEGERS = f"Ensure integers are between {-(2**63)} and {2**64 - 1}."
 
-# Never good, whatever the field is: as JSON of its own, and as a part of a form.
+# Invalid in every field: as a JSON value, and as the text of a form field.
 NEVER_JSON = (
     *("NaN", "Infinity", "-Infinity", "1e999", "01", "'x'", '"\\ud800"', '{"\\udfff": 1}'),
     *("[" * 2000, "[" * 65 + "]" * 65, '{"a":' * 65 + "1" + "}" * 65),
 )
-# Good for one thing or another, and bad for most.
-STRANGE: tuple[Any, ...] = (
+# Valid in some fields and invalid in most.
+HOSTILE_VALUES: tuple[Any, ...] = (
     *(None, True, 0, -1, 2**31, 2**63, 2**64, 10**300, 1.5, 1e308, [], {}, [[]], [None], {"a": [1]}),
     *(
         "",
@@ -73,30 +73,30 @@ NEVER_IN_A_FORM = ("%ED%A0%80", "%FF")
 
 
 def refused_values(field: fields.Field[Any]) -> list[tuple[Any, Any]]:
-    """JSON values that the field refuses, each with its messages."""
+    """Return JSON values that the field refuses, each with its messages."""
     null = [] if field.allow_none else [(None, [NULL])]
-    return list(chain(null, _of_kind(field)))
+    return list(chain(null, _refused_values(field)))
 
 
 def refused_texts(field: fields.Field[Any]) -> list[tuple[str, Any]]:
-    """Those that a query can hold, which has texts only; a list in it is of the one text."""
+    """Return the values among them that a query can hold: texts, of which one makes a list."""
     if isinstance(field, ListOf):
         return [(text, {0: messages}) for text, messages in refused_texts(field.inner)]
-    return [(value, messages) for value, messages in _of_kind(field) if isinstance(value, str)]
+    return [(value, messages) for value, messages in _refused_values(field) if isinstance(value, str)]
 
 
-def _of_kind(field: fields.Field[Any]) -> Refused:
+def _refused_values(field: fields.Field[Any]) -> RefusedValues:
     for kind, refused in KINDS:
         if isinstance(field, kind):
             return refused(field)
-    raise TypeError(f"say in tests/contract/hostile.py what {field} refuses")
+    raise TypeError(f"add a function for {field} to KINDS in tests/contract/hostile.py")
 
 
-def _all(values: tuple[Any, ...], message: str) -> Refused:
+def _all(values: tuple[Any, ...], message: str) -> RefusedValues:
     yield from ((value, [message]) for value in values)
 
 
-def _of_integer(field: Integer) -> Refused:
+def _of_integer(field: Integer) -> RefusedValues:
     yield from _all((True, 3.7, "1_000", "x", "", [1], {}, "٣", "1\0", "9" * 2000), NO_INTEGER)
     for validator in field.validators:
         assert isinstance(validator, validate.Range)
@@ -108,28 +108,28 @@ def _of_integer(field: Integer) -> Refused:
             yield from _all((validator.max + 1, str(validator.max + 1), 10**300), message)
 
 
-def _of_money(_: Money) -> Refused:
+def _of_money(_: Money) -> RefusedValues:
     yield from _all((True, "x", "NaN", "1e5", "", [1], {}, "1\0"), NO_NUMBER)
     yield 0.0000001, ["Ensure that there are no more than 6 decimal places."]
     yield -1, ["Ensure this value is greater than or equal to 0."]
     yield "9999999999999", ["Ensure this value is less than or equal to 999999999999.999999."]
 
 
-def _of_boolean(_: Boolean) -> Refused:
+def _of_boolean(_: Boolean) -> RefusedValues:
     yield from _all(("yes", "on", "", 2, 1.5, [True], {}, "true\0"), NO_BOOLEAN)
 
 
-def _of_uuid(_: Uuid) -> Refused:
+def _of_uuid(_: Uuid) -> RefusedValues:
     yield from _all(("x", "", 1, True, [], {}, "0" * 32, f"{{{'0' * 36}}}", "\0" * 36), NO_UUID)
 
 
-def _of_choice(_: Choice[Any]) -> Refused:
+def _of_choice(_: Choice[Any]) -> RefusedValues:
     values: tuple[Any, ...] = ("nonsense", 1, True, [], {}, "x\0", " ")
     for value in values:
         yield value, [f'"{value}" is not a valid choice.']
 
 
-def _of_object(field: ObjectOf) -> Refused:
+def _of_object(field: ObjectOf) -> RefusedValues:
     for value, kind in (("x", "str"), ([], "list"), (1, "int")):
         yield value, {"non_field_errors": [f"{NO_OBJECT}{kind}."]}
     known = field.schema.load_fields
@@ -139,13 +139,13 @@ def _of_object(field: ObjectOf) -> Refused:
             yield {**usual, name: refused}, {name: messages}
 
 
-def _of_json_object(field: JsonObject) -> Refused:
+def _of_json_object(field: JsonObject) -> RefusedValues:
     for value, kind in (("x", "str"), ([], "list"), (1, "int"), (True, "bool")):
         yield value, [f'Expected a dictionary of items but got type "{kind}".']
     yield from (({"a": value}, messages) for value, messages in _of_json(field))
 
 
-def _of_text(field: Text) -> Refused:
+def _of_text(field: Text) -> RefusedValues:
     yield from _all((True, ["x"], {"x": 1}), NO_TEXT)
     yield from _all(("\0", "x\0y"), NO_NULS)
     if not field.blank:
@@ -169,7 +169,7 @@ def _of_text(field: Text) -> Refused:
 
 
 def _long(field: Text, length: int) -> str:
-    """A text that is right but for its length."""
+    """Return a text that is valid except for its length."""
     match field:
         case Email():
             return f"a@{'b.' * length}org"
@@ -179,27 +179,27 @@ def _long(field: Text, length: int) -> str:
             return "x" * length
 
 
-def _of_datetime(field: Datetime) -> Refused:
+def _of_datetime(field: Datetime) -> RefusedValues:
     yield from _all((5, True, [], {}, "", "x", "2026-02-30T00:00Z", "2026-01-01T00:00Z\0"), NO_DATETIME)
     yield from _all(("9999-12-31T23:59:59-00:01", "0001-01-01T00:00:00+00:01"), OUT_OF_RANGE)
     if not isinstance(field, DayOrDatetime):
         yield "2026-01-01", [NO_DATETIME]
 
 
-def _of_list(field: ListOf[Any]) -> Refused:
+def _of_list(field: ListOf[Any]) -> RefusedValues:
     for value, kind in (("x", "str"), ({}, "dict"), (1, "int"), (True, "bool")):
         yield value, [f'Expected a list of items but got type "{kind}".']
     for value, messages in refused_values(field.inner):
         yield [value], {"0": messages}
 
 
-def _of_json(_: JsonValue) -> Refused:
+def _of_json(_: JsonValue) -> RefusedValues:
     yield from _all((2**64, -(2**63) - 1, [{"a": 10**300}]), JSON_INTEGERS)
     yield from _all(("\0", {"a\0": 1}, ["x", {"a": ["\0"]}]), NO_NULS)
 
 
-# The first that fits counts.
-KINDS: tuple[tuple[type[Any], Callable[[Any], Refused]], ...] = (
+# The first kind that matches counts.
+KINDS: tuple[tuple[type[Any], Callable[[Any], RefusedValues]], ...] = (
     (Text, _of_text),
     (Integer, _of_integer),
     (Money, _of_money),

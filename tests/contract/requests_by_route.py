@@ -1,6 +1,6 @@
-"""The table of requests: for each route, what a valid one has beside what the route says of itself.
+"""The table of requests: what a valid request to each route needs beyond the route's own description.
 
-The suites that walk the routes make all their requests of these rows; a route without one fails them.
+The suites that test every route build their requests from these rows, and fail for a route without a row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,35 +13,36 @@ from web.routes import Route
 
 PASSWORD = "correct horse battery"
 
-MARK = "MARK"  # in a text: becomes what marks the place it is made in, to be found where it leaks
-UNIQUE = "UNIQUE"  # in a text: becomes something else each time
+MARK = "MARK"  # in a text: replaced by the mark of the tenant, so that a leak can be found
+UNIQUE = "UNIQUE"  # in a text: replaced by another text each time
 
 
 @dataclass(frozen=True, slots=True)
-class One:
-    """Something that is made for a request, by `THINGS`; the same one wherever that request names it."""
+class Ref:
+    """A reference to a resource created for a request; the same one wherever the request refers to it."""
 
     kind: str
-    shown: str = "id"  # which part of the answer that made it is meant
-    which: str = ""  # tells it from others of its kind
+    attribute: str = "id"  # of the answer to the creation
+    which: str = ""  # distinguishes resources of one kind
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`path` fills in the placeholders. `by` is whose token calls where not any caller of the place may.
+    """What a valid request to one route contains.
 
-    `mixed`: how ids of two organizations in one request are refused where it is not by 403.
+    `path` fills in the placeholders. `by` is the account whose token must call, if not every caller may.
+    `mixed_status` is the status that refuses ids of two organizations in one request.
     """
 
-    path: Mapping[str, One | str] = field(default_factory=dict)
+    path: Mapping[str, Ref | str] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
-    by: One | None = None
+    by: Ref | None = None
     for_admins: bool = False
-    mixed: int = 403
+    mixed_status: int = 403
 
 
-def walk(routes: Sequence[Route]) -> pytest.MarkDecorator:
-    """Have a test done for each of the routes."""
+def for_each_route(routes: Sequence[Route]) -> pytest.MarkDecorator:
+    """Return the mark that runs a test for each of the routes."""
     return pytest.mark.parametrize("route", routes, ids=map(key_of, routes))
 
 
@@ -50,7 +51,7 @@ def key_of(route: Route) -> str:
 
 
 def row_of(route: Route) -> Row:
-    """The row of a route; without one, what is missing is said."""
+    """Return the row of a route. Fail with instructions if there is none."""
     assert key_of(route) in ROWS, (
         f"{key_of(route)} is a new route: add a row for it to ROWS in tests/contract/requests_by_route.py, "
         "with what its path names, a valid body, and for_admins=True if members may not call it"
@@ -58,28 +59,28 @@ def row_of(route: Route) -> Row:
     return ROWS[key_of(route)]
 
 
-ORGANIZATION = One("organization")
-MEMBERSHIP = One("membership")
-INVITE = One("invite")
-API_KEY = One("api_key")
-TEMPLATE = One("template")
-ADAPTER = One("adapter")
-TOOL = One("tool")
-CONFIG = One("adapter_config")
-AGENT = One("agent")
-RUN = One("run")
-NOTIFICATION = One("notification")
-CONTACT = One("contact")
-MESSAGE = One("message")
-DOCUMENT = One("document")
-PROJECT = One("project")
-TRACE = One("trace")
-SPAN = One("span")
-DELIVERY = One("webhook_delivery")
+ORGANIZATION = Ref("organization")
+MEMBERSHIP = Ref("membership")
+INVITE = Ref("invite")
+API_KEY = Ref("api_key")
+TEMPLATE = Ref("template")
+ADAPTER = Ref("adapter")
+TOOL = Ref("tool")
+CONFIG = Ref("adapter_config")
+AGENT = Ref("agent")
+RUN = Ref("run")
+NOTIFICATION = Ref("notification")
+CONTACT = Ref("contact")
+MESSAGE = Ref("message")
+DOCUMENT = Ref("document")
+PROJECT = Ref("project")
+TRACE = Ref("trace")
+SPAN = Ref("span")
+DELIVERY = Ref("webhook_delivery")
 
-# How a thing is made: where it is posted, and the least that is to be said of it. An organization,
-# memberships, runs, webhook deliveries and codes come about otherwise; `tests.contract.places` knows how.
-THINGS: dict[str, tuple[str, dict[str, Any]]] = {
+# How each kind of resource is created: the path to post to, and a minimal body. Organizations, memberships,
+# runs, webhook deliveries and reset codes are created otherwise, by `tests.contract.tenants`.
+RESOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "account": (
         "/api/organizations/auth/signup/",
         {
@@ -127,7 +128,7 @@ THINGS: dict[str, tuple[str, dict[str, Any]]] = {
             "system_prompt": "You are MARK.",
             "tags": ["MARK", "other"],
             "timezone": "America/St_Johns",
-            "debounce_window_seconds": 3600,  # so that what is sent to it starts nothing while tests look
+            "debounce_window_seconds": 3600,  # so that notifications start no run during the tests
         },
     ),
     "notification": ("/api/defaults/notifications/", {"agent": AGENT, "title": "MARK", "body": "MARK"}),
@@ -154,8 +155,8 @@ THINGS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def new(kind: str, **more: Any) -> dict[str, Any]:
-    """The body that makes one, with more than the least."""
-    return {**THINGS[kind][1], **more}
+    """Return a body that creates a resource of this kind, with more fields than the minimum."""
+    return {**RESOURCES[kind][1], **more}
 
 
 USAGE = {"model": "example/MARK", "input_tokens": 10, "output_tokens": 2, "cached_tokens": 1, "cost_usd": 0.5}
@@ -164,16 +165,16 @@ ROWS: dict[str, Row] = {
     # accounts
     "POST /api/organizations/auth/signup/": Row(body=new("account")),
     "POST /api/organizations/auth/login/": Row(
-        body={"email": One("account", "user.email"), "password": PASSWORD}
+        body={"email": Ref("account", "user.email"), "password": PASSWORD}
     ),
-    "POST /api/organizations/auth/logout/": Row(by=One("account", "token")),
+    "POST /api/organizations/auth/logout/": Row(by=Ref("account", "token")),
     "POST /api/organizations/auth/password/": Row(
-        body={"current_password": PASSWORD, "new_password": "another horse"}, by=One("account", "token")
+        body={"current_password": PASSWORD, "new_password": "another horse"}, by=Ref("account", "token")
     ),
     "POST /api/organizations/auth/reset/": Row(
         body={
-            "email": One("account", "user.email"),
-            "code": One("reset_code", "code"),
+            "email": Ref("account", "user.email"),
+            "code": Ref("reset_code", "code"),
             "new_password": "another horse",
         }
     ),
@@ -193,7 +194,7 @@ ROWS: dict[str, Row] = {
     "POST /api/organizations/invites/": Row(body=new("invite", role="admin"), for_admins=True),
     "DELETE /api/organizations/invites/{id}/": Row({"id": INVITE}, for_admins=True),
     "POST /api/organizations/invites/{id}/accept/": Row(
-        {"id": INVITE}, {"code": One("invite", "code"), "password": PASSWORD, "name": "MARK"}
+        {"id": INVITE}, {"code": Ref("invite", "code"), "password": PASSWORD, "name": "MARK"}
     ),
     "GET /api/organizations/api-keys/": Row(for_admins=True),
     "POST /api/organizations/api-keys/": Row(body=new("api_key", is_active=False), for_admins=True),
@@ -236,7 +237,7 @@ ROWS: dict[str, Row] = {
         body=new(
             "agent",
             template=TEMPLATE,
-            parent=One("agent", which="parent"),
+            parent=Ref("agent", which="parent"),
             adapters=[ADAPTER],
             email_alias="UNIQUE",
             max_turns=-1,
@@ -250,7 +251,7 @@ ROWS: dict[str, Row] = {
         {
             "name": "Renamed by MARK",
             "template": TEMPLATE,
-            "parent": One("agent", which="parent"),
+            "parent": Ref("agent", which="parent"),
             "adapters": [ADAPTER],
             "max_sleep_hours": None,
             "last_wake_reason": "MARK",
@@ -309,7 +310,7 @@ ROWS: dict[str, Row] = {
     "POST /api/tracing/traces/": Row(body=new("trace", started_at="2026-01-01T12:00:00+01:00")),
     "GET /api/tracing/traces/{id}/": Row({"id": TRACE}),
     "POST /api/tracing/traces/{id}/end/": Row(
-        {"id": TRACE}, {"agent": AGENT, "error": "MARK", "metadata": {"b": "MARK"}}, mixed=400
+        {"id": TRACE}, {"agent": AGENT, "error": "MARK", "metadata": {"b": "MARK"}}, mixed_status=400
     ),
     "POST /api/tracing/spans/": Row(body=new("span", span_type="tool")),
     "GET /api/tracing/spans/{id}/": Row({"id": SPAN}),

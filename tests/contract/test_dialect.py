@@ -1,4 +1,4 @@
-"""The dialect of the API, held against every route there is, by what each says of itself."""
+"""The common rules of the API (bodies, ids, methods, headers), tested on every route."""
 
 import json
 import re
@@ -13,17 +13,17 @@ import pytest
 from marshmallow import INCLUDE, fields
 
 from storage.ids import new_id
-from tests.contract.answers import contents, normalised, send
+from tests.contract.answers import contents, normalized, send
 from tests.contract.hostile import (
+    HOSTILE_VALUES,
     NEVER_IN_A_FORM,
     NEVER_JSON,
     OUT_OF_RANGE,
-    STRANGE,
     refused_texts,
     refused_values,
 )
-from tests.contract.places import Place, Request, make
-from tests.contract.requests_by_route import walk
+from tests.contract.requests_by_route import for_each_route
+from tests.contract.tenants import Request, Tenant, make
 from tests.web.conftest import Answer
 from web.app import ROUTES
 from web.fields import Datetime, ListOf, ObjectOf
@@ -37,15 +37,26 @@ FORM = "application/x-www-form-urlencoded"
 NOT_FOUND = {"detail": "Not found."}
 REQUIRED = ["This field is required."]
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
-NO_IDS = ("1", "x" * 100, "0" * 32, f"%7B{'0' * 36}%7D", "%00", "%FF", "%ED%A0%80", "..;", "None", "%2F")
+MALFORMED_IDS = (
+    "1",
+    "x" * 100,
+    "0" * 32,
+    f"%7B{'0' * 36}%7D",
+    "%00",
+    "%FF",
+    "%ED%A0%80",
+    "..;",
+    "None",
+    "%2F",
+)
 
-every_route = walk(ROUTES)
-with_body = walk([route for route in ROUTES if route.body])
-with_fields = walk([route for route in ROUTES if route.body and route.body.load_fields])
-with_query = walk([route for route in ROUTES if route.query])
-with_ids = walk([route for route in ROUTES if "id}" in route.path])
-with_slash = walk([route for route in ROUTES if route.path.endswith("/")])  # a probe has none
-read = walk([route for route in ROUTES if route.method == "GET"])
+every_route = for_each_route(ROUTES)
+with_body = for_each_route([route for route in ROUTES if route.body])
+with_fields = for_each_route([route for route in ROUTES if route.body and route.body.load_fields])
+with_query = for_each_route([route for route in ROUTES if route.query])
+with_ids = for_each_route([route for route in ROUTES if "id}" in route.path])
+with_slash = for_each_route([route for route in ROUTES if route.path.endswith("/")])  # a probe has none
+read = for_each_route([route for route in ROUTES if route.method == "GET"])
 paths = pytest.mark.parametrize("path", sorted({route.path for route in ROUTES}))
 
 
@@ -58,40 +69,40 @@ def named_fields(schema: Any) -> dict[str, fields.Field[Any]]:
     return {each.data_key or name: each for name, each in schema.load_fields.items()}
 
 
-def is_free(route: Route) -> bool:
-    """Whether it is not its schema that knows its fields."""
+def has_free_fields(route: Route) -> bool:
+    """Return whether the body may have any fields, which the schema does not know."""
     return schema_of(route).unknown == INCLUDE
 
 
-def moments(route: Route) -> list[str]:
+def datetime_fields(route: Route) -> list[str]:
     return [name for name, each in named_fields(route.body).items() if isinstance(each, Datetime)]
 
 
-async def sent(place: Place, request: Request, **options: Any) -> Answer:
-    return await send(place.service, request, **options)
+async def sent(tenant: Tenant, request: Request, **options: Any) -> Answer:
+    return await send(tenant.service, request, **options)
 
 
-async def refused(place: Place, request: Request, data: bytes, content_type: str = JSON) -> Any:
-    """What is said of a body that is written like this; it is 400."""
-    answer = await sent(place, request, data=data, headers={"Content-Type": content_type})
+async def send_refused(tenant: Tenant, request: Request, data: bytes, content_type: str = JSON) -> Any:
+    """Send this body, check that it is refused with 400, and return the messages."""
+    answer = await sent(tenant, request, data=data, headers={"Content-Type": content_type})
     assert answer.status == 400, (data[:200], answer)
     return answer.body
 
 
 @every_route
-async def test_a_valid_request_is_answered_as_its_route_says(ours: Place, route: Route) -> None:
+async def test_valid_request_gets_the_status_of_its_route(ours: Tenant, route: Route) -> None:
     answer = await sent(ours, await make(ours, route))
     assert answer.status == route.status, answer
 
 
 @with_body
-async def test_a_body_says_the_same_however_it_is_written(ours: Place, route: Route) -> None:
+async def test_body_means_the_same_in_json_and_forms(ours: Tenant, route: Route) -> None:
     answers = []
     for write in (as_json, as_urlencoded, as_multipart):
         request = await make(ours, route)
         answer = await sent(ours, request, **write(request))
         assert answer.status == route.status, answer
-        answers.append(normalised(answer.body))
+        answers.append(normalized(answer.body))
     assert answers[0] == answers[1] == answers[2]
 
 
@@ -108,7 +119,7 @@ def as_multipart(request: Request) -> dict[str, Any]:
 
 
 def form_of(request: Request) -> list[tuple[str, str]]:
-    """The pairs of a form that says the same."""
+    """Return the pairs of a form with the same meaning."""
     known = named_fields(request.route.body)
     pairs: list[tuple[str, str]] = []
     for name, value in (request.body or {}).items():
@@ -124,7 +135,7 @@ def form_of(request: Request) -> list[tuple[str, str]]:
 
 
 @with_body
-async def test_a_body_in_another_media_type_is_unsupported(ours: Place, route: Route) -> None:
+async def test_body_in_another_media_type_is_unsupported(ours: Tenant, route: Route) -> None:
     request = await make(ours, route)
     for media_type in ("text/plain", "application/xml", "application/jsonp"):
         answer = await sent(ours, request, data=b"{}", headers={"Content-Type": media_type})
@@ -133,7 +144,7 @@ async def test_a_body_in_another_media_type_is_unsupported(ours: Place, route: R
 
 
 @with_body
-async def test_a_body_that_is_not_what_it_says_cannot_be_parsed(ours: Place, route: Route) -> None:
+async def test_body_that_contradicts_its_media_type_is_refused(ours: Tenant, route: Route) -> None:
     request = await make(ours, route)
     for content_type, data, kind in (
         (JSON, b"{", "JSON"),
@@ -143,106 +154,106 @@ async def test_a_body_that_is_not_what_it_says_cannot_be_parsed(ours: Place, rou
         ("multipart/form-data", b"x", "Multipart form"),
         ("multipart/form-data; boundary=b", b"--b\r\nx", "Multipart form"),
     ):
-        body = await refused(ours, request, data, content_type)
+        body = await send_refused(ours, request, data, content_type)
         assert list(body) == ["detail"]
         assert body["detail"].startswith(f"{kind} parse error - "), data
 
 
 @with_body
-async def test_a_body_that_is_no_object_is_refused(ours: Place, route: Route) -> None:
+async def test_body_that_is_no_object_is_refused(ours: Tenant, route: Route) -> None:
     request = await make(ours, route)
     kinds = {b'"x"': "str", b"1": "int", b"null": "NoneType", b"true": "bool"}
     for data, kind in {**kinds, **({} if route.max_items else {b"[]": "list"})}.items():
         message = f"Invalid data. Expected a dictionary, but got {kind}."
-        assert await refused(ours, request, data) == {"non_field_errors": [message]}
+        assert await send_refused(ours, request, data) == {"non_field_errors": [message]}
 
 
 @with_body
-async def test_an_empty_body_is_an_empty_object(ours: Place, route: Route) -> None:
+async def test_empty_body_is_an_empty_object(ours: Tenant, route: Route) -> None:
     required = {name: REQUIRED for name, each in named_fields(route.body).items() if each.required}
     if route.handler.__name__ == "create_agent":
-        required["model"] = REQUIRED  # as there is no template to give one
+        required["model"] = REQUIRED  # no template provides one
     empty = {"data": b"", "headers": {"Content-Type": JSON}}
     spellings: tuple[dict[str, Any], ...] = ({"json": {}}, {"data": b""}, empty)
     for options in spellings:
         answer = await sent(ours, await make(ours, route), **options)
         if required and not route.partial:
             assert (answer.status, answer.body) == (400, required)
-        elif not is_free(route):
+        elif not has_free_fields(route):
             assert answer.status == route.status
 
 
 @with_fields
-async def test_fields_that_are_unknown_or_read_only_are_ignored(ours: Place, route: Route) -> None:
+async def test_unknown_and_read_only_fields_are_ignored(ours: Tenant, route: Route) -> None:
     plain = await sent(ours, await make(ours, route))
     ignored = {"no_such_field": {"a": [1]}, **{name: {"a": [1]} for name in read_only(route)}}
     request = await make(ours, route)
-    more = await sent(ours, request.saying(**ignored))
-    assert (more.status, normalised(more.body)) == (plain.status, normalised(plain.body))
+    more = await sent(ours, request.with_values(**ignored))
+    assert (more.status, normalized(more.body)) == (plain.status, normalized(plain.body))
 
 
 def read_only(route: Route) -> set[str]:
-    """The fields of the answer that the body has not."""
+    """Return the fields of the answer that the body does not have."""
     hints = get_type_hints(route.answer) if isinstance(route.answer, type) else {}
     return hints.keys() - named_fields(route.body).keys()
 
 
 @with_fields
-async def test_no_field_takes_what_is_not_of_its_kind(ours: Place, route: Route) -> None:
-    """All fields at once, each with the next of the values that it refuses."""
+async def test_field_refuses_values_of_another_type(ours: Tenant, route: Route) -> None:
+    """Try all fields at once, each with the next of the values that it refuses."""
     request = await make(ours, route)
     before = await contents(ours.service.storage.pool)
     known = named_fields(route.body)
     for values in zip_longest(*(refused_values(each) for each in known.values())):
         given = {name: value for name, value in zip(known, values, strict=True) if value is not None}
         body = {**(request.body or {}), **{name: value for name, (value, _) in given.items()}}
-        said = await refused(ours, request, json.dumps(body).encode())
-        assert said == {name: messages for name, (_, messages) in given.items()}
+        messages_by_field = await send_refused(ours, request, json.dumps(body).encode())
+        assert messages_by_field == {name: messages for name, (_, messages) in given.items()}
     assert await contents(ours.service.storage.pool) == before
 
 
-@walk([route for route in ROUTES if route.body and moments(route)])
-async def test_a_local_time_beyond_the_calendar_is_refused(ours: Place, route: Route) -> None:
-    """The agents of the table live west of Greenwich, so the last local hours are of the year 10000."""
+@for_each_route([route for route in ROUTES if route.body and datetime_fields(route)])
+async def test_local_time_beyond_the_calendar_is_refused(ours: Tenant, route: Route) -> None:
+    """The agents of the table are west of Greenwich: in UTC their last hours are in the year 10000."""
     request = await make(ours, route)
-    for name in moments(route):
-        answer = await sent(ours, request.saying(**{name: "9999-12-31T23:59:59"}))
+    for name in datetime_fields(route):
+        answer = await sent(ours, request.with_values(**{name: "9999-12-31T23:59:59"}))
         assert (answer.status, answer.body) == (400, {name: [OUT_OF_RANGE]})
 
 
 @with_body
-async def test_what_is_no_value_is_refused_in_every_field(ours: Place, route: Route) -> None:
+async def test_invalid_text_is_refused_in_every_field(ours: Tenant, route: Route) -> None:
     request = await make(ours, route)
     before = await contents(ours.service.storage.pool)
     for name in named_fields(route.body) or (request.body or {}):
         for text in NEVER_JSON:
-            said = await refused(ours, request, with_text(request, name, text).encode())
-            assert said.keys() <= {"detail", name}
+            messages_by_field = await send_refused(ours, request, with_text(request, name, text).encode())
+            assert messages_by_field.keys() <= {"detail", name}
         for text in NEVER_IN_A_FORM:
-            said = await refused(ours, request, f"{name}={text}".encode(), FORM)
-            assert said["detail"].startswith("Form parse error - ")
+            messages_by_field = await send_refused(ours, request, f"{name}={text}".encode(), FORM)
+            assert messages_by_field["detail"].startswith("Form parse error - ")
     assert await contents(ours.service.storage.pool) == before
 
 
 def with_text(request: Request, name: str, text: str) -> str:
-    """The body as JSON in which this text stands for the value."""
+    """Return the body as JSON, with this text in the place of the value of the field."""
     others = json.dumps({**(request.body or {}), name: "HERE"})
     return others.replace('"HERE"', text)
 
 
 @with_query
-async def test_no_parameter_takes_what_is_not_of_its_kind(ours: Place, route: Route) -> None:
+async def test_parameter_refuses_values_of_another_type(ours: Tenant, route: Route) -> None:
     request = await make(ours, route)
     known = named_fields(route.query)
     for values in zip_longest(*(refused_texts(each) for each in known.values())):
         given = {name: value for name, value in zip(known, values, strict=True) if value is not None}
         query = urlencode({name: value for name, (value, _) in given.items()})
-        answer = await sent(ours, asking(request, query))
-        said = {name: as_json_keys(messages) for name, (_, messages) in given.items()}
-        assert (answer.status, answer.body) == (400, said), query
+        answer = await sent(ours, with_query_string(request, query))
+        expected = {name: as_json_keys(messages) for name, (_, messages) in given.items()}
+        assert (answer.status, answer.body) == (400, expected), query
 
 
-def asking(request: Request, query: str) -> Request:
+def with_query_string(request: Request, query: str) -> Request:
     return replace(request, path=f"{request.path}?{query}")
 
 
@@ -250,26 +261,26 @@ def as_json_keys(messages: Any) -> Any:
     return {str(at): of for at, of in messages.items()} if isinstance(messages, Mapping) else messages
 
 
-@walk([route for route in ROUTES if route.body and is_free(route)])
-async def test_no_tool_stumbles_over_what_it_is_given(ours: Place, route: Route) -> None:
-    """Tools check their parameters themselves; some of these are good for some, and nothing is a defect."""
+@for_each_route([route for route in ROUTES if route.body and has_free_fields(route)])
+async def test_tools_survive_hostile_arguments(ours: Tenant, route: Route) -> None:
+    """Tools check their own parameters and may accept some of these values, but never fail internally."""
     request = await make(ours, route)
     for tool in (await ours.key.get(request.path.removesuffix("create_notification/"))).body:
         path = request.path.replace("create_notification", tool["name"])
         for name in tool["parameters"]["properties"]:
-            for value in STRANGE:
+            for value in HOSTILE_VALUES:
                 answer = await sent(ours, replace(request, path=path, body={name: value}))
                 assert answer.status in {200, 400}, (tool["name"], name, value)
 
 
 @with_ids
-async def test_an_id_that_names_nothing_is_not_found(ours: Place, route: Route) -> None:
-    """Before the body is looked at, so a broken one makes no difference."""
+async def test_unknown_id_is_not_found(ours: Tenant, route: Route) -> None:
+    """The id is checked before the body, so a broken body makes no difference."""
     good = await make(ours, route)
     for at, segment in enumerate(route.path.split("/")):
         if not segment.endswith("id}"):
             continue
-        for value in (str(new_id()), *NO_IDS):
+        for value in (str(new_id()), *MALFORMED_IDS):
             segments = good.path.split("/")
             segments[at] = value
             request = replace(good, path="/".join(segments))
@@ -280,7 +291,7 @@ async def test_an_id_that_names_nothing_is_not_found(ours: Place, route: Route) 
 
 
 @with_slash
-async def test_a_missing_slash_is_made_good(ours: Place, route: Route) -> None:
+async def test_missing_slash_is_redirected(ours: Tenant, route: Route) -> None:
     request = await make(ours, route)
     client = ours.service.nobody
     answer = await client.request(route.method, f"{request.path[:-1]}?a=%20b&a=1")
@@ -288,7 +299,7 @@ async def test_a_missing_slash_is_made_good(ours: Place, route: Route) -> None:
 
 
 @paths
-async def test_another_method_is_told_which_there_are(ours: Place, path: str) -> None:
+async def test_unsupported_method_is_answered_with_the_allowed_ones(ours: Tenant, path: str) -> None:
     routes = [route for route in ROUTES if route.path == path]
     allowed = {route.method for route in routes}
     allowed |= {"HEAD"} if "GET" in allowed else set()
@@ -302,7 +313,7 @@ async def test_another_method_is_told_which_there_are(ours: Place, path: str) ->
 
 
 @paths
-async def test_who_may_not_call_a_path_is_not_told_its_methods(ours: Place, path: str) -> None:
+async def test_allowed_methods_are_hidden_without_a_credential(ours: Tenant, path: str) -> None:
     routes = [route for route in ROUTES if route.path == path]
     is_open = any(route.access is Access.ANYONE for route in routes)
     real = (await make(ours, routes[0])).path
@@ -313,8 +324,8 @@ async def test_who_may_not_call_a_path_is_not_told_its_methods(ours: Place, path
 
 
 @every_route
-async def test_each_answer_has_the_id_of_its_request_or_one_of_its_own(ours: Place, route: Route) -> None:
-    """That a given one is echoed, `send` looks at each time."""
+async def test_answer_carries_the_request_id_or_a_new_one(ours: Tenant, route: Route) -> None:
+    """That an id given by the client is echoed is checked by `send` each time."""
     path = re.sub(r"\{\w+\}", str(new_id()), route.path)
     answers = [await ours.service.nobody.request(route.method, path) for _ in range(2)]
     first, second = (answer.headers["X-Request-ID"] for answer in answers)
@@ -324,7 +335,7 @@ async def test_each_answer_has_the_id_of_its_request_or_one_of_its_own(ours: Pla
 
 
 @read
-async def test_head_answers_as_get_does_without_a_body(ours: Place, route: Route) -> None:
+async def test_head_answers_like_get_without_a_body(ours: Tenant, route: Route) -> None:
     request = await make(ours, route)
     client = ours.service.nobody.with_authorization(request.authorization)
     for path in (request.path, f"{request.path}?limit=1"):

@@ -1,4 +1,4 @@
-"""The document is valid, whole, and true where types alone do not make it so."""
+"""The OpenAPI document is valid, complete, and right where the types alone do not ensure it."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def operation_of(name: str) -> Json:
     return next(each for _, _, each in operations() if each["operationId"] == name)
 
 
-def complaints(value: Any, schema: Json) -> list[str]:
+def violations(value: Any, schema: Json) -> list[str]:
     whole = {**schema, "components": DOCUMENT["components"]}
     validator = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
     return [error.message for error in validator.iter_errors(value)]
@@ -38,52 +38,52 @@ def schema_in(holder: Json) -> Json:
     return schema
 
 
-def test_it_is_valid_openapi_3_1() -> None:
+def test_document_is_valid_openapi_3_1() -> None:
     assert DOCUMENT["openapi"].startswith("3.1.")
     validate(DOCUMENT)
 
 
-def test_every_route_is_in_it() -> None:
+def test_document_contains_every_route() -> None:
     described = {(method, path) for method, path, _ in operations()}
     assert described == {(route.method, re.sub(r":[^}]*", "", route.path)) for route in ROUTES}
 
 
 @pytest.mark.parametrize("amount", [0, 0.1, 0.000001, 3.3, 12345678.654321])
-def test_an_amount_of_money_fits_whatever_floats_make_of_it(amount: float) -> None:
+def test_money_schema_accepts_rounded_floats(amount: float) -> None:
     body = schema_in(operation_of("create_agent")["requestBody"])
-    assert complaints({"name": "Ann", "model": "m", "max_cost_usd_per_day": amount}, body) == []
+    assert violations({"name": "Ann", "model": "m", "max_cost_usd_per_day": amount}, body) == []
 
 
-def test_its_own_page_is_in_it() -> None:
+def test_document_contains_its_own_page() -> None:
     page = DOCUMENT["paths"]["/api/docs/"]["get"]
     assert (page["security"], list(page["responses"]["200"]["content"])) == ([], ["text/html"])
 
 
-def test_every_operation_has_a_name_of_its_own() -> None:
+def test_every_operation_id_is_unique() -> None:
     names = [operation["operationId"] for _, _, operation in operations()]
     assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_resolves() -> None:
     for reference in re.findall(r"'\$ref': '#/([^']*)'", str(DOCUMENT)):
-        place: Any = DOCUMENT
+        tenant: Any = DOCUMENT
         for step in reference.split("/"):
-            assert step in place, reference
-            place = place[step]
+            assert step in tenant, reference
+            tenant = tenant[step]
 
 
 @pytest.mark.parametrize("name", sorted(REQUESTS))
-def test_an_example_of_a_request_fits_its_schema(name: str) -> None:
-    assert complaints(REQUESTS[name], schema_in(operation_of(name)["requestBody"])) == []
+def test_request_examples_fit_their_schema(name: str) -> None:
+    assert violations(REQUESTS[name], schema_in(operation_of(name)["requestBody"])) == []
 
 
 @pytest.mark.parametrize("name", sorted(ANSWERS))
-def test_an_example_of_an_answer_fits_its_schema(name: str) -> None:
+def test_answer_examples_fit_their_schema(name: str) -> None:
     success = next(iter(operation_of(name)["responses"].values()))
-    assert complaints(ANSWERS[name], schema_in(success)) == []
+    assert violations(ANSWERS[name], schema_in(success)) == []
 
 
-def test_field_rules_are_in_it() -> None:
+def test_document_contains_field_rules() -> None:
     body = DOCUMENT["components"]["schemas"]["AgentBody"]
     assert body["required"] == ["name"]
     fields = body["properties"]
@@ -96,19 +96,19 @@ def test_field_rules_are_in_it() -> None:
     assert fields["timezone"]["default"] == "UTC"
 
 
-def test_a_change_requires_nothing_and_fills_nothing_in() -> None:
+def test_change_bodies_have_no_required_fields_and_no_defaults() -> None:
     changes = DOCUMENT["components"]["schemas"]["PatchedAgentBody"]
     assert "required" not in changes
     assert all("default" not in field for field in changes["properties"].values())
 
 
-def test_what_nobody_can_write_is_read_only() -> None:
+def test_unwritable_fields_are_read_only() -> None:
     fields = DOCUMENT["components"]["schemas"]["Agent"]["properties"]
     read_only = {name for name, field in fields.items() if field.get("readOnly")}
     assert read_only == {"id", "organization", "parent_name", "template_name", "created_at"}
 
 
-def test_bodies_can_be_written_in_three_ways() -> None:
+def test_bodies_have_three_media_types() -> None:
     for _, path, operation in operations():
         if "requestBody" in operation:
             assert list(operation["requestBody"]["content"]) == [
@@ -118,7 +118,7 @@ def test_bodies_can_be_written_in_three_ways() -> None:
             ], path
 
 
-def test_credentials_are_asked_as_the_routes_do() -> None:
+def test_security_matches_the_routes() -> None:
     security = {name: operation_of(name)["security"] for name in ("sign_up", "list_agents", "get_status")}
     assert security == {
         "sign_up": [],
@@ -127,12 +127,12 @@ def test_credentials_are_asked_as_the_routes_do() -> None:
     }
 
 
-async def test_it_is_served_without_a_credential(service: Service) -> None:
+async def test_document_is_served_without_credential(service: Service) -> None:
     answer = await service.nobody.get("/api/schema/")
     assert (answer.status, answer.body) == (200, DOCUMENT)
 
 
-async def test_the_organization_header_counts_where_the_document_has_it(api: Api) -> None:
+async def test_organization_header_counts_where_documented(api: Api) -> None:
     for route in ROUTES:
         if route.method == "POST" and "{" not in route.path:
             body = {"name": "Ada", "title": "Notes", "model": "builtin/inbox", "email": "ada@example.org"}

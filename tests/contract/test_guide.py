@@ -1,4 +1,4 @@
-"""docs/api.md tells the truth: its commands print what it says."""
+"""The commands of docs/api.md print what it says."""
 
 from pathlib import Path
 
@@ -11,13 +11,14 @@ GUIDE = ROOT / "docs" / "api.md"
 ADDRESS = "http://127.0.0.1:8080"
 
 
-async def test_the_commands_of_the_guide_print_what_it_says(tmp_path: Path, database_url: str) -> None:
-    told = list(examples(GUIDE.read_text()))
+async def test_commands_of_the_guide_print_what_it_says(tmp_path: Path, database_url: str) -> None:
+    documented = list(examples(GUIDE.read_text()))
     sections: Sections = {"server": {"port": 0}, "database": {"url": database_url}}
     async with serving(tmp_path, "service", sections) as process:
         printed = await run(
-            [each.command.replace(ADDRESS, process.url) for each in told], environment_with_curl(tmp_path)
+            [example.command.replace(ADDRESS, process.url) for example in documented],
+            environment_with_curl(tmp_path),
         )
-    assert len(printed) == len(told)
-    for each, output in zip(told, printed, strict=True):
-        assert each.fits(output), f"$ {each.command}\n{output.strip()}\ninstead of\n{each.expected}"
+    assert len(printed) == len(documented)
+    for example, output in zip(documented, printed, strict=True):
+        assert example.fits(output), f"$ {example.command}\n{output.strip()}\ninstead of\n{example.expected}"

@@ -1,4 +1,4 @@
-"""What counts as another way to write a value when the service is fuzzed, and what does not."""
+"""Which values count as another way to write a value when the service is fuzzed."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ BODY: Json = {
         {"unknown": []},
     ],
 )
-def test_another_way_to_write_it_is_allowed(fields: Json) -> None:
+def test_other_way_to_write_a_value_is_allowed(fields: Json) -> None:
     assert LENIENCY.allows({"name": "abc", **fields}, BODY)
 
 
@@ -61,21 +61,21 @@ def test_another_way_to_write_it_is_allowed(fields: Json) -> None:
         {"ids": "01a1f880-33df-73ec-b86e-a7ed267184ca"},
     ],
 )
-def test_what_is_wrong_either_way_is_not(fields: Json) -> None:
+def test_value_that_is_wrong_either_way_is_refused(fields: Json) -> None:
     assert not LENIENCY.allows({"name": "abc", **fields}, BODY)
 
 
-def test_what_is_no_object_is_not() -> None:
+def test_body_that_is_no_object_is_refused() -> None:
     values: list[Any] = [None, [], "x", 1]
     assert not any(LENIENCY.allows(value, BODY) for value in values)
 
 
-def test_a_form_stands_for_an_object() -> None:
+def test_form_counts_as_an_object() -> None:
     texts = {"name": ["x", "abc"], "ids": ["a", "b"], "cost": [""], "other": ["1"]}
     assert LENIENCY.read_form(texts, BODY) == {"name": "abc", "ids": ["a", "b"], "cost": None}
 
 
-def test_an_empty_list_is_a_single_blank_in_a_form() -> None:
+def test_single_blank_in_a_form_is_an_empty_list() -> None:
     assert LENIENCY.written_as_form({"ids": []}, {"schema": BODY}) == {"ids": ""}
     assert LENIENCY.read_form({"ids": [""]}, BODY) == {"ids": []}
     assert LENIENCY.read_texts({"ids": [""]}, BODY) == {"ids": [""]}

@@ -1,4 +1,4 @@
-"""The served document holds for the service: schemathesis finds no answer that it does not describe."""
+"""The service answers as its document says: schemathesis finds no undocumented answer."""
 
 from pathlib import Path
 

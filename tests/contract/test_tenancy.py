@@ -1,4 +1,4 @@
-"""Who may do what: every route, with every kind of credential, right and wrong."""
+"""Access control: every route, called with every kind of valid and invalid credential."""
 
 import json
 from dataclasses import dataclass
@@ -12,8 +12,17 @@ import pytest_asyncio
 from storage.ids import new_id
 from storage.model import Role
 from tests.contract.answers import contents, send
-from tests.contract.places import Making, Place, Request, make, named_in, named_in_body, named_in_path
-from tests.contract.requests_by_route import AGENT, ROWS, THINGS, TRACE, One, key_of, row_of, walk
+from tests.contract.requests_by_route import (
+    AGENT,
+    RESOURCES,
+    ROWS,
+    TRACE,
+    Ref,
+    for_each_route,
+    key_of,
+    row_of,
+)
+from tests.contract.tenants import Request, RequestBuilder, Tenant, make, refs_in, refs_in_body, refs_in_path
 from tests.web.conftest import OPERATOR_TOKEN, SETTINGS, Answer, Api, Service
 from tests.web.people import TOKENS, as_user, join, new_user
 from web.access.auth import RunAccess
@@ -30,12 +39,12 @@ INVALID_KEY = {"detail": "Invalid API key."}
 INVALID_TOKEN = {"detail": "Invalid token."}
 DENIED = {"detail": "You do not have permission to perform this action."}
 
-NAMED_OTHERWISE = {"parent": "agent"}
-LISTED = {  # what is in which list
-    **{path: One(kind) for kind, (path, _) in THINGS.items() if kind != "account"},
-    "/api/organizations/memberships/": One("membership"),
-    "/api/organizations/organizations/": One("organization"),
-    "/api/organizations/webhook-deliveries/": One("webhook_delivery"),
+KIND_OF_FILTER = {"parent": "agent"}
+REF_OF_LIST = {  # a resource that each list contains
+    **{path: Ref(kind) for kind, (path, _) in RESOURCES.items() if kind != "account"},
+    "/api/organizations/memberships/": Ref("membership"),
+    "/api/organizations/organizations/": Ref("organization"),
+    "/api/organizations/webhook-deliveries/": Ref("webhook_delivery"),
 }
 
 LEAVE = "DELETE FROM membership WHERE user_id = $1 AND organization_id = $2"
@@ -43,48 +52,48 @@ END = "UPDATE run SET ended_at = $2, outcome = $3 WHERE id = $1"
 
 
 FOR_CALLERS = [route for route in ROUTES if route.access is Access.CALLERS]
-for_callers = walk(FOR_CALLERS)
-about_organizations = walk(
+each_caller_route = for_each_route(FOR_CALLERS)
+each_organization_route = for_each_route(
     [route for route in FOR_CALLERS if row_of(route).by is None]
 )  # not the caller alone
-guarded = walk([route for route in ROUTES if route.access is not Access.ANYONE])
-for_anyone = walk([route for route in ROUTES if route.access is Access.ANYONE])
-for_operators = walk([route for route in ROUTES if route.access is Access.OPERATORS])
+each_guarded_route = for_each_route([route for route in ROUTES if route.access is not Access.ANYONE])
+each_public_route = for_each_route([route for route in ROUTES if route.access is Access.ANYONE])
+each_operator_route = for_each_route([route for route in ROUTES if route.access is Access.OPERATORS])
 LISTS = [route for route in FOR_CALLERS if route.method == "GET" and "{" not in route.path]
-by_header = walk([route for route in ROUTES if route.by_header])
+each_header_route = for_each_route([route for route in ROUTES if route.by_header])
 
 
 @dataclass(frozen=True)
-class RunOf:
-    """A run of the place, and who calls by its token."""
+class RunCaller:
+    """A run of a tenant, and a client with its token."""
 
     agent: str
     id: str
     client: Api
 
 
-async def start_run(place: Place) -> RunOf:
-    making = Making(place)
-    agent, run = await making.fill(AGENT), await making.fill(One("run"))
+async def start_run(tenant: Tenant) -> RunCaller:
+    builder = RequestBuilder(tenant)
+    agent, run = await builder.resolve(AGENT), await builder.resolve(Ref("run"))
     token = RunTokens(SETTINGS.token_secret).issue(UUID(run), datetime.now(UTC), timedelta(hours=1))
-    return RunOf(agent, run, place.key.with_authorization(f"Bearer {token}"))
+    return RunCaller(agent, run, tenant.key.with_authorization(f"Bearer {token}"))
 
 
-async def end_run(place: Place, run: RunOf, outcome: str) -> None:
-    await place.service.storage.pool.execute(END, UUID(run.id), datetime.now(UTC), outcome)
+async def end_run(tenant: Tenant, run: RunCaller, outcome: str) -> None:
+    await tenant.service.storage.pool.execute(END, UUID(run.id), datetime.now(UTC), outcome)
 
 
-async def request_of_run(place: Place, route: Route, run: RunOf) -> Request:
-    """A request about the run's own agent and trace."""
-    making = Making(place)
-    making.take(AGENT, run.agent)
-    making.take(TRACE, run.id)
-    return (await making.request(route)).by(run.client)
+async def request_of_run(tenant: Tenant, route: Route, run: RunCaller) -> Request:
+    """Return a request about the run's own agent and trace."""
+    builder = RequestBuilder(tenant)
+    builder.use(AGENT, run.agent)
+    builder.use(TRACE, run.id)
+    return (await builder.request(route)).by(run.client)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def not_in_force(ours: Place) -> dict[str, tuple[str | None, dict[str, str]]]:
-    """Credentials that are worth nothing, and what each is told."""
+async def invalid_credentials(ours: Tenant) -> dict[str, tuple[str | None, dict[str, str]]]:
+    """Return credentials that are not valid, each with the answer that it gets."""
     now = datetime.now(UTC)
     keys = "/api/organizations/api-keys/"
     revoked = await ours.key.create(keys, name="revoked")
@@ -117,23 +126,23 @@ async def not_in_force(ours: Place) -> dict[str, tuple[str | None, dict[str, str
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def in_both(standing: Service, ours: Place, theirs: Place) -> Api:
-    """A user who belongs to both organizations, longer to ours."""
-    user, own = await new_user(standing)
-    await standing.storage.pool.execute(LEAVE, user.id, own.id)
-    for place in (ours, theirs):
-        await join(standing, user, place.organization.id, Role.ADMIN)
-    return as_user(standing, user)
+async def member_of_both(shared_service: Service, ours: Tenant, theirs: Tenant) -> Api:
+    """Return a client of a user who belongs to both organizations, longer to ours."""
+    user, own = await new_user(shared_service)
+    await shared_service.storage.pool.execute(LEAVE, user.id, own.id)
+    for tenant in (ours, theirs):
+        await join(shared_service, user, tenant.organization.id, Role.ADMIN)
+    return as_user(shared_service, user)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def running(ours: Place) -> RunOf:
+async def running(ours: Tenant) -> RunCaller:
     return await start_run(ours)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def asleep(ours: Place) -> RunOf:
-    """A run whose agent has gone to sleep; its process may still be there."""
+async def asleep(ours: Tenant) -> RunCaller:
+    """Return a run whose agent has gone to sleep; its process may still be there."""
     run = await start_run(ours)
     await end_run(ours, run, "slept")
     return run
@@ -143,80 +152,82 @@ def text_of(answer: Answer) -> str:
     return json.dumps(answer.body)
 
 
-async def told_stranger(ours: Place, request: Request, **options: Any) -> Answer:
-    """The answer to somebody who has nothing to do with us: nothing of ours is in it."""
+async def send_as_stranger(ours: Tenant, request: Request, **options: Any) -> Answer:
+    """Return the answer to a stranger. Check that it contains nothing of ours."""
     answer = await send(ours.service, request, **options)
     for secret in (ours.mark, str(ours.organization.id)):
-        assert secret not in text_of(answer), f"{request} shows what is ours"
+        assert secret not in text_of(answer), f"the answer to {request} contains {secret}"
     return answer
 
 
 async def test_every_route_has_a_row() -> None:
     for route in ROUTES:
         row_of(route)
-    assert ROWS.keys() == {key_of(route) for route in ROUTES}, "a row is about a route that there is not"
+    assert ROWS.keys() == {key_of(route) for route in ROUTES}, "a row of the table belongs to no route"
 
 
-@guarded
-async def test_a_credential_that_is_not_in_force_opens_nothing(
-    ours: Place, route: Route, not_in_force: dict[str, tuple[str | None, dict[str, str]]]
+@each_guarded_route
+async def test_invalid_credential_opens_no_route(
+    ours: Tenant, route: Route, invalid_credentials: dict[str, tuple[str | None, dict[str, str]]]
 ) -> None:
     request = await make(ours, route)
     before = await contents(ours.service.storage.pool)
-    for name, (authorization, told) in not_in_force.items():
+    for name, (authorization, expected) in invalid_credentials.items():
         if route.access is Access.OPERATORS:
             if name == "the operator's token":
                 continue
-            told = told if told == NOT_PROVIDED else INVALID_TOKEN
-        answer = await told_stranger(ours, request.by(ours.key.with_authorization(authorization)))
-        assert (answer.status, answer.body) == (401, told), name
+            expected = expected if expected == NOT_PROVIDED else INVALID_TOKEN
+        answer = await send_as_stranger(ours, request.by(ours.key.with_authorization(authorization)))
+        assert (answer.status, answer.body) == (401, expected), name
     assert await contents(ours.service.storage.pool) == before
 
 
-@for_anyone
-async def test_an_open_route_asks_for_no_credential_and_minds_none(
-    ours: Place, route: Route, not_in_force: dict[str, tuple[str | None, dict[str, str]]]
+@each_public_route
+async def test_open_route_ignores_credentials(
+    ours: Tenant, route: Route, invalid_credentials: dict[str, tuple[str | None, dict[str, str]]]
 ) -> None:
     request = await make(ours, route)
     expected = 400 if route.body else route.status
-    for name, (authorization, _) in not_in_force.items():
+    for name, (authorization, _) in invalid_credentials.items():
         client = ours.key.with_authorization(authorization)
-        answer = await told_stranger(ours, request.by(client), **({"json": {}} if route.body else {}))
+        answer = await send_as_stranger(ours, request.by(client), **({"json": {}} if route.body else {}))
         assert answer.status == expected, name
 
 
-@for_operators
-async def test_what_operators_are_told_nobody_else_is(ours: Place, running: RunOf, route: Route) -> None:
+@each_operator_route
+async def test_operator_routes_refuse_other_credentials(
+    ours: Tenant, running: RunCaller, route: Route
+) -> None:
     request = await make(ours, route)
     assert (await send(ours.service, request)).status == 200
     for client in (ours.key, as_user(ours.service, ours.owner), running.client):
-        answer = await told_stranger(ours, request.by(client))
+        answer = await send_as_stranger(ours, request.by(client))
         assert (answer.status, answer.body) == (401, INVALID_TOKEN)
 
 
-@for_callers
-async def test_a_key_or_a_user_of_another_organization_reaches_nothing_of_ours(
-    ours: Place, theirs: Place, route: Route
+@each_caller_route
+async def test_credentials_of_another_organization_reach_nothing(
+    ours: Tenant, theirs: Tenant, route: Route
 ) -> None:
     row = row_of(route)
-    request = await make(ours if named_in(row) else theirs, route)
+    request = await make(ours if refs_in(row) else theirs, route)
     before = await contents(ours.service.storage.pool)
     for client in (theirs.key, await theirs.member(Role.ADMIN)):
-        answer = await told_stranger(ours, request.by(client))
-        if named_in(row):
+        answer = await send_as_stranger(ours, request.by(client))
+        if refs_in(row):
             assert (answer.status, answer.body) == (403, DENIED)
-            if route.body and named_in_path(row):  # which counts before the body does
+            if route.body and refs_in_path(row):  # it is checked before the body
                 broken = {"data": b"[", "headers": {"Content-Type": "application/json"}}
-                assert (await told_stranger(ours, request.by(client), **broken)).status == 403
+                assert (await send_as_stranger(ours, request.by(client), **broken)).status == 403
         elif row.by is None:
             assert answer.status == route.status
-    if named_in(row):
+    if refs_in(row):
         after = await contents(ours.service.storage.pool)
         assert {each for each in after ^ before if ours.mark in each[1]} == set()
 
 
-@about_organizations
-async def test_a_member_may_all_but_what_is_for_admins(ours: Place, route: Route) -> None:
+@each_organization_route
+async def test_member_is_refused_only_where_admins_are_needed(ours: Tenant, route: Route) -> None:
     row = row_of(route)
     for role in Role:
         request = await make(ours, route)
@@ -227,9 +238,9 @@ async def test_a_member_may_all_but_what_is_for_admins(ours: Place, route: Route
             assert answer.status == route.status, (role, answer)
 
 
-@for_callers
-async def test_a_run_reaches_what_is_its_own_and_only_by_some_routes(
-    ours: Place, running: RunOf, asleep: RunOf, route: Route
+@each_caller_route
+async def test_run_reaches_its_own_resources_by_few_routes(
+    ours: Tenant, running: RunCaller, asleep: RunCaller, route: Route
 ) -> None:
     for run, accesses in (
         (running, {RunAccess.RUNNING, RunAccess.WINDING_UP}),
@@ -242,100 +253,100 @@ async def test_a_run_reaches_what_is_its_own_and_only_by_some_routes(
             assert (answer.status, answer.body) == (403, DENIED)
 
 
-@for_callers
-async def test_a_run_reaches_nothing_of_another_agent(
-    ours: Place, theirs: Place, running: RunOf, asleep: RunOf, route: Route
+@each_caller_route
+async def test_run_reaches_nothing_of_another_agent(
+    ours: Tenant, theirs: Tenant, running: RunCaller, asleep: RunCaller, route: Route
 ) -> None:
-    for place in (ours, theirs):
-        request = await make(place, route)
+    for tenant in (ours, theirs):
+        request = await make(tenant, route)
         for run in (running, asleep):
-            answer = await told_stranger(ours, request.by(run.client))
+            answer = await send_as_stranger(ours, request.by(run.client))
             assert (answer.status, answer.body) == (403, DENIED)
 
 
-@for_callers
-async def test_a_body_may_name_what_is_in_its_own_organization_only(
-    ours: Place, theirs: Place, in_both: Api, route: Route
+@each_caller_route
+async def test_body_may_only_name_resources_of_its_organization(
+    ours: Tenant, theirs: Tenant, member_of_both: Api, route: Route
 ) -> None:
-    """Whoever belongs to both may reach both, but not put them together."""
+    """A member of both organizations may reach both, but not combine their resources."""
     row = row_of(route)
-    for one in sorted(named_in_body(row) - named_in_path(row), key=repr):
-        foreign = await Making(theirs).fill(one)
-        request = await Making(ours).request(route, {one: foreign})
+    for ref in sorted(refs_in_body(row) - refs_in_path(row), key=repr):
+        foreign = await RequestBuilder(theirs).resolve(ref)
+        request = await RequestBuilder(ours).request(route, {ref: foreign})
         before = await contents(ours.service.storage.pool)
-        assert (await send(ours.service, request)).status == row.mixed, one
-        if len(named_in(row)) > 1:
-            assert (await send(ours.service, request.by(in_both))).status == row.mixed, one
-        nowhere = await Making(ours).request(route, {one: str(new_id())})
-        assert (await send(ours.service, nowhere)).status == 400, one
+        assert (await send(ours.service, request)).status == row.mixed_status, ref
+        if len(refs_in(row)) > 1:
+            assert (await send(ours.service, request.by(member_of_both))).status == row.mixed_status, ref
+        nowhere = await RequestBuilder(ours).request(route, {ref: str(new_id())})
+        assert (await send(ours.service, nowhere)).status == 400, ref
         after = await contents(ours.service.storage.pool)
         assert {each for each in after - before if foreign in each[1] and ours.mark in each[1]} == set()
 
 
-async def test_lists_hold_what_is_the_callers_and_nothing_else(
-    ours: Place, theirs: Place, in_both: Api
+async def test_lists_contain_only_resources_of_the_caller(
+    ours: Tenant, theirs: Tenant, member_of_both: Api
 ) -> None:
-    for place in (ours, theirs):
-        for one in LISTED.values():
-            await Making(place).fill(one)
+    for tenant in (ours, theirs):
+        for ref in REF_OF_LIST.values():
+            await RequestBuilder(tenant).resolve(ref)
     for route in LISTS:
         path = route.path if isinstance(route.query, PageQuery) else f"{route.path}?limit=200"
-        mine, everything = await ours.key.get(path), await in_both.get(path)
-        told = await told_stranger(ours, (await make(theirs, route)).by(theirs.key))
-        assert theirs.mark in text_of(told), route
+        mine, everything = await ours.key.get(path), await member_of_both.get(path)
+        of_theirs = await send_as_stranger(ours, (await make(theirs, route)).by(theirs.key))
+        assert theirs.mark in text_of(of_theirs), route
         assert ours.mark in text_of(mine), route
         assert theirs.mark not in text_of(mine), route
         assert ours.mark in text_of(everything), route
         assert theirs.mark in text_of(everything), route
 
 
-@walk([route for route in LISTS if route.query])
-async def test_a_filter_by_what_is_anothers_is_refused_and_by_nothing_finds_nothing(
-    ours: Place, theirs: Place, route: Route
+@for_each_route([route for route in LISTS if route.query])
+async def test_filter_by_foreign_id_is_refused_and_unknown_id_empty(
+    ours: Tenant, theirs: Tenant, route: Route
 ) -> None:
     assert route.query
     ids = {name for name, each in route.query.load_fields.items() if isinstance(each, Uuid)}
     for name in ids - {"after"}:
-        foreign = await Making(ours).fill(One(NAMED_OTHERWISE.get(name, name)))
+        foreign = await RequestBuilder(ours).resolve(Ref(KIND_OF_FILTER.get(name, name)))
         for value, expected in ((foreign, 403), (str(new_id()), 200)):
             answer = await theirs.key.get(f"{route.path}?{name}={value}")
             assert answer.status == expected, (name, answer)
             assert ours.mark not in text_of(answer)
-            assert theirs.mark not in text_of(answer), "a filter by nothing finds something"
+            assert theirs.mark not in text_of(answer), "a filter by an unknown id finds something"
     if "after" in ids:
-        last = await Making(ours).fill(LISTED[route.path])
+        last = await RequestBuilder(ours).resolve(REF_OF_LIST[route.path])
         answer = await theirs.key.get(f"{route.path}?after={last}")
-        assert answer.status == 200, "what one may not see is as if it were deleted"
+        assert answer.status == 200, "a cursor that the caller may not see counts as deleted"
         assert ours.mark not in text_of(answer)
         answer = await theirs.key.get(f"{route.path}?after={uuid4()}")
         assert (answer.status, list(answer.body)) == (400, ["after"])
 
 
-@by_header
-async def test_the_header_says_in_which_organization_something_is_made(
-    ours: Place, theirs: Place, in_both: Api, route: Route
+@each_header_route
+async def test_header_chooses_the_organization_of_a_new_resource(
+    ours: Tenant, theirs: Tenant, member_of_both: Api, route: Route
 ) -> None:
-    for place, other, header in (
+    for tenant, other, header in (
         (ours, theirs, {"X-Organization": str(ours.organization.id)}),
         (theirs, ours, {"X-Organization": str(theirs.organization.id)}),
         (ours, theirs, {}),
     ):
-        request = (await make(place, route)).by(in_both)
+        request = (await make(tenant, route)).by(member_of_both)
         made = await send(ours.service, request, headers=header)
         assert made.status == 201
-        assert await newest(place, route) == made.body["id"]
+        assert await newest(tenant, route) == made.body["id"]
         assert await newest(other, route) != made.body["id"]
 
 
-async def newest(place: Place, route: Route) -> str:
-    listed = (await place.key.get(f"{route.path}?limit=1")).body
+async def newest(tenant: Tenant, route: Route) -> str:
+    listed = (await tenant.key.get(f"{route.path}?limit=1")).body
     return str(listed[0]["id"]) if listed else ""
 
 
-@by_header
-async def test_the_header_opens_no_other_organization(ours: Place, theirs: Place, route: Route) -> None:
+@each_header_route
+async def test_header_opens_no_other_organization(ours: Tenant, theirs: Tenant, route: Route) -> None:
     request = await make(theirs, route)
     for organization_id in (str(ours.organization.id), str(new_id())):
         header = {"X-Organization": organization_id}
-        answer = await told_stranger(ours, request.by(theirs.key), headers=header)
+        answer = await send_as_stranger(ours, request.by(theirs.key), headers=header)
         assert (answer.status, answer.body) == (403, DENIED)

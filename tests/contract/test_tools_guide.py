@@ -1,4 +1,4 @@
-"""docs/tools.md tells the truth: its tool server works, and its commands print what it says."""
+"""The tool server of docs/tools.md works, and the commands of the guide print what it says."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ PATIENCE_SECONDS = 20
 
 @asynccontextmanager
 async def tool_server(guide: str, directory: Path) -> AsyncIterator[str]:
-    """The address of the guide's own server, which listens."""
+    """Run the tool server of the guide and yield its address."""
     [program], secret = PROGRAM.findall(guide), SECRET.search(guide)
     assert secret is not None
     file = directory / "weather.py"
@@ -45,17 +45,19 @@ async def tool_server(guide: str, directory: Path) -> AsyncIterator[str]:
         await process.communicate()
 
 
-async def test_the_tool_server_of_the_guide_does_what_it_says(tmp_path: Path, database_url: str) -> None:
+async def test_tool_server_of_the_guide_works_as_described(tmp_path: Path, database_url: str) -> None:
     guide = GUIDE.read_text()
-    told = list(examples(guide))
+    documented = list(examples(guide))
     sections: Sections = {
         "server": {"port": 0},
         "database": {"url": database_url},
         "outbound": {"allow_private": True},
     }
     async with tool_server(guide, tmp_path) as tools, serving(tmp_path, "service", sections) as process:
-        commands = [each.command.replace(SERVICE, process.url).replace(TOOLS, tools) for each in told]
+        commands = [
+            example.command.replace(SERVICE, process.url).replace(TOOLS, tools) for example in documented
+        ]
         printed = await run(commands, environment_with_curl(tmp_path))
-    assert len(printed) == len(told)
-    for each, output in zip(told, printed, strict=True):
-        assert each.fits(output), f"$ {each.command}\n{output.strip()}\ninstead of\n{each.expected}"
+    assert len(printed) == len(documented)
+    for example, output in zip(documented, printed, strict=True):
+        assert example.fits(output), f"$ {example.command}\n{output.strip()}\ninstead of\n{example.expected}"

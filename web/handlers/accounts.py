@@ -1,4 +1,4 @@
-"""How a person gets a token, ends it, and changes the password behind it."""
+"""Accounts of people: sign-up, login, logout, and changing or resetting the password."""
 
 from aiohttp import web
 
@@ -6,7 +6,7 @@ from storage.errors import NotUnique
 from storage.ids import new_id
 from storage.model import Organization, User
 from web.access.auth import Caller
-from web.access.login_attempts import check_attempts, count_refusal
+from web.access.login_attempts import check_attempts, count_refusal, verify_password
 from web.app_keys import CLOCK, PASSWORDS, SETTINGS, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret
 from web.errors import Invalid, NotAuthenticated, PermissionDenied
@@ -14,22 +14,22 @@ from web.json import json_response
 from web.request.parsing import read_body
 from web.routes import for_anyone, for_callers
 from web.schemas.accounts import (
-    FreshToken,
-    LoggedIn,
-    Login,
-    PasswordChange,
-    Reset,
-    SignedUp,
-    Signup,
+    FreshTokenResponse,
+    LoggedInResponse,
+    LoginBody,
+    PasswordChangeBody,
+    ResetBody,
+    SignedUpResponse,
+    SignupBody,
     serialize_membership,
     serialize_organization,
     serialize_user,
 )
 
-SIGNUP = Signup()
-LOGIN = Login()
-PASSWORD_CHANGE = PasswordChange()
-RESET = Reset()
+SIGNUP = SignupBody()
+LOGIN = LoginBody()
+PASSWORD_CHANGE = PasswordChangeBody()
+RESET = ResetBody()
 WRONG_PASSWORD = {"current_password": ["Wrong password."]}
 
 
@@ -47,9 +47,9 @@ async def sign_up(request: web.Request) -> web.Response:
     try:
         await app[STORAGE].accounts.insert_account(user, organization)
     except NotUnique as error:
-        count_refusal(request)  # or sign-up would tell quickly who has an account
+        count_refusal(request)  # so that nobody can quickly find out who has an account
         raise Invalid({"email": ["user with this email already exists."]}) from error
-    answer: SignedUp = {
+    answer: SignedUpResponse = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
         "user": serialize_user(user),
         "organization": serialize_organization(organization),
@@ -63,16 +63,14 @@ async def log_in(request: web.Request) -> web.Response:
     body = await read_body(request, LOGIN)
     check_attempts(request)
     user = await app[STORAGE].accounts.get_user_by_email(body["email"])
-    is_right = await app[PASSWORDS].verify(body["password"], user.password_hash if user else None)
-    check_attempts(request)  # once more: guesses may have been sent all at once
+    is_right = await verify_password(request, body["password"], user.password_hash if user else None)
     if user is None or not is_right:
-        count_refusal(request)
         raise NotAuthenticated("Unable to log in with provided credentials.")
-    places = await app[STORAGE].accounts.list_memberships(user.id)
-    answer: LoggedIn = {
+    memberships = await app[STORAGE].accounts.list_memberships(user.id)
+    answer: LoggedInResponse = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, app[CLOCK].now()),
         "user": serialize_user(user),
-        "organizations": [serialize_membership(place) for place in places],
+        "organizations": [serialize_membership(membership) for membership in memberships],
     }
     return json_response(answer)
 
@@ -89,16 +87,15 @@ async def change_password(request: web.Request, caller: Caller) -> web.Response:
     body = await read_body(request, PASSWORD_CHANGE)
     check_attempts(request)
     user = await app[STORAGE].accounts.get_user(user_id)
-    is_right = await app[PASSWORDS].verify(body["current_password"], user.password_hash if user else None)
-    check_attempts(request)
+    password_hash = user.password_hash if user else None
+    is_right = await verify_password(request, body["current_password"], password_hash)
     if user is None or not is_right:
-        count_refusal(request)
         raise Invalid(WRONG_PASSWORD)
-    password_hash = await app[PASSWORDS].hash(body["new_password"])
-    version = await app[STORAGE].accounts.replace_password(user, password_hash)
-    if version is None:  # it was changed meanwhile
+    new_hash = await app[PASSWORDS].hash(body["new_password"])
+    version = await app[STORAGE].accounts.replace_password(user, new_hash)
+    if version is None:  # another request changed the password in the meantime
         raise Invalid(WRONG_PASSWORD)
-    answer: FreshToken = {"token": app[USER_TOKENS].issue(user.id, version, app[CLOCK].now())}
+    answer: FreshTokenResponse = {"token": app[USER_TOKENS].issue(user.id, version, app[CLOCK].now())}
     return json_response(answer)
 
 
@@ -107,7 +104,8 @@ async def reset_password(request: web.Request) -> web.Response:
     app = request.app
     body = await read_body(request, RESET)
     check_attempts(request)
-    password_hash = await app[PASSWORDS].hash(body["new_password"])  # first: it takes the same time for all
+    # Hash before looking at the code, so that every request takes the same time.
+    password_hash = await app[PASSWORDS].hash(body["new_password"])
     check_attempts(request)
     now = app[CLOCK].now()
     user = await app[STORAGE].accounts.reset_password(
@@ -116,7 +114,7 @@ async def reset_password(request: web.Request) -> web.Response:
     if user is None:
         count_refusal(request)
         raise Invalid({"code": ["The code is wrong, used or expired."]})
-    answer: FreshToken = {"token": app[USER_TOKENS].issue(user.id, user.token_version, now)}
+    answer: FreshTokenResponse = {"token": app[USER_TOKENS].issue(user.id, user.token_version, now)}
     return json_response(answer)
 
 
@@ -127,7 +125,7 @@ ROUTES = (
         sign_up,
         "Sign up: a new user who owns a new organization",
         status=201,
-        answer=SignedUp,
+        answer=SignedUpResponse,
         body=SIGNUP,
         refusals=frozenset({403, 429}),
     ),
@@ -136,7 +134,7 @@ ROUTES = (
         "/api/organizations/auth/login/",
         log_in,
         "Log in: a token for an existing user",
-        answer=LoggedIn,
+        answer=LoggedInResponse,
         body=LOGIN,
         refusals=frozenset({401, 429}),
     ),
@@ -152,7 +150,7 @@ ROUTES = (
         "/api/organizations/auth/password/",
         change_password,
         "Change the password; older tokens stop working",
-        answer=FreshToken,
+        answer=FreshTokenResponse,
         body=PASSWORD_CHANGE,
         refusals=frozenset({429}),
     ),
@@ -161,7 +159,7 @@ ROUTES = (
         "/api/organizations/auth/reset/",
         reset_password,
         "Reset a lost password by the code that an operator has given",
-        answer=FreshToken,
+        answer=FreshTokenResponse,
         body=RESET,
         refusals=frozenset({429}),
     ),

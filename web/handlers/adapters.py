@@ -1,4 +1,4 @@
-"""Adapters: capability packages. An organization changes its own; what is public, everybody reads."""
+"""Adapters: packages of tools. An organization changes its own; everybody reads the public ones."""
 
 from typing import Any
 from uuid import UUID
@@ -9,9 +9,9 @@ from storage.ids import new_id
 from storage.model import Visibility
 from storage.toolbox.adapters import Adapter
 from web.access.auth import Caller, organization_for_create
-from web.access.path_access import may_see, path_id, require_visible
+from web.access.path_access import load, load_owned, may_see, require_visible
 from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
-from web.errors import Invalid, NotFound
+from web.errors import Invalid, NotFound, require_found
 from web.json import json_response
 from web.paging import Listing, answer_list
 from web.request.parsing import read_body, read_query
@@ -41,9 +41,9 @@ async def create_adapter(request: web.Request, caller: Caller) -> web.Response:
 
 async def _check_schema(request: web.Request, body: dict[str, Any]) -> None:
     if body.get("config_schema"):
-        faults = await request.app[SCHEMA_CHECKER].find_faults(body["config_schema"])
-        if faults:
-            raise Invalid({"config_schema": faults})
+        errors = await request.app[SCHEMA_CHECKER].find_faults(body["config_schema"])
+        if errors:
+            raise Invalid({"config_schema": errors})
 
 
 async def list_adapters(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -52,49 +52,40 @@ async def list_adapters(request: web.Request, caller: Caller) -> web.StreamRespo
     adapters = request.app[STORAGE].adapters
 
     async def find(adapter_id: UUID) -> Adapter | None:
-        last = await adapters.get(adapter_id)
-        return last if last and may_see(caller, last) else None
+        adapter = await adapters.get(adapter_id)
+        return adapter if adapter and may_see(caller, adapter) else None
 
     listing = Listing(
-        fetch=lambda page: adapters.page(caller.organizations, query["visibility"], page),
-        find=find,
-        cursor=lambda last: (last.created_at, last.id),
-        show=serialize_adapter,
+        lambda page: adapters.page(caller.organizations, query["visibility"], page),
+        find,
+        lambda adapter: (adapter.created_at, adapter.id),
+        serialize_adapter,
     )
     return await answer_list(request, query, listing)
 
 
 async def get_adapter(request: web.Request, caller: Caller) -> web.Response:
-    adapter = await _adapter(request)
+    adapter = await load(request, request.app[STORAGE].adapters.get)
     require_visible(caller, adapter)
     return json_response(serialize_adapter(adapter))
 
 
 async def change_adapter(request: web.Request, caller: Caller) -> web.Response:
-    adapter = await _adapter(request)
-    caller.require(adapter.organization_id)
+    adapters = request.app[STORAGE].adapters
+    adapter = await load_owned(request, caller, adapters.get)
     changes = await read_body(request, BODY, partial=True)
     await _check_schema(request, changes)
-    changed = await request.app[STORAGE].adapters.update(adapter.id, changes)
-    if changed is None:
-        raise NotFound
+    changed = require_found(await adapters.update(adapter.id, changes))
     return json_response(serialize_adapter(changed))
 
 
 async def delete_adapter(request: web.Request, caller: Caller) -> web.Response:
     """With its tools and configs; no agent has it any more."""
-    adapter = await _adapter(request)
-    caller.require(adapter.organization_id)
-    if not await request.app[STORAGE].adapters.delete(adapter.id):
+    adapters = request.app[STORAGE].adapters
+    adapter = await load_owned(request, caller, adapters.get)
+    if not await adapters.delete(adapter.id):
         raise NotFound
     return web.Response(status=204)
-
-
-async def _adapter(request: web.Request) -> Adapter:
-    adapter = await request.app[STORAGE].adapters.get(path_id(request))
-    if adapter is None:
-        raise NotFound
-    return adapter
 
 
 ROUTES = (

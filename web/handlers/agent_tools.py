@@ -8,8 +8,8 @@ from storage.errors import ReferenceMissing
 from storage.model import Agent
 from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
 from web.access.auth import Caller, RunAccess
-from web.access.path_access import path_id
-from web.app_keys import REGISTRY, STORAGE, TOOLBOX
+from web.access.path_access import load_agent
+from web.app_keys import REGISTRY, TOOLBOX
 from web.errors import NotFound
 from web.fields import shown
 from web.json import json_response
@@ -18,9 +18,9 @@ from web.routes import for_callers
 from web.schemas.agent_tools import (
     AgentToolResponse,
     ToolCallBody,
-    ToolCalled,
-    ToolRefused,
-    parameters_schema,
+    ToolCalledResponse,
+    ToolRefusedResponse,
+    build_call_schema,
     serialize_agent_tool,
 )
 
@@ -28,38 +28,30 @@ BODY = ToolCallBody()
 
 
 async def list_agent_tools(request: web.Request, caller: Caller) -> web.Response:
-    agent = await _agent(request, caller)
+    agent = await load_agent(request, caller)
     definitions = await request.app[TOOLBOX].definitions(agent)
-    return json_response([serialize_agent_tool(each) for each in definitions])
+    return json_response([serialize_agent_tool(definition) for definition in definitions])
 
 
 async def call_agent_tool(request: web.Request, caller: Caller) -> web.Response:
     """By a run's own token it is the run that calls, and only so can it sleep; else it is on its behalf."""
-    agent = await _agent(request, caller)
+    agent = await load_agent(request, caller)
     try:
-        called: ToolCalled = {"result": await _call(request, caller, agent)}
+        answer: ToolCalledResponse = {"result": await _call_tool(request, caller, agent)}
     except ToolError as error:
         refused: dict[str, Any] = {"error": error.as_json()}
         return json_response(refused, status=404 if error.code == UNKNOWN_TOOL else 400)
     except ReferenceMissing as error:
-        raise NotFound from error  # the agent was deleted meanwhile
-    return json_response(called)
+        raise NotFound from error  # the agent was deleted during the call
+    return json_response(answer)
 
 
-async def _call(request: web.Request, caller: Caller, agent: Agent) -> Any:
+async def _call_tool(request: web.Request, caller: Caller, agent: Agent) -> Any:
     toolbox = request.app[TOOLBOX]
     tool = await toolbox.find(agent, shown(request.match_info["name"]))
-    parameters = await read_values(request, parameters_schema(tool.definition))
+    parameters = await read_values(request, build_call_schema(tool.definition))
     run_id = caller.run.run_id if caller.run else None
     return await toolbox.use(tool, agent, run_id, request.app[REGISTRY].ask, parameters)
-
-
-async def _agent(request: web.Request, caller: Caller) -> Agent:
-    agent = await request.app[STORAGE].agents.get(path_id(request))
-    if agent is None:
-        raise NotFound
-    caller.require_agent(agent.id, agent.organization_id)
-    return agent
 
 
 ROUTES = (
@@ -76,9 +68,9 @@ ROUTES = (
         "/api/cloud/agents/{id}/tools/{name}/",
         call_agent_tool,
         "Call a tool on behalf of an agent",
-        answer=ToolCalled,
+        answer=ToolCalledResponse,
         body=BODY,
         run_access=RunAccess.RUNNING,
-        refused=ToolRefused,
+        refused=ToolRefusedResponse,
     ),
 )

@@ -1,7 +1,7 @@
-"""Agents: make, list, read, change, delete.
+"""Agents: create, list, read, change, delete.
 
-What an agent is goes to storage here. What it does (`status`, `sleep_until` and the like) belongs to its
-supervisor: writing one of those fields is a question to it, asked after the rest is stored.
+These handlers store an agent's settings themselves. Its state (`status`, `sleep_until` and the like) belongs
+to its supervisor: once the settings are stored, they ask the supervisor to write those fields.
 """
 
 from datetime import datetime
@@ -20,34 +20,41 @@ from web.access.agent_references import References, refusal, resolve
 from web.access.auth import Caller, RunAccess, organization_for_create
 from web.access.path_access import (
     agent_of_path,
-    path_id,
+    load_agent,
     require_agent,
     require_organization,
     require_template,
 )
 from web.app_keys import CLOCK, REGISTRY, STORAGE
-from web.errors import Conflict, Invalid, NotFound
+from web.errors import Conflict, Invalid, NotFound, require_found
 from web.fields import REQUIRED
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import Listing, answer_list
+from web.paging import answer_owned_list
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.agents import MOMENTS, AgentBody, AgentQuery, AgentResponse, TagsBody, serialize_agent
+from web.schemas.agents import (
+    DATETIME_FIELDS,
+    AgentBody,
+    AgentQuery,
+    AgentResponse,
+    TagsBody,
+    serialize_agent,
+)
 
 BODY = AgentBody()
 QUERY = AgentQuery()
 TAGS = TagsBody()
 
-OWNED_AT_BIRTH: dict[str, Any] = {
+SUPERVISOR_FIELD_DEFAULTS: dict[str, Any] = {
     "status": AgentStatus.SLEEPING,
     "sleep_until": None,
     "run_started_at": None,
     "last_wake_reason": "",
     "last_wake_interrupted_sleep_until": None,
 }
-CONCERN_THE_SUPERVISOR = frozenset(
+SETTINGS_READ_BY_SUPERVISOR = frozenset(
     {"template_id", "debounce_window_seconds", "max_sleep_hours", "max_cost_usd_per_day"}
 )
 
@@ -58,24 +65,26 @@ async def create_agent(request: web.Request, caller: Caller) -> web.Response:
     storage = app[STORAGE]
     organization_id = organization_for_create(request, caller)
     body = await read_body_once(request, caller, BODY)
-    localize(body, MOMENTS, ZoneInfo(body["timezone"]))
-    owned = _take_owned(body)
+    localize(body, DATETIME_FIELDS, ZoneInfo(body["timezone"]))
+    supervisor_fields = _pop_supervisor_fields(body)
     references = await resolve(storage, organization_id, body)
     if "model" not in body:
         body["model"] = _inherited_model(references)
-    agent = _newborn(organization_id, body, references, app[CLOCK].now())
+    agent = _build_agent(organization_id, body, references, app[CLOCK].now())
     answer = json_response(serialize_agent(agent), status=201)
     try:
-        await storage.agents.insert(agent, _notice_of(agent), receipt_of(request, answer))
+        await storage.agents.insert(agent, _parent_notification(agent), receipt_of(request, answer))
     except (NotUnique, ReferenceMissing) as error:
         raise refusal(error, body) from error
-    asked = {name: value for name, value in owned.items() if value != OWNED_AT_BIRTH[name]}
-    return await _ask_newborn(request, agent, asked, answer) if asked else answer
+    changes = {
+        name: value for name, value in supervisor_fields.items() if value != SUPERVISOR_FIELD_DEFAULTS[name]
+    }
+    return await _answer_after_supervisor(request, agent, changes) if changes else answer
 
 
-def _take_owned(body: dict[str, Any]) -> dict[str, Any]:
-    """The fields of the body that the supervisor owns; the rest stays."""
-    return {name: body.pop(name) for name in OWNED_AT_BIRTH if name in body}
+def _pop_supervisor_fields(body: dict[str, Any]) -> dict[str, Any]:
+    """Remove the fields that the supervisor owns from the body and return them."""
+    return {name: body.pop(name) for name in SUPERVISOR_FIELD_DEFAULTS if name in body}
 
 
 def _inherited_model(references: References) -> str:
@@ -85,7 +94,7 @@ def _inherited_model(references: References) -> str:
     return template.default_model
 
 
-def _newborn(organization_id: UUID, body: dict[str, Any], references: References, now: datetime) -> Agent:
+def _build_agent(organization_id: UUID, body: dict[str, Any], references: References, now: datetime) -> Agent:
     template, parent = references.template, references.parent
     lists = {"tags": tuple(body["tags"]), "adapters": tuple(dict.fromkeys(body["adapters"]))}
     return Agent(
@@ -95,12 +104,12 @@ def _newborn(organization_id: UUID, body: dict[str, Any], references: References
         parent_name=parent.name if parent else "",
         created_at=now,
         **{**body, **lists},
-        **OWNED_AT_BIRTH,
+        **SUPERVISOR_FIELD_DEFAULTS,
     )
 
 
-def _notice_of(agent: Agent) -> Notification | None:
-    """What the parent is told; low, so it wakes nobody."""
+def _parent_notification(agent: Agent) -> Notification | None:
+    """Return the notification for the agent's parent, if it has one. Its low priority wakes nobody."""
     if agent.parent_id is None:
         return None
     return Notification(
@@ -120,12 +129,15 @@ def _notice_of(agent: Agent) -> Notification | None:
     )
 
 
-async def _ask_newborn(
-    request: web.Request, agent: Agent, owned: dict[str, Any], answer: web.Response
+async def _answer_after_supervisor(
+    request: web.Request, agent: Agent, supervisor_fields: dict[str, Any]
 ) -> web.Response:
-    """Have the supervisor write its fields. Until it has, `answer` is true, and what a repeat is told."""
+    """Have the supervisor write its fields, then answer with the whole agent.
+
+    Until it has, the answer stored in the receipt is still true, and a repeated request gets that one.
+    """
     storage = request.app[STORAGE]
-    await request.app[REGISTRY].ask(agent.id, OwnedFields(**owned), admitted=True)
+    await request.app[REGISTRY].ask(agent.id, OwnedFields(**supervisor_fields), admitted=True)
     agent = await storage.agents.get(agent.id) or agent
     answer = json_response(serialize_agent(agent), status=201)
     receipt = receipt_of(request, answer)
@@ -141,7 +153,7 @@ async def list_agents(request: web.Request, caller: Caller) -> web.StreamRespons
     await require_agent(request, caller, query["parent"])
     agents = request.app[STORAGE].agents
     filters = AgentFilters(
-        organization_ids=_organizations(caller, query["organization"]),
+        organization_ids=_filter_organizations(caller, query["organization"]),
         include_archived=query["include_archived"],
         purpose=query["purpose"],
         tags=tuple(query["tag"]),
@@ -150,78 +162,73 @@ async def list_agents(request: web.Request, caller: Caller) -> web.StreamRespons
         parent_id=query["parent"],
         search=query["search"],
     )
-
-    async def find(agent_id: UUID) -> Agent | None:
-        last = await agents.get(agent_id)
-        return last if last and last.organization_id in caller.roles else None
-
-    listing = Listing(
+    return await answer_owned_list(
+        request,
+        query,
+        caller.organizations,
         fetch=lambda page: agents.page(filters, page),
-        find=find,
-        cursor=lambda last: (last.created_at, last.id),
-        show=serialize_agent,
+        get=agents.get,
+        serialize=serialize_agent,
     )
-    return await answer_list(request, query, listing)
 
 
-def _organizations(caller: Caller, asked: UUID | None) -> tuple[UUID, ...]:
-    return tuple(known for known in caller.roles if asked in {None, known})
+def _filter_organizations(caller: Caller, organization_id: UUID | None) -> tuple[UUID, ...]:
+    return tuple(own_id for own_id in caller.organizations if organization_id in {None, own_id})
 
 
 async def get_agent(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(serialize_agent(await _agent(request, caller)))
+    return json_response(serialize_agent(await load_agent(request, caller)))
 
 
 async def change_agent(request: web.Request, caller: Caller) -> web.Response:
     app = request.app
     storage = app[STORAGE]
-    agent = await _agent(request, caller)
+    agent = await load_agent(request, caller)
     body = await read_body(request, BODY, partial=True)
-    localize(body, MOMENTS, ZoneInfo(body.get("timezone", agent.timezone)))
-    owned = _take_owned(body)
+    localize(body, DATETIME_FIELDS, ZoneInfo(body.get("timezone", agent.timezone)))
+    supervisor_fields = _pop_supervisor_fields(body)
     await resolve(storage, agent.organization_id, body)
-    _check_against_archive(agent, owned)
+    _refuse_while_archived(agent, supervisor_fields)
     if "adapters" in body:
         body["adapters"] = list(dict.fromkeys(body["adapters"]))
-    if owned:
-        app[REGISTRY].require_room(agent.id)  # or it would be refused after the rest is stored
+    if supervisor_fields:
+        app[REGISTRY].require_room(agent.id)  # refuse before the settings are stored, not after
     try:
         changed = await storage.agents.update(agent.id, body)
     except ConstraintError as error:
         raise refusal(error, body) from error
-    if owned:
-        await app[REGISTRY].ask(agent.id, OwnedFields(**owned), admitted=True)
+    if supervisor_fields:
+        await app[REGISTRY].ask(agent.id, OwnedFields(**supervisor_fields), admitted=True)
         changed = await storage.agents.get(agent.id)
-    if body.keys() & CONCERN_THE_SUPERVISOR:
+    if body.keys() & SETTINGS_READ_BY_SUPERVISOR:
         app[REGISTRY].tell(agent.id, Signal.RELOAD)
-    return _shown(changed)
+    return json_response(serialize_agent(require_found(changed)))
 
 
-def _check_against_archive(agent: Agent, owned: dict[str, Any]) -> None:
-    """Refuse what an archived agent cannot do, before anything is stored; it has no schedule to clear."""
-    status = owned.get("status", agent.status)
+def _refuse_while_archived(agent: Agent, supervisor_fields: dict[str, Any]) -> None:
+    """Raise Conflict for a run or a sleep of an archived agent.
+
+    Such an agent has no sleep to end, so a null `sleep_until` is dropped from the fields.
+    """
+    status = supervisor_fields.get("status", agent.status)
     if agent.status is AgentStatus.ARCHIVED and status is AgentStatus.RUNNING:
         raise Conflict("The agent is archived; restore it first.")
-    if status is AgentStatus.ARCHIVED and owned.pop("sleep_until", None) is not None:
+    if status is AgentStatus.ARCHIVED and supervisor_fields.pop("sleep_until", None) is not None:
         raise Conflict("The agent is archived; restore it first.")
 
 
 async def tag_agent(request: web.Request, caller: Caller) -> web.Response:
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, TAGS)
-    return _shown(await request.app[STORAGE].agents.tag(agent_id, body["tags"]))
+    tagged = require_found(await request.app[STORAGE].agents.tag(agent_id, body["tags"]))
+    return json_response(serialize_agent(tagged))
 
 
 async def untag_agent(request: web.Request, caller: Caller) -> web.Response:
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, TAGS)
-    return _shown(await request.app[STORAGE].agents.untag(agent_id, body["tags"]))
-
-
-def _shown(agent: Agent | None) -> web.Response:
-    if agent is None:
-        raise NotFound
-    return json_response(serialize_agent(agent))
+    untagged = require_found(await request.app[STORAGE].agents.untag(agent_id, body["tags"]))
+    return json_response(serialize_agent(untagged))
 
 
 async def delete_agent(request: web.Request, caller: Caller) -> web.Response:
@@ -231,14 +238,6 @@ async def delete_agent(request: web.Request, caller: Caller) -> web.Response:
         raise NotFound
     request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
     return web.Response(status=204)
-
-
-async def _agent(request: web.Request, caller: Caller) -> Agent:
-    agent = await request.app[STORAGE].agents.get(path_id(request))
-    if agent is None:
-        raise NotFound
-    caller.require_agent(agent.id, agent.organization_id)
-    return agent
 
 
 ROUTES = (

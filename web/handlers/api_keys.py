@@ -9,24 +9,24 @@ from storage.ids import new_id
 from storage.model import ApiKey
 from storage.postgres.paging import Page
 from web.access.auth import Caller, organization_for_create
-from web.access.path_access import path_id
+from web.access.path_access import load_owned
 from web.app_keys import CLOCK, STORAGE
 from web.credentials.formats import NewKey, make_key
-from web.errors import NotFound
+from web.errors import require_found
 from web.json import json_response
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.api_keys import (
-    ApiKeyChanges,
+    ApiKeyChangesBody,
     ApiKeyResponse,
-    NewApiKey,
+    NewApiKeyBody,
     NewApiKeyResponse,
     serialize_api_key,
 )
 
-NEW_KEY = NewApiKey()
-CHANGES = ApiKeyChanges()
+NEW_KEY = NewApiKeyBody()
+CHANGES = ApiKeyChangesBody()
 QUERY = PageQuery()
 
 
@@ -35,12 +35,12 @@ async def create_key(request: web.Request, caller: Caller) -> web.Response:
     organization_id = organization_for_create(request, caller)
     caller.require_admin(organization_id)
     body = await read_body(request, NEW_KEY)
-    key, secret = await _insert(request, organization_id, body["name"], is_active=body["is_active"])
+    key, secret = await _insert_key(request, organization_id, body["name"], is_active=body["is_active"])
     answer: NewApiKeyResponse = {**serialize_api_key(key), "key": secret.text}
     return json_response(answer, status=201)
 
 
-async def _insert(
+async def _insert_key(
     request: web.Request, organization_id: UUID, name: str, *, is_active: bool
 ) -> tuple[ApiKey, NewKey]:
     while True:
@@ -57,7 +57,7 @@ async def _insert(
         try:
             await request.app[STORAGE].api_keys.insert(key, secret.hash)
         except NotUnique:
-            continue  # the prefix is taken: one in 2.8 million million
+            continue  # the prefix is taken, with a probability of 1 in 2.8 trillion; try another
         return key, secret
 
 
@@ -79,32 +79,25 @@ async def list_keys(request: web.Request, caller: Caller) -> web.StreamResponse:
 
 
 async def get_key(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(serialize_api_key(await _key(request, caller)))
+    key = await load_owned(request, caller, request.app[STORAGE].api_keys.get, Caller.require_admin)
+    return json_response(serialize_api_key(key))
 
 
 async def change_key(request: web.Request, caller: Caller) -> web.Response:
     """The very next request with a key that is switched off is refused."""
-    key = await _key(request, caller)
+    keys = request.app[STORAGE].api_keys
+    key = await load_owned(request, caller, keys.get, Caller.require_admin)
     changes = await read_body(request, CHANGES, partial=True)
-    changed = await request.app[STORAGE].api_keys.update(key.id, changes)
-    if changed is None:
-        raise NotFound
+    changed = require_found(await keys.update(key.id, changes))
     return json_response(serialize_api_key(changed))
 
 
 async def delete_key(request: web.Request, caller: Caller) -> web.Response:
     """The very next request with the key is refused."""
-    key = await _key(request, caller)
-    await request.app[STORAGE].api_keys.delete(key.id)
+    keys = request.app[STORAGE].api_keys
+    key = await load_owned(request, caller, keys.get, Caller.require_admin)
+    await keys.delete(key.id)
     return web.Response(status=204)
-
-
-async def _key(request: web.Request, caller: Caller) -> ApiKey:
-    key = await request.app[STORAGE].api_keys.get(path_id(request))
-    if key is None:
-        raise NotFound
-    caller.require_admin(key.organization_id)
-    return key
 
 
 ROUTES = (

@@ -1,20 +1,17 @@
-"""The people that agents are in touch with."""
-
-from uuid import UUID
+"""Contacts: the people that agents are in touch with."""
 
 from aiohttp import web
 
 from storage.channels.contacts import Contact, ContactFilters
-from storage.errors import ReferenceMissing
 from storage.ids import new_id
 from web.access.auth import Caller
 from web.access.body_references import owner_of_new, require_owner
-from web.access.path_access import path_id, require_agent
+from web.access.path_access import load_owned, require_agent
 from web.app_keys import CLOCK, STORAGE
-from web.constraint_errors import refusal
-from web.errors import NotFound
+from web.constraint_errors import refusing_constraint_errors
+from web.errors import require_found
 from web.json import json_response
-from web.paging import Listing, answer_list
+from web.paging import answer_owned_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.contacts import ContactBody, ContactQuery, ContactResponse, serialize_contact
@@ -27,10 +24,8 @@ async def create_contact(request: web.Request, caller: Caller) -> web.Response:
     body = await read_body(request, BODY)
     organization_id, now = await owner_of_new(request, caller, body), request.app[CLOCK].now()
     contact = Contact(id=new_id(), organization_id=organization_id, created_at=now, **body)
-    try:
+    with refusing_constraint_errors(body):
         await request.app[STORAGE].contacts.insert(contact)
-    except ReferenceMissing as error:
-        raise refusal(error, body) from error
     return json_response(serialize_contact(contact), status=201)
 
 
@@ -40,49 +35,36 @@ async def list_contacts(request: web.Request, caller: Caller) -> web.StreamRespo
     contacts = request.app[STORAGE].contacts
     filters = ContactFilters(caller.organizations, query["agent"])
 
-    async def find(contact_id: UUID) -> Contact | None:
-        last = await contacts.get(contact_id)
-        return last if last and last.organization_id in caller.roles else None
-
-    listing = Listing(
+    return await answer_owned_list(
+        request,
+        query,
+        caller.organizations,
         fetch=lambda page: contacts.page(filters, page),
-        find=find,
-        cursor=lambda last: (last.created_at, last.id),
-        show=serialize_contact,
+        get=contacts.get,
+        serialize=serialize_contact,
     )
-    return await answer_list(request, query, listing)
 
 
 async def get_contact(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(serialize_contact(await _contact(request, caller)))
+    contact = await load_owned(request, caller, request.app[STORAGE].contacts.get)
+    return json_response(serialize_contact(contact))
 
 
 async def change_contact(request: web.Request, caller: Caller) -> web.Response:
-    contact = await _contact(request, caller)
+    contacts = request.app[STORAGE].contacts
+    contact = await load_owned(request, caller, contacts.get)
     changes = await read_body(request, BODY, partial=True)
     await require_owner(request, contact.organization_id, changes)
-    contacts = request.app[STORAGE].contacts
-    try:
+    with refusing_constraint_errors(changes):
         changed = await contacts.update(contact.id, changes)
-    except ReferenceMissing as error:
-        raise refusal(error, changes) from error
-    if changed is None:
-        raise NotFound
-    return json_response(serialize_contact(changed))
+    return json_response(serialize_contact(require_found(changed)))
 
 
 async def delete_contact(request: web.Request, caller: Caller) -> web.Response:
-    contact = await _contact(request, caller)
-    await request.app[STORAGE].contacts.delete(contact.id)
+    contacts = request.app[STORAGE].contacts
+    contact = await load_owned(request, caller, contacts.get)
+    await contacts.delete(contact.id)
     return web.Response(status=204)
-
-
-async def _contact(request: web.Request, caller: Caller) -> Contact:
-    contact = await request.app[STORAGE].contacts.get(path_id(request))
-    if contact is None:
-        raise NotFound
-    caller.require(contact.organization_id)
-    return contact
 
 
 ROUTES = (

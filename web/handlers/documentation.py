@@ -1,4 +1,4 @@
-"""The API's description for programs, and Swagger UI over it for people; both from the package alone."""
+"""The OpenAPI document for programs and Swagger UI for people, served without outside resources."""
 
 from importlib.resources import files
 from typing import Any
@@ -33,25 +33,25 @@ async def get_schema(request: web.Request) -> web.Response:
 
 
 async def get_docs(_: web.Request) -> web.Response:
-    return _file(INDEX, "text/html")
+    return _file_response(INDEX, "text/html")
 
 
 def add_files(app: web.Application) -> None:
-    """What the page is made of, each file read once."""
+    """Add the routes of the files that the page loads. Each file is read once, here."""
     for name, content_type in FILE_TYPES.items():
-        app.router.add_get(PAGES + name, _file_handler(name, content_type))
+        app.router.add_get(PAGES + name, _build_file_handler(name, content_type))
 
 
-def _file_handler(name: str, content_type: str) -> Handler:
+def _build_file_handler(name: str, content_type: str) -> Handler:
     body = SWAGGER_UI.joinpath(name).read_bytes()
 
     async def answer(_: web.Request) -> web.Response:
-        return _file(body, content_type)
+        return _file_response(body, content_type)
 
     return answer
 
 
-def _file(body: bytes, content_type: str) -> web.Response:
+def _file_response(body: bytes, content_type: str) -> web.Response:
     charset = None if content_type.startswith("image/") else "utf-8"
     return web.Response(body=body, content_type=content_type, charset=charset, headers=PAGE_HEADERS)
 

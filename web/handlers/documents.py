@@ -1,20 +1,17 @@
-"""What agents write down and look up."""
-
-from uuid import UUID
+"""Documents: texts that agents write and look up."""
 
 from aiohttp import web
 
 from storage.channels.documents import Document, DocumentFilters
-from storage.errors import ReferenceMissing
 from storage.ids import new_id
 from web.access.auth import Caller
 from web.access.body_references import owner_of_new, require_owner
-from web.access.path_access import path_id, require_agent, require_project
+from web.access.path_access import load_owned, require_agent, require_project
 from web.app_keys import CLOCK, STORAGE
-from web.constraint_errors import refusal
-from web.errors import NotFound
+from web.constraint_errors import refusing_constraint_errors
+from web.errors import require_found
 from web.json import json_response
-from web.paging import Listing, answer_list
+from web.paging import answer_owned_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.documents import DocumentBody, DocumentQuery, DocumentResponse, serialize_document
@@ -27,10 +24,8 @@ async def create_document(request: web.Request, caller: Caller) -> web.Response:
     body = await read_body(request, BODY)
     organization_id, now = await owner_of_new(request, caller, body), request.app[CLOCK].now()
     document = Document(id=new_id(), organization_id=organization_id, created_at=now, updated_at=now, **body)
-    try:
+    with refusing_constraint_errors(body):
         await request.app[STORAGE].documents.insert(document)
-    except ReferenceMissing as error:
-        raise refusal(error, body) from error
     return json_response(serialize_document(document), status=201)
 
 
@@ -41,49 +36,36 @@ async def list_documents(request: web.Request, caller: Caller) -> web.StreamResp
     documents = request.app[STORAGE].documents
     filters = DocumentFilters(caller.organizations, query["agent"], query["project"])
 
-    async def find(document_id: UUID) -> Document | None:
-        last = await documents.get(document_id)
-        return last if last and last.organization_id in caller.roles else None
-
-    listing = Listing(
+    return await answer_owned_list(
+        request,
+        query,
+        caller.organizations,
         fetch=lambda page: documents.page(filters, page),
-        find=find,
-        cursor=lambda last: (last.created_at, last.id),
-        show=serialize_document,
+        get=documents.get,
+        serialize=serialize_document,
     )
-    return await answer_list(request, query, listing)
 
 
 async def get_document(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(serialize_document(await _document(request, caller)))
+    document = await load_owned(request, caller, request.app[STORAGE].documents.get)
+    return json_response(serialize_document(document))
 
 
 async def change_document(request: web.Request, caller: Caller) -> web.Response:
-    document = await _document(request, caller)
+    documents = request.app[STORAGE].documents
+    document = await load_owned(request, caller, documents.get)
     changes = await read_body(request, BODY, partial=True)
     await require_owner(request, document.organization_id, changes)
-    documents = request.app[STORAGE].documents
-    try:
+    with refusing_constraint_errors(changes):
         changed = await documents.update(document.id, changes, request.app[CLOCK].now())
-    except ReferenceMissing as error:
-        raise refusal(error, changes) from error
-    if changed is None:
-        raise NotFound
-    return json_response(serialize_document(changed))
+    return json_response(serialize_document(require_found(changed)))
 
 
 async def delete_document(request: web.Request, caller: Caller) -> web.Response:
-    document = await _document(request, caller)
-    await request.app[STORAGE].documents.delete(document.id)
+    documents = request.app[STORAGE].documents
+    document = await load_owned(request, caller, documents.get)
+    await documents.delete(document.id)
     return web.Response(status=204)
-
-
-async def _document(request: web.Request, caller: Caller) -> Document:
-    document = await request.app[STORAGE].documents.get(path_id(request))
-    if document is None:
-        raise NotFound
-    caller.require(document.organization_id)
-    return document
 
 
 ROUTES = (

@@ -1,4 +1,4 @@
-"""Whether the process lives, and whether it can serve."""
+"""Health checks: liveness of the process and readiness to serve."""
 
 from typing import Literal, TypedDict
 
@@ -14,11 +14,11 @@ PROBE = "SELECT 1"
 RETRY_SECONDS = 5
 
 
-class Alive(TypedDict):
+class AliveResponse(TypedDict):
     status: Literal["ok"]
 
 
-class Ready(TypedDict):
+class ReadyResponse(TypedDict):
     """How the service is, with a sentence for each thing that is wrong though it serves."""
 
     state: ServiceState
@@ -26,7 +26,7 @@ class Ready(TypedDict):
 
 
 async def is_alive(_: web.Request) -> web.Response:
-    answer: Alive = {"status": "ok"}
+    answer: AliveResponse = {"status": "ok"}
     return json_response(answer)
 
 
@@ -36,18 +36,18 @@ async def is_ready(request: web.Request) -> web.Response:
     if not readiness.may_serve:
         raise Unavailable(" ".join(readiness.reasons), RETRY_SECONDS)
     await request.app[STORAGE].pool.fetchval(PROBE)
-    answer: Ready = {"state": readiness.state, "reasons": readiness.reasons}
+    answer: ReadyResponse = {"state": readiness.state, "reasons": readiness.reasons}
     return json_response(answer)
 
 
 ROUTES = (
-    for_anyone("GET", "/healthz", is_alive, "Whether the process lives", answer=Alive),
+    for_anyone("GET", "/healthz", is_alive, "Whether the process lives", answer=AliveResponse),
     for_anyone(
         "GET",
         "/readyz",
         is_ready,
         "Whether it can serve",
-        answer=Ready,
+        answer=ReadyResponse,
         refusals=frozenset({503}),
     ),
 )

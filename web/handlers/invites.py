@@ -1,10 +1,9 @@
-"""Invitations: made by owners and admins, accepted by whoever was given the code."""
+"""Invites: owners and admins create them, and the invited person accepts with the code."""
 
 import hmac
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from aiohttp import web
 
@@ -13,20 +12,26 @@ from storage.identity.invites import Invite
 from storage.ids import new_id
 from storage.model import User
 from web.access.auth import Caller, organization_for_create
-from web.access.login_attempts import check_attempts, count_refusal
-from web.access.path_access import path_id
+from web.access.login_attempts import check_attempts, count_refusal, verify_password
+from web.access.path_access import load, load_owned
 from web.app_keys import CLOCK, PASSWORDS, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret, make_code
-from web.errors import Invalid, NotAuthenticated, NotFound, PermissionDenied
+from web.errors import Invalid, NotAuthenticated, PermissionDenied
 from web.json import json_response
-from web.paging import Listing, PageQuery, answer_list
+from web.paging import PageQuery, answer_owned_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_anyone, for_callers
-from web.schemas.accounts import SignedUp, serialize_organization, serialize_user
-from web.schemas.invites import Acceptance, InviteResponse, NewInvite, NewInviteResponse, serialize_invite
+from web.schemas.accounts import SignedUpResponse, serialize_organization, serialize_user
+from web.schemas.invites import (
+    AcceptanceBody,
+    InviteResponse,
+    NewInviteBody,
+    NewInviteResponse,
+    serialize_invite,
+)
 
-NEW = NewInvite()
-ACCEPTANCE = Acceptance()
+NEW = NewInviteBody()
+ACCEPTANCE = AcceptanceBody()
 QUERY = PageQuery()
 LIFETIME = timedelta(days=7)
 
@@ -58,54 +63,50 @@ async def list_invites(request: web.Request, caller: Caller) -> web.StreamRespon
     organization_ids = caller.administered()
     query = read_query(request, QUERY)
     invites = request.app[STORAGE].invites
-
-    async def find(invite_id: UUID) -> Invite | None:
-        last = await invites.get(invite_id)
-        return last if last and last.organization_id in organization_ids else None
-
-    listing = Listing(
+    return await answer_owned_list(
+        request,
+        query,
+        organization_ids,
         fetch=lambda page: invites.page(organization_ids, page),
-        find=find,
-        cursor=lambda last: (last.created_at, last.id),
-        show=serialize_invite,
+        get=invites.get,
+        serialize=serialize_invite,
     )
-    return await answer_list(request, query, listing)
 
 
 async def delete_invite(request: web.Request, caller: Caller) -> web.Response:
     """Its code stops working."""
-    invite = await _invite(request)
-    caller.require_admin(invite.organization_id)
+    invites = request.app[STORAGE].invites
+    invite = await load_owned(request, caller, invites.get, Caller.require_admin)
     if invite.role.is_above(caller.roles[invite.organization_id]):
         raise PermissionDenied
-    await request.app[STORAGE].invites.delete(invite.id)
+    await invites.delete(invite.id)
     return web.Response(status=204)
 
 
 async def accept_invite(request: web.Request) -> web.Response:
     """A token for the invited person, who gives the password of their account or chooses one."""
     app = request.app
-    invite = await _invite(request)
+    invite = await load(request, app[STORAGE].invites.get)
     body = await read_body(request, ACCEPTANCE)
     check_attempts(request)
     now = app[CLOCK].now()
-    is_right = hmac.compare_digest(hash_secret(body["code"]), invite.code_hash)
-    if not (is_right and invite.is_open(now)):
+    is_right_code = hmac.compare_digest(hash_secret(body["code"]), invite.code_hash)
+    if not (is_right_code and invite.is_open(now)):
         raise _wrong_code(request)
     user = await app[STORAGE].accounts.get_user_by_email(invite.email)
     is_new = user is None
     if user is None:
         user = await _new_user(request, invite.email, body, now)
-    else:
-        await _require_password(request, user, body["password"])
+    elif not await verify_password(request, body["password"], user.password_hash):
+        raise NotAuthenticated("Unable to log in with provided credentials.")
     try:
         is_accepted = await app[STORAGE].invites.accept(invite.id, user, now, is_new=is_new)
-    except NotUnique as error:  # signed up in the meantime; the invite is still good
+    except NotUnique as error:  # the person has signed up in the meantime; the invite stays valid
         raise Invalid({"email": ["user with this email already exists."]}) from error
     organization = await app[STORAGE].organizations.get(invite.organization_id)
     if organization is None or not is_accepted:
         raise _wrong_code(request)
-    answer: SignedUp = {
+    answer: SignedUpResponse = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
         "user": serialize_user(user),
         "organization": serialize_organization(organization),
@@ -113,27 +114,13 @@ async def accept_invite(request: web.Request) -> web.Response:
     return json_response(answer)
 
 
-async def _invite(request: web.Request) -> Invite:
-    invite = await request.app[STORAGE].invites.get(path_id(request))
-    if invite is None:
-        raise NotFound
-    return invite
-
-
 async def _new_user(request: web.Request, email: str, body: Mapping[str, Any], now: datetime) -> User:
     password_hash = await request.app[PASSWORDS].hash(body["password"])
     return User(new_id(), email, body["name"], password_hash, 1, now)
 
 
-async def _require_password(request: web.Request, user: User, password: str) -> None:
-    is_right = await request.app[PASSWORDS].verify(password, user.password_hash)
-    check_attempts(request)  # once more: guesses may have been sent all at once
-    if not is_right:
-        count_refusal(request)
-        raise NotAuthenticated("Unable to log in with provided credentials.")
-
-
 def _wrong_code(request: web.Request) -> Invalid:
+    """Count the refusal and return the error to raise."""
     count_refusal(request)
     return Invalid({"code": ["The code is wrong, used or expired."]})
 
@@ -163,7 +150,7 @@ ROUTES = (
         "/api/organizations/invites/{id}/accept/",
         accept_invite,
         "Accept an invite: a token for the invited person",
-        answer=SignedUp,
+        answer=SignedUpResponse,
         body=ACCEPTANCE,
         refusals=frozenset({401, 429}),
     ),

@@ -1,4 +1,4 @@
-"""What agents and their contacts write to each other. What comes in is in the agent's queue at once."""
+"""Messages between agents and their contacts. An inbound message also notifies its agent."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,23 +9,22 @@ from aiohttp import web
 
 from storage.channels.contacts import Contact
 from storage.channels.messages import Attachment, Direction, Message, MessageFilters, MessageStatus
-from storage.errors import ReferenceMissing
 from storage.ids import new_id
 from storage.model import Priority, Source
 from storage.notifications.inserts import NewNotification
 from web.access.auth import Caller
 from web.access.body_references import owner_of_new, require_owner
-from web.access.path_access import path_id, require_agent, require_contact
+from web.access.path_access import load_owned, require_agent, require_contact
 from web.app_keys import CLOCK, STORAGE
-from web.constraint_errors import refusal
-from web.errors import NotFound
+from web.constraint_errors import refusing_constraint_errors
+from web.errors import require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import Listing, answer_list
+from web.paging import answer_owned_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.messages import (
-    MessageChanges,
+    MessageChangesBody,
     MessageQuery,
     MessageResponse,
     NewMessageBody,
@@ -33,11 +32,11 @@ from web.schemas.messages import (
 )
 
 NEW = NewMessageBody()
-CHANGES = MessageChanges()
+CHANGES = MessageChangesBody()
 QUERY = MessageQuery()
 
-USUAL = {Direction.INBOUND: MessageStatus.RECEIVED, Direction.OUTBOUND: MessageStatus.QUEUED}
-HINT = "Attachments: {count}. Open them with the tool open_sms_attachment and the message id {id}."
+DEFAULT_STATUS = {Direction.INBOUND: MessageStatus.RECEIVED, Direction.OUTBOUND: MessageStatus.QUEUED}
+ATTACHMENT_HINT = "Attachments: {count}. Open them with the tool open_sms_attachment and the message id {id}."
 
 
 async def create_message(request: web.Request, caller: Caller) -> web.Response:
@@ -45,41 +44,42 @@ async def create_message(request: web.Request, caller: Caller) -> web.Response:
     messages = request.app[STORAGE].messages
     body = await read_body_once(request, caller, NEW)
     organization_id = await owner_of_new(request, caller, body)
-    message = _message_of(body, organization_id, request.app[CLOCK].now())
+    message = _build_message(body, organization_id, request.app[CLOCK].now())
     answer = json_response(serialize_message(message), status=201)
     receipt = receipt_of(request, answer)
-    try:
+    with refusing_constraint_errors(body):
         if message.direction is Direction.INBOUND:
-            notice = await _notice_of(request, message)
-            await messages.receive(message, notice, caller.roles, receipt)
+            notification = await _build_notification(request, message)
+            await messages.receive(message, notification, caller.roles, receipt)
         else:
             await messages.insert(message, receipt)
-    except ReferenceMissing as error:
-        raise refusal(error, body) from error
     return answer
 
 
-def _message_of(body: Mapping[str, Any], organization_id: UUID, now: datetime) -> Message:
-    given = {**body, "attachments": _attachments(body), "status": body["status"] or USUAL[body["direction"]]}
-    return Message(id=new_id(), organization_id=organization_id, created_at=now, **given)
+def _build_message(body: Mapping[str, Any], organization_id: UUID, now: datetime) -> Message:
+    status = body["status"] or DEFAULT_STATUS[body["direction"]]
+    values = {**body, "attachments": _build_attachments(body), "status": status}
+    return Message(id=new_id(), organization_id=organization_id, created_at=now, **values)
 
 
-def _attachments(body: Mapping[str, Any]) -> tuple[Attachment, ...]:
+def _build_attachments(body: Mapping[str, Any]) -> tuple[Attachment, ...]:
     return tuple(Attachment(**attachment) for attachment in body["attachments"])
 
 
-async def _notice_of(request: web.Request, message: Message) -> NewNotification:
-    """What the agent finds in its queue."""
+async def _build_notification(request: web.Request, message: Message) -> NewNotification:
+    """Return the notification that tells the agent about an inbound message."""
     contact = None
     if message.contact_id is not None:
         contact = await request.app[STORAGE].contacts.get(message.contact_id)
-    hint = HINT.format(count=len(message.attachments), id=message.id) if message.attachments else ""
+    hint = (
+        ATTACHMENT_HINT.format(count=len(message.attachments), id=message.id) if message.attachments else ""
+    )
     return NewNotification(
         id=new_id(),
         agent_id=message.agent_id,
         source=Source(message.channel),
         source_id=str(contact.id) if contact else "",
-        title=f"New {message.channel} from {_name_of(contact)}",
+        title=f"New {message.channel} from {_sender_name(contact)}",
         body="\n\n".join(filter(None, (message.body, hint))),
         priority=Priority.HIGH,
         created_at=message.created_at,
@@ -87,9 +87,9 @@ async def _notice_of(request: web.Request, message: Message) -> NewNotification:
     )
 
 
-def _name_of(contact: Contact | None) -> str:
-    known = contact and (contact.name or contact.email or contact.phone)
-    return known or "an unknown sender"
+def _sender_name(contact: Contact | None) -> str:
+    name = contact and (contact.name or contact.email or contact.phone)
+    return name or "an unknown sender"
 
 
 async def list_messages(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -100,52 +100,38 @@ async def list_messages(request: web.Request, caller: Caller) -> web.StreamRespo
     filters = MessageFilters(
         caller.organizations, query["agent"], query["contact"], query["channel"], query["direction"]
     )
-
-    async def find(message_id: UUID) -> Message | None:
-        last = await messages.get(message_id)
-        return last if last and last.organization_id in caller.roles else None
-
-    listing = Listing(
+    return await answer_owned_list(
+        request,
+        query,
+        caller.organizations,
         fetch=lambda page: messages.page(filters, page),
-        find=find,
-        cursor=lambda last: (last.created_at, last.id),
-        show=serialize_message,
+        get=messages.get,
+        serialize=serialize_message,
     )
-    return await answer_list(request, query, listing)
 
 
 async def get_message(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(serialize_message(await _message(request, caller)))
+    message = await load_owned(request, caller, request.app[STORAGE].messages.get)
+    return json_response(serialize_message(message))
 
 
 async def change_message(request: web.Request, caller: Caller) -> web.Response:
-    message = await _message(request, caller)
+    messages = request.app[STORAGE].messages
+    message = await load_owned(request, caller, messages.get)
     changes = await read_body(request, CHANGES, partial=True)
     await require_owner(request, message.organization_id, changes)
     if "attachments" in changes:
-        changes["attachments"] = _attachments(changes)
-    messages = request.app[STORAGE].messages
-    try:
+        changes["attachments"] = _build_attachments(changes)
+    with refusing_constraint_errors(changes):
         changed = await messages.update(message.id, changes)
-    except ReferenceMissing as error:
-        raise refusal(error, changes) from error
-    if changed is None:
-        raise NotFound
-    return json_response(serialize_message(changed))
+    return json_response(serialize_message(require_found(changed)))
 
 
 async def delete_message(request: web.Request, caller: Caller) -> web.Response:
-    message = await _message(request, caller)
-    await request.app[STORAGE].messages.delete(message.id)
+    messages = request.app[STORAGE].messages
+    message = await load_owned(request, caller, messages.get)
+    await messages.delete(message.id)
     return web.Response(status=204)
-
-
-async def _message(request: web.Request, caller: Caller) -> Message:
-    message = await request.app[STORAGE].messages.get(path_id(request))
-    if message is None:
-        raise NotFound
-    caller.require(message.organization_id)
-    return message
 
 
 ROUTES = (

@@ -1,4 +1,4 @@
-"""The service's numbers for Prometheus."""
+"""The metrics of the service for Prometheus."""
 
 import asyncio
 import re
@@ -13,8 +13,8 @@ from web.observability.metrics import Scrape
 from web.routes import for_operators
 
 MEDIA_TYPES = ("text/plain", "application/openmetrics-text")
-ASKED_VERSION = re.compile(r"version=([^;,]*)")
-KNOWN_VERSIONS = frozenset({"0.0.1", "0.0.4", "1.0.0"})
+REQUESTED_VERSION = re.compile(r"version=([^;,]*)")
+SUPPORTED_VERSIONS = frozenset({"0.0.1", "0.0.4", "1.0.0"})
 
 
 async def get_metrics(request: web.Request) -> web.Response:
@@ -28,11 +28,11 @@ async def get_metrics(request: web.Request) -> web.Response:
         requests=app[REQUEST_COUNTS].snapshot(),
         notifications=dict(app[STORAGE].notifications.created),
     )
-    # The exposition repeats the version that is asked for, and takes none that is not made of numbers.
-    if not KNOWN_VERSIONS.issuperset(ASKED_VERSION.findall(accept)):
+    # prometheus_client repeats the requested version, and fails on one that does not consist of numbers.
+    if not SUPPORTED_VERSIONS.issuperset(REQUESTED_VERSION.findall(accept)):
         accept = ""
     encode, content_type = choose_encoder(accept)
-    # In a thread: with every route in use it takes tens of milliseconds, for which nobody else shall wait.
+    # Encode in a thread: with every route in use it takes tens of milliseconds.
     return web.Response(body=await asyncio.to_thread(encode, scrape), headers={"Content-Type": content_type})
 
 

@@ -1,4 +1,4 @@
-"""The queues that direct the agents' attention."""
+"""Notifications: the queue of things that an agent should look at."""
 
 from datetime import datetime
 from uuid import UUID
@@ -8,35 +8,35 @@ from aiohttp import web
 
 from storage.errors import ReferenceMissing
 from storage.ids import new_id
-from storage.model import Notification
 from storage.notifications.inserts import NewNotification
 from storage.notifications.notifications import NotificationFilters, NotificationOwner
 from web.access.auth import Caller
-from web.access.path_access import path_id, require_agent
+from web.access.body_references import load_named
+from web.access.path_access import load_owned, require_agent
 from web.app_keys import CLOCK, STORAGE
-from web.errors import Invalid, NotFound, PermissionDenied
+from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import Listing, answer_list
+from web.paging import answer_owned_list
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.notifications import (
     ClearBody,
-    Cleared,
+    ClearedResponse,
     NewNotificationBody,
-    NotificationChanges,
+    NotificationChangesBody,
     NotificationQuery,
     NotificationResponse,
     serialize_notification,
 )
 
 NEW = NewNotificationBody()
-CHANGES = NotificationChanges()
+CHANGES = NotificationChangesBody()
 CLEAR = ClearBody()
 QUERY = NotificationQuery()
-MOMENTS = ("scheduled_for",)
+DATETIME_FIELDS = ("scheduled_for",)
 
 
 async def create_notification(request: web.Request, caller: Caller) -> web.Response:
@@ -44,7 +44,8 @@ async def create_notification(request: web.Request, caller: Caller) -> web.Respo
     body = await read_body_once(request, caller, NEW)
     agent_id: UUID = body["agent_id"]
     if _is_local(body.get("scheduled_for")):
-        localize(body, MOMENTS, await _timezone_of_named(request, caller, agent_id))
+        agent = await load_named(caller, request.app[STORAGE].agents.get, "agent", agent_id)
+        localize(body, DATETIME_FIELDS, ZoneInfo(agent.timezone))
     now = request.app[CLOCK].now()
     new = NewNotification(id=new_id(), created_at=now, **body)
     answer = json_response(serialize_notification(new), status=201)
@@ -63,43 +64,37 @@ async def list_notifications(request: web.Request, caller: Caller) -> web.Stream
     filters = NotificationFilters(
         caller.organizations, query["agent"], query["cleared"], query["priority"], query["source"]
     )
-
-    async def find(notification_id: UUID) -> Notification | None:
-        last = await notifications.get(notification_id)
-        return last if last and last.organization_id in caller.roles else None
-
-    listing = Listing(
+    return await answer_owned_list(
+        request,
+        query,
+        caller.organizations,
         fetch=lambda page: notifications.page(filters, page),
-        find=find,
-        cursor=lambda last: (last.created_at, last.id),
-        show=serialize_notification,
+        get=notifications.get,
+        serialize=serialize_notification,
     )
-    return await answer_list(request, query, listing)
 
 
 async def get_notification(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(serialize_notification(await _notification(request, caller)))
+    notification = await load_owned(request, caller, request.app[STORAGE].notifications.get)
+    return json_response(serialize_notification(notification))
 
 
 async def change_notification(request: web.Request, caller: Caller) -> web.Response:
     """Whatever makes it active wakes the agent as a fresh one would."""
-    notification = await _notification(request, caller)
+    storage = request.app[STORAGE]
+    notification = await load_owned(request, caller, storage.notifications.get)
     changes = await read_body(request, CHANGES, partial=True)
     if _is_local(changes.get("scheduled_for")):
-        agent = await request.app[STORAGE].agents.get(notification.agent_id)
-        if agent is None:
-            raise NotFound
-        localize(changes, MOMENTS, ZoneInfo(agent.timezone))
-    now = request.app[CLOCK].now()
-    changed = await request.app[STORAGE].notifications.update(notification.id, changes, now)
-    if changed is None:
-        raise NotFound
-    return json_response(serialize_notification(changed))
+        agent = require_found(await storage.agents.get(notification.agent_id))
+        localize(changes, DATETIME_FIELDS, ZoneInfo(agent.timezone))
+    changed = await storage.notifications.update(notification.id, changes, request.app[CLOCK].now())
+    return json_response(serialize_notification(require_found(changed)))
 
 
 async def delete_notification(request: web.Request, caller: Caller) -> web.Response:
-    notification = await _notification(request, caller)
-    await request.app[STORAGE].notifications.delete(notification.id)
+    notifications = request.app[STORAGE].notifications
+    notification = await load_owned(request, caller, notifications.get)
+    await notifications.delete(notification.id)
     return web.Response(status=204)
 
 
@@ -114,45 +109,28 @@ async def clear_notifications(request: web.Request, caller: Caller) -> web.Respo
         raise Invalid({"agent": [unknown_id(agent_id)]})
     owners = await storage.notifications.owners(ids) if ids else {}
     unknown = {
-        at: [unknown_id(each)]
-        for at, each in enumerate(ids or ())
-        if each not in owners or _is_of_sibling(owners[each], organization_id, agent_id)
+        index: [unknown_id(notification_id)]
+        for index, notification_id in enumerate(ids or ())
+        if notification_id not in owners or _is_of_sibling(owners[notification_id], organization_id, agent_id)
     }
     if unknown:
         raise Invalid({"ids": unknown})
     caller.require(organization_id)
     if any(owner.agent_id != agent_id for owner in owners.values()):
         raise PermissionDenied
-    cleared: Cleared = {
+    cleared: ClearedResponse = {
         "cleared": await storage.notifications.clear_many(agent_id, ids, request.app[CLOCK].now())
     }
     return json_response(cleared)
 
 
 def _is_of_sibling(owner: NotificationOwner, organization_id: UUID, agent_id: UUID) -> bool:
-    """Whether it is of another agent in the same organization."""
+    """Return whether the owner is another agent of the same organization."""
     return owner.organization_id == organization_id and owner.agent_id != agent_id
 
 
-async def _notification(request: web.Request, caller: Caller) -> Notification:
-    notification = await request.app[STORAGE].notifications.get(path_id(request))
-    if notification is None:
-        raise NotFound
-    caller.require(notification.organization_id)
-    return notification
-
-
-def _is_local(moment: datetime | None) -> bool:
-    return moment is not None and moment.tzinfo is None
-
-
-async def _timezone_of_named(request: web.Request, caller: Caller, agent_id: UUID) -> ZoneInfo:
-    """That of an agent which a body names."""
-    agent = await request.app[STORAGE].agents.get(agent_id)
-    if agent is None:
-        raise Invalid({"agent": [unknown_id(agent_id)]})
-    caller.require(agent.organization_id)
-    return ZoneInfo(agent.timezone)
+def _is_local(value: datetime | None) -> bool:
+    return value is not None and value.tzinfo is None
 
 
 ROUTES = (
@@ -179,7 +157,7 @@ ROUTES = (
         "/api/defaults/notifications/clear/",
         clear_notifications,
         "Clear an agent's notifications",
-        answer=Cleared,
+        answer=ClearedResponse,
         body=CLEAR,
     ),
     for_callers(

@@ -1,4 +1,4 @@
-"""The caller's organizations: their name, what they may spend, and whether they are paused."""
+"""The caller's organizations: their names, spending caps and pauses."""
 
 from uuid import UUID
 
@@ -7,23 +7,23 @@ from aiohttp import web
 from storage.model import Organization
 from supervisors.engine.broadcast import tell_agents_of
 from web.access.auth import Caller
-from web.access.path_access import path_id
+from web.access.path_access import load
 from web.app_keys import REGISTRY, STORAGE
-from web.errors import NotFound
+from web.errors import require_found
 from web.json import json_response
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.organizations import (
-    OrganizationChanges,
+    OrganizationChangesBody,
     WholeOrganizationResponse,
     serialize_whole_organization,
 )
 
-CHANGES = OrganizationChanges()
+CHANGES = OrganizationChangesBody()
 QUERY = PageQuery()
 
-CONCERN_THE_AGENTS = frozenset({"paused", "max_cost_usd_per_day"})
+FIELDS_READ_BY_SUPERVISORS = frozenset({"paused", "max_cost_usd_per_day"})
 
 
 async def list_organizations(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -34,36 +34,32 @@ async def list_organizations(request: web.Request, caller: Caller) -> web.Stream
         return await organizations.get(organization_id) if organization_id in caller.roles else None
 
     listing = Listing(
-        fetch=lambda page: organizations.page(caller.organizations, page),
-        find=find,
-        cursor=lambda last: (last.created_at, last.id),
-        show=serialize_whole_organization,
+        lambda page: organizations.page(caller.organizations, page),
+        find,
+        lambda organization: (organization.created_at, organization.id),
+        serialize_whole_organization,
     )
     return await answer_list(request, query, listing)
 
 
 async def get_organization(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(serialize_whole_organization(await _organization(request, caller)))
+    return json_response(serialize_whole_organization(await _load_own_organization(request, caller)))
 
 
 async def change_organization(request: web.Request, caller: Caller) -> web.Response:
     """A pause stops the runs and holds every start; its end wakes what is due, as a higher cap does."""
-    organization = await _organization(request, caller)
+    organization = await _load_own_organization(request, caller)
     caller.require_admin(organization.id)
     changes = await read_body(request, CHANGES, partial=True)
     storage = request.app[STORAGE]
-    changed = await storage.organizations.update(organization.id, changes)
-    if changed is None:
-        raise NotFound
-    if changes.keys() & CONCERN_THE_AGENTS:
+    changed = require_found(await storage.organizations.update(organization.id, changes))
+    if changes.keys() & FIELDS_READ_BY_SUPERVISORS:
         await tell_agents_of(changed.id, storage.agent_states, request.app[REGISTRY])
     return json_response(serialize_whole_organization(changed))
 
 
-async def _organization(request: web.Request, caller: Caller) -> Organization:
-    organization = await request.app[STORAGE].organizations.get(path_id(request))
-    if organization is None:
-        raise NotFound
+async def _load_own_organization(request: web.Request, caller: Caller) -> Organization:
+    organization = await load(request, request.app[STORAGE].organizations.get)
     caller.require(organization.id)
     return organization
 

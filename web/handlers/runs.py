@@ -1,4 +1,4 @@
-"""An agent's runs: start, stop, the ledger, and its supervisor's own account of itself."""
+"""Runs of an agent: start, stop and list them, and explain what the agent's supervisor does."""
 
 from uuid import UUID
 
@@ -8,20 +8,20 @@ from storage.model import Receipt, Run
 from supervisors.engine.messages import RunReply, RunRequest, StopRequest
 from supervisors.engine.snapshot import Snapshot
 from web.access.auth import Caller
-from web.access.path_access import agent_of_path, path_id
+from web.access.path_access import agent_of_path, load
 from web.app_keys import REGISTRY, STATUS, STORAGE
-from web.errors import NotFound
+from web.errors import NotFound, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.paging import Listing, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
 from web.schemas.runs import (
-    RunAnswered,
+    RunAnsweredResponse,
     RunBody,
     RunQuery,
     RunResponse,
-    StopAnswered,
+    StopAnsweredResponse,
     StopBody,
     WaitQuery,
     serialize_run,
@@ -38,21 +38,21 @@ async def run_agent(request: web.Request, caller: Caller) -> web.Response:
     body = await read_body_once(request, caller, RUN)
 
     def receipt(reply: RunReply) -> Receipt | None:
-        return receipt_of(request, _run_answer(reply))
+        return receipt_of(request, _run_response(reply))
 
     reply = await request.app[REGISTRY].ask(agent_id, RunRequest(**body, receipt=receipt))
     if not reply.had_effect:
-        await _keep(request, agent_id, receipt(reply))
-    return _run_answer(reply)
+        await _insert_receipt(request, agent_id, receipt(reply))
+    return _run_response(reply)
 
 
-def _run_answer(reply: RunReply) -> web.Response:
-    answer: RunAnswered = {"status": reply.status, "run": reply.run}
+def _run_response(reply: RunReply) -> web.Response:
+    answer: RunAnsweredResponse = {"status": reply.status, "run": reply.run}
     return json_response(answer)
 
 
-async def _keep(request: web.Request, agent_id: UUID, receipt: Receipt | None) -> None:
-    """Store a receipt that the supervisor had nothing to store with."""
+async def _insert_receipt(request: web.Request, agent_id: UUID, receipt: Receipt | None) -> None:
+    """Insert the receipt of a request for which the supervisor wrote nothing."""
     storage = request.app[STORAGE]
     organization_id = await storage.agents.organization_of(agent_id) if receipt else None
     if receipt and organization_id:
@@ -63,7 +63,7 @@ async def stop_agent(request: web.Request, caller: Caller) -> web.Response:
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, STOP)
     reply = await request.app[REGISTRY].ask(agent_id, StopRequest(**body))
-    answer: StopAnswered = {"status": reply}
+    answer: StopAnsweredResponse = {"status": reply}
     return json_response(answer)
 
 
@@ -72,14 +72,11 @@ async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
     runs = request.app[STORAGE].runs
 
     async def find(run_id: UUID) -> Run | None:
-        last = await runs.get(run_id)
-        return last if last and last.agent_id == agent_id else None
+        run = await runs.get(run_id)
+        return run if run and run.agent_id == agent_id else None
 
     listing = Listing(
-        fetch=lambda page: runs.page(agent_id, page),
-        find=find,
-        cursor=lambda last: (last.started_at, last.id),
-        show=serialize_run,
+        lambda page: runs.page(agent_id, page), find, lambda run: (run.started_at, run.id), serialize_run
     )
     return await answer_list(request, read_query(request, QUERY), listing)
 
@@ -87,17 +84,18 @@ async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
 async def get_run(request: web.Request, caller: Caller) -> web.Response:
     """With `wait`, when it has ended and its trace is there, or so many seconds are over."""
     agent_id = await agent_of_path(request, caller)
-    run = await _run(request, agent_id)
+    run = await _load_run(request, agent_id)
     query = read_query(request, WAIT)
     if query["wait"] is not None:
         await request.app[REGISTRY].wait_for_end(agent_id, run.id, query["wait"])
-        run = await _run(request, agent_id)
+        run = await _load_run(request, agent_id)
     return json_response(serialize_run(run))
 
 
-async def _run(request: web.Request, agent_id: UUID) -> Run:
-    run = await request.app[STORAGE].runs.get(path_id(request, "run_id"))
-    if run is None or run.agent_id != agent_id:
+async def _load_run(request: web.Request, agent_id: UUID) -> Run:
+    """Return the agent's run whose id is in the path. Raise NotFound for a run of another agent."""
+    run = await load(request, request.app[STORAGE].runs.get, "run_id")
+    if run.agent_id != agent_id:
         raise NotFound
     return run
 
@@ -105,9 +103,7 @@ async def _run(request: web.Request, agent_id: UUID) -> Run:
 async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:
     """Why the agent does what it does."""
     snapshot = await request.app[STATUS].snapshot(await agent_of_path(request, caller))
-    if snapshot is None:
-        raise NotFound
-    return json_response(snapshot)
+    return json_response(require_found(snapshot))
 
 
 ROUTES = (
@@ -116,13 +112,18 @@ ROUTES = (
         "/api/cloud/agents/{id}/run/",
         run_agent,
         "Run an agent",
-        answer=RunAnswered,
+        answer=RunAnsweredResponse,
         body=RUN,
         idempotent=True,
         refusals=frozenset({409}),
     ),
     for_callers(
-        "POST", "/api/cloud/agents/{id}/stop/", stop_agent, "Stop an agent", answer=StopAnswered, body=STOP
+        "POST",
+        "/api/cloud/agents/{id}/stop/",
+        stop_agent,
+        "Stop an agent",
+        answer=StopAnsweredResponse,
+        body=STOP,
     ),
     for_callers(
         "GET",

@@ -1,4 +1,4 @@
-"""Spans: the steps of traces, one at a time or many at once."""
+"""Spans: the steps of traces, created one at a time or many at once."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -10,23 +10,23 @@ from zoneinfo import ZoneInfo
 from aiohttp import web
 
 from storage.errors import NotUnique
-from storage.history.traces import FullSpan, SpanPlace, TraceOwner, Traces
+from storage.history.traces import SpanPlace, TraceOwner, Traces
 from storage.ids import new_id
 from storage.model import NewSpan, Span
 from web.access.auth import Caller, RunAccess
-from web.access.path_access import path_id
+from web.access.path_access import load, load_owned
 from web.app_keys import CLOCK, SETTINGS, STORAGE
-from web.errors import Invalid, NotFound, PermissionDenied, TooLarge
+from web.errors import Invalid, PermissionDenied, TooLarge
 from web.fields import unknown_id
 from web.json import json_response, to_json
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_items
 from web.routes import for_callers
 from web.schemas.spans import (
-    MOMENTS,
+    DATETIME_FIELDS,
     FullSpanResponse,
     NewSpanBody,
-    SpanEnd,
+    SpanEndBody,
     SpanResponse,
     serialize_full_span,
     serialize_span,
@@ -35,23 +35,23 @@ from web.settings import SPAN_BODY_BYTES
 from web.trace_endings import check_order, ending_of
 
 NEW = NewSpanBody()
-END = SpanEnd()
+END = SpanEndBody()
 
 MAX_SPANS = 500
-OWN_PARENT = "A span may not be its own parent."
-OTHER_TRACE = "This is not a span of the trace."
-TAKEN = ["span with this id already exists."]
+IS_OWN_PARENT = "A span may not be its own parent."
+PARENT_IN_OTHER_TRACE = "This is not a span of the trace."
+ID_TAKEN = ["span with this id already exists."]
 
-Refused = dict[int, Mapping[str, Any]]
+MessagesByIndex = dict[int, Mapping[str, Any]]
 
 
 async def create_spans(request: web.Request, caller: Caller) -> web.Response:
     """One span, or a list of which all are stored or none."""
     traces = request.app[STORAGE].traces
     max_bytes = request.app[SETTINGS].span_metadata_bytes
-    bodies, is_list = await read_items(request, NEW, MAX_SPANS, partial(_pack, max_bytes))
+    bodies, is_list = await read_items(request, NEW, MAX_SPANS, partial(_encode_metadata, max_bytes))
     owners = await traces.owners({body["trace_id"] for body in bodies})
-    spans = _spans(bodies, owners, request.app[CLOCK].now(), is_list)
+    spans = _build_spans(bodies, owners, request.app[CLOCK].now(), is_list)
     for trace_id, owner in owners.items():
         caller.require_trace(trace_id, owner.organization_id)
     await _check_parents(traces, spans, owners, is_list)
@@ -59,67 +59,64 @@ async def create_spans(request: web.Request, caller: Caller) -> web.Response:
         await traces.insert_spans(spans)
     except NotUnique as error:
         taken = await traces.known_spans([new.span.id for new in spans])
-        refused: Refused = {at: {"id": TAKEN} for at, new in enumerate(spans) if new.span.id in taken}
-        raise _refusal(refused, is_list) from error
-    shown = [serialize_span(new.span) for new in spans]
-    return json_response(shown if is_list else shown[0], status=201)
+        messages: MessagesByIndex = {
+            index: {"id": ID_TAKEN} for index, new in enumerate(spans) if new.span.id in taken
+        }
+        raise _invalid(messages, is_list) from error
+    created = [serialize_span(new.span) for new in spans]
+    return json_response(created if is_list else created[0], status=201)
 
 
 async def get_span(request: web.Request, caller: Caller) -> web.Response:
-    full = await _span(request)
-    caller.require(full.organization_id)
+    full = await load_owned(request, caller, request.app[STORAGE].traces.get_span)
     return json_response(serialize_full_span(full))
 
 
 async def end_span(request: web.Request, caller: Caller) -> web.Response:
     """Once more does no harm."""
-    full = await _span(request)
+    traces = request.app[STORAGE].traces
+    full = await load(request, traces.get_span)
     span = full.span
     caller.require_trace(span.trace_id, full.organization_id)
     body = await read_body(request, END)
-    _packed(request.app[SETTINGS].span_metadata_bytes, body.get("metadata"))
-    owners = await request.app[STORAGE].traces.owners({span.trace_id})
+    _metadata_json(request.app[SETTINGS].span_metadata_bytes, body.get("metadata"))
+    owners = await traces.owners({span.trace_id})
     zone = ZoneInfo(owners[span.trace_id].timezone)
-    closing = ending_of(body, span.started_at, zone, request.app[CLOCK].now())
-    await request.app[STORAGE].traces.end_span(span.id, closing)
-    return json_response(serialize_full_span(await _span(request)))
+    await traces.end_span(span.id, ending_of(body, span.started_at, zone, request.app[CLOCK].now()))
+    return json_response(serialize_full_span(await load(request, traces.get_span)))
 
 
-async def _span(request: web.Request) -> FullSpan:
-    full = await request.app[STORAGE].traces.get_span(path_id(request))
-    if full is None:
-        raise NotFound
-    return full
-
-
-def _spans(
+def _build_spans(
     bodies: Sequence[dict[str, Any]], owners: Mapping[UUID, TraceOwner], now: datetime, is_list: bool
 ) -> list[NewSpan]:
-    """The spans that the bodies mean; Invalid for traces that do not exist, ids given twice and bad times."""
+    """Return the spans that the bodies describe.
+
+    Raise Invalid for traces that do not exist, ids that occur twice, and spans that end before their start.
+    """
     spans: dict[UUID, NewSpan] = {}
-    refused: Refused = {}
-    for at, body in enumerate(bodies):
+    messages: MessagesByIndex = {}
+    for index, body in enumerate(bodies):
         try:
-            new = _new_span(body, owners, now)
+            new = _build_span(body, owners, now)
         except Invalid as error:
-            refused[at] = error.body
+            messages[index] = error.body
             continue
         if new.span.id in spans:
-            refused[at] = {"id": TAKEN}
+            messages[index] = {"id": ID_TAKEN}
         spans[new.span.id] = new
-    if refused:
-        raise _refusal(refused, is_list)
+    if messages:
+        raise _invalid(messages, is_list)
     return list(spans.values())
 
 
-def _new_span(body: dict[str, Any], owners: Mapping[UUID, TraceOwner], now: datetime) -> NewSpan:
+def _build_span(body: dict[str, Any], owners: Mapping[UUID, TraceOwner], now: datetime) -> NewSpan:
     trace_id: UUID = body["trace_id"]
     if trace_id not in owners:
         raise Invalid({"trace": [unknown_id(trace_id)]})
     parent_id: UUID | None = body["parent_id"]
     if parent_id is not None and parent_id == body.get("id"):
-        raise Invalid({"parent": [OWN_PARENT]})
-    localize(body, MOMENTS, ZoneInfo(owners[trace_id].timezone))
+        raise Invalid({"parent": [IS_OWN_PARENT]})
+    localize(body, DATETIME_FIELDS, ZoneInfo(owners[trace_id].timezone))
     ended_at: datetime | None = body["ended_at"]
     started_at: datetime = body["started_at"] or min(now, ended_at or now)
     check_order(started_at, ended_at)
@@ -139,43 +136,45 @@ def _new_span(body: dict[str, Any], owners: Mapping[UUID, TraceOwner], now: date
 async def _check_parents(
     traces: Traces, spans: Sequence[NewSpan], owners: Mapping[UUID, TraceOwner], is_list: bool
 ) -> None:
-    """Invalid for parents in another trace, PermissionDenied for another organization's.
+    """Raise Invalid for a parent in another trace, PermissionDenied for one of another organization.
 
-    Those among the new spans count, too; what is no span yet may still become one.
+    Parents may be among the new spans. An unknown parent is allowed: its span may be created later.
     """
     places = {
         new.span.id: SpanPlace(new.span.trace_id, owners[new.span.trace_id].organization_id) for new in spans
     }
-    named = {new.span.parent_id for new in spans if new.span.parent_id is not None}
-    if named - places.keys():
-        places |= await traces.places(named - places.keys())
-    refused: Refused = {}
-    for at, new in enumerate(spans):
-        localize = places.get(new.span.parent_id) if new.span.parent_id else None
-        if localize is None or localize.trace_id == new.span.trace_id:
+    parent_ids = {new.span.parent_id for new in spans if new.span.parent_id is not None}
+    stored_ids = parent_ids - places.keys()
+    if stored_ids:
+        places |= await traces.places(stored_ids)
+    messages: MessagesByIndex = {}
+    for index, new in enumerate(spans):
+        parent = places.get(new.span.parent_id) if new.span.parent_id else None
+        if parent is None or parent.trace_id == new.span.trace_id:
             continue
-        if localize.organization_id != owners[new.span.trace_id].organization_id:
+        if parent.organization_id != owners[new.span.trace_id].organization_id:
             raise PermissionDenied
-        refused[at] = {"parent": [OTHER_TRACE]}
-    if refused:
-        raise _refusal(refused, is_list)
+        messages[index] = {"parent": [PARENT_IN_OTHER_TRACE]}
+    if messages:
+        raise _invalid(messages, is_list)
 
 
-def _pack(max_bytes: int, body: dict[str, Any]) -> None:
-    """Its metadata as it is stored."""
-    body["metadata"] = _packed(max_bytes, body["metadata"]).decode()
+def _encode_metadata(max_bytes: int, body: dict[str, Any]) -> None:
+    """Replace the metadata of a body by its JSON, which is what is stored."""
+    body["metadata"] = _metadata_json(max_bytes, body["metadata"]).decode()
 
 
-def _packed(max_bytes: int, metadata: Any) -> bytes:
-    packed = to_json(metadata)
-    if len(packed) > max_bytes:
+def _metadata_json(max_bytes: int, metadata: Any) -> bytes:
+    """Return the metadata as JSON. Raise TooLarge if it is longer than `max_bytes`."""
+    encoded = to_json(metadata)
+    if len(encoded) > max_bytes:
         raise TooLarge(f"The metadata of a span may not be larger than {max_bytes} bytes.")
-    return packed
+    return encoded
 
 
-def _refusal(refused: Refused, is_list: bool) -> Invalid:
-    """The messages by index for a list, plain for a single span."""
-    return Invalid({str(at): messages for at, messages in refused.items()} if is_list else refused[0])
+def _invalid(messages: MessagesByIndex, is_list: bool) -> Invalid:
+    """Return the error with the messages by index for a list, with those of the only span otherwise."""
+    return Invalid({str(index): of_span for index, of_span in messages.items()} if is_list else messages[0])
 
 
 ROUTES = (

@@ -1,4 +1,4 @@
-"""How the service is and why each agent does what it does, for operators."""
+"""The status of the service and of each agent's supervisor, for operators."""
 
 from importlib.metadata import version
 
@@ -7,7 +7,7 @@ from aiohttp import web
 from supervisors.engine.snapshot import Snapshot
 from web.access.path_access import path_id
 from web.app_keys import CLOCK, READINESS, STARTED_AT, STATUS, STORAGE
-from web.errors import NotFound
+from web.errors import require_found
 from web.json import json_response
 from web.request.parsing import read_query
 from web.routes import for_operators
@@ -21,7 +21,7 @@ async def get_status(request: web.Request) -> web.Response:
     app = request.app
     overview = app[STATUS].overview()
     answer: StatusResponse = {
-        "service": _service(app),
+        "service": _service_response(app),
         "supervisors": overview.supervisors,
         "agents": overview.agents,
         "runs": overview.runs,
@@ -34,7 +34,7 @@ async def get_status(request: web.Request) -> web.Response:
     return json_response(answer)
 
 
-def _service(app: web.Application) -> ServiceResponse:
+def _service_response(app: web.Application) -> ServiceResponse:
     readiness, started_at = app[READINESS](), app[STARTED_AT]
     return {
         "version": VERSION,
@@ -53,9 +53,7 @@ async def list_supervisors(request: web.Request) -> web.Response:
 
 async def get_any_supervisor(request: web.Request) -> web.Response:
     snapshot = await request.app[STATUS].snapshot(path_id(request))
-    if snapshot is None:
-        raise NotFound
-    return json_response(snapshot)
+    return json_response(require_found(snapshot))
 
 
 ROUTES = (

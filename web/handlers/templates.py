@@ -1,7 +1,5 @@
 """Templates: defaults that many agents share."""
 
-from uuid import UUID
-
 from aiohttp import web
 
 from storage.ids import new_id
@@ -9,19 +7,19 @@ from storage.model import Template
 from supervisors.engine.broadcast import tell_agents_of_template
 from supervisors.engine.messages import Signal
 from web.access.auth import Caller, organization_for_create
-from web.access.path_access import path_id
+from web.access.path_access import load_owned
 from web.app_keys import CLOCK, REGISTRY, STORAGE
-from web.errors import Conflict, NotFound
+from web.errors import Conflict, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import Listing, PageQuery, answer_list
+from web.paging import PageQuery, answer_owned_list
 from web.request.parsing import read_body, read_query
 from web.routes import for_callers
-from web.schemas.templates import TemplateBody, TemplateDeletion, TemplateResponse, serialize_template
+from web.schemas.templates import TemplateBody, TemplateDeletionQuery, TemplateResponse, serialize_template
 
 BODY = TemplateBody()
 QUERY = PageQuery()
-DELETION = TemplateDeletion()
+DELETION = TemplateDeletionQuery()
 
 
 async def create_template(request: web.Request, caller: Caller) -> web.Response:
@@ -35,17 +33,16 @@ async def create_template(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def get_template(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(serialize_template(await _template(request, caller)))
+    template = await load_owned(request, caller, request.app[STORAGE].templates.get)
+    return json_response(serialize_template(template))
 
 
 async def change_template(request: web.Request, caller: Caller) -> web.Response:
     """A changed debounce window applies to pending holds at once; a higher cap wakes what is due."""
-    template = await _template(request, caller)
-    changes = await read_body(request, BODY, partial=True)
     storage = request.app[STORAGE]
-    changed = await storage.templates.update(template.id, changes)
-    if changed is None:
-        raise NotFound
+    template = await load_owned(request, caller, storage.templates.get)
+    changes = await read_body(request, BODY, partial=True)
+    changed = require_found(await storage.templates.update(template.id, changes))
     if changed.debounce_window_seconds != template.debounce_window_seconds:
         for agent_id in await storage.agents.holding_of_template(template.id):
             request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
@@ -56,43 +53,31 @@ async def change_template(request: web.Request, caller: Caller) -> web.Response:
 
 async def list_templates(request: web.Request, caller: Caller) -> web.StreamResponse:
     templates = request.app[STORAGE].templates
-
-    async def find(template_id: UUID) -> Template | None:
-        last = await templates.get(template_id)
-        return last if last and last.organization_id in caller.roles else None
-
-    listing = Listing(
+    return await answer_owned_list(
+        request,
+        read_query(request, QUERY),
+        caller.organizations,
         fetch=lambda page: templates.page(caller.organizations, page),
-        find=find,
-        cursor=lambda last: (last.created_at, last.id),
-        show=serialize_template,
+        get=templates.get,
+        serialize=serialize_template,
     )
-    return await answer_list(request, read_query(request, QUERY), listing)
 
 
 async def delete_template(request: web.Request, caller: Caller) -> web.Response:
     """Refused while agents use it, unless they are to keep as their own what they inherit."""
-    template = await _template(request, caller)
     storage = request.app[STORAGE]
+    template = await load_owned(request, caller, storage.templates.get)
     if read_query(request, DELETION)["detach"]:
         holding = await storage.agents.holding_of_template(template.id)
         await storage.templates.delete_detaching(template.id)
         for agent_id in holding:
             request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
     else:
-        users = await storage.templates.delete_unused(template.id)
-        if users:
-            use = "1 agent uses" if users == 1 else f"{users} agents use"
-            raise Conflict(f"{use} this template; ?detach=true lets them keep what they inherit.")
+        agent_count = await storage.templates.delete_unused(template.id)
+        if agent_count:
+            agents_use = "1 agent uses" if agent_count == 1 else f"{agent_count} agents use"
+            raise Conflict(f"{agents_use} this template. With ?detach=true they keep what they inherit.")
     return web.Response(status=204)
-
-
-async def _template(request: web.Request, caller: Caller) -> Template:
-    template = await request.app[STORAGE].templates.get(path_id(request))
-    if template is None:
-        raise NotFound
-    caller.require(template.organization_id)
-    return template
 
 
 ROUTES = (

@@ -1,4 +1,4 @@
-"""Traces: the record of each run, and of what an organization runs elsewhere."""
+"""Traces: the records of runs, in this service or elsewhere."""
 
 from datetime import UTC
 from zoneinfo import ZoneInfo
@@ -10,10 +10,10 @@ from storage.history.traces import TraceFilters
 from storage.ids import new_id
 from storage.model import Trace
 from web.access.auth import Caller, RunAccess
-from web.access.path_access import path_id, require_retained_agent, require_template
+from web.access.body_references import load_named
+from web.access.path_access import load, load_owned, require_retained_agent, require_template
 from web.app_keys import CLOCK, STORAGE
-from web.errors import Invalid, NotFound
-from web.fields import unknown_id
+from web.errors import Invalid, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.request.local_times import localize
@@ -22,8 +22,8 @@ from web.routes import for_callers
 from web.schemas.traces import (
     FullTraceResponse,
     NewTraceBody,
-    TraceEnd,
-    TracePage,
+    TraceEndBody,
+    TracePageResponse,
     TraceQuery,
     TraceResponse,
     serialize_full_trace,
@@ -33,21 +33,18 @@ from web.schemas.traces import (
 from web.trace_endings import ending_of
 
 NEW = NewTraceBody()
-END = TraceEnd()
+END = TraceEndBody()
 QUERY = TraceQuery()
 
-TAKEN = "trace with this id already exists."
+ID_TAKEN = "trace with this id already exists."
 OTHER_AGENT = "This is not the agent of the trace."
 
 
 async def create_trace(request: web.Request, caller: Caller) -> web.Response:
     """For what the service does not run itself; each of its runs has a trace already."""
     body = await read_body_once(request, caller, NEW)
-    agent = await request.app[STORAGE].agents.get(body["agent_id"])
-    if agent is None:
-        raise Invalid({"agent": [unknown_id(body["agent_id"])]})
+    agent = await load_named(caller, request.app[STORAGE].agents.get, "agent", body["agent_id"])
     localize(body, ("started_at",), ZoneInfo(agent.timezone))
-    caller.require(agent.organization_id)
     trace = Trace(
         id=body.get("id") or new_id(),
         organization_id=agent.organization_id,
@@ -62,48 +59,40 @@ async def create_trace(request: web.Request, caller: Caller) -> web.Response:
     try:
         await request.app[STORAGE].traces.insert(trace, receipt_of(request, answer))
     except NotUnique as error:
-        raise Invalid({"id": [TAKEN]}) from error
+        raise Invalid({"id": [ID_TAKEN]}) from error
     return answer
 
 
 async def get_trace(request: web.Request, caller: Caller) -> web.Response:
     traces = request.app[STORAGE].traces
-    trace = await traces.get(path_id(request))
-    if trace is None:
-        raise NotFound
-    caller.require(trace.organization_id)
+    trace = await load_owned(request, caller, traces.get)
     return json_response(serialize_full_trace(trace, await traces.spans(trace.id)))
 
 
 async def end_trace(request: web.Request, caller: Caller) -> web.Response:
     """Once more does no harm. The trace of a run that goes on is ended with the run, by the service."""
     traces, now = request.app[STORAGE].traces, request.app[CLOCK].now()
-    trace = await traces.get(path_id(request))
-    if trace is None:
-        raise NotFound
+    trace = await load(request, traces.get)
     caller.require_trace(trace.id, trace.organization_id)
     body = await read_body(request, END)
     if body.get("agent_id", trace.agent_id) != trace.agent_id:
         raise Invalid({"agent": [OTHER_AGENT]})
     agent = await request.app[STORAGE].agents.get_retained(trace.agent_id)
     zone = ZoneInfo(agent.timezone) if agent else UTC
-    closing = ending_of(body, trace.started_at, zone, now)
-    ended = await traces.end(trace.id, closing)
-    if ended is None:
-        raise NotFound
+    ended = require_found(await traces.end(trace.id, ending_of(body, trace.started_at, zone, now)))
     return json_response(serialize_trace(ended))
 
 
 async def list_traces(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(await _page(request, caller))
+    return json_response(await _list_page(request, caller))
 
 
 async def list_traces_in_array(request: web.Request, caller: Caller) -> web.Response:
     """The same page in the shape of the interface: an array that holds it."""
-    return json_response([await _page(request, caller)])
+    return json_response([await _list_page(request, caller)])
 
 
-async def _page(request: web.Request, caller: Caller) -> TracePage:
+async def _list_page(request: web.Request, caller: Caller) -> TracePageResponse:
     query = read_query(request, QUERY)
     localize(query, ("started_after", "started_before"), UTC)
     await require_retained_agent(request, caller, query["agent"])
@@ -129,13 +118,15 @@ async def _page(request: web.Request, caller: Caller) -> TracePage:
 
 
 ROUTES = (
-    for_callers("GET", "/api/tracing/traces/", list_traces, "List traces", answer=TracePage, query=QUERY),
+    for_callers(
+        "GET", "/api/tracing/traces/", list_traces, "List traces", answer=TracePageResponse, query=QUERY
+    ),
     for_callers(
         "GET",
         "/api/tracing/traces/list/",
         list_traces_in_array,
         "List traces, the page inside an array",
-        answer=list[TracePage],
+        answer=list[TracePageResponse],
         query=QUERY,
     ),
     for_callers(

@@ -1,16 +1,14 @@
-"""What the templates' webhooks are told, and what came of it. For every member, as the templates are."""
-
-from uuid import UUID
+"""Deliveries to the webhooks of templates: what was sent and with which result."""
 
 from aiohttp import web
 
-from storage.delivery.outbox import DeliveryFilters, WebhookDelivery
+from storage.delivery.outbox import DeliveryFilters
 from web.access.auth import Caller
-from web.access.path_access import path_id, require_retained_agent, require_template
+from web.access.path_access import load_owned, require_retained_agent, require_template
 from web.app_keys import CLOCK, STORAGE
-from web.errors import NotFound
+from web.errors import require_found
 from web.json import json_response
-from web.paging import Listing, answer_list
+from web.paging import answer_owned_list
 from web.request.parsing import read_query
 from web.routes import for_callers
 from web.schemas.webhook_deliveries import (
@@ -30,39 +28,27 @@ async def list_webhook_deliveries(request: web.Request, caller: Caller) -> web.S
     await require_template(request, caller, query["template"])
     outbox = request.app[STORAGE].outbox
     filters = DeliveryFilters(caller.organizations, query["agent"], query["template"], query["status"])
-
-    async def find(delivery_id: UUID) -> WebhookDelivery | None:
-        last = await outbox.get(delivery_id)
-        return last if last and last.organization_id in caller.roles else None
-
-    listing = Listing(
+    return await answer_owned_list(
+        request,
+        query,
+        caller.organizations,
         fetch=lambda page: outbox.page(filters, page),
-        find=find,
-        cursor=lambda last: (last.created_at, last.id),
-        show=serialize_delivery,
+        get=outbox.get,
+        serialize=serialize_delivery,
     )
-    return await answer_list(request, query, listing)
 
 
 async def get_webhook_delivery(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(serialize_whole_delivery(await _delivery(request, caller)))
+    delivery = await load_owned(request, caller, request.app[STORAGE].outbox.get)
+    return json_response(serialize_whole_delivery(delivery))
 
 
 async def redeliver_webhook(request: web.Request, caller: Caller) -> web.Response:
     """Whatever came of it so far, it is sent at once, under the same id, and as often as a fresh one."""
-    delivery = await _delivery(request, caller)
-    pending = await request.app[STORAGE].outbox.redeliver(delivery.id, request.app[CLOCK].now())
-    if pending is None:
-        raise NotFound
+    outbox = request.app[STORAGE].outbox
+    delivery = await load_owned(request, caller, outbox.get)
+    pending = require_found(await outbox.redeliver(delivery.id, request.app[CLOCK].now()))
     return json_response(serialize_whole_delivery(pending))
-
-
-async def _delivery(request: web.Request, caller: Caller) -> WebhookDelivery:
-    delivery = await request.app[STORAGE].outbox.get(path_id(request))
-    if delivery is None:
-        raise NotFound
-    caller.require(delivery.organization_id)
-    return delivery
 
 
 ROUTES = (

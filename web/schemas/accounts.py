@@ -1,4 +1,4 @@
-"""What gets a person in: what is sent, and what is shown of users and their places."""
+"""Sign-up, login and passwords: request bodies and responses, with users and their organizations."""
 
 from typing import TypedDict
 from uuid import UUID
@@ -11,24 +11,24 @@ MIN_PASSWORD = 8
 MAX_PASSWORD = 128
 
 
-class Signup(Body):
+class SignupBody(Body):
     email = Email(required=True, blank=False, max_length=254)
     password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
     organization_name = Line(required=True, blank=False, max_length=255)
     name = Line(load_default="", max_length=255)
 
 
-class Login(Body):
+class LoginBody(Body):
     email = Line(required=True, blank=False, max_length=254)
     password = Text(required=True, blank=False, max_length=MAX_PASSWORD)
 
 
-class PasswordChange(Body):
+class PasswordChangeBody(Body):
     current_password = Text(required=True, blank=False, max_length=MAX_PASSWORD)
     new_password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
 
 
-class Reset(Body):
+class ResetBody(Body):
     email = Line(required=True, blank=False, max_length=254)
     code = Line(required=True, blank=False, max_length=255)
     new_password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
@@ -51,13 +51,13 @@ class PlaceResponse(OrganizationResponse):
     role: Role
 
 
-class FreshToken(TypedDict):
+class FreshTokenResponse(TypedDict):
     """A token; those issued before stop working."""
 
     token: str
 
 
-class SignedUp(TypedDict):
+class SignedUpResponse(TypedDict):
     """A token, its user, and the organization that the user has come to."""
 
     token: str
@@ -65,7 +65,7 @@ class SignedUp(TypedDict):
     organization: OrganizationResponse
 
 
-class LoggedIn(TypedDict):
+class LoggedInResponse(TypedDict):
     token: str
     user: UserResponse
     organizations: list[PlaceResponse]
@@ -79,5 +79,9 @@ def serialize_organization(organization: Organization) -> OrganizationResponse:
     return {"id": organization.id, "name": organization.name}
 
 
-def serialize_membership(place: Membership) -> PlaceResponse:
-    return {"id": place.organization_id, "name": place.organization_name, "role": place.role}
+def serialize_membership(membership: Membership) -> PlaceResponse:
+    return {
+        "id": membership.organization_id,
+        "name": membership.organization_name,
+        "role": membership.role,
+    }

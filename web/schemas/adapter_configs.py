@@ -1,4 +1,4 @@
-"""Adapter configs: what is sent and shown."""
+"""Adapter configs: request bodies, queries and responses."""
 
 from datetime import datetime
 from typing import Any, TypedDict
@@ -10,13 +10,13 @@ from web.paging import PageQuery
 from web.request.parsing import Body
 
 
-class AdapterConfigChanges(Body):
+class AdapterConfigChangesBody(Body):
     """What can be changed; template and adapter stay."""
 
     config = JsonValue(load_default=dict)
 
 
-class AdapterConfigBody(AdapterConfigChanges):
+class AdapterConfigBody(AdapterConfigChangesBody):
     """`config` must fit the adapter's `config_schema`; there is one for each template and adapter."""
 
     template_id = Uuid(data_key="template", required=True)

@@ -1,4 +1,4 @@
-"""Adapters: what is sent and shown."""
+"""Adapters: request bodies, queries and responses."""
 
 from datetime import datetime
 from typing import Any, TypedDict

@@ -1,4 +1,4 @@
-"""The tools that agents call: how they are shown, and how their parameters are read."""
+"""Agent tools: how they are listed, and how the parameters of a call are read."""
 
 from typing import Any, TypedDict, cast
 from uuid import UUID
@@ -9,9 +9,9 @@ from supervisors.tools.toolkit import ToolDefinition
 from web.fields import Boolean, JsonValue, Text
 from web.request.parsing import Body
 
-AS_JSON = JsonValue(allow_none=True)
-AS_TEXT = Text()
-AS_FLAG = Boolean(allow_none=True)
+JSON_FIELD = JsonValue(allow_none=True)
+TEXT_FIELD = Text()
+BOOLEAN_FIELD = Boolean(allow_none=True)
 
 
 class ToolCallBody(Body):
@@ -30,7 +30,7 @@ class AgentToolResponse(TypedDict):
     adapter: UUID | None
 
 
-class ToolCalled(TypedDict):
+class ToolCalledResponse(TypedDict):
     result: Any
 
 
@@ -41,7 +41,7 @@ class ToolErrorResponse(TypedDict):
     message: str
 
 
-class ToolRefused(TypedDict):
+class ToolRefusedResponse(TypedDict):
     error: ToolErrorResponse
 
 
@@ -54,20 +54,25 @@ def serialize_agent_tool(definition: ToolDefinition) -> AgentToolResponse:
     }
 
 
-def parameters_schema(definition: ToolDefinition) -> Body:
-    """Says of a call's parameters how they are written in a form; others are texts. The tool checks them."""
-    flag = AS_FLAG if definition.adapter_id is None else AS_JSON  # as only our own tools read them
+def build_call_schema(definition: ToolDefinition) -> Body:
+    """Return the schema that reads the parameters of a call to this tool.
+
+    It only says how each parameter is written in a form; the tool checks the values. A parameter that the
+    definition does not name is a text.
+    """
+    # Only our own tools accept a boolean that is written as text.
+    boolean_field = BOOLEAN_FIELD if definition.adapter_id is None else JSON_FIELD
     properties = definition.parameters["properties"]
-    forms = {name: _form_of(rules, flag) for name, rules in properties.items()}
-    return cast(Body, ToolCallBody.from_dict(forms)())
+    form_fields = {name: _form_field(schema, boolean_field) for name, schema in properties.items()}
+    return cast(Body, ToolCallBody.from_dict(form_fields)())
 
 
-def _form_of(rules: Any, flag: fields.Field[Any]) -> fields.Field[Any]:
-    """Of a property, by its schema; which may be `true`, or name several types."""
-    match rules:
+def _form_field(schema: Any, boolean_field: fields.Field[Any]) -> fields.Field[Any]:
+    """Return the field for a property with this schema, which may be `true` or name several types."""
+    match schema:
         case {"type": "string"}:
-            return AS_TEXT
+            return TEXT_FIELD
         case {"type": "boolean"}:
-            return flag
+            return boolean_field
         case _:
-            return AS_JSON
+            return JSON_FIELD

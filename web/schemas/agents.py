@@ -1,4 +1,4 @@
-"""Agents: what is sent and shown."""
+"""Agents: request bodies, queries and responses."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -57,7 +57,10 @@ class AgentBody(Body):
     last_wake_interrupted_sleep_until = Datetime(allow_none=True)
 
     def checked(self, values: Mapping[str, Any], *, partial: bool = False) -> dict[str, Any]:
-        """As for any body; a model that no template can give is missing like other fields, in one answer."""
+        """Check like any body, and report a missing model together with the other missing fields.
+
+        The model may be left out if a template is named.
+        """
         lacks_model = not (partial or "model" in values or values.get("template"))
         try:
             checked = super().checked(values, partial=partial)
@@ -78,7 +81,7 @@ class TagsBody(Body):
     tags = ListOf(Line(blank=False, max_length=255), required=True)
 
 
-MOMENTS = ("sleep_until", "run_started_at", "last_wake_interrupted_sleep_until")
+DATETIME_FIELDS = ("sleep_until", "run_started_at", "last_wake_interrupted_sleep_until")
 
 
 class AgentQuery(PageQuery):

@@ -1,4 +1,4 @@
-"""API keys: what is sent and shown. The key itself is shown by its creation only."""
+"""API keys: request bodies and responses. Only the response to a creation contains the key itself."""
 
 from datetime import datetime
 from typing import TypedDict
@@ -9,12 +9,12 @@ from web.fields import Boolean, Line
 from web.request.parsing import Body
 
 
-class NewApiKey(Body):
+class NewApiKeyBody(Body):
     name = Line(required=True, blank=False, max_length=255)
     is_active = Boolean(load_default=True)
 
 
-class ApiKeyChanges(Body):
+class ApiKeyChangesBody(Body):
     name = Line(blank=False, max_length=255)
     is_active = Boolean()
 

@@ -1,4 +1,4 @@
-"""Contacts: what is sent and shown."""
+"""Contacts: request bodies, queries and responses."""
 
 from datetime import datetime
 from typing import Any, TypedDict

@@ -1,4 +1,4 @@
-"""Documents: what is sent and shown."""
+"""Documents: request bodies, queries and responses."""
 
 from datetime import datetime
 from typing import TypedDict

@@ -1,4 +1,4 @@
-"""Invites: what is sent and shown. The code is shown by its creation only."""
+"""Invites: request bodies and responses. Only the response to a creation contains the code."""
 
 from datetime import datetime
 from typing import TypedDict
@@ -11,12 +11,12 @@ from web.request.parsing import Body
 from web.schemas.accounts import MAX_PASSWORD, MIN_PASSWORD
 
 
-class NewInvite(Body):
+class NewInviteBody(Body):
     email = Email(required=True, blank=False, max_length=254)
     role = Choice(Role, load_default=Role.MEMBER)
 
 
-class Acceptance(Body):
+class AcceptanceBody(Body):
     code = Line(required=True, blank=False, max_length=255)
     password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
     name = Line(load_default="", max_length=255)

@@ -1,4 +1,4 @@
-"""Memberships: what may be changed, and what is shown."""
+"""Memberships: request body and response."""
 
 from datetime import datetime
 from typing import TypedDict
@@ -11,7 +11,7 @@ from web.request.parsing import Body
 from web.schemas.accounts import UserResponse
 
 
-class MembershipChanges(Body):
+class MembershipChangesBody(Body):
     role = Choice(Role)
 
 

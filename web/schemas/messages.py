@@ -1,4 +1,4 @@
-"""Messages: what is sent and shown."""
+"""Messages: request bodies, queries and responses."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -32,7 +32,7 @@ class NewMessageBody(Body):
     status = Choice(MessageStatus, load_default=None)
 
 
-class MessageChanges(Body):
+class MessageChangesBody(Body):
     contact_id = Uuid(data_key="contact", allow_none=True)
     subject = Line(max_length=998)
     body = Text()

@@ -1,4 +1,4 @@
-"""Notifications: what is sent and shown."""
+"""Notifications: request bodies, queries and responses."""
 
 from datetime import datetime
 from typing import TypedDict
@@ -21,7 +21,7 @@ class NewNotificationBody(Body):
     scheduled_for = Datetime(allow_none=True, load_default=None)
 
 
-class NotificationChanges(Body):
+class NotificationChangesBody(Body):
     title = Line(blank=False)
     body = Text()
     priority = Choice(Priority)
@@ -36,7 +36,7 @@ class ClearBody(Body):
     ids = ListOf(Uuid())
 
 
-class Cleared(TypedDict):
+class ClearedResponse(TypedDict):
     """How many were cleared that had not been."""
 
     cleared: int

@@ -1,4 +1,4 @@
-"""Organizations: what may be changed, and what is shown."""
+"""Organizations: request body and response."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -10,7 +10,7 @@ from web.fields import Boolean, Line, Money
 from web.request.parsing import Body
 
 
-class OrganizationChanges(Body):
+class OrganizationChangesBody(Body):
     name = Line(blank=False, max_length=255)
     paused = Boolean()
     max_cost_usd_per_day = Money(allow_none=True)

@@ -1,4 +1,4 @@
-"""Projects: what is sent and shown."""
+"""Projects: request bodies, queries and responses."""
 
 from datetime import datetime
 from typing import TypedDict

@@ -1,4 +1,4 @@
-"""Runs: what asks for one or stops it, and how the ledger shows it."""
+"""Runs: request bodies to start and stop one, queries, and responses."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -33,14 +33,14 @@ class WaitQuery(Body):
     wait = Integer(least=1, most=60, load_default=None)
 
 
-class RunAnswered(TypedDict):
+class RunAnsweredResponse(TypedDict):
     """What a run request came to; `run` is the started or running one."""
 
     status: RunAnswer
     run: UUID | None
 
 
-class StopAnswered(TypedDict):
+class StopAnsweredResponse(TypedDict):
     status: StopReply
 
 

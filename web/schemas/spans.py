@@ -1,4 +1,4 @@
-"""Spans: what is sent and shown. Their metadata is shown one span at a time."""
+"""Spans: request bodies and responses. Only the response about a single span contains its metadata."""
 
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
@@ -10,7 +10,7 @@ from web.fields import Datetime, JsonValue, Line, Text, Uuid
 from web.request.parsing import Body
 
 MILLISECOND = timedelta(milliseconds=1)
-MOMENTS = ("started_at", "ended_at")
+DATETIME_FIELDS = ("started_at", "ended_at")
 
 
 class NewSpanBody(Body):
@@ -27,7 +27,7 @@ class NewSpanBody(Body):
     metadata = JsonValue(allow_none=True, load_default=dict)
 
 
-class SpanEnd(Body):
+class SpanEndBody(Body):
     """How a span ended; without `ended_at` it ends now. The first `ended_at` stays, of the rest the last."""
 
     ended_at = Datetime(allow_none=True)
@@ -71,5 +71,5 @@ def serialize_full_span(full: FullSpan) -> FullSpanResponse:
 
 
 def duration_ms(started_at: datetime, ended_at: datetime | None) -> int | None:
-    """Null while it is open."""
+    """Return the duration in whole milliseconds, or None while there is no end."""
     return None if ended_at is None else (ended_at - started_at) // MILLISECOND

@@ -1,4 +1,4 @@
-"""What operators ask for, and the service as they are shown it."""
+"""The status of the service for operators: query and responses."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Templates: what is sent and shown."""
+"""Templates: request body, deletion query and response."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -25,7 +25,7 @@ class TemplateBody(Body):
     max_cost_usd_per_day = Money(allow_none=True, load_default=None)
 
 
-class TemplateDeletion(Body):
+class TemplateDeletionQuery(Body):
     """`detach`: what agents inherit becomes their own; without it a template that is used stays."""
 
     detach = Boolean(load_default=False)

@@ -1,4 +1,4 @@
-"""Tools: what is sent and shown."""
+"""Tools: request bodies, queries and responses."""
 
 from datetime import datetime
 from typing import Any, TypedDict
@@ -10,7 +10,7 @@ from web.paging import PageQuery
 from web.request.parsing import Body
 
 
-class ToolChanges(Body):
+class ToolChangesBody(Body):
     """The fields that can be changed; the adapter stays."""
 
     name = Line(required=True, blank=False, max_length=255)
@@ -21,7 +21,7 @@ class ToolChanges(Body):
     detail_url = Url(load_default="", max_length=200)
 
 
-class ToolBody(ToolChanges):
+class ToolBody(ToolChangesBody):
     """`parameters` is any JSON value: a JSON Schema is enforced on calls, anything else only shown."""
 
     adapter_id = Uuid(data_key="adapter", required=True)

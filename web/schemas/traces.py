@@ -1,4 +1,4 @@
-"""Traces: what is sent and shown."""
+"""Traces: request bodies, queries and responses."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,7 +11,7 @@ from web.request.parsing import Body
 from web.schemas.spans import SpanResponse, duration_ms, serialize_span
 
 DEFAULT_LIMIT = 50
-MOST = 200
+MAX_LIMIT = 200
 
 
 class NewTraceBody(Body):
@@ -24,7 +24,7 @@ class NewTraceBody(Body):
     metadata = JsonValue(allow_none=True, load_default=dict)
 
 
-class TraceEnd(Body):
+class TraceEndBody(Body):
     """How a trace ended; without `ended_at` it ends now. The first `ended_at` stays, of the rest the last."""
 
     agent_id = Uuid(data_key="agent")
@@ -35,7 +35,7 @@ class TraceEnd(Body):
 
 
 class TraceQuery(Body):
-    limit = Integer(least=1, most=MOST, load_default=DEFAULT_LIMIT)
+    limit = Integer(least=1, most=MAX_LIMIT, load_default=DEFAULT_LIMIT)
     offset = Integer(least=0, most=MAX_OFFSET, load_default=0)
     agent = Uuid(load_default=None)
     template = Uuid(load_default=None)
@@ -76,16 +76,16 @@ class TraceSummaryResponse(TypedDict):
     metadata: Any
 
 
-class Pagination(TypedDict):
+class PaginationResponse(TypedDict):
     total_count: int
     limit: int
     offset: int
     has_more: bool
 
 
-class TracePage(TypedDict):
+class TracePageResponse(TypedDict):
     results: list[TraceSummaryResponse]
-    pagination: Pagination
+    pagination: PaginationResponse
 
 
 def serialize_trace(trace: Trace) -> TraceResponse:

@@ -1,4 +1,4 @@
-"""Usage: what outside harnesses report, and what an agent's calls add up to."""
+"""Usage: the request body of a reported model call, the query of a period, and responses."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -12,7 +12,7 @@ from storage.history.usage import ModelUsage, UsageRecord
 from web.fields import MAX_INT32, Datetime, DayOrDatetime, Integer, Line, Money, Uuid
 from web.request.parsing import Body
 
-MOMENTS = ("start_date", "end_date")
+DATETIME_FIELDS = ("start_date", "end_date")
 
 
 class NewUsageBody(Body):
@@ -27,7 +27,7 @@ class NewUsageBody(Body):
     occurred_at = Datetime(allow_none=True, load_default=None)
 
     def check_together(self, checked: Mapping[str, Any]) -> None:
-        """Cached tokens are part of the input."""
+        """Raise ValidationError if there are more cached than input tokens: they are part of the input."""
         if checked["cached_tokens"] > checked["input_tokens"]:
             message = f"Ensure this value is less than or equal to {checked['input_tokens']}."
             raise ValidationError({"cached_tokens": [message]})
@@ -75,7 +75,7 @@ class UsageResponse(ModelUsageResponse):
     model_breakdown: Mapping[str, ModelUsageResponse]
 
 
-def serialize_record(record: UsageRecord) -> UsageRecordResponse:
+def serialize_usage_record(record: UsageRecord) -> UsageRecordResponse:
     return {
         "id": record.id,
         "agent": record.agent_id,
@@ -98,12 +98,12 @@ def serialize_usage(
         "agent_name": agent_name,
         "start_date": start,
         "end_date": end,
-        **_add_up(models),
-        "model_breakdown": {model.model: _add_up([model]) for model in models},
+        **_sum_usage(models),
+        "model_breakdown": {model.model: _sum_usage([model]) for model in models},
     }
 
 
-def _add_up(models: Sequence[ModelUsage]) -> ModelUsageResponse:
+def _sum_usage(models: Sequence[ModelUsage]) -> ModelUsageResponse:
     return {
         "input_tokens": sum(model.input_tokens for model in models),
         "output_tokens": sum(model.output_tokens for model in models),

@@ -1,4 +1,4 @@
-"""Webhook deliveries: which are asked for, and how the log shows them."""
+"""Webhook deliveries: query and responses."""
 
 from collections.abc import Mapping
 from datetime import datetime

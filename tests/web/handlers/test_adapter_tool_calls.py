@@ -1,4 +1,4 @@
-"""The tools of adapters over HTTP: how they are listed, called, and what their servers are sent."""
+"""Tools of adapters over HTTP: their list, their calls, and the requests to their servers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ async def create_tool(api: Api, adapter: Any, **fields: Any) -> Any:
 
 
 async def agent_with(api: Api, *tools: dict[str, Any], **fields: Any) -> Any:
-    """An agent with one adapter that has these tools."""
+    """Create an agent with one adapter that has these tools."""
     adapter = await create_adapter(api)
     for tool in tools:
         await create_tool(api, adapter, **tool)
@@ -54,18 +54,18 @@ async def call(api: Api, agent: Any, tool: str, **arguments: Any) -> Answer:
 
 
 async def tools_of(api: Api, agent: Any) -> Any:
-    """What the agent has beside what every agent has."""
+    """Return the tools that the agent has besides the built-in ones."""
     return (await api.get(f"{AGENTS}{agent['id']}/tools/")).body[BUILTIN:]
 
 
-async def run_of(api: Api, agent: Any) -> tuple[str, Api]:
-    """A run of the agent that goes on until it is stopped, and a client with its token."""
+async def start_run(api: Api, agent: Any) -> tuple[str, Api]:
+    """Start a run that lasts until it is stopped. Return its id and a client with its token."""
     run_id = (await api.post(f"{AGENTS}{agent['id']}/run/", {})).body["run"]
     token = RUN_TOKENS.issue(UUID(run_id), datetime.now(UTC), timedelta(hours=1))
     return run_id, api.with_authorization(f"Bearer {token}")
 
 
-async def test_the_tools_of_adapters_follow_in_their_order(api: Api) -> None:
+async def test_adapter_tools_follow_builtin_tools_in_adapter_order(api: Api) -> None:
     weather, calendar = await create_adapter(api), await create_adapter(api, name="My calendar")
     await create_tool(api, calendar, name="sleep", description="Books a nap.")
     await create_tool(api, calendar, name="look_up", parameters=["day"])
@@ -92,7 +92,7 @@ async def test_the_tools_of_adapters_follow_in_their_order(api: Api) -> None:
     assert [each["name"] for each in await tools_of(api, agent)] == ["My_calendar_sleep", "look_up"]
 
 
-async def test_a_call_is_answered_by_the_tools_server(api: Api, server: Receiver) -> None:
+async def test_call_is_answered_by_the_server_of_the_tool(api: Api, server: Receiver) -> None:
     adapter, template = await create_adapter(api), await api.create_template()
     await create_tool(api, adapter, name="Look up", url=f"{server.url}/a?b=c", handler="weather.v1")
     config = {"template": template["id"], "adapter": adapter["id"], "config": {"unit": "K"}}
@@ -124,7 +124,7 @@ async def test_a_call_is_answered_by_the_tools_server(api: Api, server: Receiver
 
 
 @pytest.mark.parametrize("secret", ["whsec_c2VjcmV0IG9mIHRoZSB0ZXN0", "any other text"])
-async def test_a_call_is_signed_with_the_templates_secret(api: Api, server: Receiver, secret: str) -> None:
+async def test_call_is_signed_with_secret_of_the_template(api: Api, server: Receiver, secret: str) -> None:
     template = await api.create_template(tool_call_secret=secret)
     agent = await agent_with(api, {"url": server.url}, template=template["id"])
     await call(api, agent, "look_up")
@@ -136,9 +136,9 @@ async def test_a_call_is_signed_with_the_templates_secret(api: Api, server: Rece
     assert sent["data"]["config"] is None
 
 
-async def test_a_runs_call_says_of_which_run_it_is(api: Api, server: Receiver) -> None:
+async def test_call_by_a_run_carries_run_id_and_traceparent(api: Api, server: Receiver) -> None:
     agent = await agent_with(api, {"url": server.url})
-    run_id, run = await run_of(api, agent)
+    run_id, run = await start_run(api, agent)
     assert (await call(run, agent, "look_up")).status == 200
     [received] = server.got
     assert received.data["run"] == run_id
@@ -147,7 +147,7 @@ async def test_a_runs_call_says_of_which_run_it_is(api: Api, server: Receiver) -
     assert received.data["tool_call_id"].replace("-", "").endswith(parent_id)
 
 
-async def test_arguments_that_do_not_fit_a_schema_are_sent_nowhere(api: Api, server: Receiver) -> None:
+async def test_arguments_that_do_not_fit_the_schema_are_not_sent(api: Api, server: Receiver) -> None:
     agent = await agent_with(api, {"url": server.url, "parameters": CITY})
     for arguments, errors in (
         ({}, ['$: "city" is a required property']),
@@ -166,7 +166,7 @@ async def test_arguments_that_do_not_fit_a_schema_are_sent_nowhere(api: Api, ser
 
 
 @pytest.mark.parametrize("parameters", [None, {"type": "objekt"}, ["city"], {"type": "string"}, "city"])
-async def test_what_is_no_schema_of_objects_is_not_enforced(
+async def test_parameters_that_are_no_object_schema_are_not_enforced(
     api: Api, server: Receiver, parameters: Any
 ) -> None:
     agent = await agent_with(api, {"url": server.url, "parameters": parameters})
@@ -174,7 +174,7 @@ async def test_what_is_no_schema_of_objects_is_not_enforced(
     assert server.got[0].data["arguments"] == {"anything": [1]}
 
 
-async def test_changed_parameters_hold_for_the_next_call(api: Api, server: Receiver) -> None:
+async def test_changed_parameters_apply_to_the_next_call(api: Api, server: Receiver) -> None:
     adapter = await create_adapter(api)
     tool = await create_tool(api, adapter, url=server.url)
     agent = await api.create_agent(adapters=[adapter["id"]])
@@ -184,7 +184,7 @@ async def test_changed_parameters_hold_for_the_next_call(api: Api, server: Recei
         assert (await call(api, agent, "look_up")).status == status
 
 
-async def test_a_form_is_read_as_the_schema_says(api: Api, server: Receiver) -> None:
+async def test_form_values_get_the_types_of_the_schema(api: Api, server: Receiver) -> None:
     agent = await agent_with(api, {"url": server.url, "parameters": CITY})
     path = f"{AGENTS}{agent['id']}/tools/look_up/"
     answer = await api.request("POST", path, data={"city": "7", "days": "3", "dry": "true"})
@@ -192,7 +192,7 @@ async def test_a_form_is_read_as_the_schema_says(api: Api, server: Receiver) -> 
     assert server.got[0].data["arguments"] == {"city": "7", "days": 3, "dry": True}
 
 
-async def test_what_the_schema_does_not_name_is_a_text_in_a_form(api: Api, server: Receiver) -> None:
+async def test_form_field_outside_the_schema_is_text(api: Api, server: Receiver) -> None:
     words, closed = {"parameters": "a city"}, {"name": "closed", "parameters": CITY}
     agent = await agent_with(api, {"url": server.url, **words}, {"url": server.url, **closed})
     form = {"city": "Graz", "days": "3"}
@@ -202,7 +202,7 @@ async def test_what_the_schema_does_not_name_is_a_text_in_a_form(api: Api, serve
     assert "'hour' was unexpected" in refused.body["error"]["message"]
 
 
-async def test_odd_schemas_of_properties_make_no_odds(api: Api, server: Receiver) -> None:
+async def test_unusual_property_schemas_are_accepted(api: Api, server: Receiver) -> None:
     properties = {"": True, "Meta": {"type": ["string", "null"]}, "load": {}, "a\u0001": {"type": "string"}}
     agent = await agent_with(api, {"url": server.url, "parameters": {"properties": properties}})
     assert (await call(api, agent, "look_up", **{"": 1, "Meta": "x", "load": 2})).status == 200
@@ -210,14 +210,14 @@ async def test_odd_schemas_of_properties_make_no_odds(api: Api, server: Receiver
     assert form.status == 200
 
 
-async def test_what_json_cannot_hold_for_everyone_is_not_sent(api: Api, server: Receiver) -> None:
+async def test_integer_beyond_64_bits_is_not_sent(api: Api, server: Receiver) -> None:
     agent = await agent_with(api, {"url": server.url})
     answer = await call(api, agent, "look_up", number=10**30)
     assert (answer.status, answer.body["error"]["code"]) == (400, "invalid")
     assert server.got == []
 
 
-async def test_tools_of_other_agents_and_removed_ones_are_unknown(api: Api, server: Receiver) -> None:
+async def test_tools_of_other_agents_and_deleted_tools_are_unknown(api: Api, server: Receiver) -> None:
     adapter = await create_adapter(api)
     tool = await create_tool(api, adapter, url=server.url)
     agent, plain = await api.create_agent(adapters=[adapter["id"]]), await api.create_agent()
@@ -231,14 +231,14 @@ async def test_tools_of_other_agents_and_removed_ones_are_unknown(api: Api, serv
     assert len(server.got) == 1
 
 
-async def test_a_tool_without_an_address_cannot_be_called(api: Api) -> None:
+async def test_tool_without_url_cannot_be_called(api: Api) -> None:
     agent = await agent_with(api, {})
     answer = await call(api, agent, "look_up")
     error = {"code": "no_url", "message": "The tool look_up has no URL to be called at."}
     assert (answer.status, answer.body) == (400, {"error": error})
 
 
-async def test_the_error_of_a_tool_is_told_with_its_status(api: Api, server: Receiver) -> None:
+async def test_error_of_a_tool_is_reported_with_its_status(api: Api, server: Receiver) -> None:
     agent = await agent_with(api, {"url": server.url})
     server.answer = answering_json('{"detail": "no such city"}', 404)
     answer = await call(api, agent, "look_up")
@@ -247,7 +247,7 @@ async def test_the_error_of_a_tool_is_told_with_its_status(api: Api, server: Rec
     assert (answer.status, answer.body) == (400, {"error": error})
 
 
-async def test_a_result_may_be_as_long_as_what_is_read(api: Api, server: Receiver) -> None:
+async def test_result_may_be_as_long_as_the_response_limit(api: Api, server: Receiver) -> None:
     agent = await agent_with(api, {"url": server.url})
     text = "x" * (2**20 - 2)
     server.answer = answering_json(f'"{text}"')
@@ -256,7 +256,7 @@ async def test_a_result_may_be_as_long_as_what_is_read(api: Api, server: Receive
     assert (await call(api, agent, "look_up")).body["error"]["code"] == "no_answer"
 
 
-async def test_a_slow_tool_holds_no_connection_and_outlives_its_caller(
+async def test_slow_tool_holds_no_connection_and_outlives_its_caller(
     service: Service, api: Api, server: Receiver
 ) -> None:
     called, may_answer, answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -292,7 +292,7 @@ async def test_a_slow_tool_holds_no_connection_and_outlives_its_caller(
     assert (await api.get(path)).body["status"] == "sent"
 
 
-async def test_a_public_adapter_serves_other_organizations_by_their_own_configs(
+async def test_public_adapter_is_called_with_config_of_the_calling_organization(
     service: Service, api: Api, other: Api, server: Receiver
 ) -> None:
     adapter = await create_adapter(other)
@@ -307,16 +307,16 @@ async def test_a_public_adapter_serves_other_organizations_by_their_own_configs(
     assert server.got[0].data["config"] == {"unit": "K"}
 
 
-async def test_what_is_too_long_for_a_model_is_cut_and_still_enforced(api: Api, server: Receiver) -> None:
+async def test_too_long_schema_is_hidden_but_still_enforced(api: Api, server: Receiver) -> None:
     long = {**CITY, "title": "x" * 40_000}
-    tool = {"url": server.url, "parameters": long, "description": "y" * 5000}
-    agent = await agent_with(api, tool)
-    [shown] = await tools_of(api, agent)
-    assert (shown["description"], shown["parameters"]) == ("y" * 4096, {"type": "object", "properties": {}})
+    fields = {"url": server.url, "parameters": long, "description": "y" * 5000}
+    agent = await agent_with(api, fields)
+    [tool] = await tools_of(api, agent)
+    assert (tool["description"], tool["parameters"]) == ("y" * 4096, {"type": "object", "properties": {}})
     assert (await call(api, agent, "look_up")).body["error"]["code"] == "invalid"
 
 
-async def test_there_are_no_more_tools_than_models_take(service: Service, api: Api) -> None:
+async def test_tool_count_is_limited_to_what_models_accept(service: Service, api: Api) -> None:
     adapter = await create_adapter(api)
     agent = await api.create_agent(adapters=[adapter["id"]])
     await service.storage.pool.execute(
@@ -329,7 +329,7 @@ async def test_there_are_no_more_tools_than_models_take(service: Service, api: A
     assert len(await tools_of(api, agent)) == 120
 
 
-async def test_a_deleted_agent_calls_nothing(api: Api, server: Receiver) -> None:
+async def test_deleted_agent_cannot_call_tools(api: Api, server: Receiver) -> None:
     agent = await agent_with(api, {"url": server.url})
     await api.delete(f"{AGENTS}{agent['id']}/")
     assert (await call(api, agent, "look_up")).status == 404

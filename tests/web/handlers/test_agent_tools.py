@@ -1,4 +1,4 @@
-"""The tools of agents over HTTP, with keys and with the tokens of runs; and what those tokens open."""
+"""Agent tools over HTTP, called with keys and with run tokens, and the reach of those tokens."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,13 +24,13 @@ def tool(agent: Any, name: str) -> str:
 
 
 async def start_run(api: Api, agent: Any) -> tuple[str, Api]:
-    """A run of the agent that goes on until it is stopped, and a client with its token."""
+    """Start a run that lasts until it is stopped. Return its id and a client with its token."""
     run_id = (await api.post(f"{path(agent)}run/", {})).body["run"]
     token = RUN_TOKENS.issue(UUID(run_id), datetime.now(UTC), HOUR)
     return run_id, api.with_authorization(f"Bearer {token}")
 
 
-async def test_the_tools_are_listed_as_models_see_them(api: Api, other: Api) -> None:
+async def test_tools_are_listed_as_models_see_them(api: Api, other: Api) -> None:
     agent = await api.create_agent()
     answer = await api.get(f"{path(agent)}tools/")
     by_name = {each["name"]: each for each in answer.body}
@@ -41,7 +41,7 @@ async def test_the_tools_are_listed_as_models_see_them(api: Api, other: Api) -> 
     assert (await api.get(f"{AGENTS}{new_id()}/tools/")).status == 404
 
 
-async def test_a_key_calls_tools_on_behalf_of_the_agent(api: Api, other: Api) -> None:
+async def test_key_calls_tools_on_behalf_of_the_agent(api: Api, other: Api) -> None:
     agent = await api.create_agent(timezone="Europe/Berlin")
     body = {"title": "Call back", "scheduled_for": "2099-01-01T09:00:00", "priority": "high"}
     created = await api.post(tool(agent, "create_notification"), body)
@@ -58,7 +58,7 @@ async def test_a_key_calls_tools_on_behalf_of_the_agent(api: Api, other: Api) ->
     assert (await other.post(tool(agent, "list_notifications"), {})).status == 403
 
 
-async def test_a_call_as_a_form_is_the_same_call(api: Api) -> None:
+async def test_call_may_be_written_as_a_form(api: Api) -> None:
     agent = await api.create_agent()
     note = await api.create_notification(agent, title="7")
     clear = {"notification_id": note["id"]}
@@ -70,7 +70,7 @@ async def test_a_call_as_a_form_is_the_same_call(api: Api) -> None:
     assert answer.body["result"]["title"] == "42"
 
 
-async def test_a_tool_says_why_it_refuses(api: Api) -> None:
+async def test_tool_says_why_it_refuses(api: Api) -> None:
     agent = await api.create_agent()
     answer = await api.post(tool(agent, "fly"), {})
     message = "There is no tool named fly."
@@ -99,7 +99,7 @@ async def test_only_a_run_can_sleep(api: Api) -> None:
     assert (answer.status, answer.body["error"]["code"]) == (400, "not_running")
 
 
-async def test_a_run_reads_its_agent_calls_its_tools_and_sleeps(api: Api) -> None:
+async def test_run_reads_its_agent_calls_tools_and_sleeps(api: Api) -> None:
     agent = await api.create_agent(max_sleep_hours=1)
     _, run = await start_run(api, agent)
     note = await api.create_notification(agent, priority="high")
@@ -118,7 +118,7 @@ async def test_a_run_reads_its_agent_calls_its_tools_and_sleeps(api: Api) -> Non
     assert (asleep["status"], asleep["sleep_until"]) == ("sleeping", granted.body["result"]["sleep_until"])
 
 
-async def test_a_run_reaches_nothing_but_what_is_its_own(api: Api) -> None:
+async def test_run_token_is_refused_outside_its_agent(api: Api) -> None:
     agent, sibling = await api.create_agent(), await api.create_agent()
     _, run = await start_run(api, agent)
     for answer in (
@@ -141,7 +141,7 @@ async def test_a_run_reaches_nothing_but_what_is_its_own(api: Api) -> None:
         assert answer.status == 403, answer
 
 
-async def test_after_its_sleep_a_run_may_only_write_down_what_it_did(api: Api) -> None:
+async def test_run_after_its_sleep_may_only_finish_its_trace(api: Api) -> None:
     agent = await api.create_agent()
     run_id, run = await start_run(api, agent)
     assert (await run.post(tool(agent, "sleep"), {})).status == 200
@@ -159,7 +159,7 @@ async def test_after_its_sleep_a_run_may_only_write_down_what_it_did(api: Api) -
 
 
 @pytest.mark.parametrize("end", ["stop", "delete"])
-async def test_the_token_of_a_run_that_ended_otherwise_is_worth_nothing(api: Api, end: str) -> None:
+async def test_token_of_a_stopped_run_is_refused(api: Api, end: str) -> None:
     agent = await api.create_agent()
     _, run = await start_run(api, agent)
     if end == "stop":
@@ -170,7 +170,7 @@ async def test_the_token_of_a_run_that_ended_otherwise_is_worth_nothing(api: Api
     assert (answer.status, answer.body) == (401, {"detail": "Invalid token."})
 
 
-async def test_a_token_of_no_run_or_under_another_scheme_is_refused(service: Service, api: Api) -> None:
+async def test_bad_run_tokens_are_refused(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     run_id, run = await start_run(api, agent)
     assert run.authorization is not None

@@ -1,4 +1,4 @@
-"""Agents over HTTP: every field with its limits, who may name what, and what goes to the supervisor."""
+"""Agents over HTTP: fields and their limits, references, filters, and fields of the supervisor."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,10 +11,9 @@ import asyncpg
 from supervisors.engine.messages import RunAnswer, RunRequest
 from supervisors.settings import SupervisorSettings
 from tests.web.conftest import Api, Service
+from tests.web.handlers.unknown import UNKNOWN_ID, UNKNOWN_ID_MESSAGES
 
 AGENTS = "/api/cloud/agents/"
-NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
-UNKNOWN = [f'Invalid pk "{NOBODY}" - object does not exist.']
 LONG = "x" * 256
 TOO_LONG = ["Ensure this field has no more than 255 characters."]
 
@@ -26,9 +25,9 @@ LIMITS: list[tuple[dict[str, Any], Any]] = [
     ({"tags": "a"}, ['Expected a list of items but got type "str".']),
     ({"tags": ["a", LONG]}, {"1": TOO_LONG}),
     ({"adapters": ["7"]}, {"0": ["Must be a valid UUID."]}),
-    ({"adapters": [NOBODY]}, {"0": UNKNOWN}),
-    ({"template": NOBODY}, UNKNOWN),
-    ({"parent": NOBODY}, UNKNOWN),
+    ({"adapters": [UNKNOWN_ID]}, {"0": UNKNOWN_ID_MESSAGES}),
+    ({"template": UNKNOWN_ID}, UNKNOWN_ID_MESSAGES),
+    ({"parent": UNKNOWN_ID}, UNKNOWN_ID_MESSAGES),
     ({"timezone": "Mars/Base"}, ['"Mars/Base" is not a valid choice.']),
     ({"timezone": None}, ["This field may not be null."]),
     ({"email_alias": "a@b"}, ["Enter a valid local part of an email address."]),
@@ -58,7 +57,7 @@ def path(agent: Any) -> str:
     return f"{AGENTS}{agent['id']}/"
 
 
-async def test_an_agent_has_the_decided_defaults(api: Api) -> None:
+async def test_agent_has_defaults(api: Api) -> None:
     created = await api.create_agent()
     assert created == {
         "id": created["id"],
@@ -92,7 +91,7 @@ async def test_an_agent_has_the_decided_defaults(api: Api) -> None:
     assert (await api.get(path(created))).body == created
 
 
-async def test_every_writable_field_is_kept(api: Api) -> None:
+async def test_every_writable_field_is_stored(api: Api) -> None:
     template, parent = await api.create_template(), await api.create_agent(name="Boss")
     body = {
         "template": template["id"],
@@ -126,7 +125,7 @@ async def test_every_writable_field_is_kept(api: Api) -> None:
     }
 
 
-async def test_the_same_agent_as_a_form(api: Api) -> None:
+async def test_agent_may_be_written_as_a_form(api: Api) -> None:
     form = [
         ("name", "Ann"),
         ("model", "m"),
@@ -141,7 +140,7 @@ async def test_the_same_agent_as_a_form(api: Api) -> None:
     assert (answer.status, answer.body["tags"]) == (200, [])
 
 
-async def test_fields_have_their_limits(api: Api) -> None:
+async def test_agent_fields_have_limits(api: Api) -> None:
     agent = await api.create_agent()
     for changes, messages in LIMITS:
         expected = (400, dict.fromkeys(changes, messages))
@@ -151,7 +150,7 @@ async def test_fields_have_their_limits(api: Api) -> None:
         assert (answer.status, answer.body) == expected
 
 
-async def test_a_model_may_be_left_to_the_template(api: Api) -> None:
+async def test_model_may_come_from_the_template(api: Api) -> None:
     template = await api.create_template(default_model="openai/gpt")
     answer = await api.post(AGENTS, {"name": "Ann", "template": template["id"]})
     assert (answer.status, answer.body["model"]) == (201, "openai/gpt")
@@ -161,7 +160,7 @@ async def test_a_model_may_be_left_to_the_template(api: Api) -> None:
         assert (answer.status, answer.body) == (400, {"model": ["This field is required."]})
 
 
-async def test_all_that_a_new_agent_lacks_is_said_at_once(api: Api) -> None:
+async def test_all_missing_fields_are_reported_at_once(api: Api) -> None:
     missing = ["This field is required."]
     for body in ({}, {"template": None}):
         assert (await api.post(AGENTS, body)).body == {"name": missing, "model": missing}
@@ -169,7 +168,7 @@ async def test_all_that_a_new_agent_lacks_is_said_at_once(api: Api) -> None:
     assert (await api.post(AGENTS, {"template": template["id"]})).body == {"name": missing}
 
 
-async def test_an_alias_is_taken_once_in_any_case(api: Api, other: Api) -> None:
+async def test_alias_is_unique_regardless_of_case(api: Api, other: Api) -> None:
     await api.create_agent(email_alias="desk")
     agent = await other.create_agent()
     taken = (400, {"email_alias": ["agent with this email_alias already exists."]})
@@ -179,9 +178,7 @@ async def test_an_alias_is_taken_once_in_any_case(api: Api, other: Api) -> None:
     assert (answer.status, answer.body) == taken
 
 
-async def test_what_belongs_to_another_organization_may_not_be_named(
-    service: Service, api: Api, other: Api
-) -> None:
+async def test_agent_may_not_refer_to_another_organization(service: Service, api: Api, other: Api) -> None:
     template, agent = await other.create_template(), await other.create_agent()
     adapter = await service.storage.pool.fetchval(
         "INSERT INTO adapter (id, organization_id, name, created_at)"
@@ -197,7 +194,7 @@ async def test_what_belongs_to_another_organization_may_not_be_named(
     assert (answer.status, answer.body["adapters"]) == (200, [str(adapter)])
 
 
-async def test_nobody_is_its_own_ancestor(api: Api) -> None:
+async def test_agent_cannot_be_its_own_ancestor(api: Api) -> None:
     top = await api.create_agent()
     below = await api.create_agent(parent=top["id"])
     bottom = await api.create_agent(parent=below["id"])
@@ -206,7 +203,7 @@ async def test_nobody_is_its_own_ancestor(api: Api) -> None:
         assert (answer.status, answer.body) == (400, {"parent": ["An agent may not be its own ancestor."]})
 
 
-async def test_a_parent_finds_a_note_about_its_child(api: Api) -> None:
+async def test_parent_is_notified_of_a_new_child(api: Api) -> None:
     parent = await api.create_agent()
     child = await api.create_agent(parent=parent["id"])
     (note,) = (await api.get(f"/api/defaults/notifications/?agent={parent['id']}")).body
@@ -218,7 +215,7 @@ async def test_a_parent_finds_a_note_about_its_child(api: Api) -> None:
     )
 
 
-async def test_the_list_knows_its_filters(api: Api) -> None:
+async def test_agents_are_filtered(api: Api) -> None:
     template = await api.create_template()
     ann = await api.create_agent(tags=["a", "b"], purpose="dev", template=template["id"])
     bob = await api.create_agent(name="Bob 100%", tags=["b"], parent=ann["id"])
@@ -240,10 +237,10 @@ async def test_the_list_knows_its_filters(api: Api) -> None:
     assert await names("search=%25") == ["Bob 100%"]
     assert await names(f"organization={ann['organization']}") == ["Bob 100%", "Ann"]
     for unknown in ("organization", "template", "parent"):
-        assert await names(f"{unknown}={NOBODY}") == []
+        assert await names(f"{unknown}={UNKNOWN_ID}") == []
 
 
-async def test_filters_by_what_is_not_ones_own_are_forbidden(api: Api, other: Api) -> None:
+async def test_filter_by_another_organization_is_forbidden(api: Api, other: Api) -> None:
     template, agent = await other.create_template(), await other.create_agent()
     for query in (
         f"organization={agent['organization']}",
@@ -258,7 +255,7 @@ async def test_bad_filters_are_refused(api: Api) -> None:
         assert (await api.get(f"{AGENTS}?{query}")).status == 400, query
 
 
-async def test_nobody_else_reaches_an_agent(api: Api, other: Api) -> None:
+async def test_agent_of_another_organization_is_out_of_reach(api: Api, other: Api) -> None:
     agent = await api.create_agent()
     for method, below in (
         ("GET", ""),
@@ -267,15 +264,15 @@ async def test_nobody_else_reaches_an_agent(api: Api, other: Api) -> None:
         ("POST", "run/"),
         ("POST", "stop/"),
         ("GET", "runs/"),
-        ("GET", f"runs/{NOBODY}/"),
+        ("GET", f"runs/{UNKNOWN_ID}/"),
         ("GET", "supervisor/"),
     ):
         assert (await other.request(method, path(agent) + below)).status == 403
-        assert (await other.request(method, f"{AGENTS}{NOBODY}/{below}")).status == 404
+        assert (await other.request(method, f"{AGENTS}{UNKNOWN_ID}/{below}")).status == 404
         assert (await other.request(method, f"{AGENTS}7/{below}")).status == 404
 
 
-async def test_a_deleted_agent_is_gone_and_its_alias_free(api: Api) -> None:
+async def test_deleted_agent_is_gone_and_its_alias_free(api: Api) -> None:
     agent = await api.create_agent(email_alias="desk")
     child = await api.create_agent(parent=agent["id"])
     await api.create_notification(agent)
@@ -286,14 +283,14 @@ async def test_a_deleted_agent_is_gone_and_its_alias_free(api: Api) -> None:
     await api.create_agent(email_alias="desk")
 
 
-async def test_local_times_are_meant_in_the_agents_timezone(api: Api) -> None:
+async def test_local_times_use_the_agent_timezone(api: Api) -> None:
     agent = await api.create_agent(timezone="America/New_York", sleep_until="2127-07-01T09:00")
     assert agent["sleep_until"] == "2127-07-01T13:00:00.000000Z"
     answer = await api.patch(path(agent), {"timezone": "Asia/Tokyo", "sleep_until": "2127-07-01T09:00"})
     assert answer.body["sleep_until"] == "2127-07-01T00:00:00.000000Z"
 
 
-async def test_what_the_supervisor_owns_is_kept_as_given(api: Api) -> None:
+async def test_supervisor_fields_are_stored_as_given(api: Api) -> None:
     owned = {
         "run_started_at": "2026-01-01T00:00:00.000000Z",
         "last_wake_reason": "by hand",
@@ -305,7 +302,7 @@ async def test_what_the_supervisor_owns_is_kept_as_given(api: Api) -> None:
     assert changed == {**created, "last_wake_reason": ""}
 
 
-async def test_archiving_and_restoring(api: Api) -> None:
+async def test_agent_is_archived_and_restored(api: Api) -> None:
     agent = await api.create_agent(sleep_until="2127-01-01T00:00Z")
     both = {"status": "archived", "sleep_until": "2127-01-01T00:00Z"}
     answer = await api.patch(path(agent), both)
@@ -322,7 +319,7 @@ async def test_archiving_and_restoring(api: Api) -> None:
     assert restored.body["sleep_until"] == "2127-01-01T00:00:00.000000Z"
 
 
-async def test_a_shorter_window_ends_a_hold(api: Api) -> None:
+async def test_shorter_window_ends_a_hold(api: Api) -> None:
     template = await api.create_template(debounce_window_seconds=3600)
     own = await api.create_agent(debounce_window_seconds=3600)
     inherited = await api.create_agent(template=template["id"])
@@ -336,7 +333,7 @@ async def test_a_shorter_window_ends_a_hold(api: Api) -> None:
         assert (await api.get(path(agent))).body["last_wake_reason"] == "notification:sms"
 
 
-async def test_a_higher_cap_wakes_what_is_due(service: Service, api: Api) -> None:
+async def test_higher_cap_wakes_due_agents(service: Service, api: Api) -> None:
     template = await api.create_template(max_cost_usd_per_day=0)
     own = await api.create_agent(max_cost_usd_per_day=0)
     inherited = await api.create_agent(template=template["id"])
@@ -353,14 +350,12 @@ async def test_a_higher_cap_wakes_what_is_due(service: Service, api: Api) -> Non
         assert run["wake_reason"] == "notification:browser"
 
 
-async def test_a_born_archived_agent_with_a_schedule_is_refused(api: Api) -> None:
+async def test_new_archived_agent_with_sleep_is_refused(api: Api) -> None:
     body = {"name": "Ann", "model": "m", "status": "archived", "sleep_until": "2127-01-01T00:00Z"}
     assert (await api.post(AGENTS, body)).status == 400
 
 
-async def test_a_draining_service_keeps_the_runs_that_are_asked_for_by_status(
-    service: Service, api: Api
-) -> None:
+async def test_draining_service_remembers_runs_requested_by_status(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     service.registry.allow_starts(False)
 
@@ -375,11 +370,9 @@ async def test_a_draining_service_keeps_the_runs_that_are_asked_for_by_status(
     assert waiting == 2
 
 
-async def test_a_run_request_while_no_run_may_start_is_not_told_that_the_service_ends(
-    service: Service, api: Api
-) -> None:
+async def test_run_request_without_the_lead_is_refused_as_temporary(service: Service, api: Api) -> None:
     agent = await api.create_agent()
-    service.registry.allow_starts(False)  # as while the lead is away
+    service.registry.allow_starts(False)  # as without the lead
 
     refused = await api.post(f"{path(agent)}run/")
 
@@ -389,7 +382,7 @@ async def test_a_run_request_while_no_run_may_start_is_not_told_that_the_service
     )
 
 
-async def test_tags_are_added_once_and_taken_away_in_their_order(api: Api, other: Api) -> None:
+async def test_tags_are_added_once_and_removed_in_order(api: Api, other: Api) -> None:
     agent = await api.create_agent(tags=["b", "a"])
     tag, untag = f"{path(agent)}tag/", f"{path(agent)}untag/"
 
@@ -409,10 +402,10 @@ async def test_tags_are_added_once_and_taken_away_in_their_order(api: Api, other
             "tags": {"0": ["This field may not be blank."]}
         }
         assert (await other.post(action, {"tags": []})).status == 403
-    assert (await api.post(f"{AGENTS}{NOBODY}/tag/", {"tags": []})).status == 404
+    assert (await api.post(f"{AGENTS}{UNKNOWN_ID}/tag/", {"tags": []})).status == 404
 
 
-async def test_moments_up_to_a_microsecond_from_the_ends_of_time_are_kept(service: Service, api: Api) -> None:
+async def test_times_next_to_the_calendar_limits_are_stored(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     await service.storage.pool.execute("UPDATE organization SET paused = true")  # a past sleep ends at once
     for moment in ("0001-01-01T00:00:00.000001Z", "9999-12-31T23:59:59.999998Z"):
@@ -424,23 +417,23 @@ async def test_moments_up_to_a_microsecond_from_the_ends_of_time_are_kept(servic
 
 @asynccontextmanager
 async def full_mailbox(service: Service, database_url: str, agent: Any) -> AsyncIterator[None]:
-    """The agent's supervisor waits for a row that somebody else holds, and no question has room behind it."""
+    """Fill the agent's mailbox: its supervisor waits for a locked row, and further requests queue up."""
     registry, agent_id = service.registry, UUID(agent["id"])
-    stranger = await asyncpg.connect(database_url)
-    async with stranger.transaction():
-        await stranger.execute("SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE", agent_id)
+    locker = await asyncpg.connect(database_url)
+    async with locker.transaction():
+        await locker.execute("SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE", agent_id)
         first = asyncio.create_task(registry.ask(agent_id, RunRequest()))
-        await asyncio.sleep(0)  # it is in the mailbox
-        await asyncio.sleep(0)  # its supervisor has it in hand
+        await asyncio.sleep(0)  # the request is in the mailbox
+        await asyncio.sleep(0)  # the supervisor has taken it
         limit = SupervisorSettings().mailbox_limit
         others = [asyncio.create_task(registry.ask(agent_id, RunRequest())) for _ in range(limit)]
         yield
-    await stranger.close()
+    await locker.close()
     assert (await first).status is RunAnswer.STARTED
     assert {reply.status for reply in await asyncio.gather(*others)} == {RunAnswer.ALREADY_RUNNING}
 
 
-async def test_a_change_that_the_supervisor_has_no_room_for_writes_nothing_and_undoes_nothing(
+async def test_change_refused_by_a_full_mailbox_writes_nothing(
     service: Service, api: Api, database_url: str
 ) -> None:
     agent = await api.create_agent()

@@ -1,4 +1,4 @@
-"""Invites: a code that is shown once lets one person in, once."""
+"""Invites over HTTP: their code is shown once and accepted once."""
 
 import asyncio
 from typing import Any
@@ -17,7 +17,7 @@ PASSWORD = "correct horse"
 WRONG_CODE = {"code": ["The code is wrong, used or expired."]}
 
 
-async def invited(api: Api, email: str = "bob@example.com", **fields: Any) -> Any:
+async def create_invite(api: Api, email: str = "bob@example.com", **fields: Any) -> Any:
     return await api.create(INVITES, email=email, **fields)
 
 
@@ -26,8 +26,8 @@ async def accept(service: Service, invite: Any, **changes: Any) -> Answer:
     return await service.nobody.post(f"{INVITES}{invite['id']}/accept/", body)
 
 
-async def test_the_code_is_shown_once(api: Api) -> None:
-    created = await invited(api)
+async def test_code_is_shown_once(api: Api) -> None:
+    created = await create_invite(api)
 
     assert set(created) == {"id", "email", "role", "code", "expires_at", "accepted_at", "created_at"}
     assert (created["email"], created["role"], created["accepted_at"]) == ("bob@example.com", "member", None)
@@ -35,8 +35,8 @@ async def test_the_code_is_shown_once(api: Api) -> None:
     assert listed == [{name: value for name, value in created.items() if name != "code"}]
 
 
-async def test_a_new_person_comes_in_with_a_password_of_their_own(service: Service, api: Api) -> None:
-    invite = await invited(api, email="Bob@Example.com", role="admin")
+async def test_new_person_accepts_with_a_new_password(service: Service, api: Api) -> None:
+    invite = await create_invite(api, email="Bob@Example.com", role="admin")
 
     answer = await accept(service, invite)
 
@@ -52,11 +52,11 @@ async def test_a_new_person_comes_in_with_a_password_of_their_own(service: Servi
     assert [each["role"] for each in logged_in.body["organizations"]] == ["admin"]
 
 
-async def test_an_existing_person_gives_the_password_they_have(service: Service, api: Api) -> None:
+async def test_existing_person_accepts_with_the_existing_password(service: Service, api: Api) -> None:
     signed_up = await service.nobody.post(
         SIGNUP, {"email": "bob@example.com", "password": PASSWORD, "organization_name": "Bob's"}
     )
-    invite = await invited(api)
+    invite = await create_invite(api)
 
     wrong = await accept(service, invite, password="another password")
     right = await accept(service, invite)
@@ -68,8 +68,8 @@ async def test_an_existing_person_gives_the_password_they_have(service: Service,
     assert len((await bob.get("/api/organizations/organizations/")).body) == 2
 
 
-async def test_an_invite_is_good_for_one_of_those_who_come_at_once(service: Service, api: Api) -> None:
-    invite = await invited(api)
+async def test_invite_is_accepted_once_by_concurrent_requests(service: Service, api: Api) -> None:
+    invite = await create_invite(api)
 
     answers = await asyncio.gather(*(accept(service, invite) for _ in range(4)))
 
@@ -77,8 +77,8 @@ async def test_an_invite_is_good_for_one_of_those_who_come_at_once(service: Serv
     assert len((await api.get("/api/organizations/memberships/")).body) == 2
 
 
-async def test_a_used_an_expired_and_a_wrong_code_are_refused_alike(service: Service, api: Api) -> None:
-    used, expired, guessed, deleted = [await invited(api, f"{name}@example.com") for name in "uegd"]
+async def test_used_expired_and_wrong_codes_are_refused_alike(service: Service, api: Api) -> None:
+    used, expired, guessed, deleted = [await create_invite(api, f"{name}@example.com") for name in "uegd"]
     assert (await accept(service, used)).status == 200
     await service.storage.pool.execute(
         "UPDATE invite SET expires_at = created_at WHERE email = 'e@example.com'"
@@ -96,16 +96,16 @@ async def test_a_used_an_expired_and_a_wrong_code_are_refused_alike(service: Ser
         assert (await accept(service, gone)).status == 404
 
 
-async def test_ten_wrong_codes_close_the_door_to_that_address(service: Service, api: Api) -> None:
-    invite = await invited(api)
+async def test_address_is_locked_out_after_ten_wrong_codes(service: Service, api: Api) -> None:
+    invite = await create_invite(api)
     for _ in range(10):
         assert (await accept(service, invite, code="guessed")).status == 400
 
     assert (await accept(service, invite)).status == 429
 
 
-async def test_an_acceptance_is_checked(service: Service, api: Api) -> None:
-    answer = await accept(service, await invited(api), code="", password="short")
+async def test_acceptance_with_bad_fields_is_refused(service: Service, api: Api) -> None:
+    answer = await accept(service, await create_invite(api), code="", password="short")
 
     assert (answer.status, answer.body) == (
         400,
@@ -125,14 +125,16 @@ async def test_an_acceptance_is_checked(service: Service, api: Api) -> None:
         (Role.MEMBER, "member", 403),
     ],
 )
-async def test_nobody_invites_above_themselves(service: Service, by: Role, role: str, status: int) -> None:
+async def test_nobody_invites_to_a_role_above_their_own(
+    service: Service, by: Role, role: str, status: int
+) -> None:
     _, organization = await founder(service)
     inviter, _ = await staff(service, organization, by)
 
     assert (await inviter.post(INVITES, {"email": "bob@example.com", "role": role})).status == status
 
 
-async def test_an_invite_is_checked(api: Api) -> None:
+async def test_invite_with_bad_fields_is_refused(api: Api) -> None:
     answer = await api.post(INVITES, {"email": "bob", "role": "king"})
 
     assert (answer.status, answer.body) == (
@@ -141,19 +143,19 @@ async def test_an_invite_is_checked(api: Api) -> None:
     )
 
 
-async def test_pages_of_invites(api: Api) -> None:
-    first, second = await invited(api, "a@example.com"), await invited(api, "b@example.com")
+async def test_invites_are_paged(api: Api) -> None:
+    first, second = await create_invite(api, "a@example.com"), await create_invite(api, "b@example.com")
 
     assert [each["id"] for each in (await api.get(f"{INVITES}?limit=1")).body] == [second["id"]]
     rest = (await api.get(f"{INVITES}?limit=1&after={second['id']}")).body
     assert [each["id"] for each in rest] == [first["id"]]
 
 
-async def test_an_invite_is_deleted_by_those_who_could_have_made_it(service: Service, other: Api) -> None:
+async def test_invite_is_deleted_by_those_who_could_create_it(service: Service, other: Api) -> None:
     owner, organization = await founder(service)
     admin, _ = await staff(service, organization, Role.ADMIN)
     member, _ = await staff(service, organization, Role.MEMBER)
-    for_owner, for_member = await invited(owner, role="owner"), await invited(owner)
+    for_owner, for_member = await create_invite(owner, role="owner"), await create_invite(owner)
 
     for caller, invite in ((admin, for_owner), (member, for_member), (other, for_member)):
         assert (await caller.delete(f"{INVITES}{invite['id']}/")).status == 403

@@ -1,4 +1,4 @@
-"""Memberships: looked after by owners and admins, nobody above themselves, one owner always left."""
+"""Memberships over HTTP: managed by owners and admins, and one owner always stays."""
 
 from uuid import uuid4
 
@@ -29,7 +29,7 @@ async def test_memberships_are_listed_with_their_users_newest_first(service: Ser
     assert (await owner.get(f"{MEMBERSHIPS}?limit=1&after={membership_id}")).body == listed[1:]
 
 
-async def test_an_owner_gives_any_role(service: Service) -> None:
+async def test_owner_gives_any_role(service: Service) -> None:
     owner, organization = await founder(service)
     _, membership_id = await staff(service, organization, Role.MEMBER)
 
@@ -38,7 +38,7 @@ async def test_an_owner_gives_any_role(service: Service) -> None:
         assert (changed.status, changed.body["role"]) == (200, role)
 
 
-async def test_a_change_of_nothing_changes_nothing(service: Service) -> None:
+async def test_change_without_role_changes_nothing(service: Service) -> None:
     owner, organization = await founder(service)
     _, membership_id = await staff(service, organization, Role.ADMIN)
 
@@ -49,7 +49,7 @@ async def test_a_change_of_nothing_changes_nothing(service: Service) -> None:
     assert (answer.status, answer.body) == (400, {"role": ['"king" is not a valid choice.']})
 
 
-async def test_an_admin_neither_makes_nor_touches_an_owner(service: Service) -> None:
+async def test_admin_cannot_create_or_change_an_owner(service: Service) -> None:
     owner, organization = await founder(service)
     admin, own_id = await staff(service, organization, Role.ADMIN)
     _, second_owner = await staff(service, organization, Role.OWNER)
@@ -61,14 +61,14 @@ async def test_an_admin_neither_makes_nor_touches_an_owner(service: Service) -> 
     assert [each["role"] for each in (await owner.get(MEMBERSHIPS)).body] == ["owner", "admin", "owner"]
 
 
-async def test_a_key_acts_as_an_admin(service: Service, api: Api) -> None:
+async def test_key_acts_as_an_admin(service: Service, api: Api) -> None:
     [owner] = (await api.get(MEMBERSHIPS)).body
 
     assert owner["role"] == "owner"
     assert (await api.delete(f"{MEMBERSHIPS}{owner['id']}/")).status == 403
 
 
-async def test_the_last_owner_stays(service: Service) -> None:
+async def test_last_owner_cannot_be_removed(service: Service) -> None:
     owner, organization = await founder(service)
     await staff(service, organization, Role.ADMIN)
     own_id = (await owner.get(MEMBERSHIPS)).body[-1]["id"]
@@ -83,7 +83,7 @@ async def test_the_last_owner_stays(service: Service) -> None:
     assert (await owner.delete(f"{MEMBERSHIPS}{own_id}/")).status == 204
 
 
-async def test_who_is_removed_is_out_with_the_very_next_request(service: Service) -> None:
+async def test_removed_member_is_refused_on_the_next_request(service: Service) -> None:
     owner, organization = await founder(service)
     member, membership_id = await staff(service, organization, Role.MEMBER)
     agent = await owner.create_agent()
@@ -96,7 +96,9 @@ async def test_who_is_removed_is_out_with_the_very_next_request(service: Service
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
-async def test_members_and_strangers_have_no_business_there(service: Service, api: Api, method: str) -> None:
+async def test_members_and_strangers_cannot_manage_memberships(
+    service: Service, api: Api, method: str
+) -> None:
     _, organization = await founder(service)
     member, membership_id = await staff(service, organization, Role.MEMBER)
 

@@ -1,4 +1,4 @@
-"""The tools by which agents write to contacts and relatives, and open what they were sent."""
+"""Message tools over HTTP: agents write to contacts and related agents, and open attachments."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -8,11 +8,11 @@ from aiohttp import web
 
 from tests.receiver import Receiver, answering, receiving
 from tests.web.conftest import Answer, Api
+from tests.web.handlers.unknown import UNKNOWN_ID
 
 MESSAGES = "/api/defaults/messages/"
 CONTACTS = "/api/defaults/contacts/"
 NOTIFICATIONS = "/api/defaults/notifications/"
-NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 NOTHING = {"type": "object", "additionalProperties": False}
 PHOTO = {"name": "a.png", "content_type": "image/png", "url": "https://example.com/a.png"}
 
@@ -24,12 +24,12 @@ async def server() -> AsyncIterator[Receiver]:
 
 
 async def agent_with_channels(api: Api, server: Receiver, *channels: str) -> Any:
-    """An agent with an adapter for each of the channels, that sends by the server."""
+    """Create an agent with an adapter for each channel, whose tool calls the server."""
     adapters = []
     for channel in channels:
         adapter = await api.create("/api/toolbox/adapters/", name=channel)
         tool = {"adapter": adapter["id"], "name": "send", "handler": f"channel:{channel}"}
-        # What its parameters say does not matter: the service knows what it sends.
+        # The declared parameters do not matter: the service knows the arguments of channel tools.
         await api.create("/api/toolbox/tools/", **tool, url=f"{server.url}/{channel}", parameters=NOTHING)
         adapters.append(adapter["id"])
     return await api.create_agent(adapters=adapters)
@@ -39,8 +39,8 @@ async def call(api: Api, agent: Any, tool: str, **arguments: Any) -> Answer:
     return await api.post(f"/api/cloud/agents/{agent['id']}/tools/{tool}/", arguments)
 
 
-async def code(api: Api, agent: Any, tool: str, **arguments: Any) -> str:
-    """That of the error which the tool answers."""
+async def error_code(api: Api, agent: Any, tool: str, **arguments: Any) -> str:
+    """Call the tool and return the code of the error that it answers."""
     answer = await call(api, agent, tool, **arguments)
     assert answer.status == 400, answer
     return str(answer.body["error"]["code"])
@@ -51,14 +51,14 @@ async def receive(api: Api, agent: Any, contact: Any, channel: str, **fields: An
     return await api.create(MESSAGES, **body, **fields)
 
 
-async def test_without_a_tool_for_its_channel_a_message_is_kept_as_failed(api: Api) -> None:
+async def test_message_without_tool_for_its_channel_is_stored_as_failed(api: Api) -> None:
     agent, ada = await api.create_agent(), await api.create(CONTACTS, email="ada@example.com")
     answer = await call(api, agent, "send_message", contact_id=ada["id"], body=" Hi ", subject="Re")
     error = answer.body["error"]
     assert (answer.status, error["code"], error["channel"]) == (400, "no_channel", "email")
-    kept = (await api.get(f"{MESSAGES}{error['message_id']}/")).body
+    message = (await api.get(f"{MESSAGES}{error['message_id']}/")).body
     assert {
-        **kept,
+        **message,
         "agent": agent["id"],
         "contact": ada["id"],
         "channel": "email",
@@ -66,22 +66,22 @@ async def test_without_a_tool_for_its_channel_a_message_is_kept_as_failed(api: A
         "subject": "Re",
         "body": " Hi ",
         "status": "failed",
-    } == kept
+    } == message
     assert (await api.get(NOTIFICATIONS)).body == []
 
 
-async def test_an_answer_goes_by_the_channel_that_the_contact_last_wrote_by(api: Api) -> None:
+async def test_answer_uses_the_last_channel_of_the_contact(api: Api) -> None:
     agent = await api.create_agent()
     ada, eve = await api.create(CONTACTS, email="ada@example.com"), await api.create(CONTACTS, phone="1")
     await receive(api, agent, ada, "sms")
     await receive(api, agent, ada, "mms")
     for contact, tool in ((ada, "send_message"), (ada, "send_sms"), (eve, "send_message")):
-        assert await code(api, agent, tool, contact_id=contact["id"], body="Hi") == "no_channel"
+        assert await error_code(api, agent, tool, contact_id=contact["id"], body="Hi") == "no_channel"
     sent = (await api.get(f"{MESSAGES}?direction=outbound")).body
     assert [message["channel"] for message in sent] == ["sms", "sms", "mms"]
 
 
-async def test_a_message_goes_to_the_tool_of_its_channel(api: Api, server: Receiver) -> None:
+async def test_message_is_sent_by_the_tool_of_its_channel(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "email", "sms")
     ada = await api.create(CONTACTS, name="Ada", email="ada@example.com", phone="1")
     for tool, arguments, channel in (
@@ -91,8 +91,12 @@ async def test_a_message_goes_to_the_tool_of_its_channel(api: Api, server: Recei
         answer = await call(api, agent, tool, contact_id=ada["id"], **arguments)
         result = answer.body["result"]
         assert result == {"message_id": result["message_id"], "channel": channel, "status": "sent"}
-        kept = (await api.get(f"{MESSAGES}{result['message_id']}/")).body
-        assert (kept["status"], kept["channel"], kept["body"]) == ("sent", channel, arguments["body"])
+        message = (await api.get(f"{MESSAGES}{result['message_id']}/")).body
+        assert (message["status"], message["channel"], message["body"]) == (
+            "sent",
+            channel,
+            arguments["body"],
+        )
         received = server.got[-1]
         assert received.path == f"/{channel}"
         assert received.headers["Idempotency-Key"] == result["message_id"]
@@ -107,7 +111,7 @@ async def test_a_message_goes_to_the_tool_of_its_channel(api: Api, server: Recei
         }
 
 
-async def test_a_message_that_its_tool_refuses_has_failed(api: Api, server: Receiver) -> None:
+async def test_message_that_the_tool_refuses_has_failed(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "sms")
     ada = await api.create(CONTACTS, phone="1")
     server.answer = answering(422, "no such number", Content_Type="text/plain")
@@ -126,7 +130,7 @@ async def test_a_message_that_its_tool_refuses_has_failed(api: Api, server: Rece
     assert (await api.get(f"{MESSAGES}{error['message_id']}/")).body["status"] == "failed"
 
 
-async def test_what_a_tool_said_of_a_message_before_it_answered_stays(api: Api, server: Receiver) -> None:
+async def test_status_set_before_the_tool_answers_stays(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "sms")
     ada = await api.create(CONTACTS, phone="1")
 
@@ -141,7 +145,7 @@ async def test_what_a_tool_said_of_a_message_before_it_answered_stays(api: Api, 
     assert (await api.get(f"{MESSAGES}{result['message_id']}/")).body["status"] == "failed"
 
 
-async def test_what_a_tool_said_of_a_message_before_it_broke_off_stays(api: Api, server: Receiver) -> None:
+async def test_status_set_before_the_tool_fails_stays(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "sms")
     ada = await api.create(CONTACTS, phone="1")
 
@@ -156,7 +160,7 @@ async def test_what_a_tool_said_of_a_message_before_it_broke_off_stays(api: Api,
     assert (await api.get(f"{MESSAGES}{error['message_id']}/")).body["status"] == "sent"
 
 
-async def test_a_subject_is_one_line(api: Api, server: Receiver) -> None:
+async def test_subject_becomes_one_line(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "email")
     ada = await api.create(CONTACTS, email="ada@example.com")
     subject = " Hello\r\nBcc: everybody@example.com "
@@ -165,34 +169,40 @@ async def test_a_subject_is_one_line(api: Api, server: Receiver) -> None:
     assert received.data["arguments"]["subject"] == "Hello Bcc: everybody@example.com"
 
 
-async def test_the_tools_of_channels_are_not_the_models_to_call(api: Api, server: Receiver) -> None:
+async def test_channel_tools_are_hidden_from_models(api: Api, server: Receiver) -> None:
     agent = await agent_with_channels(api, server, "sms")
     listed = (await api.get(f"/api/cloud/agents/{agent['id']}/tools/")).body
     assert "send" not in {each["name"] for each in listed}
     assert (await call(api, agent, "send")).status == 404
     ada = await api.create(CONTACTS, email="ada@example.com")
-    assert await code(api, agent, "send_message", contact_id=ada["id"], body="Hi") == "no_channel"
+    assert await error_code(api, agent, "send_message", contact_id=ada["id"], body="Hi") == "no_channel"
     assert server.got == []
 
 
-async def test_parents_and_children_find_a_message_in_their_queue(api: Api) -> None:
+async def test_message_to_parent_or_child_becomes_a_notification(api: Api) -> None:
     parent = await api.create_agent(name="Pa")
     child = await api.create_agent(name="Kid", parent=parent["id"])
-    await api.post(f"{NOTIFICATIONS}clear/", {"agent": parent["id"]})  # the note of the child's creation
+    await api.post(f"{NOTIFICATIONS}clear/", {"agent": parent["id"]})  # the notification about the child
     for sender, recipient, tool, arguments, title in (
         (child, parent, "send_message", {"subject": " Done "}, "Done"),
         (parent, child, "send_sms", {}, "Message from Pa"),
     ):
         answer = await call(api, sender, tool, contact_id=recipient["id"], body="Look", **arguments)
         assert answer.body == {"result": {"agent": recipient["id"], "status": "delivered"}}
-        (found,) = (await api.get(f"{NOTIFICATIONS}?agent={recipient['id']}&cleared=false")).body
-        shown = (found["source"], found["source_id"], found["title"], found["body"], found["priority"])
-        assert shown == ("subagent", sender["id"], title, "Look", "high")
+        (notification,) = (await api.get(f"{NOTIFICATIONS}?agent={recipient['id']}&cleared=false")).body
+        delivered = (
+            notification["source"],
+            notification["source_id"],
+            notification["title"],
+            notification["body"],
+            notification["priority"],
+        )
+        assert delivered == ("subagent", sender["id"], title, "Look", "high")
     assert (await api.get(MESSAGES)).body == []
     assert (await api.get(f"/api/cloud/agents/{parent['id']}/")).body["status"] == "running"
 
 
-async def test_nobody_else_can_be_written_to(api: Api, other: Api) -> None:
+async def test_agent_cannot_write_to_strangers(api: Api, other: Api) -> None:
     parent = await api.create_agent()
     agent, sibling = [await api.create_agent(parent=parent["id"]) for _ in range(2)]
     grandchild = await api.create_agent(parent=sibling["id"])
@@ -203,28 +213,28 @@ async def test_nobody_else_can_be_written_to(api: Api, other: Api) -> None:
         await other.create_agent(),
         await api.create(CONTACTS, agent=sibling["id"]),
         await other.create(CONTACTS),
-        {"id": NOBODY},
+        {"id": UNKNOWN_ID},
     ]
     for stranger in strangers:
         for tool in ("send_message", "send_sms"):
-            assert await code(api, agent, tool, contact_id=stranger["id"], body="Hi") == "not_found"
+            assert await error_code(api, agent, tool, contact_id=stranger["id"], body="Hi") == "not_found"
     assert (await api.get(MESSAGES)).body == []
 
 
-async def test_the_attachments_of_a_message_can_be_opened_by_its_agent(api: Api) -> None:
+async def test_agent_opens_attachments_of_its_own_messages_only(api: Api) -> None:
     agent, bob, ada = await api.create_agent(), await api.create_agent(), await api.create(CONTACTS)
     message = await receive(api, agent, ada, "mms", attachments=[PHOTO])
     answer = await call(api, agent, "open_sms_attachment", message_id=message["id"])
     assert answer.body == {"result": {"message_id": message["id"], "attachments": [PHOTO]}}
-    assert await code(api, bob, "open_sms_attachment", message_id=message["id"]) == "not_found"
-    assert await code(api, agent, "open_sms_attachment", message_id=NOBODY) == "not_found"
+    assert await error_code(api, bob, "open_sms_attachment", message_id=message["id"]) == "not_found"
+    assert await error_code(api, agent, "open_sms_attachment", message_id=UNKNOWN_ID) == "not_found"
     sent = await api.create(
         MESSAGES, agent=agent["id"], channel="sms", direction="outbound", attachments=[PHOTO]
     )
-    assert await code(api, agent, "open_sms_attachment", message_id=sent["id"]) == "not_found"
+    assert await error_code(api, agent, "open_sms_attachment", message_id=sent["id"]) == "not_found"
 
 
-async def test_bad_arguments_are_named(api: Api) -> None:
+async def test_bad_arguments_are_refused_by_name(api: Api) -> None:
     agent, ada = await api.create_agent(), await api.create(CONTACTS)
     for tool, arguments, parameter in (
         ("send_message", {"body": "Hi"}, "contact_id"),

@@ -1,4 +1,4 @@
-"""Messages over HTTP; and that one that comes in is a high notification and wakes its agent."""
+"""Messages over HTTP: an inbound one becomes a high notification and wakes its agent."""
 
 import asyncio
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from tests.web.conftest import Api
+from tests.web.handlers.unknown import UNKNOWN_ID, UNKNOWN_ID_MESSAGES
 
 MESSAGES = "/api/defaults/messages/"
 NOTIFICATIONS = "/api/defaults/notifications/"
-NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 PHOTO = {"name": "a.png", "content_type": "image/png", "url": "https://example.com/a.png"}
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"agent": NOBODY}, {"agent": [f'Invalid pk "{NOBODY}" - object does not exist.']}),
-    ({"contact": NOBODY}, {"contact": [f'Invalid pk "{NOBODY}" - object does not exist.']}),
+    ({"agent": UNKNOWN_ID}, {"agent": UNKNOWN_ID_MESSAGES}),
+    ({"contact": UNKNOWN_ID}, {"contact": UNKNOWN_ID_MESSAGES}),
     ({"channel": "api"}, {"channel": ['"api" is not a valid choice.']}),
     ({"direction": "up"}, {"direction": ['"up" is not a valid choice.']}),
     ({"status": "lost"}, {"status": ['"lost" is not a valid choice.']}),
@@ -36,14 +36,14 @@ async def new_contact(api: Api, **fields: Any) -> Any:
     return await api.create("/api/defaults/contacts/", **fields)
 
 
-async def inbound(api: Api, agent: Any, **fields: Any) -> Any:
+async def create_message(api: Api, agent: Any, **fields: Any) -> Any:
     body = {"agent": agent["id"], "channel": "sms", "direction": "inbound", "body": "Hello", **fields}
     return await api.create(MESSAGES, **body)
 
 
-async def test_a_message_that_comes_in_is_a_high_notification_of_its_contact(api: Api) -> None:
+async def test_inbound_message_becomes_a_high_notification(api: Api) -> None:
     agent, contact = await api.create_agent(), await new_contact(api, name="Ada")
-    message = await inbound(api, agent, contact=contact["id"])
+    message = await create_message(api, agent, contact=contact["id"])
     assert message == {
         "id": message["id"],
         "agent": agent["id"],
@@ -73,19 +73,19 @@ async def test_a_message_that_comes_in_is_a_high_notification_of_its_contact(api
     }
 
 
-async def test_it_wakes_the_agent(api: Api) -> None:
+async def test_inbound_message_wakes_the_agent(api: Api) -> None:
     agent = await api.create_agent()
-    await inbound(api, agent)
+    await create_message(api, agent)
     answer = await api.post(f"/api/cloud/agents/{agent['id']}/run/")
     assert answer.body["status"] in {"already_running", "started"}
     shown = await api.get(f"/api/cloud/agents/{agent['id']}/")
     assert (shown.body["status"], shown.body["last_wake_reason"]) == ("running", "notification:sms")
 
 
-async def test_its_notification_tells_how_to_open_attachments(api: Api) -> None:
+async def test_notification_says_how_to_open_attachments(api: Api) -> None:
     agent = await api.create_agent()
-    message = await inbound(api, agent, attachments=[PHOTO])
-    silent = await inbound(api, agent, attachments=[PHOTO], body="")
+    message = await create_message(api, agent, attachments=[PHOTO])
+    silent = await create_message(api, agent, attachments=[PHOTO], body="")
     assert message["attachments"] == [PHOTO]
     second, first = (await api.get(NOTIFICATIONS)).body
     assert first["body"].startswith("Hello\n\n")
@@ -102,23 +102,23 @@ async def test_its_notification_tells_how_to_open_attachments(api: Api) -> None:
         (None, "New email from an unknown sender"),
     ],
 )
-async def test_a_sender_without_a_name_is_told_by_what_is_known(
+async def test_sender_without_name_is_described_by_other_fields(
     api: Api, known: dict[str, Any] | None, title: str
 ) -> None:
     contact = (await new_contact(api, **known))["id"] if known else None
-    await inbound(api, await api.create_agent(), channel="email", contact=contact)
+    await create_message(api, await api.create_agent(), channel="email", contact=contact)
     (notification,) = (await api.get(NOTIFICATIONS)).body
     assert (notification["title"], notification["source_id"]) == (title, contact or "")
 
 
-async def test_what_goes_out_tells_nobody(api: Api) -> None:
+async def test_outbound_message_creates_no_notification(api: Api) -> None:
     agent = await api.create_agent()
-    message = await inbound(api, agent, direction="outbound")
+    message = await create_message(api, agent, direction="outbound")
     assert message["status"] == "queued"
     assert (await api.get(NOTIFICATIONS)).body == []
 
 
-async def test_a_message_may_come_as_a_form(api: Api) -> None:
+async def test_message_may_be_written_as_a_form(api: Api) -> None:
     agent = await api.create_agent()
     attachment = '{"url": "https://example.com/b"}'
     form = [("agent", agent["id"]), ("channel", "mms"), ("direction", "inbound"), ("contact", "")]
@@ -129,7 +129,7 @@ async def test_a_message_may_come_as_a_form(api: Api) -> None:
     assert (answer.status, answer.body["attachments"]) == (201, [shown, shown])
 
 
-async def test_bad_fields_are_named_and_nothing_is_stored(api: Api) -> None:
+async def test_message_with_bad_field_is_refused_and_not_stored(api: Api) -> None:
     agent = await api.create_agent()
     required = ["This field is required."]
     answer = await api.request("POST", MESSAGES)
@@ -141,12 +141,14 @@ async def test_bad_fields_are_named_and_nothing_is_stored(api: Api) -> None:
     assert (await api.get(MESSAGES)).body == (await api.get(NOTIFICATIONS)).body == []
 
 
-async def test_a_message_can_be_changed_and_deleted(api: Api) -> None:
+async def test_message_can_be_changed_and_deleted(api: Api) -> None:
     agent, contact = await api.create_agent(), await new_contact(api)
-    message = await inbound(api, agent)
+    message = await create_message(api, agent)
     path = f"{MESSAGES}{message['id']}/"
     changes = {"status": "failed", "contact": contact["id"], "attachments": [PHOTO], "subject": "Re"}
-    changed = await api.patch(path, {**changes, "channel": "email", "agent": NOBODY, "direction": "outbound"})
+    changed = await api.patch(
+        path, {**changes, "channel": "email", "agent": UNKNOWN_ID, "direction": "outbound"}
+    )
     assert (changed.status, changed.body) == (200, {**message, **changes})
     answer = await api.patch(path, {"attachments": [{"name": "b"}]})
     assert (answer.status, answer.body) == (400, {"attachments": {"0": {"url": ["This field is required."]}}})
@@ -154,11 +156,11 @@ async def test_a_message_can_be_changed_and_deleted(api: Api) -> None:
     assert (await api.get(path)).status == 404
 
 
-async def test_messages_are_found_by_agent_contact_channel_and_direction(api: Api, other: Api) -> None:
+async def test_messages_are_filtered(api: Api, other: Api) -> None:
     ann, bob, contact = await api.create_agent(), await api.create_agent(), await new_contact(api)
-    first = await inbound(api, ann, contact=contact["id"])
-    second = await inbound(api, ann, channel="email")
-    third = await inbound(api, bob, direction="outbound")
+    first = await create_message(api, ann, contact=contact["id"])
+    second = await create_message(api, ann, channel="email")
+    third = await create_message(api, bob, direction="outbound")
 
     async def ids(query: str) -> list[str]:
         return [item["id"] for item in (await api.get(f"{MESSAGES}?{query}")).body]
@@ -168,14 +170,14 @@ async def test_messages_are_found_by_agent_contact_channel_and_direction(api: Ap
     assert await ids(f"contact={contact['id']}") == [first["id"]]
     assert await ids("channel=email") == [second["id"]]
     assert await ids("direction=outbound") == [third["id"]]
-    assert await ids(f"contact={NOBODY}") == []
+    assert await ids(f"contact={UNKNOWN_ID}") == []
     assert (await api.get(f"{MESSAGES}?channel=api")).status == 400
     assert (await other.get(f"{MESSAGES}?contact={contact['id']}")).status == 403
 
 
-async def test_nobody_else_writes_or_reads_a_message(api: Api, other: Api) -> None:
+async def test_messages_of_another_organization_are_out_of_reach(api: Api, other: Api) -> None:
     agent, theirs = await api.create_agent(), await new_contact(other)
-    message = await inbound(api, agent)
+    message = await create_message(api, agent)
     path = f"{MESSAGES}{message['id']}/"
     for method in ("GET", "PATCH", "DELETE"):
         assert (await other.request(method, path)).status == 403, method
@@ -186,7 +188,7 @@ async def test_nobody_else_writes_or_reads_a_message(api: Api, other: Api) -> No
     assert len((await api.get(NOTIFICATIONS)).body) == 1
 
 
-async def test_a_message_that_is_sent_again_comes_in_once(api: Api) -> None:
+async def test_repeated_message_is_received_once(api: Api) -> None:
     agent = await api.create_agent()
     body = {"agent": agent["id"], "channel": "sms", "direction": "inbound"}
     headers = {"Idempotency-Key": "message 1"}

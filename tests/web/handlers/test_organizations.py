@@ -1,4 +1,4 @@
-"""Organizations: seen by whoever belongs to them, changed and paused by owners and admins."""
+"""Organizations over HTTP: members read them, owners and admins change and pause them."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,28 +12,28 @@ from tests.web.people import as_user, founder, join, new_user, staff
 ORGANIZATIONS = "/api/organizations/organizations/"
 
 
-async def own(api: Api) -> Any:
-    """The one organization of the caller."""
+async def get_own_organization(api: Api) -> Any:
+    """Return the only organization of the caller."""
     [organization] = (await api.get(ORGANIZATIONS)).body
     return organization
 
 
-async def test_a_key_sees_its_organization(api: Api) -> None:
-    seen = await own(api)
+async def test_key_sees_its_organization(api: Api) -> None:
+    organization = await get_own_organization(api)
 
-    assert seen == {
-        "id": seen["id"],
+    assert organization == {
+        "id": organization["id"],
         "name": "Acme",
         "paused": False,
         "max_cost_usd_per_day": None,
-        "created_at": seen["created_at"],
+        "created_at": organization["created_at"],
     }
-    assert (await api.get(f"{ORGANIZATIONS}{seen['id']}/")).body == seen
+    assert (await api.get(f"{ORGANIZATIONS}{organization['id']}/")).body == organization
 
 
-async def test_a_token_sees_all_its_organizations_newest_first(service: Service, api: Api) -> None:
+async def test_user_sees_own_organizations_newest_first(service: Service, api: Api) -> None:
     user, first = await new_user(service)
-    second = (await own(api))["id"]
+    second = (await get_own_organization(api))["id"]
     await join(service, user, UUID(second), Role.MEMBER)
     ann = as_user(service, user)
 
@@ -48,8 +48,8 @@ async def test_a_token_sees_all_its_organizations_newest_first(service: Service,
     assert "Link" not in rest.headers
 
 
-async def test_what_is_not_there_and_what_is_anothers(api: Api, other: Api) -> None:
-    theirs = (await own(other))["id"]
+async def test_organization_of_others_is_forbidden_and_unknown_one_not_found(api: Api, other: Api) -> None:
+    theirs = (await get_own_organization(other))["id"]
     for method in ("GET", "PATCH"):
         assert (await api.request(method, f"{ORGANIZATIONS}{theirs}/")).status == 403
         assert (await api.request(method, f"{ORGANIZATIONS}{uuid4()}/")).status == 404
@@ -57,7 +57,7 @@ async def test_what_is_not_there_and_what_is_anothers(api: Api, other: Api) -> N
     assert (await api.get(f"{ORGANIZATIONS}?after={uuid4()}")).status == 400
 
 
-async def test_an_admin_changes_the_name_and_the_cap(service: Service) -> None:
+async def test_admin_changes_name_and_cap(service: Service) -> None:
     _, organization = await founder(service)
     admin, _ = await staff(service, organization, Role.ADMIN)
     path = f"{ORGANIZATIONS}{organization.id}/"
@@ -70,7 +70,7 @@ async def test_an_admin_changes_the_name_and_the_cap(service: Service) -> None:
     assert (await admin.patch(path, {"max_cost_usd_per_day": None})).body["max_cost_usd_per_day"] is None
 
 
-async def test_a_member_sees_the_organization_and_changes_nothing(service: Service) -> None:
+async def test_member_sees_the_organization_but_cannot_change_it(service: Service) -> None:
     _, organization = await founder(service)
     member, _ = await staff(service, organization, Role.MEMBER)
     path = f"{ORGANIZATIONS}{organization.id}/"
@@ -91,13 +91,13 @@ async def test_a_member_sees_the_organization_and_changes_nothing(service: Servi
     ],
     ids=str,
 )
-async def test_a_change_is_checked(api: Api, change: dict[str, Any], message: str) -> None:
-    answer = await api.patch(f"{ORGANIZATIONS}{(await own(api))['id']}/", change)
+async def test_bad_change_is_refused(api: Api, change: dict[str, Any], message: str) -> None:
+    answer = await api.patch(f"{ORGANIZATIONS}{(await get_own_organization(api))['id']}/", change)
 
     assert (answer.status, answer.body) == (400, {name: [message] for name in change})
 
 
-async def test_a_higher_cap_of_the_organization_wakes_what_is_due(service: Service, api: Api) -> None:
+async def test_higher_cap_of_the_organization_wakes_due_agents(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     path = f"/api/cloud/agents/{agent['id']}"
     organization = f"{ORGANIZATIONS}{agent['organization']}/"
@@ -111,7 +111,7 @@ async def test_a_higher_cap_of_the_organization_wakes_what_is_due(service: Servi
     assert [run["wake_reason"] for run in (await api.get(f"{path}/runs/")).body] == ["notification:browser"]
 
 
-async def test_a_pause_stops_runs_and_holds_starts_until_it_ends(service: Service, api: Api) -> None:
+async def test_pause_stops_runs_and_holds_starts_until_it_ends(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     path = f"/api/cloud/agents/{agent['id']}"
     organization = f"{ORGANIZATIONS}{agent['organization']}/"

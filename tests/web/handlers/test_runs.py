@@ -1,19 +1,19 @@
-"""Runs over HTTP: start, stop, the ledger, and the supervisor's account."""
+"""Runs over HTTP: start, stop, list and wait, and the explanation by the supervisor."""
 
 import asyncio
 from typing import Any
 
 from tests.web.conftest import Api, Service
+from tests.web.handlers.unknown import UNKNOWN_ID
 
 AGENTS = "/api/cloud/agents/"
-NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 
 def path(agent: Any, below: str) -> str:
     return f"{AGENTS}{agent['id']}/{below}"
 
 
-async def test_a_run_starts_once_and_is_in_the_ledger(api: Api) -> None:
+async def test_run_starts_once_and_is_listed(api: Api) -> None:
     agent = await api.create_agent(max_sleep_hours=1)
     started = await api.post(path(agent, "run/"))
     assert (started.status, started.body["status"]) == (200, "started")
@@ -39,7 +39,7 @@ async def test_a_run_starts_once_and_is_in_the_ledger(api: Api) -> None:
     assert (shown["status"], shown["run_started_at"]) == ("running", run["started_at"])
 
 
-async def test_a_sleeping_agent_stays_asleep_without_wakeup(api: Api) -> None:
+async def test_sleeping_agent_stays_asleep_without_wakeup(api: Api) -> None:
     agent = await api.create_agent(sleep_until="2127-01-01T00:00Z")
     answer = await api.request("POST", path(agent, "run/"), data={"wakeup": "false"})
     assert answer.body == {"status": "sleeping", "run": None}
@@ -47,7 +47,7 @@ async def test_a_sleeping_agent_stays_asleep_without_wakeup(api: Api) -> None:
     assert (answer.status, answer.body) == (400, {"wakeup": ["Must be a valid boolean."]})
 
 
-async def test_an_agent_over_its_budget_is_not_run(api: Api) -> None:
+async def test_agent_over_its_budget_is_not_run(api: Api) -> None:
     agent = await api.create_agent(max_cost_usd_per_day=5)
     await api.create(path(agent, "usage/"), model="mine", input_tokens=1, output_tokens=1, cost_usd=5.01)
 
@@ -71,22 +71,22 @@ async def test_stopping_is_idempotent(api: Api) -> None:
     assert run["outcome"] == "stopped"
 
 
-async def test_a_status_of_running_is_a_run_request(api: Api) -> None:
+async def test_status_running_requests_a_run(api: Api) -> None:
     agent = await api.create_agent(status="running")
     assert agent["status"] == "running"
     stopped = await api.patch(path(agent, ""), {"status": "sleeping"})
     assert stopped.status == 200
 
 
-async def test_a_run_of_another_agent_is_not_found(api: Api) -> None:
+async def test_run_of_another_agent_is_not_found(api: Api) -> None:
     agent, bob = await api.create_agent(), await api.create_agent()
     run = (await api.post(path(agent, "run/"))).body["run"]
     assert (await api.get(path(bob, f"runs/{run}/"))).status == 404
-    assert (await api.get(path(agent, f"runs/{NOBODY}/"))).status == 404
+    assert (await api.get(path(agent, f"runs/{UNKNOWN_ID}/"))).status == 404
     assert (await api.get(path(bob, f"runs/?after={run}"))).body == []
 
 
-async def test_the_supervisor_says_why(api: Api) -> None:
+async def test_supervisor_explains_what_the_agent_does(api: Api) -> None:
     agent = await api.create_agent(sleep_until="2127-01-01T00:00Z")
     snapshot = (await api.get(path(agent, "supervisor/"))).body
     assert (snapshot["agent"], snapshot["phase"]) == (agent["id"], "asleep")
@@ -94,7 +94,7 @@ async def test_the_supervisor_says_why(api: Api) -> None:
     assert snapshot["next_wake"]["at"] == "2127-01-01T00:00:00.000000Z"
 
 
-async def test_a_deleted_agents_run_is_stopped(api: Api) -> None:
+async def test_run_of_a_deleted_agent_is_stopped(api: Api) -> None:
     agent = await api.create_agent()
     run = (await api.post(path(agent, "run/"))).body["run"]
     assert (await api.delete(path(agent, ""))).status == 204
@@ -103,7 +103,7 @@ async def test_a_deleted_agents_run_is_stopped(api: Api) -> None:
     assert trace["ended_at"] is not None
 
 
-async def test_waiting_for_a_run_is_answered_when_it_has_ended(api: Api) -> None:
+async def test_wait_returns_when_the_run_has_ended(api: Api) -> None:
     agent = await api.create_agent()
     run = (await api.post(path(agent, "run/"))).body["run"]
     waiting = asyncio.create_task(api.get(path(agent, f"runs/{run}/?wait=60")))
@@ -115,7 +115,7 @@ async def test_waiting_for_a_run_is_answered_when_it_has_ended(api: Api) -> None
     assert again.body == (await waiting).body
 
 
-async def test_waiting_for_a_run_is_answered_when_the_time_is_up(api: Api) -> None:
+async def test_wait_returns_when_the_time_is_up(api: Api) -> None:
     agent = await api.create_agent()
     run = (await api.post(path(agent, "run/"))).body["run"]
     answer = await api.get(path(agent, f"runs/{run}/?wait=1"))
@@ -127,7 +127,7 @@ def all_idle(service: Service) -> bool:
     return (size.waiting, size.idle) == (0, size.connections)
 
 
-async def test_waiting_holds_no_connection_to_the_database(service: Service, api: Api) -> None:
+async def test_wait_holds_no_database_connection(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     run = (await api.post(path(agent, "run/"))).body["run"]
     waiting = [asyncio.create_task(api.get(path(agent, f"runs/{run}/?wait=60"))) for _ in range(30)]
@@ -140,7 +140,7 @@ async def test_waiting_holds_no_connection_to_the_database(service: Service, api
     assert {(await each).body["outcome"] for each in waiting} == {"stopped"}
 
 
-async def test_a_wait_takes_one_to_sixty_seconds(api: Api) -> None:
+async def test_wait_must_be_one_to_sixty_seconds(api: Api) -> None:
     agent = await api.create_agent()
     run = (await api.post(path(agent, "run/"))).body["run"]
     for wait in ("0", "61", "x", ""):

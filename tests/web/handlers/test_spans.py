@@ -1,4 +1,4 @@
-"""Spans over HTTP: one, many, ended, and with their metadata."""
+"""Spans over HTTP: created one by one or as a list, ended, and read with their metadata."""
 
 import json
 from io import BytesIO
@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.web.conftest import Answer, Api, StartService
+from tests.web.handlers.unknown import UNKNOWN_ID, UNKNOWN_ID_MESSAGES
 
 TRACES = "/api/tracing/traces/"
 SPANS = "/api/tracing/spans/"
-NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 MEBIBYTE = 1_048_576
 
 
@@ -21,16 +21,16 @@ async def new_trace(api: Api, **agent: Any) -> str:
 
 
 async def post_large(api: Api, path: str, body: Any) -> Answer:
-    """As a file: the client warns of large bodies that it is given as bytes."""
+    """Post the body as a file: the client warns of large bodies given as bytes."""
     content = BytesIO(json.dumps(body).encode())
     return await api.request("POST", path, data=content, headers={"Content-Type": "application/json"})
 
 
-async def test_a_span_is_shown_as_a_summary_and_alone_in_full(api: Api) -> None:
+async def test_span_is_a_summary_in_its_trace_and_full_alone(api: Api) -> None:
     trace = await new_trace(api, timezone="America/New_York")
     created = await api.create(
         SPANS,
-        id=NOBODY,
+        id=UNKNOWN_ID,
         trace=trace,
         name="chat gpt",
         span_type="llm",
@@ -40,7 +40,7 @@ async def test_a_span_is_shown_as_a_summary_and_alone_in_full(api: Api) -> None:
         metadata={"gen_ai.usage.input_tokens": 7},
     )
     assert created == {
-        "id": NOBODY,
+        "id": UNKNOWN_ID,
         "trace": trace,
         "name": "chat gpt",
         "started_at": "2026-01-01T05:00:00.000000Z",
@@ -51,20 +51,20 @@ async def test_a_span_is_shown_as_a_summary_and_alone_in_full(api: Api) -> None:
         "ended_at": "2026-01-01T05:00:00.250000Z",
     }
     full = {**created, "error": "no answer", "metadata": {"gen_ai.usage.input_tokens": 7}}
-    assert (await api.get(f"{SPANS}{NOBODY}/")).body == full
+    assert (await api.get(f"{SPANS}{UNKNOWN_ID}/")).body == full
     assert (await api.get(f"{TRACES}{trace}/")).body["spans"] == [created]
 
 
 @pytest.mark.parametrize("metadata", [[], [1], [[1], [2, 3]], {"a": [None]}, "x", 0, None])
-async def test_metadata_is_any_json(api: Api, metadata: Any) -> None:
+async def test_span_metadata_may_be_any_json(api: Api, metadata: Any) -> None:
     trace = await new_trace(api)
     sent: list[Any] = [metadata, {}, metadata]
     created = await api.post(SPANS, [{"trace": trace, "name": "step", "metadata": each} for each in sent])
-    kept = [(await api.get(f"{SPANS}{span['id']}/")).body["metadata"] for span in created.body]
-    assert kept == sent
+    stored = [(await api.get(f"{SPANS}{span['id']}/")).body["metadata"] for span in created.body]
+    assert stored == sent
 
 
-async def test_a_span_has_defaults(api: Api) -> None:
+async def test_span_has_defaults(api: Api) -> None:
     trace = await new_trace(api)
     created = await api.create(SPANS, trace=trace, name="step")
     assert (created["span_type"], created["ended_at"], created["duration_ms"]) == ("other", None, None)
@@ -72,7 +72,7 @@ async def test_a_span_has_defaults(api: Api) -> None:
     assert (shown["error"], shown["metadata"]) == ("", {})
 
 
-async def test_five_hundred_spans_are_stored_at_once_and_no_more(api: Api) -> None:
+async def test_at_most_five_hundred_spans_are_stored_at_once(api: Api) -> None:
     trace = await new_trace(api)
     metadata = {f"k{number}": number for number in range(110)}
     spans = [{"trace": trace, "name": f"step {number}", "metadata": metadata} for number in range(500)]
@@ -85,7 +85,7 @@ async def test_five_hundred_spans_are_stored_at_once_and_no_more(api: Api) -> No
     assert (await api.post(SPANS, [])).body == []
 
 
-async def test_what_is_wrong_in_a_list_stands_under_its_index_and_nothing_is_stored(api: Api) -> None:
+async def test_errors_in_a_list_stand_under_their_index(api: Api) -> None:
     trace = await new_trace(api)
     good = {"trace": trace, "name": "good"}
     taken = await api.create(SPANS, **good)
@@ -101,10 +101,15 @@ async def test_what_is_wrong_in_a_list_stands_under_its_index_and_nothing_is_sto
     )
     answer = await api.post(
         SPANS,
-        [{**good, "trace": NOBODY}, {**good, **backwards}, {**good, "id": NOBODY}, {**good, "id": NOBODY}],
+        [
+            {**good, "trace": UNKNOWN_ID},
+            {**good, **backwards},
+            {**good, "id": UNKNOWN_ID},
+            {**good, "id": UNKNOWN_ID},
+        ],
     )
     assert answer.body == {
-        "0": {"trace": [f'Invalid pk "{NOBODY}" - object does not exist.']},
+        "0": {"trace": UNKNOWN_ID_MESSAGES},
         "1": {"ended_at": ["Ensure this is not before started_at."]},
         "3": {"id": ["span with this id already exists."]},
     }
@@ -115,7 +120,7 @@ async def test_what_is_wrong_in_a_list_stands_under_its_index_and_nothing_is_sto
     assert (await api.get(f"{TRACES}{trace}/")).body["total_spans"] == 1
 
 
-async def test_the_first_end_of_a_span_stays_and_the_last_word_counts(api: Api) -> None:
+async def test_first_end_time_stays_and_last_values_win(api: Api) -> None:
     trace = await new_trace(api)
     span = await api.create(SPANS, trace=trace, name="step", started_at="2026-01-01T00:00Z", error="early")
     path = f"{SPANS}{span['id']}/end/"
@@ -136,7 +141,7 @@ async def test_the_first_end_of_a_span_stays_and_the_last_word_counts(api: Api) 
     assert (answer.status, list(answer.body)) == (400, ["ended_at"])
 
 
-async def test_spans_take_larger_bodies_than_others_but_no_larger_metadata(api: Api) -> None:
+async def test_span_bodies_may_be_larger_but_not_their_metadata(api: Api) -> None:
     trace = await new_trace(api)
     half = {"screenshot": "x" * (MEBIBYTE // 2)}
     spans = [{"trace": trace, "name": "browser", "metadata": half} for _ in range(4)]
@@ -153,7 +158,7 @@ async def test_spans_take_larger_bodies_than_others_but_no_larger_metadata(api: 
         assert (await post_large(api, path, body)).status == 413, path
 
 
-async def test_the_size_of_metadata_can_be_set(start_service: StartService) -> None:
+async def test_metadata_size_limit_is_configurable(start_service: StartService) -> None:
     api = await (await start_service(span_metadata_bytes=10)).new_organization()
     trace = await new_trace(api)
     assert (await api.post(SPANS, {"trace": trace, "name": "x", "metadata": "12345678"})).status == 201
@@ -162,39 +167,39 @@ async def test_the_size_of_metadata_can_be_set(start_service: StartService) -> N
     assert (answer.status, answer.body) == (413, {"detail": detail})
 
 
-async def test_a_parent_is_another_span_of_the_trace_or_none_yet(api: Api, other: Api) -> None:
+async def test_parent_is_another_span_of_the_trace_or_unknown(api: Api, other: Api) -> None:
     trace, second = await new_trace(api), await new_trace(api)
     parent = await api.create(SPANS, trace=trace, name="parent")
     elsewhere = await api.create(SPANS, trace=second, name="elsewhere")
     theirs = await other.create(SPANS, trace=await new_trace(other), name="theirs")
     step = {"trace": trace, "name": "step"}
 
-    for good in (parent["id"], NOBODY, None):
+    for good in (parent["id"], UNKNOWN_ID, None):
         assert (await api.post(SPANS, {**step, "parent": good})).status == 201
     answer = await api.post(SPANS, {**step, "parent": elsewhere["id"]})
     assert (answer.status, answer.body) == (400, {"parent": ["This is not a span of the trace."]})
-    answer = await api.post(SPANS, {**step, "id": NOBODY, "parent": NOBODY})
+    answer = await api.post(SPANS, {**step, "id": UNKNOWN_ID, "parent": UNKNOWN_ID})
     assert (answer.status, answer.body) == (400, {"parent": ["A span may not be its own parent."]})
     assert (await api.post(SPANS, {**step, "parent": theirs["id"]})).status == 403
     assert (await api.get(f"{TRACES}{trace}/")).body["total_spans"] == 4
 
 
-async def test_parents_may_come_in_the_same_list_in_any_order(api: Api) -> None:
+async def test_parents_may_be_in_the_same_list_in_any_order(api: Api) -> None:
     trace, second = await new_trace(api), await new_trace(api)
-    child = {"trace": trace, "name": "child", "parent": NOBODY}
-    parent = {"trace": trace, "name": "parent", "id": NOBODY}
+    child = {"trace": trace, "name": "child", "parent": UNKNOWN_ID}
+    parent = {"trace": trace, "name": "parent", "id": UNKNOWN_ID}
     answer = await api.post(SPANS, [child, {**parent, "trace": second}])
     assert (answer.status, answer.body) == (400, {"0": {"parent": ["This is not a span of the trace."]}})
     answer = await api.post(SPANS, [child, parent, child])
-    assert (answer.status, [span["parent"] for span in answer.body]) == (201, [NOBODY, None, NOBODY])
+    assert (answer.status, [span["parent"] for span in answer.body]) == (201, [UNKNOWN_ID, None, UNKNOWN_ID])
 
 
-async def test_nobody_else_writes_or_reads_a_span(api: Api, other: Api) -> None:
+async def test_spans_of_another_organization_are_out_of_reach(api: Api, other: Api) -> None:
     trace = await new_trace(api)
     span = await api.create(SPANS, trace=trace, name="step")
     assert (await other.post(SPANS, {"trace": trace, "name": "step"})).status == 403
     assert (await other.post(SPANS, [{"trace": trace, "name": "step"}])).status == 403
     assert (await other.get(f"{SPANS}{span['id']}/")).status == 403
     assert (await other.post(f"{SPANS}{span['id']}/end/")).status == 403
-    assert (await api.get(f"{SPANS}{NOBODY}/")).status == 404
-    assert (await api.post(f"{SPANS}{NOBODY}/end/")).status == 404
+    assert (await api.get(f"{SPANS}{UNKNOWN_ID}/")).status == 404
+    assert (await api.post(f"{SPANS}{UNKNOWN_ID}/end/")).status == 404

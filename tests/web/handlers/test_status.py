@@ -1,14 +1,15 @@
-"""Health, readiness and what operators are shown."""
+"""The status for operators over HTTP, and readiness in each state."""
 
 from tests.web.conftest import Api, Service
+from tests.web.handlers.unknown import UNKNOWN_ID
 from web.ports import Readiness, ServiceState
 
 STATUS = "/status/"
 
 
-async def test_the_status_tells_the_whole_service(service: Service, api: Api) -> None:
-    told = await api.create_template(agent_created_webhook_url="https://example.org/created")
-    await api.create_agent(template=told["id"])
+async def test_status_describes_the_whole_service(service: Service, api: Api) -> None:
+    template = await api.create_template(agent_created_webhook_url="https://example.org/created")
+    await api.create_agent(template=template["id"])
     await api.create_agent()
     await service.storage.outbox.measure()
     body = (await service.operator.get(STATUS)).body
@@ -19,7 +20,7 @@ async def test_the_status_tells_the_whole_service(service: Service, api: Api) ->
     assert body["database"]["connections"] >= 1
 
 
-async def test_supervisors_are_shown_one_by_one_and_all(service: Service, api: Api) -> None:
+async def test_supervisors_are_listed_filtered_and_read_one_by_one(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     running = await api.create_agent(status="running")
     listed = (await service.operator.get("/status/supervisors/")).body
@@ -28,15 +29,13 @@ async def test_supervisors_are_shown_one_by_one_and_all(service: Service, api: A
     assert one["agent"] == running["id"]
     shown = (await service.operator.get(f"/status/supervisors/{agent['id']}/")).body
     assert (shown["phase"], shown["organization"]) == ("asleep", agent["organization"])
-    assert (
-        await service.operator.get("/status/supervisors/01890a5d-ac96-774b-bcce-b302099a8057/")
-    ).status == 404
+    assert (await service.operator.get(f"/status/supervisors/{UNKNOWN_ID}/")).status == 404
     assert (await service.operator.get("/status/supervisors/?phase=dead")).status == 400
     by_organization = f"/status/supervisors/?organization={agent['organization']}&limit=1"
     assert len((await service.operator.get(by_organization)).body) == 1
 
 
-async def test_only_the_operators_token_opens_the_status(service: Service, api: Api) -> None:
+async def test_status_needs_the_operator_token(service: Service, api: Api) -> None:
     token = service.operator.authorization or ""
     for path in ("/status/", "/status/supervisors/", "/status/supervisors/7/"):
         for authorization in (None, api.authorization, token.replace("Bearer", "Token"), "Bearer \u00fc"):
@@ -45,27 +44,14 @@ async def test_only_the_operators_token_opens_the_status(service: Service, api: 
     assert (await service.operator.get("/api/cloud/agents/")).status == 401
 
 
-async def test_health_needs_no_credential(service: Service) -> None:
-    assert (await service.nobody.get("/healthz")).status == 200
-    answer = await service.nobody.get("/readyz")
-    assert (answer.status, answer.body) == (200, {"state": "ready", "reasons": []})
-
-
-async def test_a_draining_service_is_not_ready_but_alive(service: Service) -> None:
-    service.readiness = Readiness(ServiceState.DRAINING, ("SIGTERM",), may_serve=False)
-    answer = await service.nobody.get("/readyz")
-    assert (answer.status, answer.body) == (503, {"detail": "SIGTERM"})
-    assert (await service.nobody.get("/healthz")).status == 200
-
-
-async def test_a_service_without_the_lead_is_not_ready_and_says_why(service: Service) -> None:
+async def test_service_without_the_lead_is_degraded_and_not_ready(service: Service) -> None:
     service.readiness = Readiness(ServiceState.DEGRADED, ("The lead is away.",), may_serve=False)
     answer = await service.nobody.get("/readyz")
     assert (answer.status, answer.body) == (503, {"detail": "The lead is away."})
     assert (await service.operator.get(STATUS)).body["service"]["state"] == "degraded"
 
 
-async def test_a_degraded_service_is_ready_still(service: Service) -> None:
+async def test_degraded_service_may_still_be_ready(service: Service) -> None:
     service.readiness = Readiness(ServiceState.DEGRADED, ("An agent is stuck.",))
     assert (await service.nobody.get("/readyz")).status == 200
     assert (await service.operator.get(STATUS)).body["service"]["reasons"] == ["An agent is stuck."]

@@ -1,11 +1,12 @@
-"""Templates over HTTP."""
+"""Templates over HTTP: fields and their limits, deletion and detachment."""
 
 from typing import Any
 
 from tests.web.conftest import Api
+from tests.web.handlers.unknown import UNKNOWN_ID
 
 TEMPLATES = "/api/templates/"
-MOST = 2**31 - 1
+MAX_INT32 = 2**31 - 1
 TOO_MUCH = ["Ensure this value is less than or equal to 2147483647."]
 TOO_LONG = ["Ensure this field has no more than 255 characters."]
 
@@ -14,7 +15,7 @@ LIMITS: list[tuple[dict[str, Any], list[str]]] = [
     ({"name": "x" * 256}, TOO_LONG),
     ({"default_model": "x" * 256}, TOO_LONG),
     ({"default_reasoning_effort": ""}, ['"" is not a valid choice.']),
-    ({"thinking_max_tokens": MOST + 1}, TOO_MUCH),
+    ({"thinking_max_tokens": MAX_INT32 + 1}, TOO_MUCH),
     ({"max_turns": -1}, ["Ensure this value is greater than or equal to 0."]),
     ({"debounce_window_seconds": None}, ["This field may not be null."]),
     ({"debounce_window_seconds": True}, ["A valid integer is required."]),
@@ -29,7 +30,7 @@ LIMITS: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-async def test_only_a_name_is_required(api: Api) -> None:
+async def test_template_needs_only_a_name(api: Api) -> None:
     created = await api.create(TEMPLATES, name=" Clerk ")
     assert created == {
         "id": created["id"],
@@ -51,30 +52,30 @@ async def test_only_a_name_is_required(api: Api) -> None:
     assert (await api.get(f"{TEMPLATES}{created['id']}/")).body == created
 
 
-async def test_a_change_leaves_the_rest_alone(api: Api) -> None:
-    created = await api.create_template(system_prompt=" Be brief. ", max_turns=MOST)
+async def test_change_leaves_other_fields_alone(api: Api) -> None:
+    created = await api.create_template(system_prompt=" Be brief. ", max_turns=MAX_INT32)
     changes = {"debounce_window_seconds": "60", "agent_created_webhook_url": "https://example.com/hook"}
     answer = await api.patch(f"{TEMPLATES}{created['id']}/", changes)
     assert (answer.status, answer.body) == (200, {**created, **changes, "debounce_window_seconds": 60})
 
 
-async def test_fields_have_their_limits(api: Api) -> None:
+async def test_template_fields_have_limits(api: Api) -> None:
     created = await api.create_template()
     for changes, messages in LIMITS:
         answer = await api.patch(f"{TEMPLATES}{created['id']}/", changes)
         assert (answer.status, answer.body) == (400, dict.fromkeys(changes, messages))
 
 
-async def test_the_path_is_judged_before_the_body(api: Api, other: Api) -> None:
+async def test_path_is_checked_before_the_body(api: Api, other: Api) -> None:
     created = await api.create_template()
     bad = {"name": ""}
     assert (await other.patch(f"{TEMPLATES}{created['id']}/", bad)).status == 403
-    assert (await api.patch(f"{TEMPLATES}01890a5d-ac96-774b-bcce-b302099a8057/", bad)).status == 404
+    assert (await api.patch(f"{TEMPLATES}{UNKNOWN_ID}/", bad)).status == 404
     assert (await api.patch(f"{TEMPLATES}7/", bad)).status == 404
     assert (await api.with_authorization(None).patch(f"{TEMPLATES}7/", bad)).status == 401
 
 
-async def test_the_list_shows_the_templates_of_the_organization_newest_first(api: Api, other: Api) -> None:
+async def test_list_shows_own_templates_newest_first(api: Api, other: Api) -> None:
     first, second = await api.create_template(), await api.create_template()
     await other.create_template()
     assert (await api.get(TEMPLATES)).body == [second, first]
@@ -84,7 +85,7 @@ async def test_the_list_shows_the_templates_of_the_organization_newest_first(api
     assert (await api.get(f"{TEMPLATES}?after={second['id']}")).body == [first]
 
 
-async def test_a_template_that_agents_use_is_not_deleted(api: Api) -> None:
+async def test_template_in_use_is_not_deleted(api: Api) -> None:
     template = await api.create_template()
     path = f"{TEMPLATES}{template['id']}/"
     agent = await api.create_agent(template=template["id"])
@@ -97,7 +98,7 @@ async def test_a_template_that_agents_use_is_not_deleted(api: Api) -> None:
     assert (await api.delete(f"{path}?detach=perhaps")).status == 400
 
 
-async def test_an_unused_template_is_deleted_though_deleted_agents_had_it(api: Api) -> None:
+async def test_template_used_only_by_deleted_agents_is_deleted(api: Api) -> None:
     template = await api.create_template()
     agent = await api.create_agent(template=template["id"])
     await api.delete(f"/api/cloud/agents/{agent['id']}/")
@@ -105,7 +106,7 @@ async def test_an_unused_template_is_deleted_though_deleted_agents_had_it(api: A
     assert (await api.get(f"{TEMPLATES}{template['id']}/")).status == 404
 
 
-async def test_agents_keep_what_they_inherit_from_a_template_that_is_detached(api: Api) -> None:
+async def test_detached_agents_keep_what_they_inherited(api: Api) -> None:
     template = await api.create_template(
         system_prompt="Be kind.",
         default_reasoning_effort="high",
@@ -144,7 +145,7 @@ async def test_agents_keep_what_they_inherit_from_a_template_that_is_detached(ap
     assert (await api.get(f"{TEMPLATES}{template['id']}/")).status == 404
 
 
-async def test_a_hold_goes_on_when_its_window_becomes_the_agents_own(api: Api) -> None:
+async def test_hold_continues_when_the_agent_is_detached(api: Api) -> None:
     template = await api.create_template(debounce_window_seconds=3600)
     agent = await api.create_agent(template=template["id"])
     await api.create_notification(agent, source="sms", priority="high")
@@ -158,7 +159,7 @@ async def test_a_hold_goes_on_when_its_window_becomes_the_agents_own(api: Api) -
     assert (after["phase"], after["debounce"]) == ("holding", held["debounce"])
 
 
-async def test_other_organizations_templates_are_not_deleted(api: Api, other: Api) -> None:
+async def test_template_of_another_organization_is_not_deleted(api: Api, other: Api) -> None:
     template = await api.create_template()
     assert (await other.delete(f"{TEMPLATES}{template['id']}/?detach=true")).status == 403
     assert (await api.get(f"{TEMPLATES}{template['id']}/")).body == template

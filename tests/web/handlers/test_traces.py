@@ -1,4 +1,4 @@
-"""Traces over HTTP."""
+"""Traces over HTTP: created, listed, read with their spans, and ended."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -7,9 +7,9 @@ from uuid import UUID
 from storage.ids import new_id
 from storage.model import NewSpan, Span
 from tests.web.conftest import Api, Service
+from tests.web.handlers.unknown import UNKNOWN_ID
 
 TRACES = "/api/tracing/traces/"
-NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 INSERT = """
@@ -34,7 +34,7 @@ async def make_span(service: Service, trace_id: UUID, *, error: str = "") -> UUI
     return span.id
 
 
-async def test_a_trace_comes_with_its_spans_without_their_metadata(service: Service, api: Api) -> None:
+async def test_trace_includes_spans_without_metadata(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     trace_id = await make_trace(service, agent, 0)
     span_id = await make_span(service, trace_id, error="no answer")
@@ -63,7 +63,7 @@ async def test_a_trace_comes_with_its_spans_without_their_metadata(service: Serv
     }
 
 
-async def test_the_list_is_an_array_that_holds_one_page(service: Service, api: Api) -> None:
+async def test_list_path_wraps_the_page_in_an_array(service: Service, api: Api) -> None:
     agent = await api.create_agent(template=(await api.create_template())["id"])
     for hour in range(3):
         await make_trace(service, agent, hour)
@@ -91,7 +91,7 @@ async def test_the_list_is_an_array_that_holds_one_page(service: Service, api: A
     assert (await api.get(TRACES)).body["pagination"]["limit"] == 50
 
 
-async def test_the_list_knows_its_filters(service: Service, api: Api) -> None:
+async def test_traces_are_filtered(service: Service, api: Api) -> None:
     template = await api.create_template()
     ann, bob = await api.create_agent(template=template["id"]), await api.create_agent()
     await make_trace(service, ann, 0)
@@ -117,7 +117,9 @@ async def test_traces_outlive_their_agent(service: Service, api: Api) -> None:
     assert len((await api.get(f"{TRACES}?agent={agent['id']}")).body["results"]) == 1
 
 
-async def test_nobody_else_sees_them(service: Service, api: Api, other: Api) -> None:
+async def test_traces_of_another_organization_are_out_of_reach(
+    service: Service, api: Api, other: Api
+) -> None:
     agent = await api.create_agent()
     trace_id = await make_trace(service, agent, 1)
     assert (await other.get(f"{TRACES}{trace_id}/")).status == 403
@@ -131,10 +133,10 @@ async def test_bad_filters_are_refused(api: Api) -> None:
         assert (await api.get(f"{TRACES}list/?{query}")).status == 400, query
 
 
-async def test_a_trace_is_created_with_the_clients_id(api: Api) -> None:
+async def test_trace_is_created_with_the_id_of_the_client(api: Api) -> None:
     agent = await api.create_agent(timezone="America/New_York")
     body = {
-        "id": NOBODY,
+        "id": UNKNOWN_ID,
         "agent": agent["id"],
         "name": " evening ",
         "started_at": "2026-01-01T00:00",
@@ -142,7 +144,7 @@ async def test_a_trace_is_created_with_the_clients_id(api: Api) -> None:
     }
     created = await api.create(TRACES, **body)
     assert created == {
-        "id": NOBODY,
+        "id": UNKNOWN_ID,
         "name": "evening",
         "agent": agent["id"],
         "started_at": "2026-01-01T05:00:00.000000Z",
@@ -150,18 +152,18 @@ async def test_a_trace_is_created_with_the_clients_id(api: Api) -> None:
         "error": "",
         "metadata": [1, None],
     }
-    assert (await api.get(f"{TRACES}{NOBODY}/")).body == {**created, "spans": [], "total_spans": 0}
+    assert (await api.get(f"{TRACES}{UNKNOWN_ID}/")).body == {**created, "spans": [], "total_spans": 0}
     again = await api.post(TRACES, body)
     assert (again.status, again.body) == (400, {"id": ["trace with this id already exists."]})
 
 
-async def test_a_trace_needs_an_agent_of_ones_own(api: Api, other: Api) -> None:
+async def test_trace_needs_an_agent_of_the_same_organization(api: Api, other: Api) -> None:
     agent = await api.create_agent()
     gone = await api.create_agent()
     await api.delete(f"/api/cloud/agents/{gone['id']}/")
     missing = ["This field is required."]
     assert (await api.post(TRACES, {})).body == {"agent": missing, "name": missing}
-    for unknown in (NOBODY, gone["id"]):
+    for unknown in (UNKNOWN_ID, gone["id"]):
         answer = await api.post(TRACES, {"agent": unknown, "name": "x"})
         assert (answer.status, answer.body) == (
             400,
@@ -170,7 +172,7 @@ async def test_a_trace_needs_an_agent_of_ones_own(api: Api, other: Api) -> None:
     assert (await other.post(TRACES, {"agent": agent["id"], "name": "x"})).status == 403
 
 
-async def test_a_trace_is_created_once_however_often_its_request_is_sent(api: Api) -> None:
+async def test_repeated_request_creates_one_trace(api: Api) -> None:
     agent = await api.create_agent()
     body, headers = {"agent": agent["id"], "name": "x"}, {"Idempotency-Key": "once"}
     first, second = [await api.post(TRACES, body, headers=headers) for _ in range(2)]
@@ -178,7 +180,7 @@ async def test_a_trace_is_created_once_however_often_its_request_is_sent(api: Ap
     assert (await api.get(TRACES)).body["pagination"]["total_count"] == 1
 
 
-async def test_the_first_end_stays_and_the_last_word_counts(api: Api) -> None:
+async def test_first_end_time_stays_and_last_values_win(api: Api) -> None:
     agent = await api.create_agent()
     trace = await api.create(TRACES, agent=agent["id"], name="x", started_at="2026-01-01T00:00Z")
     path = f"{TRACES}{trace['id']}/end/"
@@ -192,14 +194,14 @@ async def test_the_first_end_stays_and_the_last_word_counts(api: Api) -> None:
     assert (await api.request("POST", path)).body == later.body
 
 
-async def test_an_end_without_a_time_is_now(api: Api) -> None:
+async def test_end_without_time_is_now(api: Api) -> None:
     agent = await api.create_agent()
     trace = await api.create(TRACES, agent=agent["id"], name="x")
     ended = (await api.post(f"{TRACES}{trace['id']}/end/", {"ended_at": None})).body["ended_at"]
     assert trace["started_at"] <= ended <= f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
-async def test_a_trace_ends_with_its_own_agent_and_not_before_its_start(api: Api, other: Api) -> None:
+async def test_trace_end_checks_its_agent_and_its_start(api: Api, other: Api) -> None:
     agent, bob = await api.create_agent(), await api.create_agent()
     trace = await api.create(TRACES, agent=agent["id"], name="x", started_at="2026-01-01T00:00Z")
     path = f"{TRACES}{trace['id']}/end/"
@@ -208,10 +210,10 @@ async def test_a_trace_ends_with_its_own_agent_and_not_before_its_start(api: Api
     answer = await api.post(path, {"ended_at": "2025-12-31T23:59Z"})
     assert (answer.status, answer.body) == (400, {"ended_at": ["Ensure this is not before started_at."]})
     assert (await other.post(path)).status == 403
-    assert (await api.post(f"{TRACES}{NOBODY}/end/")).status == 404
+    assert (await api.post(f"{TRACES}{UNKNOWN_ID}/end/")).status == 404
 
 
-async def test_the_trace_of_a_live_run_is_ended_by_the_run(api: Api) -> None:
+async def test_trace_of_a_live_run_ends_with_the_run(api: Api) -> None:
     agent = await api.create_agent()
     run = (await api.post(f"/api/cloud/agents/{agent['id']}/run/")).body["run"]
     told = await api.post(f"{TRACES}{run}/end/", {"name": "mine", "metadata": {"a": 1}})
@@ -222,7 +224,7 @@ async def test_the_trace_of_a_live_run_is_ended_by_the_run(api: Api) -> None:
     assert (ended["name"], ended["error"], ended["metadata"]) == ("mine", "stopped", {"a": 1})
 
 
-async def test_traces_of_another_organizations_deleted_agent_stay_its_own(
+async def test_traces_of_a_deleted_agent_stay_within_its_organization(
     service: Service, api: Api, other: Api
 ) -> None:
     agent = await api.create_agent()

@@ -1,12 +1,12 @@
-"""Usage over HTTP: reported call by call, summed up by model."""
+"""Usage over HTTP: reported call by call and summed by model."""
 
 from typing import Any
 
 import pytest
 
 from tests.web.conftest import Api
+from tests.web.handlers.unknown import UNKNOWN_ID, UNKNOWN_ID_MESSAGES
 
-NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 CALL = {"model": "openai/gpt-4o", "input_tokens": 1000, "output_tokens": 100, "cached_tokens": 200}
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -19,7 +19,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"cost_usd": 0.0000001},
         {"cost_usd": ["Ensure that there are no more than 6 decimal places."]},
     ),
-    ({"trace": NOBODY}, {"trace": [f'Invalid pk "{NOBODY}" - object does not exist.']}),
+    ({"trace": UNKNOWN_ID}, {"trace": UNKNOWN_ID_MESSAGES}),
 ]
 
 
@@ -27,7 +27,7 @@ def path(agent: Any) -> str:
     return f"/api/cloud/agents/{agent['id']}/usage/"
 
 
-async def test_a_reported_call_is_priced_by_the_list(api: Api) -> None:
+async def test_reported_call_is_priced_by_the_price_list(api: Api) -> None:
     agent = await api.create_agent()
     record = await api.create(path(agent), **CALL)
     assert record == {
@@ -42,15 +42,15 @@ async def test_a_reported_call_is_priced_by_the_list(api: Api) -> None:
     assert record["cost_usd"] > 0
 
 
-async def test_a_cost_that_is_told_counts_and_an_unknown_model_costs_nothing(api: Api) -> None:
+async def test_reported_cost_counts_and_unknown_model_is_unpriced(api: Api) -> None:
     agent = await api.create_agent()
-    told = await api.create(path(agent), **CALL, cost_usd=0.123456)
+    reported = await api.create(path(agent), **CALL, cost_usd=0.123456)
     unknown = await api.create(path(agent), **{**CALL, "model": "nobody/knows-it"})
-    assert (told["cost_usd"], told["priced"]) == (0.123456, True)
+    assert (reported["cost_usd"], reported["priced"]) == (0.123456, True)
     assert (unknown["cost_usd"], unknown["priced"]) == (0, False)
 
 
-async def test_usage_is_summed_up_by_model(api: Api) -> None:
+async def test_usage_is_summed_by_model(api: Api) -> None:
     agent = await api.create_agent()
     for model, cost in (("a/one", 0.1), ("a/one", 0.2), ("a/two", "1.5")):
         await api.create(path(agent), **{**CALL, "model": model}, cost_usd=cost)
@@ -83,7 +83,7 @@ async def test_usage_is_summed_up_by_model(api: Api) -> None:
     }
 
 
-async def test_without_a_period_it_is_the_last_thirty_days(api: Api) -> None:
+async def test_usage_covers_the_last_thirty_days_by_default(api: Api) -> None:
     agent = await api.create_agent()
     await api.create(path(agent), **CALL, occurred_at="2026-01-01T00:00Z")
     await api.create(path(agent), **CALL)
@@ -95,7 +95,7 @@ async def test_without_a_period_it_is_the_last_thirty_days(api: Api) -> None:
     assert (earliest["llm_calls"], earliest["start_date"]) == (0, "0001-01-01T00:00:00.000000Z")
 
 
-async def test_local_times_are_the_agents_and_dates_are_not(api: Api) -> None:
+async def test_local_times_use_agent_timezone_and_dates_use_utc(api: Api) -> None:
     agent = await api.create_agent(timezone="America/New_York")
     record = await api.create(path(agent), **CALL, occurred_at="2026-01-01T00:00")
     assert record["occurred_at"] == "2026-01-01T05:00:00.000000Z"
@@ -110,18 +110,18 @@ async def test_local_times_are_the_agents_and_dates_are_not(api: Api) -> None:
 @pytest.mark.parametrize(
     "query", ["start_date=x", "end_date=2026-02-30", "start_date=2999-01-01", "end_date="]
 )
-async def test_a_bad_period_is_refused(api: Api, query: str) -> None:
+async def test_bad_period_is_refused(api: Api, query: str) -> None:
     assert (await api.get(f"{path(await api.create_agent())}?{query}")).status == 400
 
 
-async def test_a_period_that_ends_before_it_starts_is_refused(api: Api) -> None:
+async def test_period_that_ends_before_it_starts_is_refused(api: Api) -> None:
     agent = await api.create_agent()
     answer = await api.get(f"{path(agent)}?start_date=2026-01-02&end_date=2026-01-01")
     message = "start_date may not be after end_date."
     assert (answer.status, answer.body) == (400, {"non_field_errors": [message]})
 
 
-async def test_bad_fields_of_a_report_are_named(api: Api) -> None:
+async def test_report_with_bad_field_is_refused(api: Api) -> None:
     agent = await api.create_agent()
     required = ["This field is required."]
     answer = await api.request("POST", path(agent))
@@ -131,19 +131,19 @@ async def test_bad_fields_of_a_report_are_named(api: Api) -> None:
         assert (answer.status, answer.body) == (400, messages)
 
 
-async def test_a_report_may_name_a_trace_of_its_own_agent_alone(api: Api, other: Api) -> None:
+async def test_report_may_only_name_a_trace_of_its_agent(api: Api, other: Api) -> None:
     agent, bob, theirs = await api.create_agent(), await api.create_agent(), await other.create_agent()
     traces = [
         (await client.create("/api/tracing/traces/", agent=of["id"], name="x"))["id"]
         for client, of in ((api, agent), (api, bob), (other, theirs))
     ]
-    own, bobs, strange = [await api.post(path(agent), {**CALL, "trace": trace}) for trace in traces]
+    own, of_bob, of_other = [await api.post(path(agent), {**CALL, "trace": trace}) for trace in traces]
     assert (own.status, own.body["trace"]) == (201, traces[0])
-    assert (bobs.status, bobs.body) == (400, {"trace": ["This is not a trace of the agent."]})
-    assert strange.status == 403
+    assert (of_bob.status, of_bob.body) == (400, {"trace": ["This is not a trace of the agent."]})
+    assert of_other.status == 403
 
 
-async def test_usage_outlives_its_agent_but_takes_no_more(api: Api, other: Api) -> None:
+async def test_usage_outlives_its_agent_but_accepts_no_report(api: Api, other: Api) -> None:
     agent = await api.create_agent()
     await api.create(path(agent), **CALL)
     await api.delete(f"/api/cloud/agents/{agent['id']}/")
@@ -153,15 +153,15 @@ async def test_usage_outlives_its_agent_but_takes_no_more(api: Api, other: Api) 
     assert (await other.get(path(agent))).status == 403
 
 
-async def test_usage_is_nobody_elses(api: Api, other: Api) -> None:
+async def test_usage_of_another_organization_is_out_of_reach(api: Api, other: Api) -> None:
     agent = await api.create_agent()
     assert (await other.get(path(agent))).status == 403
     assert (await other.post(path(agent), CALL)).status == 403
-    assert (await api.get(path({"id": NOBODY}))).status == 404
-    assert (await api.post(path({"id": NOBODY}), CALL)).status == 404
+    assert (await api.get(path({"id": UNKNOWN_ID}))).status == 404
+    assert (await api.post(path({"id": UNKNOWN_ID}), CALL)).status == 404
 
 
-async def test_a_report_that_is_sent_again_counts_once(api: Api) -> None:
+async def test_repeated_report_counts_once(api: Api) -> None:
     agent, headers = await api.create_agent(), {"Idempotency-Key": "call 1"}
     first, second = [await api.post(path(agent), CALL, headers=headers) for _ in range(2)]
     assert second.body == first.body

@@ -1,4 +1,4 @@
-"""The log of webhook deliveries, and how one is asked for again."""
+"""Webhook deliveries over HTTP: their log, and redelivery."""
 
 from typing import Any
 
@@ -13,32 +13,32 @@ URL = "https://hooks.example/created"
 
 
 @pytest.fixture
-async def told(api: Api) -> Any:
-    """An agent that its template's webhook is to be told of."""
+async def agent(api: Api) -> Any:
+    """Create an agent whose template has a webhook, so that a delivery is pending."""
     template = await api.create_template(agent_created_webhook_url=URL, tool_call_secret="whsec_c2VjcmV0")
     return await api.create_agent(template=template["id"], tags=["a"])
 
 
-async def end(service: Service, attempt: Attempt) -> None:
-    """Have the one delivery that is due come to this."""
+async def record_attempt(service: Service, attempt: Attempt) -> None:
+    """Record this attempt for the only due delivery."""
     [due] = await service.storage.outbox.list_due(SystemClock().now(), most_of_each=10, most=10)
     await service.storage.outbox.record(due, attempt)
 
 
-async def test_the_log_shows_what_became_of_a_delivery_and_one_by_itself_what_it_says(
-    service: Service, api: Api, told: Any
+async def test_deliveries_show_their_result_and_one_its_payload(
+    service: Service, api: Api, agent: Any
 ) -> None:
     [listed] = (await api.get(PATH)).body
     assert listed == {
         "id": listed["id"],
         "type": "agent.created",
-        "agent": told["id"],
-        "template": told["template"],
+        "agent": agent["id"],
+        "template": agent["template"],
         "url": URL,
         "status": "pending",
         "attempts": 0,
-        "created_at": told["created_at"],
-        "next_attempt_at": told["created_at"],
+        "created_at": agent["created_at"],
+        "next_attempt_at": agent["created_at"],
         "delivered_at": None,
         "failed_at": None,
         "last_status": None,
@@ -47,21 +47,23 @@ async def test_the_log_shows_what_became_of_a_delivery_and_one_by_itself_what_it
     whole = (await api.get(f"{PATH}{listed['id']}/")).body
     payload = whole.pop("payload")
     assert whole == listed
-    assert (payload["type"], payload["data"]["agent"]) == ("agent.created", told["id"])
+    assert (payload["type"], payload["data"]["agent"]) == ("agent.created", agent["id"])
 
-    await end(service, Attempt(failed_at=SystemClock().now(), status=410, error="The receiver answered 410."))
+    await record_attempt(
+        service, Attempt(failed_at=SystemClock().now(), status=410, error="The receiver answered 410.")
+    )
     [failed] = (await api.get(PATH)).body
     assert (failed["status"], failed["attempts"], failed["last_status"]) == ("failed", 1, 410)
     assert (failed["last_error"], failed["next_attempt_at"]) == ("The receiver answered 410.", None)
 
 
-async def test_the_log_can_be_asked_by_agent_template_and_status(
-    service: Service, api: Api, told: Any
+async def test_deliveries_are_filtered_by_agent_template_and_status(
+    service: Service, api: Api, agent: Any
 ) -> None:
-    another = await api.create_agent(template=told["template"])
+    another = await api.create_agent(template=agent["template"])
     for query, expected in (
-        (f"agent={told['id']}", [told["id"]]),
-        (f"template={told['template']}", [another["id"], told["id"]]),
+        (f"agent={agent['id']}", [agent["id"]]),
+        (f"template={agent['template']}", [another["id"], agent["id"]]),
         ("status=pending&limit=1", [another["id"]]),
         ("status=delivered", []),
         ("status=failed", []),
@@ -71,17 +73,15 @@ async def test_the_log_can_be_asked_by_agent_template_and_status(
     assert (refused.status, refused.body) == (400, {"status": ['"lost" is not a valid choice.']})
 
 
-async def test_the_log_of_a_deleted_agent_can_still_be_asked_for(api: Api, told: Any) -> None:
-    assert (await api.delete(f"/api/cloud/agents/{told['id']}/")).status == 204
-    assert len((await api.get(f"{PATH}?agent={told['id']}")).body) == 1
+async def test_deliveries_of_a_deleted_agent_stay_listed(api: Api, agent: Any) -> None:
+    assert (await api.delete(f"/api/cloud/agents/{agent['id']}/")).status == 204
+    assert len((await api.get(f"{PATH}?agent={agent['id']}")).body) == 1
 
 
-async def test_what_was_delivered_or_given_up_can_be_sent_again_and_twice_is_as_once(
-    service: Service, api: Api, told: Any
-) -> None:
+async def test_redelivery_starts_over_and_repeats_harmlessly(service: Service, api: Api, agent: Any) -> None:
     now = SystemClock().now()
     for attempt in (Attempt(delivered_at=now, status=204), Attempt(failed_at=now, error="No connection.")):
-        await end(service, attempt)
+        await record_attempt(service, attempt)
         [listed] = (await api.get(PATH)).body
         for _ in range(2):
             answer = await api.post(f"{PATH}{listed['id']}/redeliver/")

@@ -1,0 +1,21 @@
+"""Query of the supervisors' status."""
+
+from supervisors.policy.phases import Phase
+from tests.web.schemas.checks import ID, ID_TEXT, accept, refuse
+from web.schemas.status import DEFAULT_LIMIT, SupervisorQuery
+
+
+def test_query_has_a_default_limit_and_no_filter() -> None:
+    assert accept(SupervisorQuery(), {}) == {"phase": None, "organization": None, "limit": DEFAULT_LIMIT}
+
+
+def test_query_reads_phase_organization_and_limit() -> None:
+    query = {"phase": "running", "organization": ID_TEXT, "limit": "1000"}
+    assert accept(SupervisorQuery(), query) == {"phase": Phase.RUNNING, "organization": ID, "limit": 1000}
+
+
+def test_query_refuses_unknown_phase_and_too_large_limit() -> None:
+    assert refuse(SupervisorQuery(), {"phase": "dead", "limit": "1001"}) == {
+        "phase": ['"dead" is not a valid choice.'],
+        "limit": ["Ensure this value is less than or equal to 1000."],
+    }
