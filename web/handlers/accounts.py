@@ -34,7 +34,7 @@ WRONG_PASSWORD = {"current_password": ["Wrong password."]}
 
 
 async def sign_up(request: web.Request) -> web.Response:
-    """A new user who owns a new organization."""
+    """Create a user who owns a new organization."""
     app = request.app
     if not app[SETTINGS].signup_open:
         raise PermissionDenied("Sign-up is closed.")
@@ -58,7 +58,7 @@ async def sign_up(request: web.Request) -> web.Response:
 
 
 async def log_in(request: web.Request) -> web.Response:
-    """A token for a user who knows the password; an unknown address is refused as a wrong password is."""
+    """Return a token for the user. An unknown address is refused like a wrong password."""
     app = request.app
     body = await read_body(request, LOGIN)
     check_attempts(request)
@@ -76,13 +76,13 @@ async def log_in(request: web.Request) -> web.Response:
 
 
 async def log_out(request: web.Request, caller: Caller) -> web.Response:
-    """Every token of the user that has been issued stops working, this one among them."""
+    """Revoke all tokens of the user, including this one."""
     await request.app[STORAGE].accounts.end_tokens(caller.require_user())
     return web.Response(status=204)
 
 
 async def change_password(request: web.Request, caller: Caller) -> web.Response:
-    """The token in the answer is the only one that works from here on."""
+    """Change the password and revoke all tokens but the one in the answer."""
     app, user_id = request.app, caller.require_user()
     body = await read_body(request, PASSWORD_CHANGE)
     check_attempts(request)
@@ -100,7 +100,7 @@ async def change_password(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def reset_password(request: web.Request) -> web.Response:
-    """Another password for whoever has the code; an unknown address is refused as a wrong code is."""
+    """Set a new password by a code. An unknown address is refused like a wrong code."""
     app = request.app
     body = await read_body(request, RESET)
     check_attempts(request)

@@ -23,7 +23,7 @@ QUERY = AdapterQuery()
 
 
 async def create_adapter(request: web.Request, caller: Caller) -> web.Response:
-    """An adapter of the caller's own; only an operator makes it public."""
+    """Create a private adapter; only an operator can publish it."""
     organization_id = organization_for_create(request, caller)
     body = await read_body(request, BODY)
     await _check_schema(request, body)
@@ -47,7 +47,7 @@ async def _check_schema(request: web.Request, body: dict[str, Any]) -> None:
 
 
 async def list_adapters(request: web.Request, caller: Caller) -> web.StreamResponse:
-    """The caller's own and the public ones."""
+    """List the caller's own adapters and the public ones."""
     query = read_query(request, QUERY)
     adapters = request.app[STORAGE].adapters
 
@@ -80,7 +80,7 @@ async def change_adapter(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def delete_adapter(request: web.Request, caller: Caller) -> web.Response:
-    """With its tools and configs; no agent has it any more."""
+    """Delete an adapter with its tools and configs, and remove it from all agents."""
     adapters = request.app[STORAGE].adapters
     adapter = await load_owned(request, caller, adapters.get)
     if not await adapters.delete(adapter.id):

@@ -34,7 +34,10 @@ async def list_agent_tools(request: web.Request, caller: Caller) -> web.Response
 
 
 async def call_agent_tool(request: web.Request, caller: Caller) -> web.Response:
-    """By a run's own token it is the run that calls, and only so can it sleep; else it is on its behalf."""
+    """Call a tool on behalf of an agent.
+
+    With the token of a run, the run is the caller; only then can it sleep.
+    """
     agent = await load_agent(request, caller)
     try:
         answer: ToolCalledResponse = {"result": await _call_tool(request, caller, agent)}

@@ -60,7 +60,7 @@ SETTINGS_READ_BY_SUPERVISOR = frozenset(
 
 
 async def create_agent(request: web.Request, caller: Caller) -> web.Response:
-    """An agent, asleep unless the body says otherwise; its parent finds a note in its queue."""
+    """Create an agent, asleep unless the body says otherwise. Its parent is notified."""
     app = request.app
     storage = app[STORAGE]
     organization_id = organization_for_create(request, caller)
@@ -232,7 +232,7 @@ async def untag_agent(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def delete_agent(request: web.Request, caller: Caller) -> web.Response:
-    """From now on there is no such agent; its run is stopped, its rows follow in small batches."""
+    """Delete an agent and stop its run. Its data is deleted in small batches afterwards."""
     agent_id = await agent_of_path(request, caller)
     if not await request.app[STORAGE].agents.delete(agent_id, request.app[CLOCK].now()):
         raise NotFound

@@ -31,7 +31,7 @@ QUERY = PageQuery()
 
 
 async def create_key(request: web.Request, caller: Caller) -> web.Response:
-    """The only answer that holds the key itself."""
+    """Create an API key. Only this answer contains the key itself."""
     organization_id = organization_for_create(request, caller)
     caller.require_admin(organization_id)
     body = await read_body(request, NEW_KEY)
@@ -84,7 +84,7 @@ async def get_key(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def change_key(request: web.Request, caller: Caller) -> web.Response:
-    """The very next request with a key that is switched off is refused."""
+    """Change an API key. One that is switched off is refused from the next request on."""
     keys = request.app[STORAGE].api_keys
     key = await load_owned(request, caller, keys.get, Caller.require_admin)
     changes = await read_body(request, CHANGES, partial=True)
@@ -93,7 +93,7 @@ async def change_key(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def delete_key(request: web.Request, caller: Caller) -> web.Response:
-    """The very next request with the key is refused."""
+    """Delete an API key, which is refused from the next request on."""
     keys = request.app[STORAGE].api_keys
     key = await load_owned(request, caller, keys.get, Caller.require_admin)
     await keys.delete(key.id)

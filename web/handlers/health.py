@@ -31,7 +31,7 @@ async def is_alive(_: web.Request) -> web.Response:
 
 
 async def is_ready(request: web.Request) -> web.Response:
-    """503 while the service drains or does not lead; a database that is away answers by its own error."""
+    """Return the state of the service; 503 while it drains, is not the leader, or has no database."""
     readiness = request.app[READINESS]()
     if not readiness.may_serve:
         raise Unavailable(" ".join(readiness.reasons), RETRY_SECONDS)

@@ -37,7 +37,7 @@ LIFETIME = timedelta(days=7)
 
 
 async def create_invite(request: web.Request, caller: Caller) -> web.Response:
-    """The only answer that holds the code; whom it reaches is for the inviter to see to."""
+    """Create an invite. Only this answer contains the code, which the inviter must pass on."""
     organization_id = organization_for_create(request, caller)
     caller.require_admin(organization_id)
     body = await read_body(request, NEW)
@@ -74,7 +74,7 @@ async def list_invites(request: web.Request, caller: Caller) -> web.StreamRespon
 
 
 async def delete_invite(request: web.Request, caller: Caller) -> web.Response:
-    """Its code stops working."""
+    """Delete an invite; its code stops working."""
     invites = request.app[STORAGE].invites
     invite = await load_owned(request, caller, invites.get, Caller.require_admin)
     if invite.role.is_above(caller.roles[invite.organization_id]):
@@ -84,7 +84,7 @@ async def delete_invite(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def accept_invite(request: web.Request) -> web.Response:
-    """A token for the invited person, who gives the password of their account or chooses one."""
+    """Accept an invite with the password of the account, or with a new one if there is no account yet."""
     app = request.app
     invite = await load(request, app[STORAGE].invites.get)
     body = await read_body(request, ACCEPTANCE)

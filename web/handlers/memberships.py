@@ -37,7 +37,7 @@ async def get_membership(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def change_membership(request: web.Request, caller: Caller) -> web.Response:
-    """Nobody changes or grants a role above their own, and one owner always stays."""
+    """Change a role. Nobody may change or grant a role above their own, and one owner always stays."""
     member = await _load_manageable_member(request, caller)
     changes = await read_body(request, CHANGES, partial=True)
     if "role" not in changes:
@@ -49,7 +49,7 @@ async def change_membership(request: web.Request, caller: Caller) -> web.Respons
 
 
 async def delete_membership(request: web.Request, caller: Caller) -> web.Response:
-    """The user loses the organization with the very next request."""
+    """Remove a member, who loses access with the next request."""
     member = await _load_manageable_member(request, caller)
     await request.app[STORAGE].memberships.delete(member.id, by=caller.roles[member.organization_id])
     return web.Response(status=204)

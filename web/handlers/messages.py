@@ -40,7 +40,7 @@ ATTACHMENT_HINT = "Attachments: {count}. Open them with the tool open_sms_attach
 
 
 async def create_message(request: web.Request, caller: Caller) -> web.Response:
-    """What comes in wakes the agent as any high notification of its source does."""
+    """Create a message. An inbound one wakes the agent like any high notification of its source."""
     messages = request.app[STORAGE].messages
     body = await read_body_once(request, caller, NEW)
     organization_id = await owner_of_new(request, caller, body)

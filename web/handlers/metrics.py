@@ -18,7 +18,7 @@ SUPPORTED_VERSIONS = frozenset({"0.0.1", "0.0.4", "1.0.0"})
 
 
 async def get_metrics(request: web.Request) -> web.Response:
-    """In the text format of Prometheus, or in OpenMetrics where that is asked for."""
+    """Return the metrics in the text format of Prometheus, or in OpenMetrics on request."""
     app, accept = request.app, request.headers.get("Accept", "")
     scrape = Scrape(
         version=VERSION,

@@ -40,7 +40,7 @@ DATETIME_FIELDS = ("scheduled_for",)
 
 
 async def create_notification(request: web.Request, caller: Caller) -> web.Response:
-    """201 once it is committed; the commit itself tells the agent's supervisor."""
+    """Create a notification. It is answered after the commit, which also signals the agent's supervisor."""
     body = await read_body_once(request, caller, NEW)
     agent_id: UUID = body["agent_id"]
     if _is_local(body.get("scheduled_for")):
@@ -57,7 +57,7 @@ async def create_notification(request: web.Request, caller: Caller) -> web.Respo
 
 
 async def list_notifications(request: web.Request, caller: Caller) -> web.StreamResponse:
-    """Those scheduled for later as well; only the agent's own tool hides them."""
+    """List notifications, including those scheduled for later, which only the agent's own tool hides."""
     query = read_query(request, QUERY)
     await require_agent(request, caller, query["agent"])
     notifications = request.app[STORAGE].notifications
@@ -80,7 +80,7 @@ async def get_notification(request: web.Request, caller: Caller) -> web.Response
 
 
 async def change_notification(request: web.Request, caller: Caller) -> web.Response:
-    """Whatever makes it active wakes the agent as a fresh one would."""
+    """Change a notification. If the change makes it active, it wakes the agent like a new one."""
     storage = request.app[STORAGE]
     notification = await load_owned(request, caller, storage.notifications.get)
     changes = await read_body(request, CHANGES, partial=True)
@@ -99,7 +99,7 @@ async def delete_notification(request: web.Request, caller: Caller) -> web.Respo
 
 
 async def clear_notifications(request: web.Request, caller: Caller) -> web.Response:
-    """Many of one agent at once, or none if one of the ids is not its."""
+    """Clear many notifications of one agent at once, or none if one of the ids does not belong to it."""
     storage = request.app[STORAGE]
     body = await read_body(request, CLEAR)
     agent_id: UUID = body["agent_id"]

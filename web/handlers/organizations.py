@@ -47,7 +47,10 @@ async def get_organization(request: web.Request, caller: Caller) -> web.Response
 
 
 async def change_organization(request: web.Request, caller: Caller) -> web.Response:
-    """A pause stops the runs and holds every start; its end wakes what is due, as a higher cap does."""
+    """Change an organization.
+
+    A pause stops its runs and starts no others. Its end, like a higher cap, wakes agents that are due.
+    """
     organization = await _load_own_organization(request, caller)
     caller.require_admin(organization.id)
     changes = await read_body(request, CHANGES, partial=True)

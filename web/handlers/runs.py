@@ -82,7 +82,7 @@ async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
 
 
 async def get_run(request: web.Request, caller: Caller) -> web.Response:
-    """With `wait`, when it has ended and its trace is there, or so many seconds are over."""
+    """Return a run; with `wait`, once it has ended and its trace is complete, or after so many seconds."""
     agent_id = await agent_of_path(request, caller)
     run = await _load_run(request, agent_id)
     query = read_query(request, WAIT)
@@ -101,7 +101,7 @@ async def _load_run(request: web.Request, agent_id: UUID) -> Run:
 
 
 async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:
-    """Why the agent does what it does."""
+    """Explain what the agent is doing and why."""
     snapshot = await request.app[STATUS].snapshot(await agent_of_path(request, caller))
     return json_response(require_found(snapshot))
 

@@ -46,7 +46,7 @@ MessagesByIndex = dict[int, Mapping[str, Any]]
 
 
 async def create_spans(request: web.Request, caller: Caller) -> web.Response:
-    """One span, or a list of which all are stored or none."""
+    """Create one span, or a list of spans of which all or none are stored."""
     traces = request.app[STORAGE].traces
     max_bytes = request.app[SETTINGS].span_metadata_bytes
     bodies, is_list = await read_items(request, NEW, MAX_SPANS, partial(_encode_metadata, max_bytes))
@@ -73,7 +73,7 @@ async def get_span(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def end_span(request: web.Request, caller: Caller) -> web.Response:
-    """Once more does no harm."""
+    """End a span; a repetition is harmless."""
     traces = request.app[STORAGE].traces
     full = await load(request, traces.get_span)
     span = full.span

@@ -38,7 +38,10 @@ async def get_template(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def change_template(request: web.Request, caller: Caller) -> web.Response:
-    """A changed debounce window applies to pending holds at once; a higher cap wakes what is due."""
+    """Change a template.
+
+    A new debounce window applies to current holds at once; a higher cap wakes agents that are due.
+    """
     storage = request.app[STORAGE]
     template = await load_owned(request, caller, storage.templates.get)
     changes = await read_body(request, BODY, partial=True)
@@ -64,7 +67,10 @@ async def list_templates(request: web.Request, caller: Caller) -> web.StreamResp
 
 
 async def delete_template(request: web.Request, caller: Caller) -> web.Response:
-    """Refused while agents use it, unless they are to keep as their own what they inherit."""
+    """Delete a template.
+
+    While agents use it this needs `detach`, which lets them keep the settings that they inherit.
+    """
     storage = request.app[STORAGE]
     template = await load_owned(request, caller, storage.templates.get)
     if read_query(request, DELETION)["detach"]:

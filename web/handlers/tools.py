@@ -27,7 +27,7 @@ QUERY = ToolQuery()
 
 
 async def create_tool(request: web.Request, caller: Caller) -> web.Response:
-    """A tool of an adapter of the caller's own."""
+    """Create a tool in one of the caller's own adapters."""
     storage = request.app[STORAGE]
     body = await read_body(request, BODY)
     is_enforced = await _check_parameters(request, body["parameters"])

@@ -41,7 +41,7 @@ OTHER_AGENT = "This is not the agent of the trace."
 
 
 async def create_trace(request: web.Request, caller: Caller) -> web.Response:
-    """For what the service does not run itself; each of its runs has a trace already."""
+    """Create a trace for work outside the service. Each run of the service already has a trace."""
     body = await read_body_once(request, caller, NEW)
     agent = await load_named(caller, request.app[STORAGE].agents.get, "agent", body["agent_id"])
     localize(body, ("started_at",), ZoneInfo(agent.timezone))
@@ -70,7 +70,10 @@ async def get_trace(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def end_trace(request: web.Request, caller: Caller) -> web.Response:
-    """Once more does no harm. The trace of a run that goes on is ended with the run, by the service."""
+    """End a trace; a repetition is harmless.
+
+    The service itself ends the trace of a current run, with the run.
+    """
     traces, now = request.app[STORAGE].traces, request.app[CLOCK].now()
     trace = await load(request, traces.get)
     caller.require_trace(trace.id, trace.organization_id)
@@ -88,7 +91,7 @@ async def list_traces(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def list_traces_in_array(request: web.Request, caller: Caller) -> web.Response:
-    """The same page in the shape of the interface: an array that holds it."""
+    """List traces as an array that contains one page."""
     return json_response([await _list_page(request, caller)])
 
 

@@ -55,7 +55,7 @@ async def get_usage(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def report_usage(request: web.Request, caller: Caller) -> web.Response:
-    """For harnesses outside; the calls of the service's own loop are recorded by itself."""
+    """Report a model call of an external harness. The service records the calls of its own loop itself."""
     agent_id = path_id(request)
     storage = request.app[STORAGE]
     require_found(await storage.agents.organization_of(agent_id))  # a deleted agent is retained, too

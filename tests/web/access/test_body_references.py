@@ -23,7 +23,9 @@ async def test_new_resource_belongs_to_organization_of_header() -> None:
     assert await owner_of_new(request, CALLER, {}) == SECOND
 
 
-@pytest.mark.parametrize(("header", "error"), [("x", BadRequest), (str(THEIRS), PermissionDenied)])
+@pytest.mark.parametrize(
+    ("header", "error"), [("x", BadRequest), (str(THEIRS), PermissionDenied)], ids=["malformed", "foreign"]
+)
 async def test_header_must_name_own_organization(header: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         await owner_of_new(request_to(storage_of(), **{ORGANIZATION_HEADER: header}), CALLER, {})
