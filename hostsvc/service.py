@@ -122,7 +122,7 @@ async def open_service(
             yield None
             return
         pool = await stack.enter_async_context(
-            open_pool(config.database.at(database), epoch=leadership.epoch)
+            open_pool(config.database.pool_settings(database), epoch=leadership.epoch)
         )
 
         def tell_supervisors(agent_ids: Sequence[UUID]) -> None:

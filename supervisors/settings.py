@@ -13,7 +13,7 @@ YEAR_SECONDS = 365 * 86_400  # no duration is longer: timers and timestamps stay
 def require_between(name: str, value: float, least: float, most: float) -> None:
     """Refuse a value outside `least … most` (NaN included) by a ValueError that names the setting."""
     if not least <= value <= most:
-        raise ValueError(f"{name} takes {least} to {most}, not {value}")
+        raise ValueError(f"{name} must be between {least} and {most}, got {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,5 +53,5 @@ class RunSettings:
         require_between("min_interval_seconds", self.min_interval_seconds, 0.01, 3600)
         if not self.default_provider.strip() or "/" in self.default_provider:
             raise ValueError(
-                f"default_provider takes the name of a model provider, not {self.default_provider!r}"
+                f"default_provider must be the name of a model provider, got {self.default_provider!r}"
             )

@@ -249,7 +249,7 @@ async def _current_database(config: Config) -> AsyncIterator[Pool]:
     async with _database(config) as url:
         if await check(url):
             raise DatabaseRefused("the database has an older schema: run hostsvc migrate first")
-        async with open_pool(config.database.at(url), epoch=None) as pool:
+        async with open_pool(config.database.pool_settings(url), epoch=None) as pool:
             yield pool
 
 
@@ -318,7 +318,7 @@ async def _kept_operator_token(config: Config) -> str:
     async with _database(config) as url:
         if await _is_empty(url):
             await migrate(url)
-        async with open_pool(config.database.at(url), epoch=None) as pool:
+        async with open_pool(config.database.pool_settings(url), epoch=None) as pool:
             return await Instance(pool).operator_token()
 
 
