@@ -141,16 +141,8 @@ class EmbeddedPostgres:
         if os.geteuid() == 0:
             account = _system_account()
             os.chown(unfinished, account.pw_uid, account.pw_gid)
-        arguments = [
-            "-D",
-            str(unfinished),
-            "-U",
-            "postgres",
-            "--auth=trust",
-            "--encoding=UTF8",
-            "--no-locale",
-        ]
-        arguments += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+        arguments = ["-D", str(unfinished), "-U", "postgres", "--auth=trust", "--encoding=UTF8"]
+        arguments += ["--no-locale", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         initdb = _run("initdb", *arguments, owner_of=unfinished)
         if initdb.returncode:
             raise EmbeddedPostgresError(

@@ -1,4 +1,4 @@
-"""What an operator can set about supervisors and runs."""
+"""The settings of supervisors and runs."""
 
 from dataclasses import dataclass
 
@@ -7,18 +7,18 @@ from storage.model import Source
 CONVERSATIONAL = frozenset(
     {Source.EMAIL, Source.SMS, Source.MMS, Source.SMS_PROVIDER_A, Source.SMS_PROVIDER_B},
 )
-YEAR_SECONDS = 365 * 86_400  # no duration is longer: timers and timestamps stay far from their ends
+YEAR_SECONDS = 365 * 86_400  # the longest duration, so that no timer or timestamp can overflow
 
 
-def require_between(name: str, value: float, least: float, most: float) -> None:
-    """Refuse a value outside `least … most` (NaN included) by a ValueError that names the setting."""
-    if not least <= value <= most:
-        raise ValueError(f"{name} must be between {least} and {most}, got {value}")
+def require_between(name: str, value: float, minimum: float, maximum: float) -> None:
+    """Raise ValueError, which names the setting, if the value is out of range or NaN."""
+    if not minimum <= value <= maximum:
+        raise ValueError(f"{name} must be between {minimum} and {maximum}, got {value}")
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorSettings:
-    """How supervisors hold, scan, idle and queue."""
+    """The settings of supervisors: debounce, due scan, idle time and mailbox."""
 
     conversational_sources: frozenset[Source] = CONVERSATIONAL
     debounce_cap_seconds: int = 300
@@ -28,7 +28,7 @@ class SupervisorSettings:
 
     def __post_init__(self) -> None:
         require_between("debounce_cap_seconds", self.debounce_cap_seconds, 0, YEAR_SECONDS)
-        # Two scans fit into the alarm clock's horizon: what lies beyond it is set by them.
+        # Two scans fit into the timer queue's horizon: the scans set the timers for what lies beyond it.
         require_between("scan_interval_seconds", self.scan_interval_seconds, 0.1, 60)
         require_between("idle_seconds", self.idle_seconds, 0, YEAR_SECONDS)
         require_between("mailbox_limit", self.mailbox_limit, 1, 1_000_000)
@@ -36,7 +36,7 @@ class SupervisorSettings:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How many runs there are at once, how long each may take, and how it is ended."""
+    """The settings of runs: how many at once, how long each may take, how one is stopped."""
 
     max_concurrent: int = 100
     max_seconds: float = 3600.0

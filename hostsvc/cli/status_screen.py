@@ -24,9 +24,7 @@ def service_screen(status: Json, agents: Sequence[Json], max_agents: int) -> Ren
     parts: list[RenderableType] = [_fact_table(_service_facts(status)), Text(""), _agent_table(agents)]
     if len(agents) == max_agents:
         parts.append(
-            Text(
-                f"These are the first {max_agents}; use --phase to see the agents in one phase.", style="dim"
-            )
+            Text(f"The first {max_agents} agents; use --phase to see those in one phase.", style="dim")
         )
     return Group(*parts)
 
@@ -122,10 +120,8 @@ def _message_table(messages: Sequence[Json]) -> Table:
     table = Table(box=box.SIMPLE, pad_edge=False)
     for heading in ("at (UTC)", "message", "outcome"):
         table.add_column(heading, overflow="fold")
-    for message in messages:
-        table.add_row(
-            moment(message["at"]), Text(_plain(message["message"])), Text(_plain(message["outcome"]))
-        )
+    for entry in messages:
+        table.add_row(moment(entry["at"]), Text(_plain(entry["message"])), Text(_plain(entry["outcome"])))
     return table
 
 

@@ -17,13 +17,8 @@ import openai
 import orjson
 import structlog
 
-from hostsvc.llm.chat_protocol import (
-    InvalidResponse,
-    StreamedResponse,
-    error_text,
-    parse_response,
-    request_body,
-)
+from hostsvc.llm import chat_protocol
+from hostsvc.llm.chat_protocol import InvalidResponse, StreamedResponse
 from hostsvc.llm.providers import ProviderSettings
 from supervisors.engine.run import RunError
 from supervisors.llm.port import ModelRequest, ModelResponse
@@ -59,10 +54,7 @@ class ChatModels:
         return f"<ChatModels of {self._name} at {self._settings.base_url}>"
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        """Return the response. The SDK retries temporary refusals (429, 5xx) and lost connections.
-
-        Raise RunError if the call fails.
-        """
+        """Return the response; the SDK retries 429, 5xx and lost connections. Raise RunError if it fails."""
         with self._as_run_error(request.model):
             response = await (self._streamed(request) if self._settings.stream else self._whole(request))
         if not response.input_tokens and not response.output_tokens:
@@ -74,15 +66,15 @@ class ChatModels:
         return response
 
     async def _whole(self, request: ModelRequest) -> ModelResponse:
-        body = orjson.dumps(request_body(request, self._settings.thinking_field, stream=False))
+        body = orjson.dumps(chat_protocol.request_body(request, self._settings.thinking_field, stream=False))
         # Bypass the SDK's response types: building them is slow, and they reject some servers' responses.
         response = await self._client.post(
             PATH, content=body, cast_to=httpx2.Response, options={"headers": self._headers}
         )
-        return parse_response(response.content)
+        return chat_protocol.parse_response(response.content)
 
     async def _streamed(self, request: ModelRequest) -> ModelResponse:
-        body = orjson.dumps(request_body(request, self._settings.thinking_field, stream=True))
+        body = orjson.dumps(chat_protocol.request_body(request, self._settings.thinking_field, stream=True))
         response = StreamedResponse()
         async with await self._client.post(
             PATH,
@@ -157,7 +149,7 @@ class ChatModels:
 
     def _redact(self, content: str) -> str:
         """Return an error on one line. The key is hidden first: cutting could leave half of it."""
-        return error_text(content.replace(self._key, HIDDEN) if self._key else content)
+        return chat_protocol.error_text(content.replace(self._key, HIDDEN) if self._key else content)
 
 
 @asynccontextmanager
@@ -203,9 +195,7 @@ async def limit_size(response: httpx2.Response) -> None:
         request=response.request,
     )
     response.stream = _LimitedStream(encoded)
-    response.headers.pop(
-        "Content-Encoding", None
-    )  # the limited stream is decoded: few bytes can expand to many
+    response.headers.pop("Content-Encoding", None)  # the limit is on decoded bytes: a few expand to many
 
 
 class _LimitedStream(httpx2.AsyncByteStream):

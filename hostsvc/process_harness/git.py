@@ -39,15 +39,7 @@ HASH = re.compile(r"[0-9a-fA-F]{7,64}")
 NAMESPACES = ("refs/heads/", "refs/tags/")
 REF_FORMAT = "%(refname) %(objecttype) %(objectname)"
 
-INHERITED_VARIABLES = (
-    "PATH",
-    "SSH_AUTH_SOCK",
-    "http_proxy",
-    "https_proxy",
-    "HTTPS_PROXY",
-    "no_proxy",
-    "NO_PROXY",
-)
+VARIABLES = ("PATH", "SSH_AUTH_SOCK", "http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY")
 CONFIGURATION = """\
 [safe]
 \tdirectory = *
@@ -96,22 +88,15 @@ class Mirror:
     """A bare copy of the repository's branches and tags in `directory`; `home` is the HOME of git."""
 
     def __init__(
-        self,
-        repository: str,
-        directory: Path,
-        home: Path,
-        timeout_seconds: float,
-        environment: Mapping[str, str],
+        self, repository: str, directory: Path, home: Path, timeout: float, environment: Mapping[str, str]
     ) -> None:
         self._repository = repository
         self._directory = directory
         self._home = home
-        self._timeout_seconds = timeout_seconds
+        self._timeout_seconds = timeout
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._is_collecting = False
-        self._environment = {
-            name: environment[name] for name in INHERITED_VARIABLES if name in environment
-        } | {
+        self._environment = {name: environment[name] for name in VARIABLES if name in environment} | {
             "HOME": str(home),
             "LC_ALL": "C.UTF-8",
             "GIT_CONFIG_NOSYSTEM": "1",

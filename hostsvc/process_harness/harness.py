@@ -36,9 +36,7 @@ from supervisors.tools.toolkit import iso
 log = structlog.get_logger()
 
 LANGUAGE = "C.UTF-8"
-TRUSTED = (
-    "the agents' code runs as the user of this service, so it must be trusted; otherwise set harness.user"
-)
+TRUSTED = "the agents' code runs as the user of this service and must be trusted; otherwise set harness.user"
 OUTDATED = "The repository could not be fetched; the run uses the last known commit."
 HIDDEN = "[run token]"
 
@@ -114,7 +112,7 @@ class ProcessHarness:
                 run.at_turn_boundary()
                 code = {"span": str(span.id), "ref": ref, "commit": checkout.commit}
                 context = orjson.dumps(self._context(run, agent, template) | code).decode()
-                return await self._run_process(run, checkout, context, span)
+                return await self._execute(run, checkout, context, span)
         finally:
             await recorder.flush()
 
@@ -148,13 +146,11 @@ class ProcessHarness:
             "max_turns": effective_max_turns(agent, template, self._run_settings.max_turns),
         }
 
-    async def _run_process(
-        self, run: ActiveRun, checkout: Checkout, context: str, span: OpenSpan
-    ) -> RunResult:
+    async def _execute(self, run: ActiveRun, checkout: Checkout, context: str, span: OpenSpan) -> RunResult:
         token = self._credentials.issue_token(run.id)
         async with (
             self._home(run.id) as home,
-            open_kept_process(self._process_spec(run, checkout, home, token, context)) as process,
+            open_kept_process(self._spec(run, checkout, home, token, context)) as process,
         ):
             try:
                 await self._wait_until_ended(run, process)
@@ -164,9 +160,7 @@ class ProcessHarness:
                 span.metadata["output"] = end.output
         return _result(run, end, span)
 
-    def _process_spec(
-        self, run: ActiveRun, checkout: Checkout, home: str, token: str, context: str
-    ) -> ProcessSpec:
+    def _spec(self, run: ActiveRun, checkout: Checkout, home: str, token: str, context: str) -> ProcessSpec:
         return ProcessSpec(
             command=self._command,
             directory=str(checkout.directory),
@@ -266,10 +260,7 @@ async def open_process_harness(
 
 
 def _look_up_user(name: str, cache: Path) -> UnixUser:
-    """Return the user to run the agents' code as.
-
-    Raise HarnessRefused if the service cannot switch to this user, or the user cannot enter the cache.
-    """
+    """Return the user to run code as. Raise HarnessRefused if it is unusable, or cannot enter the cache."""
     if not name:
         log.warning(TRUSTED)
         return UnixUser()
