@@ -1,6 +1,7 @@
 """All that is kept, one table family each."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -82,11 +83,13 @@ def build_storage(
     pool: Pool,
     on_commit: Callable[[Sequence[UUID]], None],
     on_clear: Callable[[Sequence[UUID]], None] | None = None,
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Storage:
     """`on_commit` is told which agents a committed change of the queue concerns; `on_clear`, if given,
     instead of it when something was only cleared.
     """
-    notifications, outbox = Notifications(pool, on_commit, on_clear), Outbox(pool)
+    notifications, outbox = Notifications(pool, on_commit, on_clear, sleep=sleep), Outbox(pool)
     token_holders = TokenHolders(pool)
     return Storage(
         pool=pool,

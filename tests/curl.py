@@ -1,4 +1,4 @@
-"""What of curl the documents' examples use, for a machine without: the tests need Python, make and git."""
+"""A stand-in for curl with the options that the documents use, for machines without curl."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ FORM = "application/x-www-form-urlencoded"
 
 
 def environment_with_curl(directory: Path) -> Mapping[str, str]:
-    """The environment of a shell that finds a curl: the machine's own, or this one, put into `directory`."""
+    """Return an environment in which a shell finds curl: the machine's own, or this one in `directory`."""
     if shutil.which("curl"):
         return os.environ
     stand_in = directory / "curl"
@@ -33,23 +33,23 @@ def main() -> None:
     parser.add_argument("--data-urlencode", dest="texts", action="append", default=[])
     parser.add_argument("-w", dest="ending", default="")
     parser.add_argument("url")
-    asked = parser.parse_args()
-    texts = (text.partition("=") for text in asked.texts)
-    body = "&".join([*asked.data, *(f"{name}={quote_plus(value)}" for name, _, value in texts)])
+    options = parser.parse_args()
+    texts = (text.partition("=") for text in options.texts)
+    body = "&".join([*options.data, *(f"{name}={quote_plus(value)}" for name, _, value in texts)])
     headers = {"Content-Type": FORM} if body else {}
-    for header in asked.headers:
+    for header in options.headers:
         name, _, value = header.partition(":")
         headers[name.strip().title()] = value.strip()
-    url = urlsplit(asked.url)
+    url = urlsplit(options.url)
     connection = HTTPConnection(url.netloc)
     target = f"{url.path}?{url.query}" if url.query else url.path
-    connection.request(asked.method or ("POST" if body else "GET"), target, body.encode() or None, headers)
+    connection.request(options.method or ("POST" if body else "GET"), target, body.encode() or None, headers)
     answer = connection.getresponse()
-    if asked.i:
-        shown = [f"HTTP/1.1 {answer.status} {answer.reason}", *(f"{n}: {v}" for n, v in answer.getheaders())]
-        sys.stdout.write("\r\n".join([*shown, "", ""]))
+    if options.i:
+        head = [f"HTTP/1.1 {answer.status} {answer.reason}", *(f"{n}: {v}" for n, v in answer.getheaders())]
+        sys.stdout.write("\r\n".join([*head, "", ""]))
     sys.stdout.write(answer.read().decode())
-    sys.stdout.write(asked.ending.replace("%{http_code}", str(answer.status)).replace("\\n", "\n"))
+    sys.stdout.write(options.ending.replace("%{http_code}", str(answer.status)).replace("\\n", "\n"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A git repository for a test to keep code in."""
+"""A git repository that holds the code of a test's harness."""
 
 import subprocess
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ AUTHOR = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "tag.
 
 @dataclass(frozen=True, slots=True)
 class GitRepository:
-    """A work tree with its history; it begins on `main`, without a commit."""
+    """A work tree with its history. It starts on `main`, without a commit."""
 
     path: Path
 
@@ -21,13 +21,13 @@ class GitRepository:
         return repository
 
     def git(self, *arguments: str) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             ["git", *AUTHOR, *arguments], cwd=self.path, check=True, capture_output=True, text=True
         )
-        return done.stdout.strip()
+        return result.stdout.strip()
 
     def commit(self, **files: str) -> str:
-        """The hash of a commit that has these files besides what there was; `run` is the file run.py."""
+        """Commit these files in addition to the present ones (`run` is run.py) and return the hash."""
         for name, content in files.items():
             (self.path / f"{name}.py").write_text(content)
         self.git("add", "--all")
@@ -35,5 +35,5 @@ class GitRepository:
         return self.git("rev-parse", "HEAD")
 
     def branch(self, name: str) -> None:
-        """Go on on this branch, made of the present commit where there is none of the name."""
+        """Check out this branch, created at the present commit if it does not exist."""
         self.git("checkout", "--quiet", "-B", name)

@@ -1,4 +1,4 @@
-"""An endpoint of the test's own that speaks the chat-completions protocol, and misbehaves on demand."""
+"""An HTTP endpoint that speaks the chat-completions protocol, and misbehaves on demand."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Says:
-    """An answer: a text, tool calls as (name, arguments), or both, and what it used."""
+    """An answer: a text, tool calls as (name, arguments), or both, and its usage."""
 
     text: str = ""
     calls: Sequence[tuple[str, str]] = ()
@@ -30,7 +30,7 @@ class Says:
 
 @dataclass(frozen=True, slots=True)
 class Refuses:
-    """A status with a body, and perhaps with a Retry-After."""
+    """An error status with a body, and optionally a Retry-After."""
 
     status: int
     body: str = '{"error": {"message": "Something went wrong.", "type": "server_error"}}'
@@ -40,16 +40,16 @@ class Refuses:
 
 @dataclass(frozen=True, slots=True)
 class Hangs:
-    """Nothing comes, or after the first bytes of an answer nothing more."""
+    """No answer at all, or nothing after its first bytes."""
 
     in_the_middle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BreaksOff:
-    """The connection is closed without an answer, or in the middle of one.
+    """A connection that is closed without an answer, or in the middle of one.
 
-    `politely`: a stream comes to an orderly end, only too early.
+    `politely`: the stream ends in good order, but too early.
     """
 
     in_the_middle: bool = True
@@ -61,7 +61,7 @@ Script: TypeAlias = Callable[[Json], Act | Awaitable[Act]]
 
 
 def clerk(body: Json) -> Says:
-    """What a model says that lists what is in its queue, clears it, and sleeps."""
+    """Answer like a model that lists its queue, clears it, and sleeps."""
     last = body["messages"][-1]
     if last["role"] == "user":
         return Says(calls=[("list_notifications", "{}")])
@@ -74,7 +74,7 @@ def clerk(body: Json) -> Says:
 
 @dataclass(slots=True)
 class Call:
-    """What was asked, and by which headers."""
+    """A request and its headers."""
 
     body: Json
     headers: dict[str, str]
@@ -82,21 +82,21 @@ class Call:
 
 @dataclass(slots=True)
 class Endpoint:
-    """What the endpoint is to do, and what it has seen. Acts are taken one by one; then `otherwise`."""
+    """The script of the endpoint and its record. Acts are used up one by one, then `otherwise` decides."""
 
     acts: list[Act] = field(default_factory=list)
     otherwise: Script = lambda _: Says("I am done.")
     url: str = ""
     calls: list[Call] = field(default_factory=list)
-    billed: list[Says] = field(default_factory=list)  # what was answered, in full
-    disconnects: int = 0  # of callers who left before they had their answer
+    billed: list[Says] = field(default_factory=list)  # answers that were sent completely
+    disconnects: int = 0  # callers that left before they had their answer
     _ids: "count[int]" = field(default_factory=lambda: count(1))
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def until(self, come: Callable[[], bool]) -> None:
-        """Return when it has come; what is looked at may change with each call, bill and disconnect."""
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until `condition` holds. It is checked at each call, answer and disconnect."""
         async with asyncio.timeout(PATIENCE_SECONDS), self._changed:
-            await self._changed.wait_for(come)
+            await self._changed.wait_for(condition)
 
     async def called(self, times: int = 1) -> None:
         await self.until(lambda: len(self.calls) >= times)
@@ -104,12 +104,12 @@ class Endpoint:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = orjson.loads(await request.read())
         self.calls.append(Call(body, {name.lower(): value for name, value in request.headers.items()}))
-        await self._note()
+        await self._notify()
         try:
             return await self._act(request, body)
         except (asyncio.CancelledError, ConnectionResetError):
             self.disconnects += 1
-            asyncio.get_running_loop().create_task(self._note())
+            asyncio.get_running_loop().create_task(self._notify())
             raise
 
     async def _act(self, request: web.Request, body: Json) -> web.StreamResponse:
@@ -120,7 +120,7 @@ class Endpoint:
             case Says():
                 response = await self._say(request, body, act)
                 self.billed.append(act)
-                await self._note()
+                await self._notify()
                 return response
             case Refuses():
                 headers = {"Retry-After": act.retry_after} if act.retry_after else {}
@@ -157,7 +157,7 @@ class Endpoint:
         return response
 
     async def _begin(self, request: web.Request, body: Json) -> web.StreamResponse:
-        """The first bytes of an answer."""
+        """Send the first bytes of an answer."""
         streams = body.get("stream")
         response = web.StreamResponse()
         response.content_type = "text/event-stream" if streams else "application/json"
@@ -185,7 +185,7 @@ class Endpoint:
         }
 
     def _chunks(self, body: Json, said: Says) -> list[Json]:
-        """As OpenAI streams it: the text in pieces, the arguments of a call in two, the usage at the end."""
+        """Stream like OpenAI: the text in pieces, the arguments of a call in two, the usage at the end."""
         deltas: list[Json] = [{"content": piece} for piece in said.text.split(" ") if piece]
         for index, call in enumerate(self._tool_calls(said)):
             arguments = call["function"]["arguments"]
@@ -210,7 +210,7 @@ class Endpoint:
             for name, arguments in said.calls
         ]
 
-    async def _note(self) -> None:
+    async def _notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
@@ -234,11 +234,11 @@ def _usage(said: Says) -> Json:
 
 @asynccontextmanager
 async def open_endpoint(*acts: Act) -> AsyncIterator[Endpoint]:
-    """An endpoint on a real socket, for as long as the block lasts."""
+    """Serve an endpoint on a real socket until the block ends."""
     endpoint = Endpoint(list(acts))
     app = web.Application(client_max_size=2**26)
     app.router.add_post("/v1/chat/completions", endpoint.handle)
-    # Its handlers are cancelled when their callers leave: that is how a disconnect is seen.
+    # Handlers are cancelled when their callers leave: that is how a disconnect is noticed.
     server = TestServer(app)
     await server.start_server(shutdown_timeout=0)
     endpoint.url = str(server.make_url("/v1"))

@@ -1,4 +1,4 @@
-"""Processes of others, as a test may look at them: by a word in their environment, command line or files."""
+"""Find processes that are not the test's children, by a word in their environment."""
 
 import asyncio
 import os
@@ -9,12 +9,12 @@ POLL_SECONDS = 0.01
 
 
 def marked(mark: str) -> list[int]:
-    """The live processes that have this word in their environment; a zombie has none any more."""
+    """List the live processes with this word in their environment. A zombie has no environment."""
     return [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and mark in _environment(entry)]
 
 
 def is_alive(process_id: int) -> bool:
-    """Whether it runs; a zombie does not."""
+    """Return whether the process runs. A zombie does not."""
     try:
         stat = Path(f"/proc/{process_id}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -26,25 +26,25 @@ async def all_gone(mark: str, within: float = PATIENCE_SECONDS) -> None:
     """Return when no process with this mark is left."""
     try:
         async with asyncio.timeout(within):
-            while marked(mark):  # noqa: ASYNC110 -- they are no children of ours
+            while marked(mark):  # noqa: ASYNC110 -- not our children, so there is nothing to wait for
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
-        raise AssertionError(f"after {within} s there are still {marked(mark)}") from None
+        raise AssertionError(f"processes {marked(mark)} still run after {within} s") from None
 
 
 async def content(file: Path, within: float = PATIENCE_SECONDS) -> str:
-    """The line that another process writes into a file, once it is there."""
+    """Wait for the line that another process writes into a file, and return it."""
     try:
         async with asyncio.timeout(within):
             while not (line := _line_of(file)):  # noqa: ASYNC110
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
-        raise AssertionError(f"waited {within} s in vain for {file.name}") from None
+        raise AssertionError(f"{file.name} has no complete line after {within} s") from None
     return line.rstrip("\n")
 
 
 def _line_of(file: Path) -> str:
-    """Blank until it is whole."""
+    """Return the file's content, or an empty string until it ends with a newline."""
     text = file.read_text() if file.exists() else ""
     return text if text.endswith("\n") else ""
 

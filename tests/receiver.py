@@ -1,4 +1,4 @@
-"""A real endpoint for webhooks and calls of tools, which keeps what it got and answers as a test says."""
+"""A real HTTP endpoint for webhooks and tool calls: it records requests and answers as the test says."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ MAX_BYTES = 4 << 20  # of a call
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request, as it came over the wire."""
+    """A request as it came over the wire."""
 
     path: str
     headers: Mapping[str, str]
@@ -30,50 +30,50 @@ class Received:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What it says of itself."""
+        """Return the `data` member of the JSON body."""
         data: dict[str, Any] = json.loads(self.body)["data"]
         return data
 
     def verified_by(self, secret: str | bytes) -> Any:
-        """What it says, if it is signed with the secret."""
+        """Return the body if it is signed with the secret; raise otherwise."""
         return Webhook(secret).verify(self.body, dict(self.headers))
 
 
 @dataclass(slots=True)
 class Receiver:
-    """`got` are the requests that came, oldest first. Answers 204 unless `answer` is something else."""
+    """Records requests in `requests`, oldest first. Answers 204 unless `answer` says otherwise."""
 
     port: int = 0
     answer: Answering | None = None
     got: list[Received] = field(default_factory=list)
-    _news: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _arrival: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
     def url(self) -> str:
         return self.url_by("127.0.0.1")
 
     def url_by(self, host: str) -> str:
-        """Its address under another name."""
+        """Return the address under another host name."""
         return f"http://{host}:{self.port}"
 
     async def wait_for(self, number: int, within: float = 10.0) -> list[Received]:
-        """What came, once it is so many."""
+        """Wait until `number` requests have come, and return them all."""
         try:
-            async with asyncio.timeout(within), self._news:
-                await self._news.wait_for(lambda: len(self.got) >= number)
+            async with asyncio.timeout(within), self._arrival:
+                await self._arrival.wait_for(lambda: len(self.got) >= number)
         except TimeoutError:
-            raise AssertionError(f"{len(self.got)} instead of {number} came within {within} s") from None
+            raise AssertionError(f"{len(self.got)} of {number} requests came within {within} s") from None
         return self.got
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.got.append(Received(request.path_qs, dict(request.headers), await request.read()))
-        async with self._news:
-            self._news.notify_all()
+        async with self._arrival:
+            self._arrival.notify_all()
         return web.Response(status=204) if self.answer is None else await self.answer(request)
 
 
 def answering(status: int, body: bytes | str = b"", **headers: str) -> Answering:
-    """Always the same."""
+    """Return a handler that always gives this answer."""
     raw = body.encode() if isinstance(body, str) else body
 
     async def answer(_: web.Request) -> web.Response:
@@ -85,19 +85,19 @@ def answering(status: int, body: bytes | str = b"", **headers: str) -> Answering
 
 
 def answering_json(body: bytes | str, status: int = 200) -> Answering:
-    """Always the same JSON."""
+    """Return a handler that always gives this JSON."""
     return answering(status, body, Content_Type="application/json")
 
 
 async def hang(_: web.Request) -> web.Response:
-    """Never an answer."""
+    """Never answer."""
     await asyncio.Event().wait()
     raise AssertionError
 
 
 @asynccontextmanager
 async def receiving(port: int | None = None) -> AsyncIterator[Receiver]:
-    """A receiver on loopback, for as long as the block lasts."""
+    """Serve a receiver on loopback until the block ends."""
     receiver = Receiver()
     app = web.Application(client_max_size=MAX_BYTES)
     app.router.add_route("*", "/{path:.*}", receiver.handle)

@@ -1,4 +1,4 @@
-"""Agents as their organizations see them: what each is, and the shown part of what it does."""
+"""Agents as their organizations see them: their settings, and the part of their state that clients see."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,16 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from storage.delivery.outbox import enqueue_created
+from storage.delivery.outbox import insert_agent_created
 from storage.delivery.receipts import insert_receipt
 from storage.errors import Circle
 from storage.model import Agent, AgentStatus, Notification, Purpose, Receipt
 from storage.postgres.advisory_locks import PARENTS
 from storage.postgres.group_commit import GroupCommit
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -34,7 +35,7 @@ INSERT INTO agent_state (
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
 
-# Low, so it concerns neither the parent's state nor its supervisor.
+# A low notification: it changes neither the parent's state nor what its supervisor does.
 INSERT_NOTICE = """
 INSERT INTO notification (id, organization_id, agent_id, source, source_id, title, body, priority, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, 'low', $8)
@@ -47,7 +48,8 @@ SELECT $1, adapter_id, position FROM unnest($2::uuid[]) WITH ORDINALITY AS i (ad
 
 DELETE_ADAPTERS = "DELETE FROM agent_adapter WHERE agent_id = $1"
 
-# The array by a subquery, whose length the planner does not ask: else it would plan the statement each time.
+# The array is the result of a subquery, which hides its length from the planner: with a visible length
+# PostgreSQL would plan the statement again at each execution.
 GET = """
 SELECT a.*,
        s.status, s.sleep_until, s.run_started_at, s.last_wake_reason, s.last_wake_interrupted_sleep_until,
@@ -60,7 +62,7 @@ LEFT JOIN agent p ON p.id = a.parent_id
 WHERE a.id = ANY((SELECT $1::uuid[])::uuid[]) AND a.deleted_at IS NULL
 """
 
-# A page of each organization, then the newest of them all: so each is read along its index.
+# Read a page of each organization along its index, then take the newest of all.
 PAGE = """
 SELECT a.*,
        s.status, s.sleep_until, s.run_started_at, s.last_wake_reason, s.last_wake_interrupted_sleep_until,
@@ -78,36 +80,36 @@ LEFT JOIN agent p ON p.id = a.parent_id
 ORDER BY a.created_at DESC, a.id DESC LIMIT $2 OFFSET $3
 """
 
-GET_ORGANIZATION = "SELECT organization_id FROM agent WHERE id = $1 AND deleted_at IS NULL"
+GET_ORGANIZATION_ID = "SELECT organization_id FROM agent WHERE id = $1 AND deleted_at IS NULL"
 
-# Deleted agents as well: their rows stay as long as what names them.
-GET_REMEMBERED = "SELECT organization_id, name, timezone FROM agent WHERE id = $1"
+# Deleted agents, too: their rows stay for as long as other rows refer to them.
+GET_RETAINED = "SELECT organization_id, name, timezone FROM agent WHERE id = $1"
 
 LOCK = "SELECT id FROM agent WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE"
 
 UPDATE = "UPDATE agent SET /* set */ WHERE id = $1"
 
-# In one statement, so that it starts from the tags that another change has just left.
-TAG = """
+# One statement, so that it starts from the tags as the previous change left them.
+ADD_TAGS = """
 UPDATE agent SET tags = ARRAY(
     SELECT tag FROM unnest(tags || $2::text[]) WITH ORDINALITY AS t (tag, position)
     GROUP BY tag ORDER BY min(position))
 WHERE id = $1 AND deleted_at IS NULL
 """
 
-UNTAG = """
+REMOVE_TAGS = """
 UPDATE agent SET tags = ARRAY(
     SELECT tag FROM unnest(tags) WITH ORDINALITY AS t (tag, position)
     WHERE tag <> ALL ($2::text[]) ORDER BY position)
 WHERE id = $1 AND deleted_at IS NULL
 """
 
-BURY = """
+MARK_DELETED = """
 UPDATE agent SET deleted_at = $2, email_alias = NULL, parent_id = NULL
 WHERE id = $1 AND deleted_at IS NULL RETURNING id
 """
 
-FREE_CHILDREN = "UPDATE agent SET parent_id = NULL WHERE parent_id = $1"
+DETACH_CHILDREN = "UPDATE agent SET parent_id = NULL WHERE parent_id = $1"
 
 DELETE_STATE = "DELETE FROM agent_state WHERE agent_id = $1"
 
@@ -132,11 +134,11 @@ WITH RECURSIVE line (id, distance) AS (
 SELECT id FROM line WHERE id IS NOT NULL AND NOT seen ORDER BY distance
 """
 
-CLASSIFY_ADAPTERS = """
+LIST_ADAPTER_VISIBILITY = """
 SELECT id, organization_id = $1 OR visibility = 'public' AS visible FROM adapter WHERE id = ANY($2::uuid[])
 """
 
-# By what may be held, not by what is due: a supervisor that looks at this moment stores that only after.
+# Judged by the notifications, not by `next_due_at`: a supervisor that is deciding just now stores that later.
 LIST_HOLDING_OF_TEMPLATE = """
 SELECT a.id FROM agent a JOIN agent_state s ON s.agent_id = a.id
 WHERE a.template_id = $1 AND a.deleted_at IS NULL AND s.status = 'sleeping'
@@ -167,7 +169,7 @@ CHANGEABLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AgentFilters:
-    """Which agents a list shows; an agent must carry all of `tags`, its name contain `search` in any case."""
+    """The agents that a list shows: they have all of `tags`, and names that contain `search` in any case."""
 
     organization_ids: tuple[UUID, ...]
     include_archived: bool = False
@@ -181,7 +183,7 @@ class AgentFilters:
 
 @dataclass(frozen=True, slots=True)
 class RetainedAgent:
-    """What is left of an agent after its deletion, to name its traces and its usage by."""
+    """The part of an agent that stays after its deletion, for the lists of its traces and its usage."""
 
     organization_id: UUID
     name: str
@@ -189,10 +191,10 @@ class RetainedAgent:
 
 
 class Agents:
-    """The tables `agent` and `agent_adapter`; of `agent_state` only the birth and the death of a row."""
+    """The tables `agent` and `agent_adapter`; the rows of `agent_state` are created and deleted with them."""
 
     def __init__(self, pool: Pool, on_told: Callable[[], None] = lambda: None) -> None:
-        """`on_told` is called when the creation of an agent has put something into the outbox."""
+        """Call `on_told` after each commit that put a webhook into the outbox."""
         self._pool = pool
         self._on_told = on_told
         self._reads = GroupCommit("agents", self._get_many)
@@ -201,11 +203,12 @@ class Agents:
         await self._reads.close()
 
     async def insert(self, agent: Agent, notice: Notification | None, receipt: Receipt | None = None) -> None:
-        """An agent, asleep or archived, the low notification to its parent, and its template's webhook.
+        """Store an agent, the low notification to its parent, and its template's webhook.
 
-        NotUnique for a taken `email_alias`, ReferenceMissing for `template`, `parent` or `adapters`.
+        Raise NotUnique if the `email_alias` is taken, AnsweredBefore if the receipt exists already,
+        ReferenceMissing for `template`, `parent` or `adapters`.
         """
-        is_told = False
+        has_webhook = False
         async with self._pool.transaction() as connection:
             await insert_receipt(connection, receipt, agent.organization_id)
             await connection.execute(INSERT, *_columns(agent))
@@ -213,7 +216,7 @@ class Agents:
             if agent.adapters:
                 await connection.execute(INSERT_ADAPTERS, agent.id, agent.adapters)
             if agent.template_id is not None:
-                is_told = await enqueue_created(connection, agent.id)
+                has_webhook = await insert_agent_created(connection, agent.id)
             if notice is not None:
                 await connection.execute(
                     INSERT_NOTICE,
@@ -226,52 +229,50 @@ class Agents:
                     notice.body,
                     notice.created_at,
                 )
-        if is_told:
+        if has_webhook:
             self._on_told()
 
     async def get(self, agent_id: UUID) -> Agent | None:
-        """Concurrent reads share a statement."""
+        """Return the agent, None if there is none. Concurrent reads share a statement."""
         return await self._reads.add(agent_id)
 
     async def organization_of(self, agent_id: UUID) -> UUID | None:
-        organization_id: UUID | None = await self._pool.fetchval(GET_ORGANIZATION, agent_id)
+        organization_id: UUID | None = await self._pool.fetchval(GET_ORGANIZATION_ID, agent_id)
         return organization_id
 
     async def get_retained(self, agent_id: UUID) -> RetainedAgent | None:
-        """An agent that lives or is remembered after its deletion."""
-        row = await self._pool.fetchrow(GET_REMEMBERED, agent_id)
+        """Return what is retained of the agent, deleted or not; None if there is nothing."""
+        row = await self._pool.fetchrow(GET_RETAINED, agent_id)
         return None if row is None else from_row(RetainedAgent, row)
 
     async def page(self, filters: AgentFilters, page: Page) -> list[Agent]:
-        """Newest first. Archived agents are shown if asked for by `include_archived` or by their status."""
-        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(a.created_at, a.id) < ($, $)", *page.after)
-        if filters.status is not None:
-            conditions.add("s.status = $", filters.status)
-        elif not filters.include_archived:
+        """List one page of the agents, newest first.
+
+        Archived agents are left out unless `include_archived` or `status` asks for them.
+        """
+        conditions = PageConditions(filters.organization_ids, page, "a.created_at, a.id")
+        conditions.add_equal("s.status", filters.status)
+        if filters.status is None and not filters.include_archived:
             conditions.add("s.status <> 'archived'")
-        if filters.purpose is not None:
-            conditions.add("a.purpose = $", filters.purpose)
+        conditions.add_equal("a.purpose", filters.purpose)
         if filters.tags:
             conditions.add("a.tags @> $::text[]", filters.tags)
-        if filters.template_id is not None:
-            conditions.add("a.template_id = $", filters.template_id)
-        if filters.parent_id is not None:
-            conditions.add("a.parent_id = $", filters.parent_id)
+        conditions.add_equal("a.template_id", filters.template_id)
+        conditions.add_equal("a.parent_id", filters.parent_id)
         if filters.search is not None:
             conditions.add("strpos(lower(a.name), lower($)) > 0", filters.search)
         return [_agent(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
 
     async def update(self, agent_id: UUID, changes: Mapping[str, Any]) -> Agent | None:
-        """The agent after the changes: columns of what it is, and `adapters`. None if there is no such agent.
+        """Set the columns in `changes`, and `adapters`; return the agent, None if there is no such agent.
 
-        Errors as of `insert`.
+        Raise the errors of `insert`, Circle if the agent would be its own ancestor, ValueError for a column
+        that may not be changed.
         """
         columns = {name: value for name, value in changes.items() if name != "adapters"}
         async with self._pool.transaction() as connection:
             if columns.get("parent_id") is not None:
-                await _refuse_circles(connection, agent_id, columns["parent_id"])
+                await _require_no_circle(connection, agent_id, columns["parent_id"])
             if await connection.fetchval(LOCK, agent_id) is None:
                 return None
             if columns:
@@ -284,46 +285,49 @@ class Agents:
             return None if row is None else _agent(row)
 
     async def tag(self, agent_id: UUID, tags: Sequence[str]) -> Agent | None:
-        """The agent with these tags after its own, none of them twice; None if there is no such agent."""
-        await self._pool.execute(TAG, agent_id, tags)
+        """Add the tags that the agent does not have, and return it; None if there is no such agent."""
+        await self._pool.execute(ADD_TAGS, agent_id, tags)
         return await self.get(agent_id)
 
     async def untag(self, agent_id: UUID, tags: Sequence[str]) -> Agent | None:
-        """The agent without these tags; None if there is no such agent."""
-        await self._pool.execute(UNTAG, agent_id, tags)
+        """Remove the tags from the agent, and return it; None if there is no such agent."""
+        await self._pool.execute(REMOVE_TAGS, agent_id, tags)
         return await self.get(agent_id)
 
     async def delete(self, agent_id: UUID, now: datetime) -> bool:
-        """Whether there was such an agent. Its row stays, as traces name it; its queue goes by a duty."""
+        """Delete the agent and end its run; False if there is no such agent.
+
+        Its row stays because traces refer to it; retention deletes its queue.
+        """
         async with self._pool.transaction() as connection:
-            if await connection.fetchval(BURY, agent_id, now) is None:
+            if await connection.fetchval(MARK_DELETED, agent_id, now) is None:
                 return False
-            await connection.execute(FREE_CHILDREN, agent_id)
-            # Waits for a start that is on its way; without the row none can follow, so its run is seen below.
+            await connection.execute(DETACH_CHILDREN, agent_id)
+            # This waits for a start that is being committed, and prevents later ones: END_RUN sees every run.
             await connection.execute(DELETE_STATE, agent_id)
             await connection.execute(END_RUN, agent_id, now)
             await connection.execute(END_TRACE, agent_id, now)
             return True
 
     async def classify_adapters(self, organization_id: UUID, ids: Sequence[UUID]) -> dict[UUID, bool]:
-        """Whether the organization may see each adapter; one that does not exist is left out."""
-        rows = await self._pool.fetch(CLASSIFY_ADAPTERS, organization_id, ids)
+        """Return by id whether the organization may see the adapter, without ids that name no adapter."""
+        rows = await self._pool.fetch(LIST_ADAPTER_VISIBILITY, organization_id, ids)
         return {row["id"]: row["visible"] for row in rows}
 
     async def holding_of_template(self, template_id: UUID) -> list[UUID]:
-        """Sleeping agents with something that may be held: those a changed debounce window may concern."""
+        """List the template's sleeping agents that may be holding, which a new debounce window affects."""
         return [row["id"] for row in await self._pool.fetch(LIST_HOLDING_OF_TEMPLATE, template_id)]
 
     async def _get_many(self, agent_ids: list[UUID]) -> list[Agent | None]:
-        found = {row["id"]: _agent(row) for row in await self._pool.fetch(GET, agent_ids)}
-        return [found.get(agent_id) for agent_id in agent_ids]
+        agents = {row["id"]: _agent(row) for row in await self._pool.fetch(GET, agent_ids)}
+        return [agents.get(agent_id) for agent_id in agent_ids]
 
 
-async def _refuse_circles(connection: Connection, agent_id: UUID, parent_id: UUID) -> None:
-    """One change of a parent at a time: two that are right by themselves may make a circle together."""
+async def _require_no_circle(connection: Connection, agent_id: UUID, parent_id: UUID) -> None:
+    # One change of a parent at a time: two that are right by themselves could make a circle together.
     await connection.execute(LOCK_PARENTS, *PARENTS)
-    line = await connection.fetch(LIST_ANCESTORS, parent_id)
-    if agent_id in {parent_id, *(row["id"] for row in line)}:
+    ancestors = await connection.fetch(LIST_ANCESTORS, parent_id)
+    if agent_id in {parent_id, *(row["id"] for row in ancestors)}:
         raise Circle(f"agent {agent_id} would be its own ancestor")
 
 

@@ -1,15 +1,14 @@
-"""The narrow rows that supervisors own: read with all that the rules need, moved under a guard."""
+"""Agent states: the narrow rows that supervisors own, read with all the facts and updated under a guard."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import fields
 from datetime import UTC, datetime
 from uuid import UUID
 
 import asyncpg
 
-from storage.agents.state_updates import MOVE, UPDATE_WAITING, update_parameters
-from storage.history.spending import budgets_of
+from storage.agents.state_updates import update_states
+from storage.history.spending import get_budgets
 from storage.model import (
     ActivationPeriod,
     AgentFacts,
@@ -23,21 +22,23 @@ from storage.model import (
 )
 from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
 from storage.postgres.pool import Connection, Pool
+from storage.postgres.rows import from_row
 
-# One row for each kind of waiting notification, so a queue of any length is a handful of rows; and one
-# statement, so wake_seq and the queue are of one snapshot. A notification that is no reminder is never
-# ahead: it became active when it was written, whatever a clock says since. What was spent is asked for apart,
-# where something caps it: two more tables here, and PostgreSQL would plan the statement anew each time.
-LOOK = """
+# One row for each kind of pending notification, so that a queue of any length is a handful of rows. One
+# statement, so that wake_seq and the queue come from one snapshot. Only a reminder can be ahead: any other
+# notification became active when it was written, even if the clock was set back since. Spending is read by a
+# second statement, and only where a cap exists: with two more tables here, PostgreSQL would plan this
+# statement again at each execution.
+GET_FACTS = """
 SELECT s.*, a.organization_id, a.created_at, a.name, a.max_sleep_hours,
        a.debounce_window_seconds AS agent_window_seconds,
        t.debounce_window_seconds AS template_window_seconds,
        o.paused,
        coalesce(a.max_cost_usd_per_day, t.max_cost_usd_per_day) AS agent_cap,
        o.max_cost_usd_per_day AS organization_cap,
-       coalesce(cardinality(r.notifications), 0) AS waiting_at_start,
+       coalesce(cardinality(r.notifications), 0) AS pending_at_start,
        r.interrupted_sleep_until, coalesce(r.wake_reason, '') AS wake_reason,
-       w.source, w.reminder, w.era, w.count, w.first_at, w.last_at
+       p.source, p.reminder, p.period, p.count, p.first_at, p.last_at
 FROM unnest($1::uuid[], $2::timestamptz[]) AS i (agent_id, now)
 JOIN agent_state s ON s.agent_id = i.agent_id
 JOIN agent a ON a.id = i.agent_id AND a.deleted_at IS NULL
@@ -53,12 +54,12 @@ LEFT JOIN LATERAL (
                WHEN s.last_started_at IS NULL THEN 'since'
                WHEN n.activated_at > s.last_ended_at AND s.run_id IS NULL THEN 'since'
                ELSE 'during'
-           END AS era,
+           END AS period,
            count(*) AS count, min(n.activated_at) AS first_at, max(n.activated_at) AS last_at
     FROM notification n
     WHERE n.agent_id = i.agent_id AND n.activated_at IS NOT NULL
     GROUP BY 1, 2, 3
-) w ON true
+) p ON true
 """
 
 LOCK = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR NO KEY UPDATE"
@@ -69,9 +70,9 @@ WHERE next_due_at <= $1 AND (next_due_at, agent_id) > ($2, $3)
 ORDER BY next_due_at, agent_id LIMIT $4
 """
 
-# Sleeping agents with something active: each has a wake ahead or is about to be told again. Not those of a
-# paused organization: its agents are told when that ends.
-LIST_ATTENTION = """
+# Each of these agents has a wake ahead or is about to be told again. A paused organization's agents are left
+# out: they are told when the pause ends.
+LIST_WITH_ACTIVE = """
 SELECT DISTINCT s.agent_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id
 WHERE n.activated_at <= $1 AND n.agent_id > $2
@@ -81,7 +82,8 @@ WHERE n.activated_at <= $1 AND n.agent_id > $2
 ORDER BY s.agent_id LIMIT $3
 """
 
-# Of those, the ones whom nothing will start: no moment lies ahead, as in a backoff or a quarantine.
+# Like LIST_WITH_ACTIVE, but only agents that nothing will start: no due time lies ahead, unlike in a backoff
+# or a quarantine.
 LIST_STUCK = """
 SELECT DISTINCT s.agent_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id
@@ -93,8 +95,9 @@ WHERE n.activated_at <= $1
 ORDER BY s.agent_id LIMIT $2
 """
 
-# Those that a pause concerns, or its end, or another cap: something goes on, lies ahead, or waits.
-LIST_CONCERNED = """
+# Agents that are not idle: a run goes on, a due time or a start lies ahead, or something is active. A pause,
+# its end and another cap affect only these.
+LIST_NON_IDLE_OF_ORGANIZATION = """
 SELECT s.agent_id FROM agent a JOIN agent_state s ON s.agent_id = a.id
 WHERE a.organization_id = $1 AND a.deleted_at IS NULL AND s.agent_id > $2 AND s.status <> 'archived'
   AND (s.status = 'running'
@@ -103,10 +106,17 @@ WHERE a.organization_id = $1 AND a.deleted_at IS NULL AND s.agent_id > $2 AND s.
 ORDER BY s.agent_id LIMIT $3
 """
 
-LIST_CONCERNED_OF_TEMPLATE = LIST_CONCERNED.replace("a.organization_id = $1", "a.template_id = $1")
+LIST_NON_IDLE_OF_TEMPLATE = """
+SELECT s.agent_id FROM agent a JOIN agent_state s ON s.agent_id = a.id
+WHERE a.template_id = $1 AND a.deleted_at IS NULL AND s.agent_id > $2 AND s.status <> 'archived'
+  AND (s.status = 'running'
+       OR coalesce(s.queued_at, s.next_due_at, s.sleep_until, s.retry_at, s.run_requested_at) IS NOT NULL
+       OR EXISTS (SELECT FROM notification n WHERE n.agent_id = s.agent_id AND n.activated_at IS NOT NULL))
+ORDER BY s.agent_id LIMIT $3
+"""
 
-# Sleeping agents with something ahead and no moment to look at it.
-LIST_UNARMED = """
+# Sleeping agents with something ahead but no due time, so that nothing would come back to them.
+LIST_WITHOUT_DUE_TIME = """
 SELECT s.agent_id FROM agent_state s
 JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
 JOIN organization o ON o.id = a.organization_id AND NOT o.paused
@@ -116,7 +126,7 @@ WHERE s.agent_id > $2 AND s.status = 'sleeping' AND s.next_due_at IS NULL AND s.
 ORDER BY s.agent_id LIMIT $3
 """
 
-# Agents that wait for the renewal of a budget, but for which there is something to spend.
+# Agents that wait for the renewal of a budget although their budgets are not used up (any more).
 LIST_WITHIN_BUDGET = """
 SELECT s.agent_id FROM agent_state s
 JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
@@ -163,7 +173,7 @@ SELECT count(*) FILTER (WHERE status = 'running') AS running,
        count(*) FILTER (WHERE status = 'sleeping') AS sleeping,
        count(*) FILTER (WHERE status = 'archived') AS archived,
        coalesce(array_agg(agent_id) FILTER (
-           WHERE failures >= 5 AND retry_at > $1 AND run_id IS NULL AND NOT EXISTS (
+           WHERE failures >= $2::integer AND retry_at > $1 AND run_id IS NULL AND NOT EXISTS (
                SELECT FROM agent a JOIN organization o ON o.id = a.organization_id
                WHERE a.id = agent_id AND o.paused
            )
@@ -174,7 +184,6 @@ SELECT count(*) FILTER (WHERE status = 'running') AS running,
 FROM agent_state
 """
 
-STATE_FIELDS = tuple(field.name for field in fields(AgentState))
 FIRST_ID = UUID(int=0)
 FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 
@@ -184,85 +193,93 @@ class AgentStates:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._looks = GroupCommit("agent looks", self._look_at_many, pause_seconds=RUNS_GATHER_SECONDS)
-        self._moves = GroupCommit("agent moves", self._update_many, pause_seconds=RUNS_GATHER_SECONDS)
+        self._reads = GroupCommit("agent facts", self._get_many, pause_seconds=RUNS_GATHER_SECONDS)
+        self._updates = GroupCommit("agent updates", self._update_many, pause_seconds=RUNS_GATHER_SECONDS)
 
     async def close(self) -> None:
-        await self._moves.close()
-        await self._looks.close()
+        await self._updates.close()
+        await self._reads.close()
 
     async def get_facts(self, agent_id: UUID, now: datetime) -> AgentFacts | None:
-        """The circumstances of one agent; None if there is none. Concurrent looks share a statement."""
-        return await self._looks.add((agent_id, now))
+        """Return the agent's facts, None if there is no such agent. Concurrent reads share a statement."""
+        return await self._reads.add((agent_id, now))
 
     async def update(self, update: StateUpdate) -> bool:
-        """Make one move; False if its guard no longer holds. Concurrent moves share a commit.
+        """Make the update; False if its guard no longer holds. Concurrent updates share a commit.
 
-        AnsweredBefore if there is a receipt like the move's.
+        Raise AnsweredBefore if the receipt of the update exists already.
         """
-        is_made = await self._moves.add(update)
+        is_made = await self._updates.add(update)
         return await self._update_alone(update) if is_made is None else is_made
 
     @asynccontextmanager
     async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator["LockedState"]:
-        """Look and move with the row locked: whoever makes a notification active waits until this is over."""
+        """Lock the agent's row, read its facts and let the caller update it.
+
+        Nothing can become active for the agent until the block ends.
+        """
         async with self._pool.locking(LOCK, agent_id) as connection:
-            rows = await connection.fetch(LOOK, [agent_id], [now])
-            budgets = await budgets_of(rows, {agent_id: now}, connection.fetch)
+            rows = await connection.fetch(GET_FACTS, [agent_id], [now])
+            budgets = await get_budgets(connection, rows, {agent_id: now})
             yield LockedState(connection, _facts(rows, budgets) if rows else None)
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
     ) -> list[tuple[UUID, datetime]]:
-        """Agents to look at by `until`, earliest first, with the moment; `after` is the last one seen."""
-        moment, agent_id = after or (FIRST_MOMENT, FIRST_ID)
-        rows = await self._pool.fetch(LIST_DUE, until, moment, agent_id, limit)
+        """List agents that are due by `until` with their due times, earliest first.
+
+        `after` is the last pair of the page before, the due time first.
+        """
+        due_at, agent_id = after or (FIRST_MOMENT, FIRST_ID)
+        rows = await self._pool.fetch(LIST_DUE, until, due_at, agent_id, limit)
         return [(row["agent_id"], row["next_due_at"]) for row in rows]
 
     async def list_attention(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
-        """Sleeping agents with an active notification, by id; `after` is the last one seen."""
-        rows = await self._pool.fetch(LIST_ATTENTION, now, after or FIRST_ID, limit)
+        """List sleeping agents with an active notification, by id; `after` is the last one seen."""
+        rows = await self._pool.fetch(LIST_WITH_ACTIVE, now, after or FIRST_ID, limit)
         return [row["agent_id"] for row in rows]
 
     async def list_stuck(self, now: datetime, limit: int) -> list[UUID]:
-        """Sleeping agents with an active notification and nothing ahead, by id."""
+        """List sleeping agents with an active notification and no due time ahead, by id."""
         rows = await self._pool.fetch(LIST_STUCK, now, limit)
         return [row["agent_id"] for row in rows]
 
     async def list_concerned(self, organization_id: UUID, after: UUID | None, limit: int) -> list[UUID]:
-        """The organization's agents to which anything happens or is about to, by id."""
-        rows = await self._pool.fetch(LIST_CONCERNED, organization_id, after or FIRST_ID, limit)
+        """List the organization's agents that are not idle, by id; `after` is the last one seen."""
+        rows = await self._pool.fetch(
+            LIST_NON_IDLE_OF_ORGANIZATION, organization_id, after or FIRST_ID, limit
+        )
         return [row["agent_id"] for row in rows]
 
     async def list_concerned_of_template(
         self, template_id: UUID, after: UUID | None, limit: int
     ) -> list[UUID]:
-        """The same, of the agents that use the template."""
-        rows = await self._pool.fetch(LIST_CONCERNED_OF_TEMPLATE, template_id, after or FIRST_ID, limit)
+        """List the agents of the template that are not idle, by id; `after` is the last one seen."""
+        rows = await self._pool.fetch(LIST_NON_IDLE_OF_TEMPLATE, template_id, after or FIRST_ID, limit)
         return [row["agent_id"] for row in rows]
 
     async def list_unarmed(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
-        """Sleeping agents with something ahead that nobody would come back to, by id. Scans the table."""
-        rows = await self._pool.fetch(LIST_UNARMED, now, after or FIRST_ID, limit)
+        """List sleeping agents with something ahead but no due time, by id. Scans the whole table."""
+        rows = await self._pool.fetch(LIST_WITHOUT_DUE_TIME, now, after or FIRST_ID, limit)
         return [row["agent_id"] for row in rows]
 
     async def list_within_budget(
         self, now: datetime, renewed_at: datetime, after: UUID | None, limit: int
     ) -> list[UUID]:
-        """Agents that wait for `renewed_at` though their budgets are not reached, by id."""
+        """List agents that wait for `renewed_at` although their budgets are not used up, by id."""
         rows = await self._pool.fetch(LIST_WITHIN_BUDGET, now, renewed_at, after or FIRST_ID, limit)
         return [row["agent_id"] for row in rows]
 
     async def list_running(self) -> list[UUID]:
-        """Agents with a run that has not ended, longest first."""
+        """List agents with a run that has not ended, longest first."""
         return [row["agent_id"] for row in await self._pool.fetch(LIST_RUNNING)]
 
     async def list_queued(self) -> list[UUID]:
-        """Agents whose start waits for a run slot, longest first."""
+        """List agents whose start waits for a run slot, longest first."""
         return [row["agent_id"] for row in await self._pool.fetch(LIST_QUEUED)]
 
     async def list_ids(self, organization_id: UUID | None, after: UUID | None, limit: int) -> list[UUID]:
-        """Agents by id, of one organization or of all; `after` is the last one seen."""
+        """List agents by id, of one organization or of all; `after` is the last one seen."""
         if organization_id is None:
             rows = await self._pool.fetch(LIST_IDS, after or FIRST_ID, limit)
         else:
@@ -270,42 +287,47 @@ class AgentStates:
         return [row["agent_id"] for row in rows]
 
     async def list_blockers(self, agent_id: UUID, now: datetime, limit: int) -> list[UUID]:
-        """The agent's active notifications, oldest activation first."""
+        """List the ids of the agent's active notifications, oldest activation first."""
         rows = await self._pool.fetch(LIST_BLOCKERS, agent_id, now, limit)
         return [row["id"] for row in rows]
 
-    async def count(self, now: datetime) -> Counts:
-        """Counts over all agents. A scan of the table: for a duty, not for a request."""
-        [row] = await self._pool.fetch(COUNT, now)
-        return Counts(**{**row, "quarantined": frozenset(row["quarantined"])})
+    async def count(self, now: datetime, *, quarantine_failures: int) -> Counts:
+        """Count all agents; an agent is quarantined from `quarantine_failures` failed runs in a row on.
 
-    async def _look_at_many(self, items: list[tuple[UUID, datetime]]) -> list[AgentFacts | None]:
+        Scans the whole table: for a maintenance service, not for a request.
+        """
+        [row] = await self._pool.fetch(COUNT, now, quarantine_failures)
+        return from_row(Counts, row, quarantined=frozenset(row["quarantined"]))
+
+    async def _get_many(self, items: list[tuple[UUID, datetime]]) -> list[AgentFacts | None]:
         moments: dict[UUID, datetime] = {}
         for agent_id, now in items:
             moments[agent_id] = max(now, moments.get(agent_id, now))
-        rows = await self._pool.fetch(LOOK, list(moments), list(moments.values()))
-        found: dict[UUID, list[asyncpg.Record]] = {}
-        for row in rows:
-            found.setdefault(row["agent_id"], []).append(row)
-        budgets = await budgets_of([rows[0] for rows in found.values()], moments, self._pool.fetch)
-        facts = {agent_id: _facts(rows, budgets) for agent_id, rows in found.items()}
+        rows_by_agent: dict[UUID, list[asyncpg.Record]] = {}
+        for row in await self._pool.fetch(GET_FACTS, list(moments), list(moments.values())):
+            rows_by_agent.setdefault(row["agent_id"], []).append(row)
+        budgets = await get_budgets(self._pool, [rows[0] for rows in rows_by_agent.values()], moments)
+        facts = {agent_id: _facts(rows, budgets) for agent_id, rows in rows_by_agent.items()}
         return [facts.get(agent_id) for agent_id, _ in items]
 
     async def _update_alone(self, update: StateUpdate) -> bool:
-        return await self._pool.with_lock_retry(
-            lambda connection: LockedState(connection, None).update(update)
-        )
+        agent_id = update.before.agent_id
+
+        async def write(connection: Connection) -> bool:
+            await connection.execute(LOCK, agent_id)
+            return await LockedState(connection, None).update(update)
+
+        return await self._pool.with_lock_retry(write)
 
     async def _update_many(self, updates: list[StateUpdate]) -> list[bool | None]:
-        """Whether each was made; None where somebody else holds the row.
+        """Return for each update whether it was made, None if another transaction holds the row.
 
-        Of several moves of one agent only the first is made: one statement changes a row but once.
+        Of several updates of one agent only the first is made: a statement can change a row only once.
         """
         firsts = {update.before.agent_id: update for update in reversed(updates)}
-        rows = await self._pool.fetch(MOVE, *update_parameters(list(firsts.values())))
-        made = {row["agent_id"]: row["moved"] if row["locked"] else None for row in rows}
+        is_made = await update_states(self._pool, list(firsts.values()))
         return [
-            made[update.before.agent_id] if firsts[update.before.agent_id] is update else False
+            is_made[update.before.agent_id] if firsts[update.before.agent_id] is update else False
             for update in updates
         ]
 
@@ -318,39 +340,30 @@ class LockedState:
         self.facts = facts
 
     async def update(self, update: StateUpdate) -> bool:
-        """Make a move within the lock's transaction."""
-        [row] = await self._connection.fetch(UPDATE_WAITING, *update_parameters([update]))
-        return bool(row["moved"])
+        """Make the update in the lock's transaction; False if its guard does not hold."""
+        [is_made] = (await update_states(self._connection, [update])).values()
+        return bool(is_made)
 
 
 def _facts(rows: Sequence[asyncpg.Record], budgets: Mapping[UUID, tuple[Budget, ...]]) -> AgentFacts:
-    """From the rows of one agent: they differ only in the waiting notifications."""
+    """Build one agent's facts from its rows, which differ only in the pending notifications."""
     row = rows[0]
-    state = {name: row[name] for name in STATE_FIELDS}
-    state["status"] = AgentStatus(state["status"])
     return AgentFacts(
         organization_id=row["organization_id"],
-        state=AgentState(**state),
+        state=from_row(AgentState, row, status=AgentStatus(row["status"])),
         created_at=row["created_at"],
         name=row["name"],
         paused=row["paused"],
         max_sleep_hours=row["max_sleep_hours"],
         agent_window_seconds=row["agent_window_seconds"],
         template_window_seconds=row["template_window_seconds"],
-        budgets=budgets.get(state["agent_id"], ()),
-        pending=tuple(_waiting(row) for row in rows if row["source"] is not None),
-        pending_at_start=row["waiting_at_start"],
+        budgets=budgets.get(row["agent_id"], ()),
+        pending=tuple(_pending_group(row) for row in rows if row["source"] is not None),
+        pending_at_start=row["pending_at_start"],
         interrupted_sleep_until=row["interrupted_sleep_until"],
         wake_reason=row["wake_reason"],
     )
 
 
-def _waiting(row: asyncpg.Record) -> PendingGroup:
-    return PendingGroup(
-        source=Source(row["source"]),
-        reminder=row["reminder"],
-        period=ActivationPeriod(row["era"]),
-        count=row["count"],
-        first_at=row["first_at"],
-        last_at=row["last_at"],
-    )
+def _pending_group(row: asyncpg.Record) -> PendingGroup:
+    return from_row(PendingGroup, row, source=Source(row["source"]), period=ActivationPeriod(row["period"]))

@@ -1,19 +1,21 @@
-"""Moves of agents on their way to storage: one statement for all that are made together."""
+"""State updates on their way to storage: one statement for all that are made together."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from typing import Any
+from uuid import UUID
 
 from storage.delivery.receipts import receipt_columns
-from storage.model import AgentState, StateUpdate, SystemNotice
+from storage.model import RunEnd, RunStart, StateUpdate, SystemNotice
+from storage.postgres.pool import Connection, Pool
 
-# A batch of moves in one statement and one commit. Rows are locked in id order, so that no two batches
-# (nor a batch and an insert into the queue) can wait for each other. Each move counts only if its guard
-# still holds on the newest version of its row, and nobody has moved that since: a move that was given up,
-# its answer lost, may still be made long after. Rows that somebody else holds are passed over, so that one
-# of them delays nobody else's move; those moves are made alone, and wait for a second at most.
-MOVE = """
-WITH move AS (
+# Many updates share one statement and one commit. Rows are locked in id order, so that two batches (or a
+# batch and an insert into the queue) cannot deadlock. An update is made only if its guard still holds on the
+# newest version of the row and nobody has updated the row since: an update that was given up because its
+# answer was lost may still be committed much later. SKIP LOCKED passes over rows that another transaction
+# holds, so that such a row delays no other agent; `update_states` reports them, and the caller makes those
+# updates one by one after locking the row.
+UPDATE = """
+WITH item AS (
     SELECT * FROM unnest(
         $1::uuid[], $2::text[], $3::uuid[], $4::bigint[], $5::bigint[],
         $6::text[], $7::uuid[], $8::timestamptz[], $9::text[], $10::timestamptz[],
@@ -22,61 +24,61 @@ WITH move AS (
         $21::timestamptz[], $22::text[], $23::text[], $24::timestamptz[], $25::timestamptz[],
         $26::uuid[], $27::text[], $28::timestamptz[], $29::timestamptz[], $30::timestamptz[], $31::text[],
         $32::uuid[], $33::text[], $34::timestamptz[], $35::integer[], $36::text[]
-    ) AS m (
+    ) AS i (
         agent_id, seen_status, seen_run_id, seen_version, seen_seq,
         status, run_id, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
         sleep_until, max_sleep_until, last_started_at, last_ended_at, stopped_at,
         run_requested_at, queued_at, failures, retries, left_over,
         retry_at, retry_reason, last_error, next_due_at, seen_until,
-        start_id, start_reason, start_interrupted, start_cap, start_at, start_name,
+        start_id, start_reason, start_interrupted, start_max_sleep_until, start_at, start_name,
         end_id, end_outcome, end_at, end_turns, end_error
     )
 ), locked AS MATERIALIZED (
-    SELECT s.agent_id FROM agent_state s JOIN move m USING (agent_id)
+    SELECT s.agent_id FROM agent_state s JOIN item i USING (agent_id)
     ORDER BY s.agent_id FOR NO KEY UPDATE OF s SKIP LOCKED
-), moved AS (
+), updated AS (
     UPDATE agent_state s
-    SET version = s.version + 1, status = m.status, run_id = m.run_id, run_started_at = m.run_started_at,
-        last_wake_reason = m.last_wake_reason,
-        last_wake_interrupted_sleep_until = m.last_wake_interrupted_sleep_until,
-        sleep_until = m.sleep_until, max_sleep_until = m.max_sleep_until,
-        last_started_at = m.last_started_at, last_ended_at = m.last_ended_at, stopped_at = m.stopped_at,
-        run_requested_at = m.run_requested_at, queued_at = m.queued_at,
-        failures = m.failures, retries = m.retries, left_over = m.left_over, retry_at = m.retry_at,
-        retry_reason = m.retry_reason, last_error = m.last_error, next_due_at = m.next_due_at,
-        seen_until = m.seen_until
-    FROM locked JOIN move m USING (agent_id)
+    SET version = s.version + 1, status = i.status, run_id = i.run_id, run_started_at = i.run_started_at,
+        last_wake_reason = i.last_wake_reason,
+        last_wake_interrupted_sleep_until = i.last_wake_interrupted_sleep_until,
+        sleep_until = i.sleep_until, max_sleep_until = i.max_sleep_until,
+        last_started_at = i.last_started_at, last_ended_at = i.last_ended_at, stopped_at = i.stopped_at,
+        run_requested_at = i.run_requested_at, queued_at = i.queued_at,
+        failures = i.failures, retries = i.retries, left_over = i.left_over, retry_at = i.retry_at,
+        retry_reason = i.retry_reason, last_error = i.last_error, next_due_at = i.next_due_at,
+        seen_until = i.seen_until
+    FROM locked JOIN item i USING (agent_id)
     WHERE s.agent_id = locked.agent_id
-      AND s.status = m.seen_status
-      AND s.run_id IS NOT DISTINCT FROM m.seen_run_id
-      AND s.version = m.seen_version
-      AND (m.seen_seq IS NULL OR s.wake_seq = m.seen_seq)
+      AND s.status = i.seen_status
+      AND s.run_id IS NOT DISTINCT FROM i.seen_run_id
+      AND s.version = i.seen_version
+      AND (i.seen_seq IS NULL OR s.wake_seq = i.seen_seq)
     RETURNING s.agent_id
 ), started_run AS (
     INSERT INTO run (id, agent_id, organization_id, wake_reason, notifications,
                      interrupted_sleep_until, max_sleep_until, started_at)
-    SELECT m.start_id, a.id, a.organization_id, m.start_reason,
+    SELECT i.start_id, a.id, a.organization_id, i.start_reason,
            ARRAY(SELECT n.id FROM notification n
                  WHERE n.agent_id = a.id AND n.activated_at IS NOT NULL
-                   AND (n.activated_at <= m.start_at OR n.scheduled_for IS DISTINCT FROM n.activated_at)
+                   AND (n.activated_at <= i.start_at OR n.scheduled_for IS DISTINCT FROM n.activated_at)
                  ORDER BY n.activated_at, n.id),
-           m.start_interrupted, m.start_cap, m.start_at
-    FROM moved JOIN move m USING (agent_id) JOIN agent a ON a.id = m.agent_id
-    WHERE m.start_id IS NOT NULL
+           i.start_interrupted, i.start_max_sleep_until, i.start_at
+    FROM updated JOIN item i USING (agent_id) JOIN agent a ON a.id = i.agent_id
+    WHERE i.start_id IS NOT NULL
     RETURNING id, agent_id, organization_id
 ), started_trace AS (
     INSERT INTO trace (id, organization_id, agent_id, name, started_at)
-    SELECT r.id, r.organization_id, r.agent_id, m.start_name, m.start_at
-    FROM started_run r JOIN move m USING (agent_id)
+    SELECT r.id, r.organization_id, r.agent_id, i.start_name, i.start_at
+    FROM started_run r JOIN item i USING (agent_id)
 ), ended_run AS (
-    UPDATE run r SET ended_at = m.end_at, outcome = m.end_outcome, turns = m.end_turns, error = m.end_error
-    FROM moved JOIN move m USING (agent_id)
-    WHERE r.id = m.end_id AND r.ended_at IS NULL
+    UPDATE run r SET ended_at = i.end_at, outcome = i.end_outcome, turns = i.end_turns, error = i.end_error
+    FROM updated JOIN item i USING (agent_id)
+    WHERE r.id = i.end_id AND r.ended_at IS NULL
 ), ended_trace AS (
-    UPDATE trace t SET ended_at = m.end_at, error = coalesce(nullif(m.end_error, ''), t.error)
-    FROM moved JOIN move m USING (agent_id)
-    WHERE t.id = m.end_id AND t.ended_at IS NULL
-), kept_receipt AS (
+    UPDATE trace t SET ended_at = i.end_at, error = coalesce(nullif(i.end_error, ''), t.error)
+    FROM updated JOIN item i USING (agent_id)
+    WHERE t.id = i.end_id AND t.ended_at IS NULL
+), inserted_receipt AS (
     INSERT INTO receipt (
         credential, method, path, key, body_hash, status, answer, created_at, organization_id)
     SELECT r.credential, r.method, r.path, r.key, r.body_hash, r.status, r.answer, r.created_at,
@@ -86,66 +88,96 @@ WITH move AS (
         $38::uuid[], $39::text[], $40::text[], $41::text[], $42::bytea[], $43::smallint[], $44::bytea[],
         $45::timestamptz[]
     ) AS r (agent_id, credential, method, path, key, body_hash, status, answer, created_at)
-    JOIN moved USING (agent_id) JOIN agent a ON a.id = r.agent_id
-), left_remark AS (
+    JOIN updated USING (agent_id) JOIN agent a ON a.id = r.agent_id
+), inserted_notice AS (
     INSERT INTO notification (id, organization_id, agent_id, source, title, body, created_at)
     SELECT r.id, a.organization_id, a.id, 'system', r.title, r.body, r.created_at
     FROM unnest($46::uuid[], $47::uuid[], $48::text[], $49::text[], $50::timestamptz[])
         AS r (agent_id, id, title, body, created_at)
-    JOIN moved USING (agent_id) JOIN agent a ON a.id = r.agent_id
+    JOIN updated USING (agent_id) JOIN agent a ON a.id = r.agent_id
     ON CONFLICT (id) DO NOTHING
 )
-SELECT m.agent_id, moved.agent_id IS NOT NULL AS moved, locked.agent_id IS NOT NULL AS locked
-FROM move m LEFT JOIN locked USING (agent_id) LEFT JOIN moved USING (agent_id)
+SELECT i.agent_id, updated.agent_id IS NOT NULL AS updated, locked.agent_id IS NOT NULL AS locked
+FROM item i LEFT JOIN locked USING (agent_id) LEFT JOIN updated USING (agent_id)
 """
 
-UPDATE_WAITING = MOVE.replace(" SKIP LOCKED", "")
-
-WRITTEN_FIELDS = tuple(
-    field.name for field in fields(AgentState) if field.name not in {"agent_id", "wake_seq", "version"}
-)
-NOTICE_COLUMNS = 4
+NOTICE_COLUMN_COUNT = 4
+NO_START = (None,) * 6
+NO_END = (None,) * 5
 
 
-def update_parameters(updates: Sequence[StateUpdate]) -> Iterable[Sequence[Any]]:
-    """Those of MOVE."""
+async def update_states(
+    database: "Pool | Connection", updates: Sequence[StateUpdate]
+) -> dict[UUID, bool | None]:
+    """Make the updates, at most one for each agent, and return by agent whether its update was made.
+
+    None stands for a row that another transaction holds: its update was not tried.
+    """
+    rows = await database.fetch(UPDATE, *_parameters(updates))
+    return {row["agent_id"]: row["updated"] if row["locked"] else None for row in rows}
+
+
+def _parameters(updates: Sequence[StateUpdate]) -> Iterable[Sequence[Any]]:
     receipts = {update.before.agent_id: update.receipt for update in updates if update.receipt is not None}
-    remarks = {update.before.agent_id: update.notice for update in updates if update.notice is not None}
+    notices = {update.before.agent_id: update.notice for update in updates if update.notice is not None}
     columns = zip(*map(_update_row, updates), strict=True)
     return (
         *columns,
         list(receipts),
         *receipt_columns(list(receipts.values())),
-        list(remarks),
-        *_notice_columns(remarks.values()),
+        list(notices),
+        *_notice_columns(notices.values()),
     )
 
 
-def _notice_columns(remarks: Iterable[SystemNotice]) -> Sequence[Sequence[Any]]:
-    rows = ((notice.id, notice.title, notice.body, notice.created_at) for notice in remarks)
-    return list(zip(*rows, strict=True)) or [()] * NOTICE_COLUMNS
+def _notice_columns(notices: Iterable[SystemNotice]) -> Sequence[Sequence[Any]]:
+    rows = ((notice.id, notice.title, notice.body, notice.created_at) for notice in notices)
+    return list(zip(*rows, strict=True)) or [()] * NOTICE_COLUMN_COUNT
 
 
 def _update_row(update: StateUpdate) -> tuple[Any, ...]:
-    before, after, start, end = update.before, update.after, update.start, update.end
+    before, after = update.before, update.after
     return (
         before.agent_id,
         before.status,
         before.run_id,
         before.version,
         before.wake_seq if update.guarded else None,
-        *(getattr(after, name) for name in WRITTEN_FIELDS),
-        *(
-            (None,) * 6
-            if start is None
-            else (
-                start.run_id,
-                start.wake_reason,
-                start.interrupted_sleep_until,
-                start.max_sleep_until,
-                start.started_at,
-                start.trace_name,
-            )
-        ),
-        *((None,) * 5 if end is None else (end.run_id, end.outcome, end.ended_at, end.turns, end.error)),
+        after.status,
+        after.run_id,
+        after.run_started_at,
+        after.last_wake_reason,
+        after.last_wake_interrupted_sleep_until,
+        after.sleep_until,
+        after.max_sleep_until,
+        after.last_started_at,
+        after.last_ended_at,
+        after.stopped_at,
+        after.run_requested_at,
+        after.queued_at,
+        after.failures,
+        after.retries,
+        after.left_over,
+        after.retry_at,
+        after.retry_reason,
+        after.last_error,
+        after.next_due_at,
+        after.seen_until,
+        *(NO_START if update.start is None else _start_row(update.start)),
+        *(NO_END if update.end is None else _end_row(update.end)),
     )
+
+
+def _start_row(start: RunStart) -> tuple[Any, ...]:
+    return (
+        start.run_id,
+        start.wake_reason,
+        start.interrupted_sleep_until,
+        start.max_sleep_until,
+        start.started_at,
+        start.trace_name,
+    )
+
+
+def _end_row(end: RunEnd) -> tuple[Any, ...]:
+    return end.run_id, end.outcome, end.ended_at, end.turns, end.error

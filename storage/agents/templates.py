@@ -9,9 +9,10 @@ from asyncpg import Record
 from storage.delivery.receipts import insert_receipt
 from storage.errors import ReferenceMissing
 from storage.model import ReasoningEffort, Receipt, Template
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -26,7 +27,7 @@ GET = "SELECT * FROM template WHERE id = $1"
 
 UPDATE = "UPDATE template SET /* set */ WHERE id = $1 RETURNING *"
 
-# A page of each organization, then the newest of them all: so each is read along its index.
+# Read a page of each organization along its index, then take the newest of all.
 PAGE = """
 SELECT t.* FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
@@ -36,7 +37,7 @@ CROSS JOIN LATERAL (
 ORDER BY t.created_at DESC, t.id DESC LIMIT $2 OFFSET $3
 """
 
-# Deleted agents do not keep a template, though their rows still name it.
+# Deleted agents do not count as users: their rows, which still name the template, are released.
 DELETE_UNUSED = """
 WITH users AS (
     SELECT count(*) AS count FROM agent WHERE template_id = $1 AND deleted_at IS NULL
@@ -49,7 +50,7 @@ WITH users AS (
 SELECT count FROM users
 """
 
-# What agents inherit, as the rules of inheritance say, becomes their own.
+# Copy into the agents what they inherit, by the rules of inheritance.
 DELETE_DETACHING = """
 WITH detached AS (
     UPDATE agent a
@@ -85,10 +86,13 @@ CHANGEABLE = frozenset(
 
 
 class Templates:
+    """The table `template`."""
+
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def insert(self, template: Template, receipt: Receipt | None = None) -> None:
+        """Store the template. Raise AnsweredBefore if the receipt exists already."""
         async with self._pool.transaction() as connection:
             await insert_receipt(connection, receipt, template.organization_id)
             await connection.execute(
@@ -115,7 +119,7 @@ class Templates:
         return None if row is None else _template(row)
 
     async def update(self, template_id: UUID, changes: Mapping[str, Any]) -> Template | None:
-        """The template after the changes, by column; None if there is no such template."""
+        """Set the columns in `changes` and return the template; None if there is no such template."""
         if not changes:
             return await self.get(template_id)
         row = await self._pool.fetchrow(
@@ -124,30 +128,28 @@ class Templates:
         return None if row is None else _template(row)
 
     async def page(self, organization_ids: tuple[UUID, ...], page: Page) -> list[Template]:
-        """The organizations' templates, newest first."""
-        conditions = Conditions(organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(t.created_at, t.id) < ($, $)", *page.after)
+        """List one page of the organizations' templates, newest first."""
+        conditions = PageConditions(organization_ids, page, "t.created_at, t.id")
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [_template(row) for row in rows]
 
     async def delete_unused(self, template_id: UUID) -> int:
-        """How many agents use the template; it is deleted, with its adapter configs, if none does."""
+        """Delete the template and its adapter configs if no agent uses it; return how many agents do."""
         while True:
             try:
                 users: int = await self._pool.fetchval(DELETE_UNUSED, template_id)
                 return users
             except ReferenceMissing:
-                continue  # an agent took it up after it was counted
+                continue  # an agent began to use it after the users were counted
 
     async def delete_detaching(self, template_id: UUID) -> None:
-        """Delete the template and its adapter configs; what its agents inherit becomes their own."""
+        """Delete the template and its adapter configs, and copy into its agents what they inherit."""
         while True:
             try:
                 await self._pool.execute(DELETE_DETACHING, template_id)
                 return
             except ReferenceMissing:
-                continue  # an agent took it up after the others were detached
+                continue  # an agent began to use it after the others were detached
 
 
 def _template(row: Record) -> Template:

@@ -1,4 +1,4 @@
-"""The people that agents are in touch with."""
+"""Contacts: the people that agents exchange messages with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -20,8 +21,8 @@ GET = """
 SELECT c.* FROM contact c LEFT JOIN agent a ON a.id = c.agent_id WHERE c.id = $1 AND a.deleted_at IS NULL
 """
 
-# A page of each organization, then the newest of them all: so each is read along its index.
-# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
+# Read a page of each organization along its index, then take the newest of all. The agent is checked by a
+# subquery: for a join the planner expects few rows, and would sort all contacts for each page.
 PAGE = """
 SELECT c.* FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
@@ -42,7 +43,7 @@ CHANGEABLE = frozenset({"agent_id", "name", "email", "phone", "metadata"})
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """Somebody; without an agent, for all agents of the organization."""
+    """A person; one without an agent belongs to all agents of the organization."""
 
     id: UUID
     organization_id: UUID
@@ -56,20 +57,20 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class ContactFilters:
-    """Which contacts a list shows."""
+    """The contacts that a list shows."""
 
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
 
 
 class Contacts:
-    """The table `contact`. What belongs to a deleted agent is not found."""
+    """The table `contact`. A deleted agent's contacts are not found."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def insert(self, contact: Contact) -> None:
-        """ReferenceMissing for `agent`."""
+        """Store the contact. Raise ReferenceMissing for `agent`."""
         await self._pool.execute(
             INSERT,
             contact.id,
@@ -87,17 +88,14 @@ class Contacts:
         return None if row is None else from_row(Contact, row)
 
     async def page(self, filters: ContactFilters, page: Page) -> list[Contact]:
-        """Newest first."""
-        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(c.created_at, c.id) < ($, $)", *page.after)
-        if filters.agent_id is not None:
-            conditions.add("c.agent_id = $", filters.agent_id)
+        """List one page of the contacts, newest first."""
+        conditions = PageConditions(filters.organization_ids, page, "c.created_at, c.id")
+        conditions.add_equal("c.agent_id", filters.agent_id)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [from_row(Contact, row) for row in rows]
 
     async def update(self, contact_id: UUID, changes: Mapping[str, Any]) -> Contact | None:
-        """The contact after the changes, by column; None if there is no such contact."""
+        """Set the columns in `changes` and return the contact; None if there is no such contact."""
         if changes:
             await self._pool.execute(
                 assign(UPDATE, changes, CHANGEABLE, after=1), contact_id, *changes.values()
@@ -105,5 +103,5 @@ class Contacts:
         return await self.get(contact_id)
 
     async def delete(self, contact_id: UUID) -> bool:
-        """Whether there was such a contact. Its messages stay, without it."""
+        """Delete the contact; False if there is no such contact. Its messages stay, without a contact."""
         return await self._pool.fetchval(DELETE, contact_id) is not None

@@ -1,4 +1,4 @@
-"""What agents write down and look up."""
+"""Documents: texts that agents write and look up."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -21,8 +22,8 @@ GET = """
 SELECT d.* FROM document d LEFT JOIN agent a ON a.id = d.agent_id WHERE d.id = $1 AND a.deleted_at IS NULL
 """
 
-# A page of each organization, then the newest of them all: so each is read along its index.
-# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
+# Read a page of each organization along its index, then take the newest of all. The agent is checked by a
+# subquery: for a join the planner expects few rows, and would sort all documents for each page.
 PAGE = """
 SELECT d.* FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
@@ -43,7 +44,7 @@ CHANGEABLE = frozenset({"agent_id", "project_id", "title", "content", "content_t
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text; without an agent, for all agents of the organization."""
+    """A text; one without an agent belongs to all agents of the organization."""
 
     id: UUID
     organization_id: UUID
@@ -58,7 +59,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilters:
-    """Which documents a list shows."""
+    """The documents that a list shows."""
 
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
@@ -66,13 +67,13 @@ class DocumentFilters:
 
 
 class Documents:
-    """The table `document`. What belongs to a deleted agent is not found."""
+    """The table `document`. A deleted agent's documents are not found."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def insert(self, document: Document) -> None:
-        """ReferenceMissing for `agent` or `project`."""
+        """Store the document. Raise ReferenceMissing for `agent` or `project`."""
         await self._pool.execute(
             INSERT,
             document.id,
@@ -91,21 +92,17 @@ class Documents:
         return None if row is None else from_row(Document, row)
 
     async def page(self, filters: DocumentFilters, page: Page) -> list[Document]:
-        """Newest first."""
-        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(d.created_at, d.id) < ($, $)", *page.after)
-        if filters.agent_id is not None:
-            conditions.add("d.agent_id = $", filters.agent_id)
-        if filters.project_id is not None:
-            conditions.add("d.project_id = $", filters.project_id)
+        """List one page of the documents, newest first."""
+        conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
+        conditions.add_equal("d.agent_id", filters.agent_id)
+        conditions.add_equal("d.project_id", filters.project_id)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [from_row(Document, row) for row in rows]
 
     async def update(self, document_id: UUID, changes: Mapping[str, Any], now: datetime) -> Document | None:
-        """The document after the changes, by column; None if there is no such document.
+        """Set the columns in `changes` and return the document; None if there is no such document.
 
-        ReferenceMissing for `agent` or `project`.
+        Raise ReferenceMissing for `agent` or `project`.
         """
         if changes:
             changes = {**changes, "updated_at": now}
@@ -115,5 +112,5 @@ class Documents:
         return await self.get(document_id)
 
     async def delete(self, document_id: UUID) -> bool:
-        """Whether there was such a document."""
+        """Delete the document; False if there is no such document."""
         return await self._pool.fetchval(DELETE, document_id) is not None

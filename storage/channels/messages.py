@@ -1,4 +1,4 @@
-"""What agents and their contacts write to each other."""
+"""Messages between agents and their contacts."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ from storage.delivery.receipts import insert_receipt
 from storage.model import Receipt, Source
 from storage.notifications.inserts import NewNotification
 from storage.notifications.notifications import Notifications
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -29,8 +30,8 @@ GET = """
 SELECT m.* FROM message m JOIN agent a ON a.id = m.agent_id AND a.deleted_at IS NULL WHERE m.id = $1
 """
 
-# A page of each organization, then the newest of them all: so each is read along its index.
-# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
+# Read a page of each organization along its index, then take the newest of all. The agent is checked by a
+# subquery: for a join the planner expects few rows, and would sort all messages for each page.
 PAGE = """
 SELECT m.* FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
@@ -42,7 +43,7 @@ CROSS JOIN LATERAL (
 ORDER BY m.created_at DESC, m.id DESC LIMIT $2 OFFSET $3
 """
 
-LAST_CHANNEL = """
+GET_LAST_CHANNEL = """
 SELECT channel FROM message
 WHERE contact_id = $2 AND agent_id = $1 AND direction = 'inbound'
 ORDER BY created_at DESC, id DESC LIMIT 1
@@ -50,8 +51,8 @@ ORDER BY created_at DESC, id DESC LIMIT 1
 
 UPDATE = "UPDATE message SET /* set */ WHERE id = $1"
 
-# Whoever says first what became of it is right: its tool may do so before it answers.
-SETTLE = """
+# The first report stays: the tool of the channel may set the status itself before it answers.
+UPDATE_QUEUED = """
 UPDATE message SET status = CASE WHEN status = 'queued' THEN $2 ELSE status END WHERE id = $1
 RETURNING status
 """
@@ -62,7 +63,7 @@ CHANGEABLE = frozenset({"contact_id", "subject", "body", "attachments", "status"
 
 
 class Channel(StrEnum):
-    """What messages come and go by: the sources of notifications that are conversations."""
+    """The ways that messages travel: the sources of notifications that are conversations."""
 
     EMAIL = Source.EMAIL
     SMS = Source.SMS
@@ -72,14 +73,17 @@ class Channel(StrEnum):
 
 
 class Direction(StrEnum):
-    """Seen from the agent."""
+    """The direction of a message, seen from the agent."""
 
     INBOUND = "inbound"
     OUTBOUND = "outbound"
 
 
 class MessageStatus(StrEnum):
-    """`queued` while a tool has it; for good if the service ended, or the run was stopped, meanwhile."""
+    """The state of a message.
+
+    It is `queued` while a tool sends it, and stays so if the service ends or the run is stopped before that.
+    """
 
     RECEIVED = "received"
     QUEUED = "queued"
@@ -111,7 +115,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class MessageFilters:
-    """Which messages a list shows."""
+    """The messages that a list shows."""
 
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
@@ -121,16 +125,16 @@ class MessageFilters:
 
 
 class Messages:
-    """The table `message`. What comes in is a notification, too, in the same transaction."""
+    """The table `message`. A received one is stored together with its notification."""
 
     def __init__(self, pool: Pool, notifications: Notifications) -> None:
         self._pool = pool
         self._notifications = notifications
 
     async def insert(self, message: Message, receipt: Receipt | None = None) -> None:
-        """A message that nobody is told of.
+        """Store a message without a notification.
 
-        ReferenceMissing for `agent` or `contact`, AnsweredBefore if there is a receipt like this one.
+        Raise ReferenceMissing for `agent` or `contact`, AnsweredBefore if the receipt exists already.
         """
         async with self._pool.transaction() as connection:
             await _insert(connection, message, receipt)
@@ -142,7 +146,7 @@ class Messages:
         allowed: Collection[UUID],
         receipt: Receipt | None = None,
     ) -> None:
-        """A message and the notification of it. Errors as of `insert` and of `Notifications.insert`."""
+        """Store a message and its notification. Raise the errors of `insert` and `Notifications.insert`."""
         await self._pool.run_to_completion(
             self._receive(message, notification, allowed, receipt), f"receipt of message {message.id}"
         )
@@ -152,30 +156,24 @@ class Messages:
         return None if row is None else _message(row)
 
     async def page(self, filters: MessageFilters, page: Page) -> list[Message]:
-        """Newest first."""
-        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(m.created_at, m.id) < ($, $)", *page.after)
-        if filters.agent_id is not None:
-            conditions.add("m.agent_id = $", filters.agent_id)
-        if filters.contact_id is not None:
-            conditions.add("m.contact_id = $", filters.contact_id)
-        if filters.channel is not None:
-            conditions.add("m.channel = $", filters.channel)
-        if filters.direction is not None:
-            conditions.add("m.direction = $", filters.direction)
+        """List one page of the messages, newest first."""
+        conditions = PageConditions(filters.organization_ids, page, "m.created_at, m.id")
+        conditions.add_equal("m.agent_id", filters.agent_id)
+        conditions.add_equal("m.contact_id", filters.contact_id)
+        conditions.add_equal("m.channel", filters.channel)
+        conditions.add_equal("m.direction", filters.direction)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [_message(row) for row in rows]
 
     async def last_channel(self, agent_id: UUID, contact_id: UUID) -> Channel | None:
-        """By what the contact last wrote to the agent."""
-        channel: str | None = await self._pool.fetchval(LAST_CHANNEL, agent_id, contact_id)
+        """Return the channel of the contact's last message to the agent; None if there is no such message."""
+        channel: str | None = await self._pool.fetchval(GET_LAST_CHANNEL, agent_id, contact_id)
         return None if channel is None else Channel(channel)
 
     async def update(self, message_id: UUID, changes: Mapping[str, Any]) -> Message | None:
-        """The message after the changes, by column; None if there is no such message.
+        """Set the columns in `changes` and return the message; None if there is no such message.
 
-        ReferenceMissing for `contact`.
+        Raise ReferenceMissing for `contact`.
         """
         if changes:
             await self._pool.execute(
@@ -184,12 +182,15 @@ class Messages:
         return await self.get(message_id)
 
     async def settle(self, message_id: UUID, status: MessageStatus) -> MessageStatus:
-        """What became of a message that was queued; if that is known already, what is known."""
-        kept = await self._pool.fetchval(SETTLE, message_id, status)
-        return status if kept is None else MessageStatus(kept)
+        """Set the status of a queued message; return the status that the message has now.
+
+        A message that is no longer queued keeps its status. For a deleted one, return `status`.
+        """
+        stored = await self._pool.fetchval(UPDATE_QUEUED, message_id, status)
+        return status if stored is None else MessageStatus(stored)
 
     async def delete(self, message_id: UUID) -> bool:
-        """Whether there was such a message. The notification of it stays."""
+        """Delete the message; False if there is no such message. Its notification stays."""
         return await self._pool.fetchval(DELETE, message_id) is not None
 
     async def _receive(
@@ -201,10 +202,10 @@ class Messages:
     ) -> None:
         async def write(connection: Connection) -> None:
             await _insert(connection, message, receipt)
-            await self._notifications.insert_within(connection, notification, allowed)
+            await self._notifications.insert_in_transaction(connection, notification, allowed)
 
         await self._pool.with_lock_retry(write)
-        self._notifications.tell([notification])
+        self._notifications.report_committed([notification])
 
 
 async def _insert(connection: Connection, message: Message, receipt: Receipt | None) -> None:

@@ -1,4 +1,4 @@
-"""What agents work on over a longer time."""
+"""Projects: what agents work on over a longer time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,9 +9,10 @@ from uuid import UUID
 
 from asyncpg import Record
 
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -23,8 +24,8 @@ GET = """
 SELECT p.* FROM project p LEFT JOIN agent a ON a.id = p.agent_id WHERE p.id = $1 AND a.deleted_at IS NULL
 """
 
-# A page of each organization, then the newest of them all: so each is read along its index.
-# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
+# Read a page of each organization along its index, then take the newest of all. The agent is checked by a
+# subquery: for a join the planner expects few rows, and would sort all projects for each page.
 PAGE = """
 SELECT p.* FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
@@ -51,7 +52,7 @@ class ProjectStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Something to do; without an agent, for all agents of the organization."""
+    """A piece of work; one without an agent belongs to all agents of the organization."""
 
     id: UUID
     organization_id: UUID
@@ -65,7 +66,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFilters:
-    """Which projects a list shows."""
+    """The projects that a list shows."""
 
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
@@ -73,13 +74,13 @@ class ProjectFilters:
 
 
 class Projects:
-    """The table `project`. What belongs to a deleted agent is not found."""
+    """The table `project`. A deleted agent's projects are not found."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def insert(self, project: Project) -> None:
-        """ReferenceMissing for `agent`."""
+        """Store the project. Raise ReferenceMissing for `agent`."""
         await self._pool.execute(
             INSERT,
             project.id,
@@ -97,19 +98,15 @@ class Projects:
         return None if row is None else _project(row)
 
     async def page(self, filters: ProjectFilters, page: Page) -> list[Project]:
-        """Newest first."""
-        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(p.created_at, p.id) < ($, $)", *page.after)
-        if filters.agent_id is not None:
-            conditions.add("p.agent_id = $", filters.agent_id)
-        if filters.status is not None:
-            conditions.add("p.status = $", filters.status)
+        """List one page of the projects, newest first."""
+        conditions = PageConditions(filters.organization_ids, page, "p.created_at, p.id")
+        conditions.add_equal("p.agent_id", filters.agent_id)
+        conditions.add_equal("p.status", filters.status)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [_project(row) for row in rows]
 
     async def update(self, project_id: UUID, changes: Mapping[str, Any], now: datetime) -> Project | None:
-        """The project after the changes, by column; None if there is no such project."""
+        """Set the columns in `changes` and return the project; None if there is no such project."""
         if changes:
             changes = {**changes, "updated_at": now}
             await self._pool.execute(
@@ -118,7 +115,7 @@ class Projects:
         return await self.get(project_id)
 
     async def delete(self, project_id: UUID) -> bool:
-        """Whether there was such a project. Its documents stay, without it."""
+        """Delete the project; False if there is no such project. Its documents stay, without a project."""
         return await self._pool.fetchval(DELETE, project_id) is not None
 
 

@@ -1,4 +1,4 @@
-"""Webhooks on their way: stored in the transaction of what they tell of, so that none can be lost."""
+"""The outbox of webhooks: each is stored in the transaction of its event, so that none can be lost."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ from typing import Any
 from uuid import UUID
 
 from storage.ids import new_id
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
-# If the agent's template names a webhook. No secret and no prompt is in it.
-ENQUEUE_CREATED = """
+# Only if the agent's template names a webhook. The payload holds no secret and no prompt.
+INSERT_AGENT_CREATED = """
 INSERT INTO webhook_delivery (
     id, organization_id, agent_id, template_id, url, payload, created_at, next_attempt_at)
 SELECT $1, a.organization_id, a.id, t.id, t.agent_created_webhook_url,
@@ -30,7 +30,8 @@ WHERE a.id = $2 AND t.agent_created_webhook_url <> ''
 RETURNING id
 """
 
-# From one receiver to the next along the index, however many rows each has; then the first due of each.
+# Step from one receiver to the next along the index, at a cost that does not depend on how many rows each
+# has; then take the first due rows of each.
 LIST_DUE = """
 WITH RECURSIVE receiver AS (
     (SELECT organization_id, url FROM webhook_delivery
@@ -55,8 +56,8 @@ CROSS JOIN LATERAL (
 LIMIT $5
 """
 
-# Once: what somebody else has noted or asked for since the delivery was read stands.
-RECORD = """
+# Only if the delivery is as it was read: an attempt or a redelivery that was recorded since then stands.
+UPDATE_AFTER_ATTEMPT = """
 UPDATE webhook_delivery
 SET attempts = attempts + 1, delivered_at = $3, failed_at = $4, next_attempt_at = $5,
     last_status = $6, last_error = $7
@@ -71,7 +72,7 @@ RETURNING *, payload ->> 'type' AS type
 
 GET = "SELECT *, payload ->> 'type' AS type FROM webhook_delivery WHERE id = $1"
 
-# A page of each organization, then the newest of them all: so each is read along its index.
+# Read a page of each organization along its index, then take the newest of all.
 PAGE = """
 SELECT d.*, d.payload ->> 'type' AS type FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
@@ -88,13 +89,13 @@ FROM webhook_delivery WHERE delivered_at IS NULL
 
 
 Receiver = tuple[UUID, str]
-"""An address that an organization's webhooks go to."""
+"""The organization and the URL that its webhooks go to."""
 
 FIRST_RECEIVER: Receiver = (UUID(int=0), "")
 
 
 class DeliveryStatus(StrEnum):
-    """How far a delivery has come; failed is one that was given up."""
+    """How far a delivery has come; a failed one was given up."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -103,7 +104,7 @@ class DeliveryStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WebhookDelivery:
-    """What a template's webhook is, or was, to be told. `attempts` counts since it was last asked for."""
+    """One event for a template's webhook. `attempts` counts since the delivery was last requested."""
 
     id: UUID
     organization_id: UUID
@@ -129,7 +130,7 @@ class WebhookDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DueDelivery:
-    """What there is to send. `secret` is the template's as it is at present; None if the template is gone."""
+    """A delivery to send now. `secret` is the template's current one, None if the template is gone."""
 
     id: UUID
     organization_id: UUID
@@ -146,7 +147,7 @@ class DueDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What came of an attempt: exactly one of the three moments is set."""
+    """The outcome of an attempt: exactly one of the three times is set."""
 
     delivered_at: datetime | None = None
     failed_at: datetime | None = None
@@ -157,7 +158,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryFilters:
-    """Which deliveries a list shows."""
+    """The deliveries that a list shows."""
 
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
@@ -174,7 +175,7 @@ class OutboxSize:
 
 
 class Outbox:
-    """The table `webhook_delivery`. `stored` is set when something in it is to be sent at once."""
+    """The table `webhook_delivery`. The event `stored` is set when a delivery can be sent at once."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -182,21 +183,24 @@ class Outbox:
         self.stored = asyncio.Event()
 
     async def measure(self) -> None:
-        """See how much is in it: for a duty, as what is shown must not wait for the database."""
+        """Count the deliveries into `last_size`, which the status shows without waiting for the database."""
         [row] = await self._pool.fetch(COUNT)
         self.last_size = OutboxSize(**dict(row))
 
     async def list_due(
         self, now: datetime, after: Receiver = FIRST_RECEIVER, *, most_of_each: int, most: int
     ) -> list[DueDelivery]:
-        """What is to be sent, receiver by receiver: of each so many, longest due first."""
+        """List due deliveries by receiver, at most `most_of_each` for each and the longest due first.
+
+        `after` is the last receiver of the list before, `most` the limit of the whole list.
+        """
         rows = await self._pool.fetch(LIST_DUE, now, *after, most_of_each, most)
         return [from_row(DueDelivery, row, body=row["body"].encode()) for row in rows]
 
     async def record(self, delivery: DueDelivery, attempt: Attempt) -> None:
-        """Note what came of sending it."""
+        """Store the outcome of an attempt, unless the delivery has been changed since it was read."""
         await self._pool.execute(
-            RECORD,
+            UPDATE_AFTER_ATTEMPT,
             delivery.id,
             delivery.attempts,
             attempt.delivered_at,
@@ -208,7 +212,7 @@ class Outbox:
         )
 
     async def redeliver(self, delivery_id: UUID, now: datetime) -> WebhookDelivery | None:
-        """Have it sent at once, and as often as a fresh one; None if there is no such delivery."""
+        """Make the delivery due now, with no attempts counted; None if there is no such delivery."""
         row = await self._pool.fetchrow(REDELIVER, delivery_id, now)
         self.stored.set()
         return None if row is None else from_row(WebhookDelivery, row)
@@ -218,14 +222,10 @@ class Outbox:
         return None if row is None else from_row(WebhookDelivery, row)
 
     async def page(self, filters: DeliveryFilters, page: Page) -> list[WebhookDelivery]:
-        """Newest first."""
-        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(d.created_at, d.id) < ($, $)", *page.after)
-        if filters.agent_id is not None:
-            conditions.add("d.agent_id = $", filters.agent_id)
-        if filters.template_id is not None:
-            conditions.add("d.template_id = $", filters.template_id)
+        """List one page of the deliveries, newest first."""
+        conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
+        conditions.add_equal("d.agent_id", filters.agent_id)
+        conditions.add_equal("d.template_id", filters.template_id)
         match filters.status:
             case DeliveryStatus.PENDING:
                 conditions.add("d.next_attempt_at IS NOT NULL")
@@ -237,6 +237,9 @@ class Outbox:
         return [from_row(WebhookDelivery, row) for row in rows]
 
 
-async def enqueue_created(connection: Connection, agent_id: UUID) -> bool:
-    """Tell of a new agent, in the transaction that makes it; whether there is anybody to be told."""
-    return await connection.fetchval(ENQUEUE_CREATED, new_id(), agent_id) is not None
+async def insert_agent_created(connection: Connection, agent_id: UUID) -> bool:
+    """Store the `agent.created` webhook within the agent's own transaction.
+
+    Return whether one was stored: False if the agent's template names no webhook.
+    """
+    return await connection.fetchval(INSERT_AGENT_CREATED, new_id(), agent_id) is not None

@@ -1,4 +1,4 @@
-"""Receipts: the answers to requests that may be sent again, each stored in the transaction of its effect."""
+"""Receipts: answers to requests that may be sent again, each stored in the transaction of its effect."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,22 +27,22 @@ UPDATE receipt SET answer = $5 WHERE credential = $1 AND method = $2 AND path = 
 
 DELETE = "DELETE FROM receipt WHERE credential = $1 AND method = $2 AND path = $3 AND key = $4"
 
-PURGE = """
-WITH gone AS (
+DELETE_EXPIRED = """
+WITH deleted AS (
     DELETE FROM receipt WHERE (credential, method, path, key) IN (
         SELECT credential, method, path, key FROM receipt
         WHERE created_at <= $1 ORDER BY created_at LIMIT $2)
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
-COLUMNS_OF_RECEIPT = 8
+RECEIPT_COLUMN_COUNT = 8
 
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """The answer that was given, and whose resource it is about."""
+    """The stored answer, and the organization of the resource that it is about."""
 
     organization_id: UUID
     body_hash: bytes
@@ -53,14 +53,15 @@ class KeptAnswer:
 async def insert_receipt(connection: Connection, receipt: Receipt | None, organization_id: UUID) -> None:
     """Store the receipt, if there is one, within the transaction of its effect.
 
-    First of all writes there: AnsweredBefore is then raised before anything that the first request has taken.
+    This must be the first write there: a repeated request then raises AnsweredBefore, not NotUnique for a
+    value that the first request has taken.
     """
     if receipt is not None:
         await connection.execute(INSERT, *receipt_row(receipt), organization_id)
 
 
 def receipt_row(receipt: Receipt) -> tuple[Any, ...]:
-    """All columns but the organization."""
+    """Return the receipt's columns in the order of `INSERT`, without the organization."""
     return (
         *_key_row(receipt.key),
         receipt.body_hash,
@@ -71,8 +72,8 @@ def receipt_row(receipt: Receipt) -> tuple[Any, ...]:
 
 
 def receipt_columns(receipts: Sequence[Receipt]) -> Sequence[Sequence[Any]]:
-    """The receipts of a batch, an array for each column but the organization."""
-    return list(zip(*map(receipt_row, receipts), strict=True)) or [()] * COLUMNS_OF_RECEIPT
+    """Return one array for each column of the receipts, without the organization."""
+    return list(zip(*map(receipt_row, receipts), strict=True)) or [()] * RECEIPT_COLUMN_COUNT
 
 
 def _key_row(key: ReceiptKey) -> tuple[Any, ...]:
@@ -80,7 +81,7 @@ def _key_row(key: ReceiptKey) -> tuple[Any, ...]:
 
 
 class Receipts:
-    """The table `receipt`, apart from the effects that it is written with."""
+    """The table `receipt`, except for the rows that are stored together with an effect."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -90,14 +91,14 @@ class Receipts:
         return None if row is None else from_row(KeptAnswer, row)
 
     async def insert(self, receipt: Receipt, organization_id: UUID) -> None:
-        """Store the answer of a request that had no effect; AnsweredBefore if there is one already."""
+        """Store the answer to a request that had no effect. Raise AnsweredBefore if it exists already."""
         await self._pool.execute(INSERT, *receipt_row(receipt), organization_id)
 
     async def replace_answer(self, receipt: Receipt) -> None:
-        """A later answer for the same request, one that says how its effect went on."""
+        """Replace the stored answer with the final answer to the same request."""
         await self._pool.execute(REPLACE_ANSWER, *_key_row(receipt.key), receipt.answer)
 
-    async def purge(self, until: datetime, most: int) -> int:
-        """Delete up to `most` receipts made by `until`, oldest first; how many went."""
-        gone: int = await self._pool.fetchval(PURGE, until, most)
-        return gone
+    async def purge(self, until: datetime, limit: int) -> int:
+        """Delete up to `limit` receipts created by `until`, oldest first; return how many were deleted."""
+        deleted: int = await self._pool.fetchval(DELETE_EXPIRED, until, limit)
+        return deleted

@@ -1,13 +1,13 @@
-"""The wake ledger: one row for each run, written with the state of its agent."""
+"""Runs: one row for each, written in the same statement as the state of its agent."""
 
 from uuid import UUID
 
 from asyncpg import Record
 
 from storage.model import Outcome, Run
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
 GET = """
@@ -22,7 +22,7 @@ ORDER BY r.started_at DESC, r.id DESC LIMIT $2 OFFSET $3
 
 
 class Runs:
-    """The table `run`, to read."""
+    """The table `run`, read only: its rows are written by `storage.agents.state_updates`."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -32,10 +32,8 @@ class Runs:
         return None if row is None else _run(row)
 
     async def page(self, agent_id: UUID, page: Page) -> list[Run]:
-        """The agent's runs, last started first."""
-        conditions = Conditions(agent_id, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(r.started_at, r.id) < ($, $)", *page.after)
+        """List one page of the agent's runs, last started first."""
+        conditions = PageConditions(agent_id, page, "r.started_at, r.id")
         return [_run(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
 
 

@@ -1,6 +1,6 @@
-"""What may be spent in a day, and what was; the sums are kept by `usage`, with every record."""
+"""Spending: the sums of each UTC day, held against the caps. `usage` adds each record to its sums."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -10,7 +10,7 @@ from asyncpg import Record
 
 from storage.model import Budget
 from storage.postgres.group_commit import GroupCommit
-from storage.postgres.pool import Pool
+from storage.postgres.pool import Connection, Pool
 
 LIST_CAPS = """
 SELECT a.id AS agent_id, a.organization_id,
@@ -23,48 +23,47 @@ WHERE a.id = ANY($1::uuid[])
 
 LIST_SPENT = """
 SELECT owner_id, day, cost_usd
-FROM unnest($1::uuid[], $2::date[]) AS asked (owner_id, day) JOIN spending USING (owner_id, day)
+FROM unnest($1::uuid[], $2::date[]) AS item (owner_id, day) JOIN spending USING (owner_id, day)
 """
-
-Fetch = Callable[..., Awaitable[Sequence[Record]]]
 
 
 class Spending:
-    """The table `spending`, held against the caps."""
+    """The table `spending`, read together with the caps."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._reads = GroupCommit("budgets", self._look_up_many)
+        self._reads = GroupCommit("budgets", self._get_many)
 
     async def close(self) -> None:
         await self._reads.close()
 
     async def budgets(self, agent_id: UUID, now: datetime) -> tuple[Budget, ...]:
-        """What caps the agent's spending today, if anything does. Concurrent reads share a statement."""
+        """List the budgets that cap the agent's spending today. Concurrent reads share a statement."""
         return await self._reads.add((agent_id, now))
 
-    async def _look_up_many(self, items: Sequence[tuple[UUID, datetime]]) -> list[tuple[Budget, ...]]:
+    async def _get_many(self, items: Sequence[tuple[UUID, datetime]]) -> list[tuple[Budget, ...]]:
         moments = dict(items)
         caps = await self._pool.fetch(LIST_CAPS, list(moments))
-        found = await budgets_of(caps, moments, self._pool.fetch)
-        return [found.get(agent_id, ()) for agent_id, _ in items]
+        budgets = await get_budgets(self._pool, caps, moments)
+        return [budgets.get(agent_id, ()) for agent_id, _ in items]
 
 
-async def budgets_of(
-    agents: Iterable[Record], moments: Mapping[UUID, datetime], fetch: Fetch
+async def get_budgets(
+    database: "Pool | Connection", caps: Iterable[Record], moments: Mapping[UUID, datetime]
 ) -> dict[UUID, tuple[Budget, ...]]:
-    """The budgets of those whose spending is capped, each on the day of its moment; the agent's own first.
+    """Return the budgets of the agents whose spending is capped, the agent's own before its organization's.
 
-    `agents`: rows with the two caps, `agent_cap` and `organization_cap`. Nothing is asked if there are none.
+    Each row of `caps` has `agent_id`, `organization_id`, `agent_cap` and `organization_cap`. The spending is
+    that of the UTC day of the agent's moment. No statement is sent if no row has a cap.
     """
-    capped = [row for row in agents if row["agent_cap"] is not None or row["organization_cap"] is not None]
+    capped = [row for row in caps if row["agent_cap"] is not None or row["organization_cap"] is not None]
     if not capped:
         return {}
     days = {row["agent_id"]: moments[row["agent_id"]].astimezone(UTC).date() for row in capped}
     of_agents = ((row["agent_id"], days[row["agent_id"]]) for row in capped)
     of_organizations = ((row["organization_id"], days[row["agent_id"]]) for row in capped)
-    asked = {*of_agents, *of_organizations}
-    rows = await fetch(LIST_SPENT, *zip(*asked, strict=True))
+    owners_and_days = {*of_agents, *of_organizations}
+    rows = await database.fetch(LIST_SPENT, *zip(*owners_and_days, strict=True))
     spent: dict[Any, Decimal] = {(row["owner_id"], row["day"]): row["cost_usd"] for row in rows}
     return {row["agent_id"]: tuple(_budgets(row, days[row["agent_id"]], spent)) for row in capped}
 

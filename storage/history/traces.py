@@ -1,4 +1,4 @@
-"""Traces of runs and their spans. They outlive the agents they are of."""
+"""Traces of runs, and their spans. They outlive their agents."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from storage.postgres.pool import Pool
 from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
-MAX_SHARED_CHARACTERS = 65_536  # of the metadata of spans that are written together with others
+MAX_SHARED_CHARACTERS = 65_536  # of metadata: spans with more are written in a statement of their own
 
 SpanRow = tuple[Any, ...]
 
 GET = "SELECT * FROM trace WHERE id = $1"
 
-# A null is JSON's null here: whoever leaves metadata out sends {}.
+# SQL's NULL means JSON's null here: metadata that was left out arrives as {}.
 INSERT = """
 INSERT INTO trace (id, organization_id, agent_id, name, started_at, ended_at, error, metadata)
 VALUES ($1, $2, $3, $4, $5, $6, $7, coalesce($8::json, 'null'))
 """
 
-# The first end stays. The trace of a run that goes on is ended with the run, by the service.
+# The first end stays. While the trace's run goes on, only the end of the run ends the trace.
 END = """
 UPDATE trace t
 SET name = coalesce($2, t.name), error = coalesce($3, t.error),
@@ -59,7 +59,7 @@ ON CONFLICT (span_id) DO UPDATE SET metadata = excluded.metadata
 
 LIST_KNOWN_SPANS = "SELECT id FROM span WHERE id = ANY($1::uuid[])"
 
-LIST_PLACES = """
+LIST_SPAN_PLACES = """
 SELECT s.id, s.trace_id, t.organization_id FROM span s JOIN trace t ON t.id = s.trace_id
 WHERE s.id = ANY($1::uuid[])
 """
@@ -72,7 +72,7 @@ WHERE t.id = ANY($1::uuid[])
 
 LIST_SPANS = "SELECT * FROM span WHERE trace_id = $1 ORDER BY started_at, id"
 
-# The metadata comes as text: asyncpg takes lists in a json[] for further dimensions of the array.
+# The metadata travels as text: asyncpg would read a list inside a json[] as another dimension of the array.
 INSERT_SPANS = """
 WITH item AS (
     SELECT * FROM unnest(
@@ -87,7 +87,7 @@ INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at
 SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error FROM item
 """
 
-# A page of each organization, then the newest of them all: so each is read along its index.
+# Read a page of each organization along its index, then take the newest of all.
 PAGE = """
 SELECT t.*,
        coalesce(a.name, '') AS agent_name, coalesce(template.name, '') AS template_name,
@@ -112,7 +112,7 @@ COUNT = "SELECT count(*) FROM trace t WHERE t.organization_id = ANY($1::uuid[]) 
 
 @dataclass(frozen=True, slots=True)
 class TraceFilters:
-    """Which traces a list shows; started at or after the one moment, before the other."""
+    """The traces that a list shows: started at or after `started_after` and before `started_before`."""
 
     agent_id: UUID | None = None
     template_id: UUID | None = None
@@ -123,7 +123,7 @@ class TraceFilters:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What the end of a trace or a span brings with it; what is None stays as it was.
+    """The end of a trace or a span and what it changes; a field that is None stays as it was.
 
     `has_metadata` tells metadata that is JSON's null from metadata that was left out.
     """
@@ -137,7 +137,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class FullSpan:
-    """A span with its metadata, and whose it is."""
+    """A span with its metadata and its owners."""
 
     span: Span
     metadata: Any
@@ -147,7 +147,7 @@ class FullSpan:
 
 @dataclass(frozen=True, slots=True)
 class SpanPlace:
-    """In which trace a span is, and whose that is."""
+    """The trace of a span, and the organization that owns it."""
 
     trace_id: UUID
     organization_id: UUID
@@ -155,7 +155,7 @@ class SpanPlace:
 
 @dataclass(frozen=True, slots=True)
 class TraceOwner:
-    """Whose a trace is; the timezone is that of its agent, which may be deleted."""
+    """The owners of a trace; `timezone` is that of its agent, which may be deleted."""
 
     organization_id: UUID
     agent_id: UUID
@@ -167,7 +167,7 @@ class Traces:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        # Fewer than elsewhere, as each may be long: what is sent in one piece holds everybody else up.
+        # Fewer than elsewhere: each may be long, and a long statement delays all that share it.
         self._new_spans = GroupCommit(
             "spans", self._insert_span_groups, pause_seconds=RUNS_GATHER_SECONDS, most=100
         )
@@ -180,7 +180,7 @@ class Traces:
         return None if row is None else from_row(Trace, row)
 
     async def insert(self, trace: Trace, receipt: Receipt | None = None) -> None:
-        """NotUnique for an `id` that is taken."""
+        """Store the trace. Raise NotUnique if the `id` is taken, AnsweredBefore if the receipt exists."""
         async with self._pool.transaction() as connection:
             await insert_receipt(connection, receipt, trace.organization_id)
             await connection.execute(
@@ -195,21 +195,15 @@ class Traces:
                 trace.metadata,
             )
 
-    async def end(self, trace_id: UUID, closing: Ending) -> Trace | None:
-        """The trace after it; None if there is no such trace."""
+    async def end(self, trace_id: UUID, ending: Ending) -> Trace | None:
+        """End the trace and return it; None if there is no such trace. The first end stays."""
         row = await self._pool.fetchrow(
-            END,
-            trace_id,
-            closing.name,
-            closing.error,
-            closing.has_metadata,
-            closing.metadata,
-            closing.ended_at,
+            END, trace_id, ending.name, ending.error, ending.has_metadata, ending.metadata, ending.ended_at
         )
         return None if row is None else from_row(Trace, row)
 
     async def owners(self, trace_ids: Collection[UUID]) -> dict[UUID, TraceOwner]:
-        """Whose the traces are; what is no trace is left out."""
+        """Return the owners of the traces by id, without ids that name no trace."""
         rows = await self._pool.fetch(LIST_OWNERS, trace_ids)
         return {row["id"]: from_row(TraceOwner, row) for row in rows}
 
@@ -217,28 +211,29 @@ class Traces:
         row = await self._pool.fetchrow(GET_SPAN, span_id)
         return None if row is None else from_row(FullSpan, row, span=from_row(Span, row))
 
-    async def end_span(self, span_id: UUID, closing: Ending) -> None:
-        """Spans keep their name."""
+    async def end_span(self, span_id: UUID, ending: Ending) -> None:
+        """End the span, which keeps its name; nothing happens if there is no such span."""
         await self._pool.execute(
-            END_SPAN, span_id, closing.ended_at, closing.error, closing.has_metadata, closing.metadata
+            END_SPAN, span_id, ending.ended_at, ending.error, ending.has_metadata, ending.metadata
         )
 
     async def known_spans(self, span_ids: Collection[UUID]) -> set[UUID]:
-        """Which of these ids are taken."""
+        """Return those of the ids that name a span."""
         return {row["id"] for row in await self._pool.fetch(LIST_KNOWN_SPANS, span_ids)}
 
     async def places(self, span_ids: Collection[UUID]) -> dict[UUID, SpanPlace]:
-        """Where the spans are; what is no span is left out."""
-        return {row["id"]: from_row(SpanPlace, row) for row in await self._pool.fetch(LIST_PLACES, span_ids)}
+        """Return the traces of the spans by span id, without ids that name no span."""
+        rows = await self._pool.fetch(LIST_SPAN_PLACES, span_ids)
+        return {row["id"]: from_row(SpanPlace, row) for row in rows}
 
     async def spans(self, trace_id: UUID) -> list[Span]:
-        """The spans of a trace, oldest first, without their metadata."""
+        """List the spans of a trace, oldest first, without their metadata."""
         return [from_row(Span, row) for row in await self._pool.fetch(LIST_SPANS, trace_id)]
 
     async def page(
         self, organization_ids: Sequence[UUID], filters: TraceFilters, limit: int, offset: int
     ) -> tuple[list[TraceSummary], int]:
-        """Traces, last started first, and how many there are in all."""
+        """List one page of the traces, last started first; return it with their total number."""
         conditions = _conditions(filters, organization_ids, limit, offset)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         conditions = _conditions(filters, organization_ids)
@@ -246,9 +241,9 @@ class Traces:
         return [from_row(TraceSummary, row, trace=from_row(Trace, row)) for row in rows], total
 
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
-        """Spans with their metadata, all or none. Concurrent calls share a commit, but for very long ones.
+        """Store all of the spans or none. Concurrent calls share a commit, except for very long ones.
 
-        NotUnique for an `id` that is taken.
+        Raise NotUnique if an `id` is taken.
         """
         rows = [_span_row(new) for new in spans]
         if sum(len(metadata) for *_, metadata in rows) > MAX_SHARED_CHARACTERS:
@@ -262,7 +257,6 @@ class Traces:
 
 
 def _span_row(new: NewSpan) -> SpanRow:
-    """As `INSERT_SPANS` takes it."""
     span = new.span
     return (
         span.id,

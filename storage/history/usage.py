@@ -1,4 +1,4 @@
-"""What the agents' model calls used and cost. It outlives the agents it is of."""
+"""Usage: the tokens and the cost of each model call. The records outlive their agents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
 
-# A record whose writer did not live to see it written may come again; it counts once, in the sums too.
+# A writer that never learned the outcome may send a record again: it counts once, in the sums, too.
 INSERT = """
-WITH kept_receipt AS (
+WITH inserted_receipt AS (
     INSERT INTO receipt (
         organization_id, credential, method, path, key, body_hash, status, answer, created_at)
     SELECT * FROM unnest(
         $12::uuid[],
         $13::uuid[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::smallint[], $19::bytea[],
         $20::timestamptz[])
-), kept_usage AS (
+), inserted_usage AS (
     INSERT INTO usage_record (
         id, organization_id, agent_id, trace_id, model, input_tokens, output_tokens, cached_tokens,
         cost_usd, priced, occurred_at)
@@ -33,7 +33,7 @@ WITH kept_receipt AS (
 )
 INSERT INTO spending (owner_id, day, cost_usd)
 SELECT owner.id, (u.occurred_at AT TIME ZONE 'UTC')::date, sum(u.cost_usd)
-FROM kept_usage u CROSS JOIN LATERAL (VALUES (u.agent_id), (u.organization_id)) AS owner (id)
+FROM inserted_usage u CROSS JOIN LATERAL (VALUES (u.agent_id), (u.organization_id)) AS owner (id)
 WHERE u.cost_usd > 0
 GROUP BY 1, 2 ORDER BY 1, 2
 ON CONFLICT (owner_id, day) DO UPDATE SET cost_usd = spending.cost_usd + excluded.cost_usd
@@ -51,7 +51,7 @@ GROUP BY model ORDER BY model
 
 @dataclass(frozen=True, slots=True)
 class UsageRecord:
-    """One model call. `cached_tokens` are part of `input_tokens`; unless `priced`, the cost is unknown."""
+    """One model call. `input_tokens` include `cached_tokens`; unless `priced`, the cost is unknown."""
 
     id: UUID
     organization_id: UUID
@@ -68,7 +68,7 @@ class UsageRecord:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """What the calls of one model add up to."""
+    """The sums over the calls of one model."""
 
     model: str
     input_tokens: int
@@ -89,14 +89,14 @@ class Usage:
         await self._records.close()
 
     async def insert(self, record: UsageRecord, receipt: Receipt | None = None) -> None:
-        """Once only, however often it is given. Concurrent inserts share a commit.
+        """Store the record once, even if it is sent again. Concurrent inserts share a commit.
 
-        AnsweredBefore if there is a receipt like this one.
+        Raise AnsweredBefore if the receipt exists already.
         """
         await self._records.add((record, receipt))
 
     async def by_model(self, agent_id: UUID, start: datetime, end: datetime) -> list[ModelUsage]:
-        """What an agent used from `start` on and before `end`, by name of the model."""
+        """Sum up the agent's usage from `start` to before `end`, one entry for each model, by name."""
         rows = await self._pool.fetch(SUM_BY_MODEL, agent_id, start, end)
         return [from_row(ModelUsage, row) for row in rows]
 

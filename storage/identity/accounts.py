@@ -1,13 +1,12 @@
-"""Users: how they come to be, what lets them in, and where they belong."""
+"""Accounts: users, their passwords and reset codes, and their memberships."""
 
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
 from storage.model import Membership, Organization, Role, User
-from storage.postgres.pool import Pool
+from storage.postgres.pool import Connection, Pool
 from storage.postgres.rows import from_row
 
 INSERT_USER = """
@@ -25,9 +24,9 @@ GET_USER = "SELECT * FROM user_account WHERE id = $1"
 
 GET_USER_BY_EMAIL = "SELECT * FROM user_account WHERE lower(email) = lower($1)"
 
-END_TOKENS = "UPDATE user_account SET token_version = token_version + 1 WHERE id = $1"
+REVOKE_TOKENS = "UPDATE user_account SET token_version = token_version + 1 WHERE id = $1"
 
-# Only if the password is still the one that was verified: of two who change it at once, one must ask again.
+# Only if the password is still the one that was verified: of two concurrent changes, one must be repeated.
 REPLACE_HASH = """
 UPDATE user_account
 SET password_hash = $3, token_version = token_version + 1,
@@ -36,13 +35,13 @@ WHERE id = $1 AND password_hash = $2
 RETURNING token_version
 """
 
-KEEP_RESET_CODE = """
+SET_RESET_CODE = """
 UPDATE user_account SET reset_code_hash = $2, reset_code_expires_at = $3
 WHERE lower(email) = lower($1) RETURNING id
 """
 
-# Using the code up and changing the password are one statement, so a code works once however many try.
-RESET = """
+# One statement checks the code, deletes it and changes the password, so that a code works only once.
+RESET_HASH = """
 UPDATE user_account
 SET password_hash = $4, token_version = token_version + 1,
     reset_code_hash = NULL, reset_code_expires_at = NULL
@@ -59,16 +58,19 @@ ORDER BY m.created_at, m.id
 
 
 class Accounts:
-    """The table `user_account`, and the organization that each sign-up brings with it."""
+    """The table `user_account`, and the organization that each sign-up creates."""
 
     def __init__(self, pool: Pool, token_holders: TokenHolders) -> None:
         self._pool = pool
         self._token_holders = token_holders
 
     async def insert_account(self, user: User, organization: Organization) -> None:
-        """A user who owns a new organization; NotUnique if the e-mail address is taken."""
+        """Store a user and the new organization that the user owns.
+
+        Raise NotUnique if the e-mail address is taken.
+        """
         async with self._pool.transaction() as connection:
-            await connection.execute(INSERT_USER, *user_columns(user))
+            await insert_user(connection, user)
             await connection.execute(
                 INSERT_ORGANIZATION, organization.id, organization.name, organization.created_at
             )
@@ -81,19 +83,19 @@ class Accounts:
         return None if row is None else from_row(User, row)
 
     async def get_user_by_email(self, email: str) -> User | None:
-        """The user with this address, in whatever case it is written."""
+        """Return the user with this address, compared without regard to case."""
         row = await self._pool.fetchrow(GET_USER_BY_EMAIL, email)
         return None if row is None else from_row(User, row)
 
     async def end_tokens(self, user_id: UUID) -> None:
-        """Every token of the user that has been issued stops working."""
+        """Revoke every token that has been issued to the user."""
         with self._token_holders.changing():
-            await self._pool.execute(END_TOKENS, user_id)
+            await self._pool.execute(REVOKE_TOKENS, user_id)
 
     async def replace_password(self, user: User, password_hash: str) -> int | None:
-        """The version of the user's tokens from here on: older ones stop working, and so does a reset code.
+        """Replace the password and return the new token version; None if the password is not that of `user`.
 
-        None if the password is no longer that of `user`.
+        Older tokens and a reset code stop working.
         """
         with self._token_holders.changing():
             version: int | None = await self._pool.fetchval(
@@ -102,26 +104,37 @@ class Accounts:
         return version
 
     async def keep_reset_code(self, email: str, code_hash: bytes, expires_at: datetime) -> bool:
-        """Whether there is such a user, whose password this code then resets, instead of any earlier one."""
-        return await self._pool.fetchval(KEEP_RESET_CODE, email, code_hash, expires_at) is not None
+        """Store the code that resets the user's password, instead of any earlier one.
+
+        Return whether there is such a user.
+        """
+        return await self._pool.fetchval(SET_RESET_CODE, email, code_hash, expires_at) is not None
 
     async def reset_password(
         self, email: str, code_hash: bytes, password_hash: str, now: datetime
     ) -> User | None:
-        """The user with the other password, whose older tokens stop working.
+        """Replace the password and return the user, whose older tokens stop working.
 
-        None if the user is unknown, or the code wrong, used or expired.
+        Return None if the user is unknown, or the code is wrong, used or expired.
         """
         with self._token_holders.changing():
-            row = await self._pool.fetchrow(RESET, email, code_hash, now, password_hash)
+            row = await self._pool.fetchrow(RESET_HASH, email, code_hash, now, password_hash)
         return None if row is None else from_row(User, row)
 
     async def list_memberships(self, user_id: UUID) -> list[Membership]:
-        """The user's places, oldest first."""
+        """List the user's memberships, oldest first."""
         rows = await self._pool.fetch(LIST_MEMBERSHIPS, user_id)
         return [from_row(Membership, row, role=Role(row["role"])) for row in rows]
 
 
-def user_columns(user: User) -> tuple[Any, ...]:
-    """What `INSERT_USER` takes."""
-    return (user.id, user.email, user.name, user.password_hash, user.token_version, user.created_at)
+async def insert_user(connection: Connection, user: User) -> None:
+    """Store the user. Raise NotUnique if the e-mail address is taken."""
+    await connection.execute(
+        INSERT_USER,
+        user.id,
+        user.email,
+        user.name,
+        user.password_hash,
+        user.token_version,
+        user.created_at,
+    )

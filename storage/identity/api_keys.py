@@ -1,4 +1,4 @@
-"""API keys, known by their prefix and the hash of the whole key."""
+"""API keys: each is found by its prefix and checked against the hash of the whole key."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 from storage.postgres.ttl_cache import TtlCache
 
-TOUCH_INTERVAL = timedelta(minutes=1)
+LAST_USED_INTERVAL = timedelta(minutes=1)
 
 INSERT = """
 INSERT INTO api_key (id, organization_id, name, prefix, key_hash, is_active, last_used_at, created_at)
@@ -25,9 +25,9 @@ UPDATE = "UPDATE api_key SET /* set */ WHERE id = $1 RETURNING *"
 
 DELETE = "DELETE FROM api_key WHERE id = $1 RETURNING id"
 
-FIND = "SELECT * FROM api_key WHERE prefix = ANY($1::text[])"
+LIST_BY_PREFIX = "SELECT * FROM api_key WHERE prefix = ANY($1::text[])"
 
-TOUCH = "UPDATE api_key SET last_used_at = greatest(last_used_at, $2) WHERE id = $1"
+SET_LAST_USED = "UPDATE api_key SET last_used_at = greatest(last_used_at, $2) WHERE id = $1"
 
 LIST = """
 SELECT * FROM api_key WHERE organization_id = ANY($1::uuid[]) ORDER BY created_at DESC, id DESC
@@ -41,15 +41,15 @@ class ApiKeys:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._finds = GroupCommit("API keys", self._find_many)
-        self._remembered = TtlCache(self._finds.add)
-        self._touched_at: dict[UUID, datetime] = {}
+        self._reads = GroupCommit("API keys", self._get_many)
+        self._cache = TtlCache(self._reads.add)
+        self._last_used_at: dict[UUID, datetime] = {}
 
     async def close(self) -> None:
-        await self._finds.close()
+        await self._reads.close()
 
     async def insert(self, key: ApiKey, key_hash: bytes) -> None:
-        """NotUnique if the prefix is taken."""
+        """Store the key. Raise NotUnique if the prefix is taken."""
         await self._pool.execute(
             INSERT,
             key.id,
@@ -67,36 +67,39 @@ class ApiKeys:
         return None if row is None else from_row(ApiKey, row)
 
     async def update(self, key_id: UUID, changes: Mapping[str, Any]) -> ApiKey | None:
-        """The key after the changes, by column, as the very next `find` knows it; None if there is none."""
+        """Set the columns in `changes` and return the key; None if there is no such key.
+
+        The next `find` knows of the change.
+        """
         if not changes:
             return await self.get(key_id)
         sql = assign(UPDATE, changes, CHANGEABLE, after=1)
-        with self._remembered.changing():
+        with self._cache.changing():
             row = await self._pool.fetchrow(sql, key_id, *changes.values())
         return None if row is None else from_row(ApiKey, row)
 
     async def delete(self, key_id: UUID) -> bool:
-        """Whether there was such a key; the very next `find` does not know it."""
-        self._touched_at.pop(key_id, None)
-        with self._remembered.changing():
+        """Delete the key; False if there is no such key. The next `find` does not return it."""
+        self._last_used_at.pop(key_id, None)
+        with self._cache.changing():
             return await self._pool.fetchval(DELETE, key_id) is not None
 
     async def find(self, prefix: str, now: datetime) -> tuple[ApiKey, bytes] | None:
-        """The key with this prefix, and its hash. Every request with a key asks, so it is `TtlCache`."""
-        return await self._remembered.get(prefix, now)
+        """Return the key with this prefix, and its hash, from a cache: each request with a key needs it."""
+        return await self._cache.get(prefix, now)
 
     async def touch(self, key_id: UUID, now: datetime) -> None:
-        """Note that the key was used; written at most once a minute."""
-        last = self._touched_at.get(key_id)
-        if last is None or now - last >= TOUCH_INTERVAL:
-            self._touched_at[key_id] = now
-            await self._pool.execute(TOUCH, key_id, now)
+        """Store that the key was used, at most once a minute."""
+        last = self._last_used_at.get(key_id)
+        if last is None or now - last >= LAST_USED_INTERVAL:
+            self._last_used_at[key_id] = now
+            await self._pool.execute(SET_LAST_USED, key_id, now)
 
-    async def _find_many(self, prefixes: list[str]) -> list[tuple[ApiKey, bytes] | None]:
-        rows = await self._pool.fetch(FIND, list(set(prefixes)))
-        found = {row["prefix"]: (from_row(ApiKey, row), row["key_hash"]) for row in rows}
-        return [found.get(prefix) for prefix in prefixes]
+    async def _get_many(self, prefixes: list[str]) -> list[tuple[ApiKey, bytes] | None]:
+        rows = await self._pool.fetch(LIST_BY_PREFIX, list(set(prefixes)))
+        keys = {row["prefix"]: (from_row(ApiKey, row), row["key_hash"]) for row in rows}
+        return [keys.get(prefix) for prefix in prefixes]
 
     async def list(self, organization_ids: Sequence[UUID]) -> list[ApiKey]:
-        """The organizations' keys, newest first."""
+        """List the organizations' keys, newest first."""
         return [from_row(ApiKey, row) for row in await self._pool.fetch(LIST, organization_ids)]

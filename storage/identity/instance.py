@@ -1,4 +1,4 @@
-"""The one row about this installation: the secrets it made for itself."""
+"""The single row about this installation, with the secrets that it generated."""
 
 import secrets
 
@@ -8,31 +8,33 @@ SECRET_BYTES = 48
 
 GET = "SELECT token_secret, operator_token FROM instance"
 
-KEEP_FOR_USERS = "UPDATE instance SET token_secret = coalesce(token_secret, $1) RETURNING token_secret"
+SET_FOR_USERS = "UPDATE instance SET token_secret = coalesce(token_secret, $1) RETURNING token_secret"
 
-KEEP_FOR_OPERATORS = """
+SET_FOR_OPERATORS = """
 UPDATE instance SET operator_token = coalesce(operator_token, $1) RETURNING operator_token
 """
 
 
 class Instance:
-    """Secrets that are made when first needed and kept for good, whoever asks first."""
+    """Secrets that are generated at the first read and never change after that."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def token_secret(self) -> str:
-        """What signs user tokens where the configuration gives no secret."""
-        return await self._secret("token_secret", KEEP_FOR_USERS)
+        """Return the secret that signs user tokens if the configuration has none."""
+        return await self._secret("token_secret", SET_FOR_USERS)
 
     async def operator_token(self) -> str:
-        """What operators present where the configuration gives no token."""
-        return await self._secret("operator_token", KEEP_FOR_OPERATORS)
+        """Return the token that operators present if the configuration has none."""
+        return await self._secret("operator_token", SET_FOR_OPERATORS)
 
-    async def _secret(self, column: str, keep: str) -> str:
+    async def _secret(self, column: str, set_if_null: str) -> str:
         row = await self._pool.fetchrow(GET)
         if row is None or row[column] is None:
-            row = await self._pool.fetchrow(keep, secrets.token_urlsafe(SECRET_BYTES))
+            row = await self._pool.fetchrow(set_if_null, secrets.token_urlsafe(SECRET_BYTES))
         if row is None:
-            raise RuntimeError("the table instance has lost its row")
+            raise RuntimeError(
+                "the table instance has no row; the migrations insert it: restore the database"
+            )
         return str(row[column])

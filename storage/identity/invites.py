@@ -1,4 +1,4 @@
-"""Invitations into an organization, each good for one person, once."""
+"""Invitations into an organization; each can be accepted once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,13 +7,13 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from storage.identity.accounts import INSERT_USER, user_columns
+from storage.identity.accounts import insert_user
 from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
 from storage.model import Role, User
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -31,14 +31,14 @@ ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3
 
 DELETE = "DELETE FROM invite WHERE id = $1 RETURNING id"
 
-# Of several who come at once, the first locks the row; the others then find it accepted.
+# Of several concurrent requests, the first locks the row; the others then find the invitation accepted.
 ACCEPT = """
 UPDATE invite SET accepted_at = $2 WHERE id = $1 AND accepted_at IS NULL AND expires_at > $2
 RETURNING organization_id, role
 """
 
-# Who belongs there already stays what they are: an invitation is no way to change a role.
-JOIN = """
+# A user who is a member already keeps the role: an invitation cannot change it.
+INSERT_MEMBERSHIP_IF_NEW = """
 INSERT INTO membership (id, organization_id, user_id, role, created_at) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT ON CONSTRAINT membership_unique DO NOTHING
 """
@@ -46,6 +46,8 @@ ON CONFLICT ON CONSTRAINT membership_unique DO NOTHING
 
 @dataclass(frozen=True, slots=True)
 class Invite:
+    """An invitation for one e-mail address; its code is known only by its hash."""
+
     id: UUID
     organization_id: UUID
     email: str
@@ -56,7 +58,7 @@ class Invite:
     created_at: datetime
 
     def is_open(self, now: datetime) -> bool:
-        """Whether it can still be accepted."""
+        """Return whether the invitation can still be accepted."""
         return self.accepted_at is None and self.expires_at > now
 
 
@@ -85,29 +87,28 @@ class Invites:
         return None if row is None else _invite(row)
 
     async def page(self, organization_ids: Sequence[UUID], page: Page) -> list[Invite]:
-        """Newest first."""
-        conditions = Conditions(organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(created_at, id) < ($, $)", *page.after)
+        """List one page of the organizations' invitations, newest first."""
+        conditions = PageConditions(organization_ids, page, "created_at, id")
         return [_invite(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
 
     async def delete(self, invite_id: UUID) -> bool:
         return await self._pool.fetchval(DELETE, invite_id) is not None
 
     async def accept(self, invite_id: UUID, user: User, now: datetime, *, is_new: bool) -> bool:
-        """Make the user a member, once; False if the invite is used, expired or gone.
+        """Make the user a member; False if the invitation has been used or deleted, or is expired.
 
-        `is_new`: the user is stored as well; NotUnique if the e-mail address was taken meanwhile.
+        If `is_new`, store the user, too. Raise NotUnique if the e-mail address has been taken.
         """
         with self._token_holders.changing():
             async with self._pool.transaction() as connection:
-                accepted = await connection.fetchrow(ACCEPT, invite_id, now)
-                if accepted is None:
+                row = await connection.fetchrow(ACCEPT, invite_id, now)
+                if row is None:
                     return False
                 if is_new:
-                    await connection.execute(INSERT_USER, *user_columns(user))
-                organization_id, role = accepted
-                await connection.execute(JOIN, new_id(), organization_id, user.id, role, now)
+                    await insert_user(connection, user)
+                await connection.execute(
+                    INSERT_MEMBERSHIP_IF_NEW, new_id(), row["organization_id"], user.id, row["role"], now
+                )
                 return True
 
 

@@ -1,4 +1,4 @@
-"""Who belongs to an organization, seen from the organization: the rows that its admins look after."""
+"""Memberships, as the admins of an organization see and change them."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -11,9 +11,9 @@ from asyncpg import Record
 from storage.errors import Forbidden, LastOwner
 from storage.identity.token_holders import TokenHolders
 from storage.model import Role
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
 GET = """
@@ -29,7 +29,7 @@ WHERE m.organization_id = ANY($1::uuid[])/* and */
 ORDER BY m.created_at DESC, m.id DESC LIMIT $2 OFFSET $3
 """
 
-# Whoever changes roles of one organization waits for the one before, or two owners could leave at once.
+# Changes of one organization's roles wait for each other: otherwise its last two owners could leave at once.
 LOCK_ORGANIZATION = """
 SELECT 1 FROM organization
 WHERE id = (SELECT organization_id FROM membership WHERE id = $1) FOR NO KEY UPDATE
@@ -39,7 +39,7 @@ COUNT_OTHER_OWNERS = """
 SELECT count(*) FROM membership WHERE organization_id = $1 AND role = 'owner' AND id <> $2
 """
 
-CHANGE_ROLE = "UPDATE membership SET role = $2 WHERE id = $1"
+UPDATE_ROLE = "UPDATE membership SET role = $2 WHERE id = $1"
 
 DELETE = "DELETE FROM membership WHERE id = $1"
 
@@ -58,7 +58,7 @@ class Member:
 
 
 class Memberships:
-    """The table `membership`, as those who look after an organization use it."""
+    """The table `membership`, as the admins of an organization use it."""
 
     def __init__(self, pool: Pool, token_holders: TokenHolders) -> None:
         self._pool = pool
@@ -69,32 +69,35 @@ class Memberships:
         return None if row is None else _member(row)
 
     async def page(self, organization_ids: Sequence[UUID], page: Page) -> list[Member]:
-        """Newest first."""
-        conditions = Conditions(organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(m.created_at, m.id) < ($, $)", *page.after)
+        """List one page of the organizations' members, newest first."""
+        conditions = PageConditions(organization_ids, page, "m.created_at, m.id")
         return [_member(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
 
     async def change_role(self, membership_id: UUID, role: Role, by: Role) -> Member | None:
-        """The member in the other role; None if there is no such membership.
+        """Change the role and return the member; None if there is no such membership.
 
-        `by` is the role of whoever asks: Forbidden above it. LastOwner if no owner would be left.
+        `by` is the role of the caller. Raise Forbidden if the member's old or new role is above it, LastOwner
+        if the organization would be left without an owner.
         """
-        async with self._changing() as connection:
+        async with self._write() as connection:
             member = await _lock(connection, membership_id, by)
             if member is None:
                 return None
             if role.is_above(by):
-                raise Forbidden(f"an {by} makes nobody {role}")
+                raise Forbidden(f"the role {by} cannot make a member {role}")
             if role is not Role.OWNER:
                 await _require_other_owner(connection, member)
-            await connection.execute(CHANGE_ROLE, membership_id, role)
+            await connection.execute(UPDATE_ROLE, membership_id, role)
             row = await connection.fetchrow(GET, membership_id)
             return None if row is None else _member(row)
 
     async def delete(self, membership_id: UUID, by: Role) -> bool:
-        """Whether there was such a membership. Errors as of `change_role`."""
-        async with self._changing() as connection:
+        """Delete the membership; False if there is no such membership.
+
+        Raise Forbidden if the member's role is above `by`, the role of the caller, LastOwner if the
+        organization would be left without an owner.
+        """
+        async with self._write() as connection:
             member = await _lock(connection, membership_id, by)
             if member is None:
                 return False
@@ -103,22 +106,22 @@ class Memberships:
             return True
 
     @asynccontextmanager
-    async def _changing(self) -> AsyncIterator[Connection]:
-        """A transaction that the very next request knows of."""
+    async def _write(self) -> AsyncIterator[Connection]:
+        """Open a transaction whose changes the next request sees."""
         with self._token_holders.changing():
             async with self._pool.transaction() as connection:
                 yield connection
 
 
 async def _lock(connection: Connection, membership_id: UUID, by: Role) -> Member | None:
-    """The member, whose organization's roles nobody else changes before this transaction ends."""
+    """Return the member and lock the roles of the organization until the transaction ends."""
     await connection.execute(LOCK_ORGANIZATION, membership_id)
     row = await connection.fetchrow(GET, membership_id)
     if row is None:
         return None
     member = _member(row)
     if member.role.is_above(by):
-        raise Forbidden(f"an {by} changes no {member.role}")
+        raise Forbidden(f"the role {by} cannot change a member with the role {member.role}")
     return member
 
 

@@ -1,18 +1,19 @@
-"""Organizations: what they are called, what they may spend, and whether they are paused."""
+"""Organizations: their names, their spending caps, and whether they are paused."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from storage.model import Organization
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 GET = "SELECT * FROM organization WHERE id = $1"
 
-FIND_BY_NAME = "SELECT * FROM organization WHERE name = $1 ORDER BY created_at, id"
+LIST_BY_NAME = "SELECT * FROM organization WHERE name = $1 ORDER BY created_at, id"
 
 PAGE = """
 SELECT * FROM organization
@@ -28,7 +29,7 @@ CHANGEABLE = frozenset({"name", "paused", "max_cost_usd_per_day"})
 
 
 class Organizations:
-    """The table `organization`; its rows are born with their first owner, in `accounts`."""
+    """The table `organization`; `Accounts` inserts the rows, each with its first owner."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -38,19 +39,17 @@ class Organizations:
         return None if row is None else from_row(Organization, row)
 
     async def find_by_name(self, name: str) -> list[Organization]:
-        """All of exactly this name, oldest first."""
-        return [from_row(Organization, row) for row in await self._pool.fetch(FIND_BY_NAME, name)]
+        """List the organizations with exactly this name, oldest first."""
+        return [from_row(Organization, row) for row in await self._pool.fetch(LIST_BY_NAME, name)]
 
     async def page(self, organization_ids: Sequence[UUID], page: Page) -> list[Organization]:
-        """Of these, newest first."""
-        conditions = Conditions(organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(created_at, id) < ($, $)", *page.after)
+        """List one page of these organizations, newest first."""
+        conditions = PageConditions(organization_ids, page, "created_at, id")
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [from_row(Organization, row) for row in rows]
 
     async def update(self, organization_id: UUID, changes: Mapping[str, Any]) -> Organization | None:
-        """The organization after the changes, by column; None if there is no such organization."""
+        """Set the columns in `changes` and return the organization; None if there is none."""
         if not changes:
             return await self.get(organization_id)
         row = await self._pool.fetchrow(

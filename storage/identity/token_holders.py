@@ -1,4 +1,4 @@
-"""Users, as authentication knows them."""
+"""Token holders: users, their token versions and their roles, as authentication needs them."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ ORDER BY m.created_at, m.id
 
 @dataclass(frozen=True, slots=True)
 class TokenHolder:
-    """A user, the version that tokens must have, and the roles by organization, the oldest place first."""
+    """A user, the version that its tokens must have, and its roles by organization, oldest first."""
 
     user_id: UUID
     token_version: int
@@ -30,24 +30,27 @@ class TokenHolder:
 
 
 class TokenHolders:
-    """Read from the tables `user_account` and `membership`; whoever changes these says so."""
+    """A cache over the tables `user_account` and `membership`; writes to them go inside `changing()`."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._reads = GroupCommit("token holders", self._get_many)
-        self._remembered = TtlCache(self._reads.add)
+        self._cache = TtlCache(self._reads.add)
 
     async def close(self) -> None:
         await self._reads.close()
 
     async def get(self, user_id: UUID, now: datetime) -> TokenHolder | None:
-        """Every request with a token asks, so it is `TtlCache`; concurrent reads share a statement."""
-        return await self._remembered.get(user_id, now)
+        """Return the user from a cache: each request with a token needs it; None if there is no such user.
+
+        Concurrent reads share a statement.
+        """
+        return await self._cache.get(user_id, now)
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Around a write to those tables, so that the very next `get` knows of it."""
-        with self._remembered.changing():
+        """Enclose a write to those tables, so that the next `get` sees it."""
+        with self._cache.changing():
             yield
 
     async def _get_many(self, user_ids: list[UUID]) -> list[TokenHolder | None]:
@@ -55,9 +58,9 @@ class TokenHolders:
         roles: dict[UUID, dict[UUID, Role]] = {}
         for row in await self._pool.fetch(LIST, list(set(user_ids))):
             versions[row["id"]] = row["token_version"]
-            of_user = roles.setdefault(row["id"], {})
+            user_roles = roles.setdefault(row["id"], {})
             if row["organization_id"] is not None:
-                of_user[row["organization_id"]] = Role(row["role"])
+                user_roles[row["organization_id"]] = Role(row["role"])
         return [
             TokenHolder(user_id, versions[user_id], MappingProxyType(roles[user_id]))
             if user_id in versions

@@ -1,4 +1,4 @@
-"""When a notification counts: the one rule behind `activated_at`."""
+"""Activation: the one rule behind `activated_at`."""
 
 from datetime import datetime
 
@@ -13,9 +13,9 @@ def activation(
     cleared: bool = False,
     since: datetime | None = None,
 ) -> datetime | None:
-    """When a notification last became active, or will be; None for one that is low or cleared.
+    """Return the time at which a notification became or becomes active; None if it is low or cleared.
 
-    `since` is its activation so far, None if it has none or was moved to another time.
+    `since` is its present activation, None if it has none or was scheduled for another time.
     """
     if priority is not Priority.HIGH or cleared:
         return None

@@ -12,11 +12,12 @@ from storage.delivery.receipts import receipt_columns
 from storage.errors import Forbidden, ReferenceMissing, RowLocked, StorageError
 from storage.model import Priority, Receipt, Source
 from storage.notifications.activation import activation
+from storage.postgres.pool import Connection, Pool
 
-# One statement for many arrivals, so that they share a commit: it looks up their agents, judges each
-# arrival, writes the good ones and moves the state of the agents that a high one concerns. The rows of
-# agent_state are locked in id order, as everywhere, so nobody can wait in a circle; those that somebody else
-# holds are passed over, so that one of them delays nobody else's arrival.
+# One statement for many notifications, so that they share a commit: it looks up their agents, decides about
+# each item, inserts the accepted ones and updates the states of the agents that got a high one. The rows of
+# agent_state are locked in id order, as everywhere, so that no two transactions can deadlock. SKIP LOCKED
+# passes over rows that another transaction holds, so that such a row delays no other agent's notification.
 INSERT = """
 WITH item AS MATERIALIZED (
     SELECT i.*, a.organization_id,
@@ -48,18 +49,18 @@ WITH item AS MATERIALIZED (
     SELECT id, organization_id, agent_id, source, source_id, title, body, priority,
            created_at, scheduled_for, activated_at
     FROM judged WHERE verdict = 'inserted' ORDER BY ordinal
-), moved AS (
+), updated_state AS (
     UPDATE agent_state s
-    SET wake_seq = s.wake_seq + arrived.high,
+    SET wake_seq = s.wake_seq + active.high,
         next_due_at = CASE WHEN s.status = 'sleeping' AND s.queued_at IS NULL
-                           THEN least(s.next_due_at, arrived.due_at) ELSE s.next_due_at END
+                           THEN least(s.next_due_at, active.due_at) ELSE s.next_due_at END
     FROM (
         SELECT agent_id, count(*) AS high,
                min(activated_at) FILTER (WHERE activated_at > created_at) AS due_at
         FROM judged WHERE verdict = 'inserted' AND activated_at IS NOT NULL GROUP BY agent_id
-    ) arrived
-    WHERE s.agent_id = arrived.agent_id
-), kept_receipt AS (
+    ) active
+    WHERE s.agent_id = active.agent_id
+), inserted_receipt AS (
     INSERT INTO receipt (
         credential, method, path, key, body_hash, status, answer, created_at, organization_id)
     SELECT r.credential, r.method, r.path, r.key, r.body_hash, r.status, r.answer, r.created_at,
@@ -74,8 +75,7 @@ WITH item AS MATERIALIZED (
 SELECT verdict FROM judged ORDER BY ordinal
 """
 
-# It has waited for every state there is, so one that it did not get went with its agent meanwhile.
-INSERT_WAITING = INSERT.replace(" SKIP LOCKED", "").replace("'locked'", "'missing'")
+LOCK_STATE = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR NO KEY UPDATE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ class NewNotification:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
-    """A new notification, the organizations whose agents it may be for, and what was answered to it."""
+class InsertItem:
+    """A new notification, the organizations that may own its agent, and the answer to its request."""
 
     new: NewNotification
     allowed: Collection[UUID]
@@ -105,36 +105,61 @@ class Arrival:
 
     @property
     def activated_at(self) -> datetime | None:
-        """When it becomes active; None for a low one."""
+        """Return the time at which it becomes active; None for a low one."""
         return activation(self.new.priority, self.new.scheduled_for, self.new.created_at)
 
 
-def insert_parameters(arrivals: list[Arrival]) -> Iterable[Sequence[object]]:
-    """Those of INSERT."""
+async def insert_together(
+    database: "Pool | Connection", items: list[InsertItem]
+) -> list[StorageError | None]:
+    """Insert the notifications and return for each the reason why it was refused, None if it was stored.
+
+    RowLocked stands for an agent whose state another transaction holds.
+    """
+    rows = await database.fetch(INSERT, *_parameters(items))
+    return [_refusal(item, row) for item, row in zip(items, rows, strict=True)]
+
+
+async def insert_after_lock(connection: Connection, items: list[InsertItem]) -> list[StorageError | None]:
+    """Insert notifications for one agent as `insert_together` does, but wait for its state first.
+
+    The transaction's lock timeout limits the wait. Raise RowLocked if the row is not free by then.
+    """
+    await connection.execute(LOCK_STATE, items[0].new.agent_id)
+    return await insert_together(connection, items)
+
+
+def group_by_agent(items: list[InsertItem]) -> Iterable[list[InsertItem]]:
+    """Group the items by agent, each group in their order."""
+    groups: dict[UUID, list[InsertItem]] = {}
+    for item in items:
+        groups.setdefault(item.new.agent_id, []).append(item)
+    return groups.values()
+
+
+def _parameters(items: list[InsertItem]) -> Iterable[Sequence[object]]:
     rows = [
         (
-            arrival.new.id,
-            arrival.new.agent_id,
-            arrival.new.source,
-            arrival.new.source_id,
-            arrival.new.title,
-            arrival.new.body,
-            arrival.new.priority,
-            arrival.new.created_at,
-            arrival.new.scheduled_for,
-            arrival.activated_at,
+            item.new.id,
+            item.new.agent_id,
+            item.new.source,
+            item.new.source_id,
+            item.new.title,
+            item.new.body,
+            item.new.priority,
+            item.new.created_at,
+            item.new.scheduled_for,
+            item.activated_at,
         )
-        for arrival in arrivals
+        for item in items
     ]
     permissions = [
         (ordinal, organization_id)
-        for ordinal, arrival in enumerate(arrivals, start=1)
-        for organization_id in arrival.allowed
+        for ordinal, item in enumerate(items, start=1)
+        for organization_id in item.allowed
     ]
     ordinals, organizations = zip(*permissions, strict=True) if permissions else ((), ())
-    receipts = {
-        ordinal: arrival.receipt for ordinal, arrival in enumerate(arrivals, start=1) if arrival.receipt
-    }
+    receipts = {ordinal: item.receipt for ordinal, item in enumerate(items, start=1) if item.receipt}
     return (
         *zip(*rows, strict=True),
         ordinals,
@@ -144,23 +169,14 @@ def insert_parameters(arrivals: list[Arrival]) -> Iterable[Sequence[object]]:
     )
 
 
-def refusal_of(arrival: Arrival, row: Record) -> StorageError | None:
-    """Why an arrival was not inserted, by its row of what INSERT returns; None if it was."""
-    agent_id = arrival.new.agent_id
+def _refusal(item: InsertItem, row: Record) -> StorageError | None:
+    agent_id = item.new.agent_id
     match row["verdict"]:
         case "missing":
             return ReferenceMissing("agent")
         case "forbidden":
             return Forbidden(f"agent {agent_id} belongs to another organization")
         case "locked":
-            return RowLocked(f"the state of agent {agent_id} is locked by somebody else")
+            return RowLocked(f"the state of agent {agent_id} is locked by another transaction")
         case _:
             return None
-
-
-def by_agent(arrivals: list[Arrival]) -> Iterable[list[Arrival]]:
-    """The same arrivals in order, those of one agent together."""
-    groups: dict[UUID, list[Arrival]] = {}
-    for arrival in arrivals:
-        groups.setdefault(arrival.new.agent_id, []).append(arrival)
-    return groups.values()

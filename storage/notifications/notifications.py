@@ -1,8 +1,8 @@
-"""The queue that directs an agent's attention."""
+"""Notifications: the queue of each agent."""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,27 +15,26 @@ from asyncpg import Record
 from storage.errors import ConstraintError, RowLocked, StorageError
 from storage.model import Notification, Priority, Receipt, Source
 from storage.notifications.activation import activation
+from storage.notifications.clears import ClearItem, clear_many, clear_together
 from storage.notifications.inserts import (
-    INSERT,
-    INSERT_WAITING,
-    Arrival,
+    InsertItem,
     NewNotification,
-    by_agent,
-    insert_parameters,
-    refusal_of,
+    group_by_agent,
+    insert_after_lock,
+    insert_together,
 )
 from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
-from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
 GET = """
 SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL WHERE n.id = $1
 """
 
-# A page of each organization, then the newest of them all: so each is read along its index.
-# Of a join with the agents the planner expects so few rows that it would sort all there are for each page.
+# Read a page of each organization along its index, then take the newest of all. The agent is checked by a
+# subquery: for a join the planner expects few rows, and would sort all notifications for each page.
 PAGE = """
 SELECT n.* FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
@@ -47,23 +46,36 @@ CROSS JOIN LATERAL (
 ORDER BY n.created_at DESC, n.id DESC LIMIT $2 OFFSET $3
 """
 
-# The array by a subquery, whose length the planner does not ask: else it would plan the statement each time.
+# The array is the result of a subquery, which hides its length from the planner: with a visible length
+# PostgreSQL would plan the statement again at each execution.
 LIST_FOR_AGENTS = """
-SELECT asked.ordinal, n.*
+SELECT item.ordinal, n.*
 FROM unnest((SELECT $1::uuid[]), $2::integer[], $3::timestamptz[])
-     WITH ORDINALITY AS asked (agent_id, most, now, ordinal)
-JOIN agent a ON a.id = asked.agent_id AND a.deleted_at IS NULL
+     WITH ORDINALITY AS item (agent_id, max_count, now, ordinal)
+JOIN agent a ON a.id = item.agent_id AND a.deleted_at IS NULL
 CROSS JOIN LATERAL (
     SELECT n.* FROM notification n
-    WHERE n.agent_id = asked.agent_id AND (n.scheduled_for IS NULL OR n.scheduled_for <= asked.now) /* and */
-    ORDER BY n.priority = 'high' DESC, n.created_at, n.id LIMIT asked.most
+    WHERE n.agent_id = item.agent_id AND (n.scheduled_for IS NULL OR n.scheduled_for <= item.now)
+    ORDER BY n.priority = 'high' DESC, n.created_at, n.id LIMIT item.max_count
 ) n
-ORDER BY asked.ordinal, n.priority = 'high' DESC, n.created_at, n.id
+ORDER BY item.ordinal, n.priority = 'high' DESC, n.created_at, n.id
 """
 
-LIST_UNCLEARED_FOR_AGENTS = LIST_FOR_AGENTS.replace("/* and */", "AND NOT n.cleared")
+LIST_UNCLEARED_FOR_AGENTS = """
+SELECT item.ordinal, n.*
+FROM unnest((SELECT $1::uuid[]), $2::integer[], $3::timestamptz[])
+     WITH ORDINALITY AS item (agent_id, max_count, now, ordinal)
+JOIN agent a ON a.id = item.agent_id AND a.deleted_at IS NULL
+CROSS JOIN LATERAL (
+    SELECT n.* FROM notification n
+    WHERE n.agent_id = item.agent_id AND (n.scheduled_for IS NULL OR n.scheduled_for <= item.now)
+      AND NOT n.cleared
+    ORDER BY n.priority = 'high' DESC, n.created_at, n.id LIMIT item.max_count
+) n
+ORDER BY item.ordinal, n.priority = 'high' DESC, n.created_at, n.id
+"""
 
-# The notification first, then agent_state: the order in which the triggers for other writers lock them, too.
+# Lock the notification first, then agent_state: the triggers for other writers use the same order.
 LOCK = """
 SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL WHERE n.id = $1
 FOR NO KEY UPDATE OF n
@@ -75,7 +87,7 @@ SET title = $2, body = $3, priority = $4, scheduled_for = $5, cleared = $6, clea
 WHERE id = $1
 """
 
-MOVE_STATE = """
+UPDATE_STATE = """
 UPDATE agent_state
 SET wake_seq = wake_seq + 1,
     next_due_at = CASE WHEN status = 'sleeping' AND queued_at IS NULL
@@ -83,40 +95,7 @@ SET wake_seq = wake_seq + 1,
 WHERE agent_id = $1
 """
 
-# Locked in the order of their ids; what somebody else holds is passed over, and cleared once it is free.
-CLEAR = """
-WITH item AS MATERIALIZED (
-    SELECT i.agent_id, i.id, i.now
-    FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) AS i (agent_id, id, now)
-    JOIN agent a ON a.id = i.agent_id AND a.deleted_at IS NULL
-    JOIN notification n ON n.id = i.id AND n.agent_id = i.agent_id
-), locked AS MATERIALIZED (
-    SELECT n.id FROM notification n WHERE n.id IN (SELECT id FROM item)
-    ORDER BY n.id FOR NO KEY UPDATE SKIP LOCKED
-), gone AS (
-    UPDATE notification n
-    SET cleared = true, cleared_at = coalesce(n.cleared_at, item.now), activated_at = NULL
-    FROM item JOIN locked USING (id) WHERE n.id = item.id
-    RETURNING n.id, n.priority
-)
-SELECT item.agent_id, id, gone.priority FROM item LEFT JOIN gone USING (id)
-"""
-
-# Locked in the order of their ids, so that two who clear the same cannot wait for each other.
-CLEAR_MANY = """
-WITH waiting AS MATERIALIZED (
-    SELECT n.id FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL
-    WHERE n.agent_id = $1 AND NOT n.cleared /* and */
-    ORDER BY n.id FOR NO KEY UPDATE OF n
-), gone AS (
-    UPDATE notification n SET cleared = true, cleared_at = $2, activated_at = NULL
-    FROM waiting WHERE n.id = waiting.id
-    RETURNING n.priority
-)
-SELECT count(*) AS cleared, count(*) FILTER (WHERE priority = 'high') AS high FROM gone
-"""
-
-OWNERS = """
+LIST_OWNERS = """
 SELECT n.id, n.organization_id, n.agent_id
 FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL
 WHERE n.id = ANY($1::uuid[])
@@ -128,15 +107,15 @@ WHERE n.id = $1 AND a.id = n.agent_id AND a.deleted_at IS NULL
 RETURNING n.agent_id, n.activated_at
 """
 
-HELD_SECONDS = 30.0  # an agent waits so long to clear what somebody else holds
-HELD_POLL_SECONDS = 0.05
+CLEAR_TIMEOUT_SECONDS = 30.0  # limits the wait for a notification that another transaction holds
+CLEAR_POLL_SECONDS = 0.05
 
 CHANGEABLE = frozenset({"title", "body", "priority", "scheduled_for", "cleared"})
 
 
 @dataclass(frozen=True, slots=True)
 class NotificationFilters:
-    """Which notifications a list shows."""
+    """The notifications that a list shows."""
 
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
@@ -152,10 +131,11 @@ class NotificationOwner:
 
 
 class Notifications:
-    """The table `notification`. A high one that becomes active moves `agent_state` in the same commit.
+    """The table `notification`. One that becomes active updates `agent_state` in the same commit.
 
-    `on_commit` is told which agents a commit concerns, right after it and even if the caller has gone;
-    `on_clear`, where there is one, instead of it when nothing came, and something only went.
+    `on_commit` gets the ids of the agents that a commit concerns, right after it and even if the caller was
+    cancelled. If `on_clear` is given, it is called instead when nothing came and something was only removed.
+    `sleep` waits between two attempts to clear a notification that another transaction holds.
     """
 
     def __init__(
@@ -163,162 +143,173 @@ class Notifications:
         pool: Pool,
         on_commit: Callable[[Sequence[UUID]], None],
         on_clear: Callable[[Sequence[UUID]], None] | None = None,
+        *,
+        sleep: Callable[[float], Awaitable[None]],
     ) -> None:
         self._pool = pool
+        self._sleep = sleep
         self._on_commit = on_commit
         self._on_clear = on_clear or on_commit
         self.created = dict.fromkeys(Source, 0)  # by this process, and committed
-        self._arrivals = GroupCommit("notifications", self._insert_many)
-        self._late_arrivals = GroupCommit("notifications of busy agents", self._insert_waiting)
-        self._clears = GroupCommit("clearings", self._clear_each, pause_seconds=RUNS_GATHER_SECONDS)
-        self._whole_queues = GroupCommit(
+        self._inserts = GroupCommit("notifications", self._insert_many)
+        self._waiting_inserts = GroupCommit("notifications of busy agents", self._insert_waiting)
+        self._clears = GroupCommit("clears", self._clear_each, pause_seconds=RUNS_GATHER_SECONDS)
+        self._queues = GroupCommit(
             "queues", partial(self._list_each, LIST_FOR_AGENTS), pause_seconds=RUNS_GATHER_SECONDS
         )
-        self._queues = GroupCommit(
+        self._uncleared_queues = GroupCommit(
             "uncleared queues",
             partial(self._list_each, LIST_UNCLEARED_FOR_AGENTS),
             pause_seconds=RUNS_GATHER_SECONDS,
         )
 
     async def close(self) -> None:
-        for batch in (self._arrivals, self._late_arrivals, self._clears, self._whole_queues, self._queues):
-            await batch.close()
+        await self._inserts.close()
+        await self._waiting_inserts.close()
+        await self._clears.close()
+        await self._queues.close()
+        await self._uncleared_queues.close()
 
     async def insert(
         self, notification: NewNotification, allowed: Collection[UUID], receipt: Receipt | None = None
     ) -> None:
-        """Store it. Concurrent inserts share a commit.
+        """Store the notification. Concurrent inserts share a commit.
 
-        ReferenceMissing("agent") if there is no such agent, Forbidden if its organization is not `allowed`,
-        AnsweredBefore if there is a receipt like this one.
+        Raise ReferenceMissing("agent") if there is no such agent, Forbidden if its organization is not
+        `allowed`, AnsweredBefore if the receipt exists already.
         """
-        arrival = Arrival(notification, allowed, receipt)
-        refusal = await self._arrivals.add(arrival)
+        item = InsertItem(notification, allowed, receipt)
+        refusal = await self._inserts.add(item)
         if isinstance(refusal, RowLocked):
-            refusal = await self._late_arrivals.add(arrival)
+            refusal = await self._waiting_inserts.add(item)
         if refusal is not None:
             raise refusal
 
-    async def insert_within(
+    async def insert_in_transaction(
         self, connection: Connection, notification: NewNotification, allowed: Collection[UUID]
     ) -> None:
-        """As `insert`, but in the caller's transaction, whose commit is to be followed by `tell`.
+        """Store the notification in the caller's transaction; call `report_committed` after its commit.
 
-        It waits for the agent's state for as long as that transaction waits for locks.
+        Raise the errors of `insert`, and RowLocked if the agent's state stays locked for longer than the
+        transaction waits for locks.
         """
-        arrival = Arrival(notification, allowed)
-        (row,) = await connection.fetch(INSERT_WAITING, *insert_parameters([arrival]))
-        refusal = refusal_of(arrival, row)
+        item = InsertItem(notification, allowed)
+        [refusal] = await insert_together(connection, [item])
+        if isinstance(refusal, RowLocked):
+            [refusal] = await insert_after_lock(connection, [item])
         if refusal is not None:
             raise refusal
 
-    def tell(self, committed: Iterable[NewNotification]) -> None:
-        """Count new ones that are committed, and tell of those that concern a supervisor."""
-        concerned: dict[UUID, None] = {}
+    def report_committed(self, committed: Iterable[NewNotification]) -> None:
+        """Count committed notifications and call `on_commit` for the agents that got a high one."""
+        agent_ids: dict[UUID, None] = {}
         for new in committed:
             self.created[new.source] += 1
             if new.priority is Priority.HIGH:
-                concerned[new.agent_id] = None
-        if concerned:
-            self._on_commit(list(concerned))
+                agent_ids[new.agent_id] = None
+        if agent_ids:
+            self._on_commit(list(agent_ids))
 
     async def get(self, notification_id: UUID) -> Notification | None:
         row = await self._pool.fetchrow(GET, notification_id)
-        return None if row is None else notification_of(row)
+        return None if row is None else notification_from_row(row)
 
     async def page(self, filters: NotificationFilters, page: Page) -> list[Notification]:
-        """Newest first, those scheduled for later among them."""
-        conditions = Conditions(filters.organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(n.created_at, n.id) < ($, $)", *page.after)
-        if filters.agent_id is not None:
-            conditions.add("n.agent_id = $", filters.agent_id)
-        if filters.cleared is not None:
-            conditions.add("n.cleared = $", filters.cleared)
-        if filters.priority is not None:
-            conditions.add("n.priority = $", filters.priority)
-        if filters.source is not None:
-            conditions.add("n.source = $", filters.source)
+        """List one page of the notifications, newest first, including those scheduled for later."""
+        conditions = PageConditions(filters.organization_ids, page, "n.created_at, n.id")
+        conditions.add_equal("n.agent_id", filters.agent_id)
+        conditions.add_equal("n.cleared", filters.cleared)
+        conditions.add_equal("n.priority", filters.priority)
+        conditions.add_equal("n.source", filters.source)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [notification_of(row) for row in rows]
+        return [notification_from_row(row) for row in rows]
 
     async def list_for_agent(
         self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime
     ) -> list[Notification]:
-        """What the agent sees: high before low, then oldest first; never what is scheduled for later.
+        """List the agent's queue, high before low, then oldest first, without what is scheduled for later.
 
         Concurrent reads share a statement.
         """
-        queues = self._whole_queues if include_cleared else self._queues
+        queues = self._queues if include_cleared else self._uncleared_queues
         return await queues.add((agent_id, limit, now))
 
     async def update(
         self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
     ) -> Notification | None:
-        """The notification after the changes, by column; None if there is no such notification."""
+        """Set the columns in `changes` and return the notification; None if there is no such notification.
+
+        Raise ValueError for a column that may not be changed.
+        """
         if unknown := changes.keys() - CHANGEABLE:
-            raise ValueError(f"not columns that may be changed: {', '.join(sorted(unknown))}")
+            raise ValueError(f"columns that may not be changed: {', '.join(sorted(unknown))}")
         return await self._pool.run_to_completion(
             self._update(notification_id, changes, now), f"update of notification {notification_id}"
         )
 
     async def clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool:
-        """Whether it is cleared now; False if the agent has no such notification. The first time stays.
+        """Clear the notification; False if the agent has no such notification. The first `cleared_at` stays.
 
-        Concurrent clearings share a commit.
+        Concurrent calls share a commit. Raise RowLocked if another transaction holds the row for too long.
         """
         item = (agent_id, notification_id, now)
         with suppress(TimeoutError):
-            async with asyncio.timeout(HELD_SECONDS):
-                # None: somebody else holds it, and nobody who waits keeps a connection from others meanwhile.
-                while (cleared := await self._clears.add(item)) is None:  # noqa: ASYNC110 -- in another process
-                    await asyncio.sleep(HELD_POLL_SECONDS)
-                return cleared
-        raise RowLocked(f"notification {notification_id} is held by somebody else")
+            async with asyncio.timeout(CLEAR_TIMEOUT_SECONDS):
+                # None means that the row is locked. Polling occupies no connection while it waits.
+                while (is_cleared := await self._clears.add(item)) is None:
+                    await self._sleep(CLEAR_POLL_SECONDS)
+                return is_cleared
+        raise RowLocked(f"notification {notification_id} is locked by another transaction")
 
     async def clear_many(self, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime) -> int:
-        """Clear these of the agent, or all that are not scheduled for later; how many it were."""
+        """Clear these notifications of the agent, or all that are not scheduled for later if `ids` is None.
+
+        Return how many were cleared.
+        """
         return await self._pool.run_to_completion(
             self._clear_many(agent_id, ids, now), f"clearing of notifications of agent {agent_id}"
         )
 
     async def owners(self, ids: Sequence[UUID]) -> dict[UUID, NotificationOwner]:
-        """Whose the notifications are; what is none is left out."""
-        return {row["id"]: from_row(NotificationOwner, row) for row in await self._pool.fetch(OWNERS, ids)}
+        """Return the owners of the notifications by id, without ids that name no notification."""
+        rows = await self._pool.fetch(LIST_OWNERS, ids)
+        return {row["id"]: from_row(NotificationOwner, row) for row in rows}
 
     async def delete(self, notification_id: UUID) -> bool:
-        """Whether there was such a notification."""
+        """Delete the notification; False if there is no such notification."""
         return await self._pool.run_to_completion(
             self._delete(notification_id), f"deletion of notification {notification_id}"
         )
 
-    async def _insert_many(self, arrivals: list[Arrival]) -> list[StorageError | None]:
-        return self._refusals(arrivals, await self._pool.fetch(INSERT, *insert_parameters(arrivals)))
+    async def _insert_many(self, items: list[InsertItem]) -> list[StorageError | None]:
+        refusals = await insert_together(self._pool, items)
+        self._report_inserted(items, refusals)
+        return refusals
 
-    async def _insert_waiting(self, arrivals: list[Arrival]) -> list[StorageError | None]:
-        """Wait for the agents' states, agent by agent: a long holder of one costs the others little."""
+    async def _insert_waiting(self, items: list[InsertItem]) -> list[StorageError | None]:
+        """Wait for the agents' states one agent at a time, so that one held row delays the others little."""
         refusals: dict[UUID, StorageError | None] = {}
-        groups = deque(by_agent(arrivals))
+        groups = deque(group_by_agent(items))
         while groups:
             group = groups.popleft()
             try:
                 async with self._pool.transaction() as connection:
                     await connection.execute(LIMIT_WAIT)
-                    rows = await connection.fetch(INSERT_WAITING, *insert_parameters(group))
+                    results = await insert_after_lock(connection, group)
             except (ConstraintError, RowLocked) as error:
                 if isinstance(error, ConstraintError) and len(group) > 1:
-                    groups.extend([arrival] for arrival in group)  # only one of them is to blame
+                    groups.extend([item] for item in group)  # one of them violates the constraint: find it
                 else:
-                    refusals.update((arrival.new.id, error) for arrival in group)
+                    refusals.update((item.new.id, error) for item in group)
             else:
-                refusals.update(zip((a.new.id for a in group), self._refusals(group, rows), strict=True))
-        return [refusals[arrival.new.id] for arrival in arrivals]
+                self._report_inserted(group, results)
+                refusals.update(zip((item.new.id for item in group), results, strict=True))
+        return [refusals[item.new.id] for item in items]
 
-    def _refusals(self, arrivals: list[Arrival], rows: list[Record]) -> list[StorageError | None]:
-        """Why each arrival was refused, if it was; the others are committed, and told of here."""
-        refusals = [refusal_of(arrival, row) for arrival, row in zip(arrivals, rows, strict=True)]
-        self.tell(arrival.new for arrival, why in zip(arrivals, refusals, strict=True) if why is None)
-        return refusals
+    def _report_inserted(self, items: list[InsertItem], refusals: list[StorageError | None]) -> None:
+        self.report_committed(
+            item.new for item, refusal in zip(items, refusals, strict=True) if refusal is None
+        )
 
     async def _update(
         self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
@@ -327,7 +318,7 @@ class Notifications:
             row = await connection.fetchrow(LOCK, notification_id)
             if row is None:
                 return None
-            before = notification_of(row)
+            before = notification_from_row(row)
             after = _changed(before, changes, now)
             await connection.execute(
                 UPDATE,
@@ -342,7 +333,7 @@ class Notifications:
             )
             if after.activated_at is not None and after.activated_at != before.activated_at:
                 due_at = after.activated_at if after.activated_at > now else None
-                await connection.execute(MOVE_STATE, after.agent_id, due_at)
+                await connection.execute(UPDATE_STATE, after.agent_id, due_at)
             return before, after
 
         written = await self._pool.with_lock_retry(write)
@@ -350,8 +341,8 @@ class Notifications:
             return None
         before, after = written
         if after.activated_at != before.activated_at:
-            tell = self._on_clear if after.activated_at is None else self._on_commit
-            tell([after.agent_id])
+            report = self._on_clear if after.activated_at is None else self._on_commit
+            report([after.agent_id])
         return after
 
     async def _list_each(
@@ -359,36 +350,21 @@ class Notifications:
     ) -> list[list[Notification]]:
         queues: list[list[Notification]] = [[] for _ in items]
         for row in await self._pool.fetch(statement, *zip(*items, strict=True)):
-            queues[row["ordinal"] - 1].append(notification_of(row))
+            queues[row["ordinal"] - 1].append(notification_from_row(row))
         return queues
 
-    async def _clear_each(self, items: list[tuple[UUID, UUID, datetime]]) -> list[bool | None]:
-        return self._cleared(items, await self._pool.fetch(CLEAR, *zip(*items, strict=True)))
-
-    def _cleared(self, items: list[tuple[UUID, UUID, datetime]], rows: list[Record]) -> list[bool | None]:
-        """Whether each is cleared now, None if it is held; tells of what may have kept an agent awake."""
-        priorities = {(row["agent_id"], row["id"]): row["priority"] for row in rows}
-        concerned = {agent_id for (agent_id, _), of in priorities.items() if of == Priority.HIGH}
-        if concerned:
-            self._on_clear(list(concerned))
-        outcomes = {item: None if of is None else True for item, of in priorities.items()}
-        return [outcomes.get((agent_id, notification_id), False) for agent_id, notification_id, _ in items]
+    async def _clear_each(self, items: list[ClearItem]) -> list[bool | None]:
+        results, agent_ids = await clear_together(self._pool, items)
+        if agent_ids:
+            self._on_clear(agent_ids)
+        return results
 
     async def _clear_many(self, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime) -> int:
-        conditions = Conditions(agent_id, now)
-        if ids is None:
-            conditions.add("(n.scheduled_for IS NULL OR n.scheduled_for <= $)", now)
-        else:
-            conditions.add("n.id = ANY($::uuid[])", ids)
-        sql = conditions.into(CLEAR_MANY)
-        row = await self._pool.with_lock_retry(
-            lambda connection: connection.fetchrow(sql, *conditions.parameters)
+        cleared, high = await self._pool.with_lock_retry(
+            lambda connection: clear_many(connection, agent_id, ids, now)
         )
-        if row is None:
-            return 0
-        if row["high"]:
+        if high:
             self._on_clear([agent_id])
-        cleared: int = row["cleared"]
         return cleared
 
     async def _delete(self, notification_id: UUID) -> bool:
@@ -408,6 +384,6 @@ def _changed(before: Notification, changes: Mapping[str, Any], now: datetime) ->
     return replace(after, cleared_at=cleared_at, activated_at=activated_at)
 
 
-def notification_of(row: Record) -> Notification:
-    """A row of the table."""
+def notification_from_row(row: Record) -> Notification:
+    """Build the notification from a row of the table."""
     return from_row(Notification, row, source=Source(row["source"]), priority=Priority(row["priority"]))

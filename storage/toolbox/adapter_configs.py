@@ -1,13 +1,13 @@
-"""Adapter configs: how a template's agents use an adapter."""
+"""Adapter configs: the settings of an adapter for the agents of a template."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -35,7 +35,7 @@ DELETE = "DELETE FROM adapter_config WHERE id = $1 RETURNING id"
 
 @dataclass(frozen=True, slots=True)
 class AdapterConfig:
-    """One template's config of one adapter; `organization_id` is the template's."""
+    """The config of one adapter for one template; `organization_id` is the template's."""
 
     id: UUID
     organization_id: UUID
@@ -53,7 +53,10 @@ class AdapterConfigs:
         self._pool = pool
 
     async def insert(self, config: AdapterConfig) -> None:
-        """NotUnique if the template has one for this adapter, ReferenceMissing for either."""
+        """Store the config.
+
+        Raise NotUnique if the template has one for the adapter, ReferenceMissing for `template` or `adapter`.
+        """
         await self._pool.execute(
             INSERT,
             config.id,
@@ -75,14 +78,10 @@ class AdapterConfigs:
         adapter_id: UUID | None,
         page: Page,
     ) -> list[AdapterConfig]:
-        """Those of the organizations' templates, newest first."""
-        conditions = Conditions(organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(c.created_at, c.id) < ($, $)", *page.after)
-        if template_id is not None:
-            conditions.add("c.template_id = $", template_id)
-        if adapter_id is not None:
-            conditions.add("c.adapter_id = $", adapter_id)
+        """List one page of the configs of the organizations' templates, newest first."""
+        conditions = PageConditions(organization_ids, page, "c.created_at, c.id")
+        conditions.add_equal("c.template_id", template_id)
+        conditions.add_equal("c.adapter_id", adapter_id)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [from_row(AdapterConfig, row) for row in rows]
 

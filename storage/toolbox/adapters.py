@@ -1,4 +1,4 @@
-"""Adapters: capability packages that own tools and can be attached to agents."""
+"""Adapters: packages of tools that can be attached to agents."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,9 +9,10 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.model import Visibility
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -22,8 +23,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 
 GET = "SELECT * FROM adapter WHERE id = $1"
 
-# A page of each organization and one of what is public elsewhere, then the newest of them all: so each is
-# read along its index.
+# Read a page of each organization, and one of the public adapters of others, each along its index; then take
+# the newest of all.
 PAGE = """
 SELECT * FROM (
     SELECT a.* FROM unnest($1::uuid[]) AS o (id)
@@ -44,7 +45,7 @@ UPDATE = "UPDATE adapter SET /* set */ WHERE id = $1 RETURNING *"
 
 PUBLISH = "UPDATE adapter SET visibility = 'public' WHERE id = $1 RETURNING *"
 
-# Its tools, its configs and its places at agents go with it, by their foreign keys.
+# The foreign keys delete its tools and its configs, and detach it from its agents.
 DELETE = "DELETE FROM adapter WHERE id = $1 RETURNING id"
 
 CHANGEABLE = frozenset({"name", "description", "detail_url", "config_schema"})
@@ -52,7 +53,7 @@ CHANGEABLE = frozenset({"name", "description", "detail_url", "config_schema"})
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """`config_schema` is the JSON Schema of the configs it takes."""
+    """An adapter; `config_schema` is the JSON Schema of its configs."""
 
     id: UUID
     organization_id: UUID
@@ -90,17 +91,17 @@ class Adapters:
     async def page(
         self, organization_ids: tuple[UUID, ...], visibility: Visibility | None, page: Page
     ) -> list[Adapter]:
-        """What the organizations may see, newest first: their own adapters and the public ones."""
-        conditions = Conditions(organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(a.created_at, a.id) < ($, $)", *page.after)
-        if visibility is not None:
-            conditions.add("a.visibility = $", visibility)
+        """List one page of the adapters that the organizations may see, newest first.
+
+        These are their own adapters and the public ones.
+        """
+        conditions = PageConditions(organization_ids, page, "a.created_at, a.id")
+        conditions.add_equal("a.visibility", visibility)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [_adapter(row) for row in rows]
 
     async def update(self, adapter_id: UUID, changes: Mapping[str, Any]) -> Adapter | None:
-        """The adapter after the changes, by column; None if there is no such adapter."""
+        """Set the columns in `changes` and return the adapter; None if there is no such adapter."""
         if not changes:
             return await self.get(adapter_id)
         update = assign(UPDATE, changes, CHANGEABLE, after=1)
@@ -108,12 +109,15 @@ class Adapters:
         return None if row is None else _adapter(row)
 
     async def publish(self, adapter_id: UUID) -> Adapter | None:
-        """The adapter, visible to every organization from now on; None if there is no such adapter."""
+        """Make the adapter visible to every organization and return it; None if there is no such adapter."""
         row = await self._pool.fetchrow(PUBLISH, adapter_id)
         return None if row is None else _adapter(row)
 
     async def delete(self, adapter_id: UUID) -> bool:
-        """Whether there was such an adapter. Its tools and configs go too, and no agent has it any more."""
+        """Delete the adapter with its tools and configs, and detach it from its agents.
+
+        Return False if there is no such adapter.
+        """
         return await self._pool.fetchval(DELETE, adapter_id) is not None
 
 

@@ -1,6 +1,6 @@
-"""The tools that agents have by their adapters, as models are shown them and as they are called.
+"""Agent tools: the tools that an agent has through its adapters, as shown to a model and as called.
 
-Configs and secrets are read for the call of one tool only: they may be long, and are nobody else's business.
+Configs and secrets are read only to call one tool: they may be long, and nothing else needs them.
 """
 
 from collections.abc import Collection
@@ -13,11 +13,11 @@ from asyncpg import Record
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
 
-MAX_TOOLS = 120  # of one agent: providers of models take 128, and every agent has some without adapters
+MAX_TOOLS = 120  # of one agent: model providers accept 128, and each agent has some built-in tools
 MAX_SHOWN_CHARACTERS = 4096  # of a description
-MAX_SHOWN_BYTES = 32_768  # of parameters; longer ones are enforced all the same
+MAX_SHOWN_BYTES = 32_768  # of parameters; longer ones are not shown, but still enforced
 
-CHANNEL = "channel:"  # begins the handler of a tool that takes an agent's messages further
+CHANNEL = "channel:"  # the prefix of the handler of a tool that sends an agent's messages
 
 LIST = """
 SELECT t.id, a.name AS adapter_name, x.position, t.name
@@ -60,7 +60,7 @@ ORDER BY x.position, t.id LIMIT 1
 
 @dataclass(frozen=True, slots=True)
 class ListedTool:
-    """A tool that an agent can call. `position` is its adapter's among the agent's."""
+    """A tool that an agent can call; `position` is that of its adapter among the agent's adapters."""
 
     id: UUID
     adapter_name: str
@@ -70,9 +70,9 @@ class ListedTool:
 
 @dataclass(frozen=True, slots=True)
 class DescribedTool:
-    """What a model is told of a tool.
+    """The description of a tool for a model.
 
-    `parameters` is None as well where they are too long to be shown to a model; `is_enforced` as in `Tool`.
+    `parameters` is also None if they are too long to be shown; `is_enforced` is that of `Tool`.
     """
 
     id: UUID
@@ -84,10 +84,10 @@ class DescribedTool:
 
 @dataclass(frozen=True, slots=True)
 class CallableTool:
-    """What it takes to call a tool for an agent.
+    """Everything that is needed to call a tool for an agent.
 
-    `config` is what the agent's template has for the adapter, None where it has none; `secret` the template's
-    `tool_call_secret`, which may be blank.
+    `config` is the config of the adapter for the agent's template, None if there is none; `secret` is the
+    template's `tool_call_secret`, which may be blank.
     """
 
     adapter_id: UUID
@@ -107,21 +107,24 @@ class AgentTools:
         self._pool = pool
 
     async def list_for_agent(self, agent_id: UUID) -> list[ListedTool]:
-        """Those for the agent's model, in the order of its adapters, and of each the oldest first."""
+        """List the tools for the agent's model by the order of its adapters, the oldest of each first."""
         rows = await self._pool.fetch(LIST, agent_id, CHANNEL, MAX_TOOLS)
         return [from_row(ListedTool, row) for row in rows]
 
     async def describe(self, tool_ids: Collection[UUID]) -> dict[UUID, DescribedTool]:
-        """Those that there are, by id. Apart from the list, as it can be long and a call needs but one."""
+        """Return the descriptions by id, without ids that name no tool.
+
+        They are not part of the list because they can be long and a call needs only one.
+        """
         rows = await self._pool.fetch(DESCRIBE, tool_ids, MAX_SHOWN_CHARACTERS, MAX_SHOWN_BYTES)
         return {row["id"]: from_row(DescribedTool, row) for row in rows}
 
     async def get(self, agent_id: UUID, tool_id: UUID) -> CallableTool | None:
-        """None if the agent has it not, or not any more."""
+        """Return the tool; None if the agent does not have it (any more)."""
         return _callable(await self._pool.fetchrow(GET, agent_id, tool_id))
 
     async def get_channel(self, agent_id: UUID, channel: str) -> CallableTool | None:
-        """What takes the agent's messages further by this channel; the first, if there are several."""
+        """Return the first tool that sends the agent's messages by this channel; None if there is none."""
         return _callable(await self._pool.fetchrow(GET_CHANNEL, agent_id, CHANNEL + channel))
 
 

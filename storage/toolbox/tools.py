@@ -1,4 +1,4 @@
-"""Tools: what adapters let agents call."""
+"""Tools: the operations that an adapter lets agents call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions, assign
+from storage.postgres.query import assign
 from storage.postgres.rows import from_row
 
 INSERT = """
@@ -19,7 +20,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 
 GET = "SELECT * FROM tool WHERE id = $1"
 
-# By way of the adapters, of which an organization sees few: so nobody else's tools are read.
+# Select by the adapters, of which an organization sees few, so that other organizations' tools are not read.
 PAGE = """
 SELECT t.* FROM tool t
 WHERE t.adapter_id IN (
@@ -37,9 +38,9 @@ CHANGEABLE = frozenset({"name", "description", "parameters", "is_enforced", "url
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`parameters` says what a call takes: a JSON Schema, or whatever its owner wrote; None for nothing.
+    """A tool. `parameters` describe its arguments: a JSON Schema, or any other JSON value; None for none.
 
-    `is_enforced`: it is a schema, of objects, which the arguments of a call must fit.
+    If `is_enforced`, they are a JSON Schema of objects, and the arguments of a call must be valid under it.
     """
 
     id: UUID
@@ -61,7 +62,10 @@ class Tools:
         self._pool = pool
 
     async def insert(self, tool: Tool) -> None:
-        """NotUnique if the adapter has a tool of this name, ReferenceMissing for the adapter."""
+        """Store the tool.
+
+        Raise NotUnique if the adapter has a tool of this name, ReferenceMissing for `adapter`.
+        """
         await self._pool.execute(
             INSERT,
             tool.id,
@@ -83,17 +87,20 @@ class Tools:
     async def page(
         self, organization_ids: tuple[UUID, ...], adapter_id: UUID | None, page: Page
     ) -> list[Tool]:
-        """The tools of the adapters that the organizations may see, or of one of these, newest first."""
-        conditions = Conditions(organization_ids, page.limit, page.offset)
-        if page.after is not None:
-            conditions.add("(t.created_at, t.id) < ($, $)", *page.after)
-        if adapter_id is not None:
-            conditions.add("t.adapter_id = $", adapter_id)
+        """List one page of the tools of adapters that the organizations may see, newest first.
+
+        `adapter_id` limits the list to one of these adapters.
+        """
+        conditions = PageConditions(organization_ids, page, "t.created_at, t.id")
+        conditions.add_equal("t.adapter_id", adapter_id)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [from_row(Tool, row) for row in rows]
 
     async def update(self, tool_id: UUID, changes: Mapping[str, Any]) -> Tool | None:
-        """The tool after the changes, by column; None if there is no such tool. NotUnique as of `insert`."""
+        """Set the columns in `changes` and return the tool; None if there is no such tool.
+
+        Raise NotUnique if the adapter has a tool of this name.
+        """
         if not changes:
             return await self.get(tool_id)
         update = assign(UPDATE, changes, CHANGEABLE, after=1)

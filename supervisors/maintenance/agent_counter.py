@@ -2,6 +2,7 @@
 
 from supervisors.clock import Clock
 from supervisors.engine.registry import Registry
+from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES
 from supervisors.ports import StateStore
 
 
@@ -15,4 +16,5 @@ class AgentCounter:
 
     async def run_once(self) -> None:
         """Count once."""
-        self._registry.set_counts(await self._store.count(self._clock.now()))
+        counts = await self._store.count(self._clock.now(), quarantine_failures=QUARANTINE_AFTER_FAILURES)
+        self._registry.set_counts(counts)

@@ -33,8 +33,6 @@ from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, W
 
 Result = TypeVar("Result")
 
-QUARANTINED_AFTER = 5
-
 
 class MemoryLock:
     """One agent's row, locked by this transaction."""
@@ -158,8 +156,8 @@ class MemoryStates:
 
         return (await self._wire.carry(partial(self._select, blockers), agent_id))[:limit]
 
-    async def count(self, now: datetime) -> Counts:
-        return await self._read(lambda states: self._count(states, now))
+    async def count(self, now: datetime, *, quarantine_failures: int) -> Counts:
+        return await self._read(lambda states: self._count(states, now, quarantine_failures))
 
     async def _look(self, agent_id: UUID, now: datetime) -> AgentFacts | None:
         await asyncio.sleep(0)
@@ -187,7 +185,7 @@ class MemoryStates:
         found = await self._read(lambda states: sorted(state.agent_id for state in states if fits(state)))
         return [agent_id for agent_id in found if after is None or agent_id > after][:limit]
 
-    def _count(self, states: list[AgentState], now: datetime) -> Counts:
+    def _count(self, states: list[AgentState], now: datetime, quarantine_failures: int) -> Counts:
         status = [state.status for state in states]
         moments = [state.next_due_at for state in states if state.next_due_at is not None]
         active = [one.activated_at for one in self._tables.notifications.values() if one.activated_at]
@@ -198,7 +196,7 @@ class MemoryStates:
             quarantined=frozenset(
                 state.agent_id
                 for state in states
-                if _is_quarantined(state, now) and not self._is_paused(state)
+                if _is_quarantined(state, now, quarantine_failures) and not self._is_paused(state)
             ),
             timers=len(moments),
             next_due_at=min(moments, default=None),
@@ -372,9 +370,9 @@ def _left(notice: SystemNotice, agent: Agent) -> Notification:
     )
 
 
-def _is_quarantined(state: AgentState, now: datetime) -> bool:
+def _is_quarantined(state: AgentState, now: datetime, quarantine_failures: int) -> bool:
     is_ahead = state.retry_at is not None and state.retry_at > now
-    return state.failures >= QUARANTINED_AFTER and is_ahead and state.run_id is None
+    return state.failures >= quarantine_failures and is_ahead and state.run_id is None
 
 
 def _plans(state: AgentState) -> list[datetime]:

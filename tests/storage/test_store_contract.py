@@ -680,7 +680,7 @@ async def test_lists_of_ids_blockers_and_counts(store: Store) -> None:
     assert await states.list_ids(owner.id, one.id, 9) == []
     assert await states.list_blockers(one.id, NOW, 9) == [earlier.id, later.id]
     assert await states.list_blockers(one.id, NOW - timedelta(days=1), 1) == [earlier.id]
-    assert await states.count(NOW) == Counts(
+    assert await states.count(NOW, quarantine_failures=5) == Counts(
         running=1,
         sleeping=1,
         archived=0,

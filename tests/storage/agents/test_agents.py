@@ -1,4 +1,4 @@
-"""Agents: stored whole, listed by filters and pages, gone for everybody when deleted."""
+"""Agents: inserting, listing, updating and deleting them."""
 
 import asyncio
 from dataclasses import replace
@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from storage.agents.agents import AgentFilters, Agents
+from storage.agents.agents import AgentFilters, Agents, RetainedAgent
 from storage.agents.templates import Templates
 from storage.delivery.outbox import Outbox, OutboxSize
 from storage.errors import Circle, NotUnique, ReferenceMissing
@@ -63,11 +63,11 @@ async def stored_adapter(pool: Pool, organization_id: UUID, visibility: str = "p
 
 
 async def names(agents: Agents, owner: UUID, page: Page | None = None, **filters: Any) -> list[str]:
-    found = await agents.page(AgentFilters(organization_ids=(owner,), **filters), page or Page())
-    return [one.name for one in found]
+    listed = await agents.page(AgentFilters(organization_ids=(owner,), **filters), page or Page())
+    return [listed_agent.name for listed_agent in listed]
 
 
-async def test_an_agent_is_read_as_it_was_written(agents: Agents, pool: Pool, owner: UUID) -> None:
+async def test_get_returns_agent_as_inserted(agents: Agents, pool: Pool, owner: UUID) -> None:
     parent = await stored_agent(pool, owner, name="Chief")
     concierge = template(owner)
     await Templates(pool).insert(concierge)
@@ -97,7 +97,7 @@ async def test_an_agent_is_read_as_it_was_written(agents: Agents, pool: Pool, ow
     assert await agents.organization_of(written.id) == owner
 
 
-async def test_an_agent_created_inside_a_sleep_is_looked_at_when_it_ends(pool: Pool, owner: UUID) -> None:
+async def test_agent_inserted_asleep_is_due_when_sleep_ends(pool: Pool, owner: UUID) -> None:
     asleep = await stored_agent(pool, owner, sleep_until=NOW + HOUR)
     archived = await stored_agent(pool, owner, status=AgentStatus.ARCHIVED, sleep_until=NOW + HOUR)
 
@@ -106,7 +106,7 @@ async def test_an_agent_created_inside_a_sleep_is_looked_at_when_it_ends(pool: P
     assert due == {asleep.id: NOW + HOUR, archived.id: None}
 
 
-async def test_a_parent_is_told_of_its_child_without_being_moved(
+async def test_notice_about_child_leaves_parents_state_unchanged(
     agents: Agents, pool: Pool, owner: UUID
 ) -> None:
     parent = await stored_agent(pool, owner)
@@ -119,7 +119,7 @@ async def test_a_parent_is_told_of_its_child_without_being_moved(
     assert await pool.fetchval("SELECT wake_seq FROM agent_state WHERE agent_id = $1", parent.id) == 0
 
 
-async def test_an_email_alias_is_taken_in_any_case(agents: Agents, pool: Pool, owner: UUID) -> None:
+async def test_email_alias_is_unique_in_any_case(agents: Agents, pool: Pool, owner: UUID) -> None:
     await stored_agent(pool, email_alias="scout")
     other = await stored_agent(pool, owner)
 
@@ -135,21 +135,21 @@ async def test_an_email_alias_is_taken_in_any_case(agents: Agents, pool: Pool, o
 @pytest.mark.parametrize(
     ("field", "value"), [("template", new_id()), ("parent", new_id()), ("adapters", (new_id(),))]
 )
-async def test_what_an_agent_names_must_exist(
+async def test_references_of_agent_must_exist(
     agents: Agents, pool: Pool, owner: UUID, field: str, value: Any
 ) -> None:
     column = field if field == "adapters" else f"{field}_id"
-    there = await stored_agent(pool, owner)
+    stored = await stored_agent(pool, owner)
 
     with pytest.raises(ReferenceMissing) as on_insert:
         await agents.insert(agent(owner, **{column: value}), None)
     with pytest.raises(ReferenceMissing) as on_update:
-        await agents.update(there.id, {column: value})
+        await agents.update(stored.id, {column: value})
 
     assert on_insert.value.field == on_update.value.field == field
 
 
-async def test_only_what_is_named_changes(agents: Agents, pool: Pool, owner: UUID) -> None:
+async def test_update_changes_only_the_given_columns(agents: Agents, pool: Pool, owner: UUID) -> None:
     before = await stored_agent(pool, owner, max_sleep_hours=5, tags=("old",))
     parent = await stored_agent(pool, owner, name="Chief")
     adapter = await stored_adapter(pool, owner)
@@ -172,7 +172,7 @@ async def test_only_what_is_named_changes(agents: Agents, pool: Pool, owner: UUI
     assert await agents.get(before.id) == after
 
 
-async def test_adapters_alone_can_be_replaced_and_removed(agents: Agents, pool: Pool, owner: UUID) -> None:
+async def test_update_replaces_and_removes_adapters(agents: Agents, pool: Pool, owner: UUID) -> None:
     first, second = await stored_adapter(pool, owner), await stored_adapter(pool, owner)
     stored = await stored_agent(pool, owner, adapters=(first, second))
 
@@ -184,32 +184,32 @@ async def test_adapters_alone_can_be_replaced_and_removed(agents: Agents, pool: 
     assert (swapped.adapters, emptied.adapters) == ((second, first), ())
 
 
-async def test_what_the_supervisor_owns_is_not_changed_here(agents: Agents, pool: Pool) -> None:
+async def test_update_of_supervisors_column_is_refused(agents: Agents, pool: Pool) -> None:
     stored = await stored_agent(pool)
 
     with pytest.raises(ValueError, match="deleted_at, status"):
         await agents.update(stored.id, {"status": "archived", "deleted_at": None})
 
 
-async def test_an_unknown_agent_is_nobody(agents: Agents) -> None:
+async def test_unknown_agent_is_not_found(agents: Agents) -> None:
     assert await agents.get(new_id()) is None
     assert await agents.organization_of(new_id()) is None
     assert await agents.update(new_id(), {"name": "Ranger"}) is None
     assert not await agents.delete(new_id(), NOW)
 
 
-async def test_a_list_shows_the_given_organizations_newest_first(agents: Agents, pool: Pool) -> None:
+async def test_page_shows_given_organizations_newest_first(agents: Agents, pool: Pool) -> None:
     ours, also_ours, theirs = [(await stored_organization(pool)).id for _ in range(3)]
     for position, owner in enumerate((ours, also_ours, theirs, ours)):
         await stored_agent(pool, owner, name=str(position), created_at=NOW + position * SECOND)
 
-    found = await agents.page(AgentFilters(organization_ids=(ours, also_ours)), Page())
+    page = await agents.page(AgentFilters(organization_ids=(ours, also_ours)), Page())
 
-    assert [one.name for one in found] == ["3", "1", "0"]
+    assert [listed.name for listed in page] == ["3", "1", "0"]
     assert await agents.page(AgentFilters(organization_ids=()), Page()) == []
 
 
-async def test_filters_narrow_a_list(agents: Agents, pool: Pool, owner: UUID) -> None:
+async def test_page_filters_narrow_the_list(agents: Agents, pool: Pool, owner: UUID) -> None:
     concierge = template(owner)
     await Templates(pool).insert(concierge)
     chief = await stored_agent(pool, owner, name="Chief 100%", template_id=concierge.id)
@@ -229,48 +229,48 @@ async def test_filters_narrow_a_list(agents: Agents, pool: Pool, owner: UUID) ->
     assert await names(agents, owner, search="_") == []
 
 
-async def test_pages_by_cursor_show_each_agent_once_though_all_are_of_one_instant(
+async def test_pages_by_cursor_show_agents_of_one_instant_once(
     agents: Agents, pool: Pool, owner: UUID
 ) -> None:
     stored = [await stored_agent(pool, owner) for _ in range(7)]
     filters = AgentFilters(organization_ids=(owner,))
 
-    seen: list[Agent] = []
+    listed: list[Agent] = []
     after = None
-    while found := await agents.page(filters, Page(after=after, limit=3)):
-        seen += found
-        after = (found[-1].created_at, found[-1].id)
+    while page := await agents.page(filters, Page(after=after, limit=3)):
+        listed += page
+        after = (page[-1].created_at, page[-1].id)
 
-    assert [one.id for one in seen] == sorted((one.id for one in stored), reverse=True)
-    assert await agents.page(filters, Page(limit=3, offset=5)) == seen[5:]
+    assert [one.id for one in listed] == sorted((one.id for one in stored), reverse=True)
+    assert await agents.page(filters, Page(limit=3, offset=5)) == listed[5:]
 
 
-async def test_a_deleted_agent_is_gone_for_everybody(agents: Agents, pool: Pool, owner: UUID) -> None:
-    gone = await stored_agent(
+async def test_deleted_agent_is_not_found(agents: Agents, pool: Pool, owner: UUID) -> None:
+    deleted = await stored_agent(
         pool, owner, name="Chief", email_alias="chief", parent_id=(await stored_agent(pool, owner)).id
     )
-    child = await stored_agent(pool, owner, parent_id=gone.id)
+    child = await stored_agent(pool, owner, parent_id=deleted.id)
 
-    assert await agents.delete(gone.id, NOW)
+    assert await agents.delete(deleted.id, NOW)
 
-    assert await agents.get(gone.id) is None
-    assert await agents.organization_of(gone.id) is None
-    assert await agents.update(gone.id, {"name": "Ghost"}) is None
+    assert await agents.get(deleted.id) is None
+    assert await agents.organization_of(deleted.id) is None
+    assert await agents.update(deleted.id, {"name": "Ghost"}) is None
     assert await names(agents, owner, search="Chief") == []
-    assert not await agents.delete(gone.id, NOW)
+    assert not await agents.delete(deleted.id, NOW)
     orphan = await agents.get(child.id)
     assert orphan is not None
     assert (orphan.parent_id, orphan.parent_name) == (None, "")
-    assert await pool.fetchval("SELECT count(*) FROM agent_state WHERE agent_id = $1", gone.id) == 0
+    assert await pool.fetchval("SELECT count(*) FROM agent_state WHERE agent_id = $1", deleted.id) == 0
     await stored_agent(pool, owner, email_alias="Chief")
 
 
-async def test_deletion_ends_the_open_run_and_its_trace(agents: Agents, pool: Pool, owner: UUID) -> None:
-    gone = await stored_agent(pool, owner, name="Chief")
+async def test_delete_ends_the_open_run_and_its_trace(agents: Agents, pool: Pool, owner: UUID) -> None:
+    deleted = await stored_agent(pool, owner, name="Chief")
     run_id = new_id()
-    await pool.execute(START_RUN, gone.id, run_id, owner, NOW)
+    await pool.execute(START_RUN, deleted.id, run_id, owner, NOW)
 
-    await agents.delete(gone.id, NOW + HOUR)
+    await agents.delete(deleted.id, NOW + HOUR)
 
     run = await pool.fetchrow("SELECT outcome, error, ended_at FROM run")
     assert run is not None
@@ -278,28 +278,30 @@ async def test_deletion_ends_the_open_run_and_its_trace(agents: Agents, pool: Po
     trace = await Traces(pool).get(run_id)
     assert trace is not None
     assert (trace.error, trace.ended_at) == ("deleted", NOW + HOUR)
-    [summary], _ = await Traces(pool).page([owner], TraceFilters(agent_id=gone.id), 50, 0)
+    [summary], _ = await Traces(pool).page([owner], TraceFilters(agent_id=deleted.id), 50, 0)
     assert summary.agent_name == "Chief"
     assert await Runs(pool).get(run_id) is None
 
 
-async def test_what_a_deleted_agent_leaves_goes_in_batches(agents: Agents, pool: Pool, owner: UUID) -> None:
-    gone, kept = await stored_agent(pool, owner), await stored_agent(pool, owner)
-    queue = Notifications(pool, lambda agent_ids: None)
-    for one in (gone, gone, gone, kept):
+async def test_leftovers_of_deleted_agent_are_deleted_in_batches(
+    agents: Agents, pool: Pool, owner: UUID
+) -> None:
+    deleted, kept = await stored_agent(pool, owner), await stored_agent(pool, owner)
+    queue = Notifications(pool, lambda agent_ids: None, sleep=asyncio.sleep)
+    for one in (deleted, deleted, deleted, kept):
         await queue.insert(new_notification(one.id), {owner})
         await pool.execute(START_RUN, one.id, new_id(), owner, NOW)
-    await agents.delete(gone.id, NOW)
+    await agents.delete(deleted.id, NOW)
 
-    purged = [await Retention(pool).delete_leftovers(NOW, 2) for _ in range(4)]
+    batches = [await Retention(pool).delete_leftovers(NOW, 2) for _ in range(4)]
 
-    assert purged == [2, 2, 2, 0]
+    assert batches == [2, 2, 2, 0]
     assert [row["agent_id"] for row in await pool.fetch("SELECT agent_id FROM notification")] == [kept.id]
     assert [row["agent_id"] for row in await pool.fetch("SELECT agent_id FROM run")] == [kept.id]
     assert await pool.fetchval("SELECT count(*) FROM trace") == 4
 
 
-async def test_an_agent_cannot_become_its_own_ancestor(agents: Agents, pool: Pool, owner: UUID) -> None:
+async def test_agent_cannot_become_its_own_ancestor(agents: Agents, pool: Pool, owner: UUID) -> None:
     eldest = await stored_agent(pool, owner)
     parent = await stored_agent(pool, owner, parent_id=eldest.id)
     child = await stored_agent(pool, owner, parent_id=parent.id)
@@ -309,21 +311,21 @@ async def test_an_agent_cannot_become_its_own_ancestor(agents: Agents, pool: Poo
             await agents.update(eldest.id, {"parent_id": offspring.id})
 
 
-async def test_two_changes_that_make_a_circle_together_are_not_both_made(
+async def test_only_one_of_two_updates_that_form_circle_is_made(
     agents: Agents, pool: Pool, owner: UUID
 ) -> None:
     first, second = await stored_agent(pool, owner), await stored_agent(pool, owner)
 
-    answers = await asyncio.gather(
+    results = await asyncio.gather(
         agents.update(first.id, {"parent_id": second.id}),
         agents.update(second.id, {"parent_id": first.id}),
         return_exceptions=True,
     )
 
-    assert [type(answer) for answer in answers].count(Circle) == 1
+    assert [type(result) for result in results].count(Circle) == 1
 
 
-async def test_adapters_are_visible_to_their_owner_and_if_public_to_all(
+async def test_adapters_are_visible_to_owner_and_if_public_to_all(
     agents: Agents, pool: Pool, owner: UUID
 ) -> None:
     stranger = (await stored_organization(pool, name=organization().name)).id
@@ -335,44 +337,42 @@ async def test_adapters_are_visible_to_their_owner_and_if_public_to_all(
     assert visible == {own: True, public: True, hidden: False}
 
 
-async def test_a_changed_window_concerns_sleeping_agents_with_something_to_hold(
+async def test_template_lists_sleeping_agents_that_may_be_holding(
     agents: Agents, pool: Pool, owner: UUID
 ) -> None:
     concierge = template(owner)
     await Templates(pool).insert(concierge)
-    spoken_to = await stored_agent(pool, owner, template_id=concierge.id)
-    with_another = await stored_agent(pool, owner)
+    notified = await stored_agent(pool, owner, template_id=concierge.id)
+    without_template = await stored_agent(pool, owner)
     deleted = await stored_agent(pool, owner, template_id=concierge.id)
     await stored_agent(pool, owner, template_id=concierge.id, sleep_until=NOW + HOUR)
-    queue = Notifications(pool, lambda _: None)
-    for one in (spoken_to, with_another, deleted):
+    queue = Notifications(pool, lambda _: None, sleep=asyncio.sleep)
+    for one in (notified, without_template, deleted):
         await queue.insert(new_notification(one.id), {owner})
     await agents.delete(deleted.id, NOW)
 
-    assert await agents.holding_of_template(concierge.id) == [spoken_to.id]
+    assert await agents.holding_of_template(concierge.id) == [notified.id]
 
 
-async def test_a_new_agents_webhook_is_stored_with_it_if_its_template_names_one(
-    agents: Agents, pool: Pool, owner: UUID
-) -> None:
+async def test_insert_stores_webhook_if_template_names_one(agents: Agents, pool: Pool, owner: UUID) -> None:
     url = "https://example.org/created"
-    telling, silent = template(owner, agent_created_webhook_url=url), template(owner)
-    for each in (telling, silent):
+    with_webhook, without_webhook = template(owner, agent_created_webhook_url=url), template(owner)
+    for each in (with_webhook, without_webhook):
         await Templates(pool).insert(each)
-        told = await stored_agent(pool, owner, template_id=each.id, tags=("a", "b"))
-        if each is telling:
-            expected = told
+        new = await stored_agent(pool, owner, template_id=each.id, tags=("a", "b"))
+        if each is with_webhook:
+            expected = new
     await stored_agent(pool, owner)
 
     [row] = await pool.fetch("SELECT * FROM webhook_delivery")
-    assert (row["agent_id"], row["template_id"], row["url"]) == (expected.id, telling.id, url)
+    assert (row["agent_id"], row["template_id"], row["url"]) == (expected.id, with_webhook.id, url)
     created_at = NOW.isoformat(timespec="microseconds").replace("+00:00", "Z")
     assert row["payload"] == {
         "type": "agent.created",
         "timestamp": created_at,
         "data": {
             "agent": str(expected.id),
-            "template": str(telling.id),
+            "template": str(with_webhook.id),
             "organization": str(owner),
             "name": expected.name,
             "tags": ["a", "b"],
@@ -385,7 +385,7 @@ async def test_a_new_agents_webhook_is_stored_with_it_if_its_template_names_one(
     assert outbox.last_size == OutboxSize(pending=1, failed=0)
 
 
-async def test_tags_changed_at_once_are_all_changed(agents: Agents, pool: Pool) -> None:
+async def test_concurrent_tag_changes_are_all_made(agents: Agents, pool: Pool) -> None:
     stored = await stored_agent(pool, tags=("old", "kept"))
     names = [f"tag {number}" for number in range(10)]
 
@@ -398,3 +398,12 @@ async def test_tags_changed_at_once_are_all_changed(agents: Agents, pool: Pool) 
     assert changed.tags[0] == "kept"
     assert sorted(changed.tags[1:]) == names
     assert changed == replace(stored, tags=changed.tags)
+
+
+async def test_deleted_agent_is_retained_by_name(agents: Agents, pool: Pool) -> None:
+    scout = await stored_agent(pool, timezone="Europe/Berlin")
+    await agents.delete(scout.id, NOW)
+
+    retained = RetainedAgent(scout.organization_id, "Scout", "Europe/Berlin")
+    assert await agents.get_retained(scout.id) == retained
+    assert await agents.get_retained(new_id()) is None

@@ -1,4 +1,4 @@
-"""Templates are kept as given, and changed by the column."""
+"""Templates: inserting, updating and deleting them."""
 
 import asyncio
 from decimal import Decimal
@@ -19,7 +19,7 @@ def templates(pool: Pool) -> Templates:
     return Templates(pool)
 
 
-async def test_a_template_is_read_as_it_was_written(templates: Templates, pool: Pool) -> None:
+async def test_get_returns_template_as_inserted(templates: Templates, pool: Pool) -> None:
     written = template(
         (await stored_organization(pool)).id,
         default_reasoning_effort=ReasoningEffort.XHIGH,
@@ -33,7 +33,7 @@ async def test_a_template_is_read_as_it_was_written(templates: Templates, pool: 
     assert await templates.get(new_id()) is None
 
 
-async def test_only_what_is_named_changes(templates: Templates, pool: Pool) -> None:
+async def test_update_changes_only_the_given_columns(templates: Templates, pool: Pool) -> None:
     before = template((await stored_organization(pool)).id)
     await templates.insert(before)
 
@@ -47,23 +47,23 @@ async def test_only_what_is_named_changes(templates: Templates, pool: Pool) -> N
     assert await templates.get(before.id) == after
 
 
-async def test_no_change_reads_the_template(templates: Templates, pool: Pool) -> None:
+async def test_update_without_changes_returns_the_template(templates: Templates, pool: Pool) -> None:
     stored = template((await stored_organization(pool)).id)
     await templates.insert(stored)
 
     assert await templates.update(stored.id, {}) == stored
 
 
-async def test_an_unknown_template_is_not_updated(templates: Templates) -> None:
+async def test_update_of_unknown_template_returns_none(templates: Templates) -> None:
     assert await templates.update(new_id(), {"name": "Butler"}) is None
 
 
-async def test_a_name_that_is_no_changeable_column_never_reaches_sql(templates: Templates) -> None:
+async def test_update_refuses_names_of_other_columns(templates: Templates) -> None:
     with pytest.raises(ValueError, match="created_at, name = ''"):
         await templates.update(new_id(), {"created_at, name = ''": 1})
 
 
-async def test_a_template_needs_its_organization(templates: Templates) -> None:
+async def test_template_needs_an_existing_organization(templates: Templates) -> None:
     with pytest.raises(ReferenceMissing) as refusal:
         await templates.insert(template(new_id()))
 
@@ -71,27 +71,27 @@ async def test_a_template_needs_its_organization(templates: Templates) -> None:
 
 
 @pytest.mark.parametrize("detach", [False, True])
-async def test_no_agent_is_left_with_a_template_that_is_deleted_meanwhile(
+async def test_concurrent_delete_leaves_no_agent_with_deleted_template(
     templates: Templates, pool: Pool, detach: bool
 ) -> None:
     stored = template((await stored_organization(pool)).id)
     await templates.insert(stored)
     agents = Agents(pool)
-    recent_notifications = [agent(stored.organization_id, template_id=stored.id) for _ in range(20)]
+    new_agents = [agent(stored.organization_id, template_id=stored.id) for _ in range(20)]
     delete = templates.delete_detaching if detach else templates.delete_unused
 
     async def delete_in_the_middle() -> None:
         await delete(stored.id)
 
     results = await asyncio.gather(
-        *(agents.insert(each, None) for each in recent_notifications[:10]),
+        *(agents.insert(new, None) for new in new_agents[:10]),
         delete_in_the_middle(),
-        *(agents.insert(each, None) for each in recent_notifications[10:]),
+        *(agents.insert(new, None) for new in new_agents[10:]),
         return_exceptions=True,
     )
 
     assert all(result is None or isinstance(result, ReferenceMissing) for result in results), results
     is_kept = await templates.get(stored.id) is not None
-    named = await pool.fetchval("SELECT count(*) FROM agent WHERE template_id = $1", stored.id)
-    assert is_kept == (named > 0)
+    users = await pool.fetchval("SELECT count(*) FROM agent WHERE template_id = $1", stored.id)
+    assert is_kept == (users > 0)
     assert not (detach and is_kept)

@@ -1,4 +1,4 @@
-"""Webhooks on their way, as they are stored."""
+"""The outbox of webhooks: due deliveries, attempts, and redelivery."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -39,8 +39,8 @@ async def stored_template(pool: Pool, url: str = URL, owner: UUID | None = None)
     return stored
 
 
-async def told_of(pool: Pool, of: Template, **fields: object) -> Agent:
-    """A new agent that the template's webhook is to be told of."""
+async def stored_agent_of(pool: Pool, of: Template, **fields: object) -> Agent:
+    """Store an agent, whose creation the template's webhook gets."""
     return await stored_agent(pool, of.organization_id, template_id=of.id, **fields)
 
 
@@ -53,63 +53,56 @@ async def only_due(outbox: Outbox) -> DueDelivery:
     return due
 
 
-async def test_a_new_delivery_is_due_at_once_with_the_secret_of_its_template(
-    pool: Pool, outbox: Outbox
-) -> None:
+async def test_new_delivery_is_due_at_once_with_templates_secret(pool: Pool, outbox: Outbox) -> None:
     desk = await stored_template(pool)
-    await told_of(pool, desk)
+    await stored_agent_of(pool, desk)
     due = await only_due(outbox)
     assert (due.organization_id, due.url, due.attempts, due.secret) == (desk.organization_id, URL, 0, SECRET)
     assert SECRET not in repr(due)
 
     await Templates(pool).update(desk.id, {"tool_call_secret": "another"})
-    again = await only_due(outbox)
-    assert again == replace(due, secret="another")
+    assert await only_due(outbox) == replace(due, secret="another")
 
 
-async def test_of_a_template_that_is_gone_there_is_no_secret(pool: Pool, outbox: Outbox) -> None:
+async def test_delivery_of_deleted_template_has_no_secret(pool: Pool, outbox: Outbox) -> None:
     desk = await stored_template(pool)
-    await told_of(pool, desk)
+    await stored_agent_of(pool, desk)
     await Templates(pool).delete_detaching(desk.id)
     assert (await only_due(outbox)).secret is None
 
 
-async def test_a_receiver_with_many_waiting_does_not_hide_the_others(pool: Pool, outbox: Outbox) -> None:
+async def test_receiver_with_many_due_does_not_hide_others(pool: Pool, outbox: Outbox) -> None:
     busy = await stored_template(pool)
     quiet = await stored_template(pool, "https://b.example/", busy.organization_id)
     elsewhere = await stored_template(pool)
-    agents = [await told_of(pool, busy, created_at=NOW - number * SECOND) for number in range(5)]
-    for each in (quiet, elsewhere):
-        await told_of(pool, each)
+    agents = [await stored_agent_of(pool, busy, created_at=NOW - number * SECOND) for number in range(5)]
+    for other in (quiet, elsewhere):
+        await stored_agent_of(pool, other)
     due = await outbox.list_due(NOW, most_of_each=2, most=10)
-    receivers = [(each.organization_id, each.url) for each in due]
+    receivers = [delivery.receiver for delivery in due]
     assert sorted(receivers) == sorted(
         [(busy.organization_id, URL)] * 2
         + [(quiet.organization_id, "https://b.example/"), (elsewhere.organization_id, URL)]
     )
-    first = [
-        each.next_attempt_at
-        for each in due
-        if each.url == URL and each.organization_id == busy.organization_id
-    ]
+    first = [delivery.next_attempt_at for delivery in due if delivery.receiver == (busy.organization_id, URL)]
     assert first == [agents[4].created_at, agents[3].created_at]
 
 
-async def test_what_is_due_can_be_listed_a_few_receivers_at_a_time(pool: Pool, outbox: Outbox) -> None:
+async def test_due_deliveries_are_listed_in_pages_of_receivers(pool: Pool, outbox: Outbox) -> None:
     receivers = []
     for _ in range(3):
         desk = await stored_template(pool)
-        await told_of(pool, desk)
+        await stored_agent_of(pool, desk)
         receivers.append((desk.organization_id, URL))
-    found, last = [], FIRST_RECEIVER
+    listed, last = [], FIRST_RECEIVER
     while due := await outbox.list_due(NOW, last, most_of_each=10, most=1):
         last = due[-1].receiver
-        found.append(last)
-    assert found == sorted(receivers)
+        listed.append(last)
+    assert listed == sorted(receivers)
 
 
-async def test_what_is_to_be_tried_later_is_not_due_yet(pool: Pool, outbox: Outbox) -> None:
-    await told_of(pool, await stored_template(pool))
+async def test_delivery_to_retry_later_is_not_due(pool: Pool, outbox: Outbox) -> None:
+    await stored_agent_of(pool, await stored_template(pool))
     due = await only_due(outbox)
     await outbox.record(
         due, Attempt(next_attempt_at=NOW + HOUR, status=500, error="The receiver answered 500.")
@@ -119,14 +112,14 @@ async def test_what_is_to_be_tried_later_is_not_due_yet(pool: Pool, outbox: Outb
     assert again == replace(due, attempts=1, next_attempt_at=NOW + HOUR)
 
 
-async def test_an_attempt_counts_once_however_often_it_is_noted(pool: Pool, outbox: Outbox) -> None:
-    await told_of(pool, await stored_template(pool))
+async def test_attempt_is_recorded_only_once(pool: Pool, outbox: Outbox) -> None:
+    await stored_agent_of(pool, await stored_template(pool))
     due = await only_due(outbox)
     await outbox.record(due, Attempt(next_attempt_at=NOW + HOUR, status=500))
     await outbox.record(due, Attempt(delivered_at=NOW, status=200))
-    noted = await outbox.get(due.id)
-    assert noted is not None
-    assert (noted.status, noted.attempts, noted.last_status) == (DeliveryStatus.PENDING, 1, 500)
+    delivery = await outbox.get(due.id)
+    assert delivery is not None
+    assert (delivery.status, delivery.attempts, delivery.last_status) == (DeliveryStatus.PENDING, 1, 500)
 
 
 @pytest.mark.parametrize(
@@ -137,10 +130,10 @@ async def test_an_attempt_counts_once_however_often_it_is_noted(pool: Pool, outb
         (Attempt(next_attempt_at=NOW + HOUR, error="No connection."), DeliveryStatus.PENDING),
     ],
 )
-async def test_whatever_came_of_it_a_delivery_can_be_asked_for_again(
+async def test_delivery_can_be_redelivered_after_any_outcome(
     pool: Pool, outbox: Outbox, attempt: Attempt, status: DeliveryStatus
 ) -> None:
-    await told_of(pool, await stored_template(pool))
+    await stored_agent_of(pool, await stored_template(pool))
     due = await only_due(outbox)
     await outbox.record(due, attempt)
     before = await outbox.get(due.id)
@@ -156,22 +149,22 @@ async def test_whatever_came_of_it_a_delivery_can_be_asked_for_again(
     assert outbox.stored.is_set()
 
 
-async def test_only_what_is_told_to_somebody_wakes_who_sends_it(pool: Pool) -> None:
+async def test_stored_event_is_set_only_for_stored_webhook(pool: Pool) -> None:
     storage = build_storage(pool, on_commit=lambda _: None)
-    silent, telling = await stored_template(pool, ""), await stored_template(pool)
-    for each, wakes in ((silent, False), (telling, True)):
-        await storage.agents.insert(agent(each.organization_id, template_id=each.id), None)
-        assert storage.outbox.stored.is_set() is wakes
+    without_webhook, with_webhook = await stored_template(pool, ""), await stored_template(pool)
+    for desk, is_set in ((without_webhook, False), (with_webhook, True)):
+        await storage.agents.insert(agent(desk.organization_id, template_id=desk.id), None)
+        assert storage.outbox.stored.is_set() is is_set
     await storage.close()
 
 
-async def test_deliveries_are_listed_newest_first_and_by_what_they_are(pool: Pool, outbox: Outbox) -> None:
+async def test_page_filters_deliveries_newest_first(pool: Pool, outbox: Outbox) -> None:
     desk = await stored_template(pool)
     other = await stored_template(pool, owner=desk.organization_id)
     foreign = await stored_template(pool)
     agents = [
-        await told_of(pool, each, created_at=NOW - number * SECOND)
-        for number, each in enumerate((desk, desk, other, foreign))
+        await stored_agent_of(pool, of, created_at=NOW - number * SECOND)
+        for number, of in enumerate((desk, desk, other, foreign))
     ]
     ends = (
         Attempt(next_attempt_at=NOW + HOUR),
@@ -179,16 +172,16 @@ async def test_deliveries_are_listed_newest_first_and_by_what_they_are(pool: Poo
         Attempt(failed_at=NOW, status=410),
     )
     deliveries = await outbox.page(DeliveryFilters((desk.organization_id,)), Page())
-    assert [each.agent_id for each in deliveries] == [each.id for each in agents[:3]]
-    due = {each.id: each for each in await due_at(outbox, NOW)}
+    assert [delivery.agent_id for delivery in deliveries] == [one.id for one in agents[:3]]
+    due = {delivery.id: delivery for delivery in await due_at(outbox, NOW)}
     for delivery, end in zip(deliveries, ends, strict=True):
         await outbox.record(due[delivery.id], end)
 
     async def listed(**filters: object) -> list[UUID]:
-        found = await outbox.page(DeliveryFilters((desk.organization_id,), **filters), Page())  # type: ignore[arg-type]
-        return [each.id for each in found]
+        page = await outbox.page(DeliveryFilters((desk.organization_id,), **filters), Page())  # type: ignore[arg-type]
+        return [delivery.id for delivery in page]
 
-    first, second, third = (each.id for each in deliveries)
+    first, second, third = (delivery.id for delivery in deliveries)
     assert await listed(status=DeliveryStatus.PENDING) == [first]
     assert await listed(status=DeliveryStatus.DELIVERED) == [second]
     assert await listed(status=DeliveryStatus.FAILED) == [third]
@@ -197,12 +190,12 @@ async def test_deliveries_are_listed_newest_first_and_by_what_they_are(pool: Poo
     older = await outbox.page(
         DeliveryFilters((desk.organization_id,)), Page(after=(NOW, deliveries[0].id), limit=1)
     )
-    assert [each.id for each in older] == [second]
+    assert [delivery.id for delivery in older] == [second]
     await outbox.measure()
     assert outbox.last_size == OutboxSize(pending=2, failed=1)
 
 
-async def test_a_deleted_agent_is_still_told_of(pool: Pool, outbox: Outbox) -> None:
-    told = await told_of(pool, await stored_template(pool))
-    await Agents(pool).delete(told.id, NOW)
+async def test_delivery_of_deleted_agent_stays_due(pool: Pool, outbox: Outbox) -> None:
+    deleted = await stored_agent_of(pool, await stored_template(pool))
+    await Agents(pool).delete(deleted.id, NOW)
     assert (await only_due(outbox)).url == URL

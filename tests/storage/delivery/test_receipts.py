@@ -1,4 +1,4 @@
-"""Receipts: kept exactly if the effect is, whatever else is in the batch, and for a day."""
+"""Receipts: each is stored exactly if its effect is, and deleted after a day."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -100,21 +100,21 @@ async def insert_usage(storage: Storage, scout: Agent, kept: Receipt) -> None:
 
 
 async def request_run(storage: Storage, scout: Agent, kept: Receipt) -> None:
-    assert await storage.agent_states.update(run_requested(await get_facts(storage, scout), kept))
+    assert await storage.agent_states.update(request_update(await get_state(storage, scout), kept))
 
 
 async def request_run_under_lock(storage: Storage, scout: Agent, kept: Receipt) -> None:
     async with storage.agent_states.locked(scout.id, NOW) as locked:
-        assert await locked.update(run_requested(await get_facts(storage, scout), kept))
+        assert await locked.update(request_update(await get_state(storage, scout), kept))
 
 
-async def get_facts(storage: Storage, scout: Agent) -> AgentState:
-    seen = await storage.agent_states.get_facts(scout.id, NOW)
-    assert seen is not None
-    return seen.state
+async def get_state(storage: Storage, scout: Agent) -> AgentState:
+    facts = await storage.agent_states.get_facts(scout.id, NOW)
+    assert facts is not None
+    return facts.state
 
 
-def run_requested(before: AgentState, kept: Receipt) -> StateUpdate:
+def request_update(before: AgentState, kept: Receipt) -> StateUpdate:
     return StateUpdate(before, replace(before, run_requested_at=NOW), guarded=False, receipt=kept)
 
 
@@ -132,7 +132,7 @@ EFFECTS = (
 
 
 @pytest.mark.parametrize("effect", EFFECTS)
-async def test_an_effect_and_its_receipt_are_stored_together_and_once(
+async def test_effect_and_receipt_are_stored_together_and_once(
     pool: Pool, storage: Storage, scout: Agent, effect: Effect
 ) -> None:
     kept = receipt()
@@ -141,52 +141,50 @@ async def test_an_effect_and_its_receipt_are_stored_together_and_once(
     assert await storage.receipts.get(kept.key) == expected
     effects = await pool.fetchval(COUNT_EFFECTS)
 
-    # Whoever lost the answer and asks again has no second effect, and the first answer stays.
+    # A client that lost the answer and repeats the request causes no second effect; the first answer stays.
     with pytest.raises(AnsweredBefore):
         await effect(storage, scout, replace(kept, answer=b"another"))
     assert await pool.fetchval(COUNT_EFFECTS) == effects
     assert await storage.receipts.get(kept.key) == expected
 
 
-async def test_a_repeat_in_a_batch_leaves_its_neighbours_alone(
+async def test_repeated_request_in_batch_does_not_affect_others(
     pool: Pool, storage: Storage, scout: Agent
 ) -> None:
     kept = receipt()
-    repeated = [kept if number in {3, 7} else None for number in range(10)]
-    answers = await asyncio.gather(
+    receipts = [kept if number in {3, 7} else None for number in range(10)]
+    results = await asyncio.gather(
         *(
-            storage.notifications.insert(new_notification(scout.id), {scout.organization_id}, one)
-            for one in repeated
+            storage.notifications.insert(new_notification(scout.id), {scout.organization_id}, repeated)
+            for repeated in receipts
         ),
         return_exceptions=True,
     )
-    kinds = [type(answer) for answer in answers]
+    kinds = [type(result) for result in results]
     assert kinds == [NoneType] * 7 + [AnsweredBefore] + [NoneType] * 2
     assert await pool.fetchval("SELECT count(*) FROM notification") == 9
     assert await pool.fetchval("SELECT wake_seq FROM agent_state WHERE agent_id = $1", scout.id) == 9
 
 
-async def test_a_repeat_at_a_busy_agent_leaves_its_neighbours_alone(
+async def test_repeated_request_for_locked_agent_does_not_affect_others(
     pool: Pool, storage: Storage, scout: Agent
 ) -> None:
     kept = receipt()
     await storage.receipts.insert(kept, scout.organization_id)
     async with storage.agent_states.locked(scout.id, NOW):
-        arriving = [
+        inserts = [
             asyncio.create_task(
                 storage.notifications.insert(new_notification(scout.id), {scout.organization_id}, one)
             )
             for one in (None, kept, None)
         ]
-        await somebody_waits_for_a_lock(pool)
-    answers = await asyncio.gather(*arriving, return_exceptions=True)
-    assert [type(answer) for answer in answers] == [NoneType, AnsweredBefore, NoneType]
+        await wait_until_lock_is_awaited(pool)
+    results = await asyncio.gather(*inserts, return_exceptions=True)
+    assert [type(result) for result in results] == [NoneType, AnsweredBefore, NoneType]
     assert await pool.fetchval("SELECT count(*) FROM notification") == 2
 
 
-async def test_an_effect_that_is_refused_leaves_no_receipt(
-    pool: Pool, storage: Storage, scout: Agent
-) -> None:
+async def test_refused_effect_stores_no_receipt(pool: Pool, storage: Storage, scout: Agent) -> None:
     taken = await stored_agent(pool, email_alias="scout")
     refused: list[tuple[Awaitable[object], type[StorageError]]] = [
         (storage.notifications.insert(new_notification(scout.id), (), receipt()), Forbidden),
@@ -198,45 +196,45 @@ async def test_an_effect_that_is_refused_leaves_no_receipt(
     for effect, error in refused:
         with pytest.raises(error):
             await effect
-    outdated = run_requested(AgentState(scout.id, AgentStatus.RUNNING), receipt())
+    outdated = request_update(AgentState(scout.id, AgentStatus.RUNNING), receipt())
     assert not await storage.agent_states.update(outdated)
     assert await pool.fetchval("SELECT count(*) FROM receipt") == 0
 
 
-async def test_a_notification_for_a_busy_agent_keeps_its_receipt(
+async def test_notification_for_locked_agent_stores_its_receipt(
     pool: Pool, storage: Storage, scout: Agent
 ) -> None:
     kept = receipt()
     async with storage.agent_states.locked(scout.id, NOW):
-        arriving = asyncio.create_task(insert_notification(storage, scout, kept))
-        await somebody_waits_for_a_lock(pool)
+        insert = asyncio.create_task(insert_notification(storage, scout, kept))
+        await wait_until_lock_is_awaited(pool)
         assert await storage.receipts.get(kept.key) is None
-    await arriving
+    await insert
     assert await storage.receipts.get(kept.key) is not None
 
 
-async def somebody_waits_for_a_lock(pool: Pool) -> None:
+async def wait_until_lock_is_awaited(pool: Pool) -> None:
     async with asyncio.timeout(10):
         while not await pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
             pass
 
 
-async def test_a_receipt_is_kept_for_a_day(storage: Storage, scout: Agent) -> None:
+async def test_receipt_is_deleted_after_its_lifetime(storage: Storage, scout: Agent) -> None:
     clock = HeldClock(NOW)
-    purge = ReceiptCleaner(storage.receipts, clock)
+    cleaner = ReceiptCleaner(storage.receipts, clock)
     old, fresh = receipt(), receipt(created_at=NOW + HOUR)
     await storage.receipts.insert(old, scout.organization_id)
     await storage.receipts.insert(fresh, scout.organization_id)
     clock.advance((LIFETIME - SECOND).total_seconds())
-    assert await purge.run_once() == 0
+    assert await cleaner.run_once() == 0
     clock.advance(1)
-    assert await purge.run_once() == 1
+    assert await cleaner.run_once() == 1
     assert await storage.receipts.get(old.key) is None
     assert await storage.receipts.get(fresh.key) is not None
     await insert_template(storage, scout, replace(old, created_at=clock.now()))
 
 
-async def test_many_old_receipts_go_in_batches(pool: Pool, storage: Storage, scout: Agent) -> None:
+async def test_many_old_receipts_are_deleted_in_batches(pool: Pool, storage: Storage, scout: Agent) -> None:
     await pool.execute(
         """
         INSERT INTO receipt

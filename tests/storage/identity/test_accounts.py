@@ -1,4 +1,4 @@
-"""Users, their passwords and where they belong, and the secrets of the installation."""
+"""Accounts: users, their passwords, and their memberships."""
 
 import asyncio
 from dataclasses import replace
@@ -8,7 +8,6 @@ import pytest
 
 from storage.errors import NotUnique
 from storage.identity.accounts import Accounts
-from storage.identity.instance import Instance
 from storage.identity.organizations import Organizations
 from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
@@ -22,7 +21,7 @@ def accounts(pool: Pool) -> Accounts:
     return Accounts(pool, TokenHolders(pool))
 
 
-async def test_a_new_account_is_a_user_who_owns_an_organization(accounts: Accounts, pool: Pool) -> None:
+async def test_new_account_is_user_who_owns_organization(accounts: Accounts, pool: Pool) -> None:
     ada, engines = user(), organization()
 
     await accounts.insert_account(ada, engines)
@@ -32,16 +31,14 @@ async def test_a_new_account_is_a_user_who_owns_an_organization(accounts: Accoun
     assert await accounts.list_memberships(ada.id) == [Membership(engines.id, engines.name, Role.OWNER)]
 
 
-async def test_an_email_address_is_found_in_any_case(accounts: Accounts) -> None:
+async def test_email_address_is_found_in_any_case(accounts: Accounts) -> None:
     ada = user(email="Ada@Example.com")
     await accounts.insert_account(ada, organization())
 
     assert await accounts.get_user_by_email("aDA@example.COM") == ada
 
 
-async def test_a_taken_email_address_in_another_case_leaves_nothing_behind(
-    accounts: Accounts, pool: Pool
-) -> None:
+async def test_taken_email_address_in_another_case_stores_nothing(accounts: Accounts, pool: Pool) -> None:
     await accounts.insert_account(user(email="ada@example.com"), organization())
     second, second_organization = user(email="ADA@example.com"), organization()
 
@@ -53,14 +50,14 @@ async def test_a_taken_email_address_in_another_case_leaves_nothing_behind(
     assert await Organizations(pool).get(second_organization.id) is None
 
 
-async def test_who_is_unknown_is_none(accounts: Accounts, pool: Pool) -> None:
+async def test_unknown_user_is_not_found(accounts: Accounts, pool: Pool) -> None:
     assert await accounts.get_user(new_id()) is None
     assert await accounts.get_user_by_email("nobody@example.com") is None
     assert await Organizations(pool).get(new_id()) is None
     assert await accounts.list_memberships(new_id()) == []
 
 
-async def test_of_two_who_replace_a_password_at_once_one_must_ask_again(accounts: Accounts) -> None:
+async def test_only_one_of_two_concurrent_password_changes_is_made(accounts: Accounts) -> None:
     ada = user()
     await accounts.insert_account(ada, organization())
 
@@ -69,16 +66,16 @@ async def test_of_two_who_replace_a_password_at_once_one_must_ask_again(accounts
     assert sorted(versions, key=str) == [2, None]
 
 
-async def test_a_reset_code_works_once_however_many_try(accounts: Accounts) -> None:
+async def test_reset_code_works_once_for_concurrent_requests(accounts: Accounts) -> None:
     ada = user(email="Ada@example.com")
     await accounts.insert_account(ada, organization())
     assert await accounts.keep_reset_code("ada@EXAMPLE.com", b"code", NOW + HOUR)
 
     tries = [accounts.reset_password("ADA@example.com", b"code", f"hash {n}", NOW) for n in range(5)]
-    done = [reset for reset in await asyncio.gather(*tries) if reset is not None]
+    users = [reset for reset in await asyncio.gather(*tries) if reset is not None]
 
-    assert [(reset.id, reset.token_version) for reset in done] == [(ada.id, 2)]
-    assert await accounts.get_user(ada.id) == done[0]
+    assert [(reset.id, reset.token_version) for reset in users] == [(ada.id, 2)]
+    assert await accounts.get_user(ada.id) == users[0]
 
 
 @pytest.mark.parametrize(
@@ -88,9 +85,11 @@ async def test_a_reset_code_works_once_however_many_try(accounts: Accounts) -> N
         ("bob@example.com", b"code", NOW),
         ("ada@example.com", b"code", NOW + HOUR),
     ],
-    ids=["wrong code", "somebody else's", "an hour later"],
+    ids=["wrong code", "another user's", "expired"],
 )
-async def test_no_other_reset_code_works(accounts: Accounts, email: str, code: bytes, now: datetime) -> None:
+async def test_wrong_foreign_or_expired_reset_code_is_refused(
+    accounts: Accounts, email: str, code: bytes, now: datetime
+) -> None:
     ada, bob = user(email="ada@example.com"), user(email="bob@example.com")
     for one in (ada, bob):
         await accounts.insert_account(one, organization())
@@ -100,7 +99,7 @@ async def test_no_other_reset_code_works(accounts: Accounts, email: str, code: b
     assert [await accounts.get_user(one.id) for one in (ada, bob)] == [ada, bob]
 
 
-async def test_a_later_reset_code_ends_the_earlier_and_so_does_a_change_of_the_password(
+async def test_later_code_or_password_change_ends_reset_code(
     accounts: Accounts,
 ) -> None:
     ada = user()
@@ -114,22 +113,9 @@ async def test_a_later_reset_code_ends_the_earlier_and_so_does_a_change_of_the_p
     assert await accounts.reset_password(ada.email, b"second", "third hash", NOW) is None
 
 
-async def test_nobody_gets_a_reset_code_who_is_unknown(accounts: Accounts) -> None:
+async def test_unknown_user_gets_no_reset_code(accounts: Accounts) -> None:
     assert not await accounts.keep_reset_code("nobody@example.com", b"code", NOW + HOUR)
 
 
-async def test_a_password_hash_is_not_shown_in_a_repr() -> None:
+async def test_repr_of_user_hides_password_hash() -> None:
     assert "argon2" not in repr(replace(user(), password_hash="$argon2id$secret"))
-
-
-async def test_secrets_of_the_installation_are_made_once_however_many_ask(pool: Pool) -> None:
-    instances = [Instance(pool) for _ in range(8)]
-
-    secrets = await asyncio.gather(*(instance.token_secret() for instance in instances))
-    tokens = await asyncio.gather(*(instance.operator_token() for instance in instances))
-
-    assert len(set(secrets)) == 1
-    assert len(set(tokens)) == 1
-    assert secrets[0] != tokens[0]
-    assert len(secrets[0]) >= 32
-    assert await Instance(pool).token_secret() == secrets[0]

@@ -1,4 +1,4 @@
-"""API keys: found by prefix, touched seldom, gone at once."""
+"""API keys: finding them by prefix, storing their use, and changing them."""
 
 import asyncio
 from dataclasses import replace
@@ -19,7 +19,7 @@ def api_keys(pool: Pool) -> ApiKeys:
     return ApiKeys(pool)
 
 
-async def test_a_key_is_found_by_its_prefix_with_its_hash(api_keys: ApiKeys, pool: Pool) -> None:
+async def test_key_is_found_by_prefix_with_its_hash(api_keys: ApiKeys, pool: Pool) -> None:
     key = api_key((await stored_organization(pool)).id)
     await api_keys.insert(key, HASH)
 
@@ -29,19 +29,19 @@ async def test_a_key_is_found_by_its_prefix_with_its_hash(api_keys: ApiKeys, poo
     assert await api_keys.get(new_id()) is None
 
 
-async def test_keys_looked_for_at_once_each_get_their_own(api_keys: ApiKeys, pool: Pool) -> None:
+async def test_concurrent_finds_each_get_their_own_key(api_keys: ApiKeys, pool: Pool) -> None:
     owner = (await stored_organization(pool)).id
     keys = [api_key(owner) for _ in range(20)]
     for key in keys:
         await api_keys.insert(key, key.id.bytes)
     prefixes = [key.prefix for key in keys] * 2 + ["unknown0"]
 
-    found = await asyncio.gather(*(api_keys.find(prefix, NOW) for prefix in prefixes))
+    keys_and_hashes = await asyncio.gather(*(api_keys.find(prefix, NOW) for prefix in prefixes))
 
-    assert found == [(key, key.id.bytes) for key in keys] * 2 + [None]
+    assert keys_and_hashes == [(key, key.id.bytes) for key in keys] * 2 + [None]
 
 
-async def test_a_prefix_is_given_once(api_keys: ApiKeys, pool: Pool) -> None:
+async def test_prefix_is_unique(api_keys: ApiKeys, pool: Pool) -> None:
     owner = (await stored_organization(pool)).id
     await api_keys.insert(api_key(owner, prefix="abcd1234"), HASH)
 
@@ -51,7 +51,7 @@ async def test_a_prefix_is_given_once(api_keys: ApiKeys, pool: Pool) -> None:
     assert refusal.value.fields == ("prefix",)
 
 
-async def test_a_deleted_key_is_unknown_to_the_very_next_find(api_keys: ApiKeys, pool: Pool) -> None:
+async def test_deleted_key_is_unknown_to_next_find(api_keys: ApiKeys, pool: Pool) -> None:
     key = api_key((await stored_organization(pool)).id)
     await api_keys.insert(key, HASH)
     await api_keys.find(key.prefix, NOW)
@@ -62,7 +62,7 @@ async def test_a_deleted_key_is_unknown_to_the_very_next_find(api_keys: ApiKeys,
     assert not await api_keys.delete(key.id)
 
 
-async def test_a_key_deleted_while_it_is_looked_for_is_not_remembered(api_keys: ApiKeys, pool: Pool) -> None:
+async def test_key_deleted_during_find_is_not_cached(api_keys: ApiKeys, pool: Pool) -> None:
     key = api_key((await stored_organization(pool)).id)
     await api_keys.insert(key, HASH)
 
@@ -71,9 +71,7 @@ async def test_a_key_deleted_while_it_is_looked_for_is_not_remembered(api_keys: 
     assert await api_keys.find(key.prefix, NOW) is None
 
 
-async def test_a_key_that_another_program_deleted_is_known_for_a_second_at_most(
-    api_keys: ApiKeys, pool: Pool
-) -> None:
+async def test_key_deleted_by_another_program_is_cached_one_second(api_keys: ApiKeys, pool: Pool) -> None:
     key = api_key((await stored_organization(pool)).id)
     await api_keys.insert(key, HASH)
     await api_keys.find(key.prefix, NOW)
@@ -82,7 +80,7 @@ async def test_a_key_that_another_program_deleted_is_known_for_a_second_at_most(
     assert await api_keys.find(key.prefix, NOW + SECOND) is None
 
 
-async def test_keys_of_the_given_organizations_are_listed_newest_first(api_keys: ApiKeys, pool: Pool) -> None:
+async def test_keys_of_given_organizations_are_listed_newest_first(api_keys: ApiKeys, pool: Pool) -> None:
     ours, theirs = (await stored_organization(pool)).id, (await stored_organization(pool)).id
     first, second = api_key(ours), api_key(ours, created_at=NOW + SECOND)
     for key in (second, first, api_key(theirs)):
@@ -92,7 +90,7 @@ async def test_keys_of_the_given_organizations_are_listed_newest_first(api_keys:
     assert await api_keys.list([]) == []
 
 
-async def test_the_last_use_is_written_at_most_once_a_minute(api_keys: ApiKeys, pool: Pool) -> None:
+async def test_last_use_is_stored_at_most_once_a_minute(api_keys: ApiKeys, pool: Pool) -> None:
     key = api_key((await stored_organization(pool)).id)
     await api_keys.insert(key, HASH)
     used = []
@@ -104,7 +102,7 @@ async def test_the_last_use_is_written_at_most_once_a_minute(api_keys: ApiKeys, 
     assert used == [NOW, NOW, NOW + MINUTE]
 
 
-async def test_a_key_that_is_switched_off_is_so_for_the_very_next_find(api_keys: ApiKeys, pool: Pool) -> None:
+async def test_deactivated_key_is_inactive_for_next_find(api_keys: ApiKeys, pool: Pool) -> None:
     key = api_key((await stored_organization(pool)).id)
     await api_keys.insert(key, HASH)
     await api_keys.find(key.prefix, NOW)

@@ -1,4 +1,4 @@
-"""Invitations: kept without their code, good once."""
+"""Invitations: inserting, listing and accepting them."""
 
 import asyncio
 from dataclasses import replace
@@ -29,7 +29,7 @@ async def stored_invite(invites: Invites, organization_id: UUID, **fields: Any) 
     return stored
 
 
-async def test_an_accepted_invite_makes_the_new_user_a_member(invites: Invites, pool: Pool) -> None:
+async def test_accepted_invite_makes_new_user_a_member(invites: Invites, pool: Pool) -> None:
     organization = await stored_organization(pool)
     invite, bob = await stored_invite(invites, organization.id), user()
 
@@ -43,7 +43,7 @@ async def test_an_accepted_invite_makes_the_new_user_a_member(invites: Invites, 
     assert await invites.get(invite.id) == replace(invite, accepted_at=NOW)
 
 
-async def test_an_invite_is_accepted_once_however_many_try(invites: Invites, pool: Pool) -> None:
+async def test_invite_is_accepted_once_for_concurrent_requests(invites: Invites, pool: Pool) -> None:
     invite = await stored_invite(invites, (await stored_organization(pool)).id)
     users = [user() for _ in range(5)]
 
@@ -54,7 +54,7 @@ async def test_an_invite_is_accepted_once_however_many_try(invites: Invites, poo
     assert [one is not None for one in stored] == accepted
 
 
-async def test_an_expired_or_unknown_invite_lets_nobody_in(invites: Invites, pool: Pool) -> None:
+async def test_expired_or_unknown_invite_is_not_accepted(invites: Invites, pool: Pool) -> None:
     invite, bob = await stored_invite(invites, (await stored_organization(pool)).id), user()
 
     assert not await invites.accept(invite.id, bob, invite.expires_at, is_new=True)
@@ -63,9 +63,7 @@ async def test_an_expired_or_unknown_invite_lets_nobody_in(invites: Invites, poo
     assert await Accounts(pool, TokenHolders(pool)).get_user(bob.id) is None
 
 
-async def test_an_address_that_was_taken_meanwhile_leaves_the_invite_open(
-    invites: Invites, pool: Pool
-) -> None:
+async def test_taken_email_address_leaves_invite_open(invites: Invites, pool: Pool) -> None:
     organization = await stored_organization(pool)
     invite = await stored_invite(invites, organization.id)
     await stored_member(pool, organization.id, Role.MEMBER, email="Bob@example.com")
@@ -76,7 +74,7 @@ async def test_an_address_that_was_taken_meanwhile_leaves_the_invite_open(
     assert await invites.get(invite.id) == invite
 
 
-async def test_who_belongs_there_already_keeps_the_role(invites: Invites, pool: Pool) -> None:
+async def test_accepting_again_keeps_the_members_role(invites: Invites, pool: Pool) -> None:
     organization = await stored_organization(pool)
     bob = user(email="bob@example.com")
     first = await stored_invite(invites, organization.id, role=Role.MEMBER)
@@ -85,11 +83,11 @@ async def test_who_belongs_there_already_keeps_the_role(invites: Invites, pool: 
 
     assert await invites.accept(second.id, bob, NOW, is_new=False)
 
-    [place] = await Accounts(pool, TokenHolders(pool)).list_memberships(bob.id)
-    assert place.role is Role.MEMBER
+    [membership] = await Accounts(pool, TokenHolders(pool)).list_memberships(bob.id)
+    assert membership.role is Role.MEMBER
 
 
-async def test_pages_are_of_the_organizations_asked_for_newest_first(invites: Invites, pool: Pool) -> None:
+async def test_page_shows_given_organizations_newest_first(invites: Invites, pool: Pool) -> None:
     mine, theirs = await stored_organization(pool), await stored_organization(pool)
     old = await stored_invite(invites, mine.id)
     await stored_invite(invites, theirs.id)
@@ -99,7 +97,7 @@ async def test_pages_are_of_the_organizations_asked_for_newest_first(invites: In
     assert await invites.page([mine.id], Page(after=(recent.created_at, recent.id))) == [old]
 
 
-async def test_a_deleted_invite_is_gone(invites: Invites, pool: Pool) -> None:
+async def test_deleted_invite_is_not_found(invites: Invites, pool: Pool) -> None:
     invite = await stored_invite(invites, (await stored_organization(pool)).id)
 
     assert await invites.delete(invite.id)
@@ -108,6 +106,6 @@ async def test_a_deleted_invite_is_gone(invites: Invites, pool: Pool) -> None:
     assert await invites.get(invite.id) is None
 
 
-async def test_the_hash_of_a_code_is_not_shown_in_a_repr(invites: Invites, pool: Pool) -> None:
+async def test_repr_of_invite_hides_code_hash(invites: Invites, pool: Pool) -> None:
     invite = await stored_invite(invites, (await stored_organization(pool)).id, code_hash=b"secret")
     assert "secret" not in repr(invite)

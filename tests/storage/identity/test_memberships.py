@@ -1,4 +1,4 @@
-"""The rows that say who belongs to an organization, and the owner that always stays."""
+"""Memberships: listing, changing and deleting them, and the last owner, who stays."""
 
 import asyncio
 
@@ -19,29 +19,27 @@ def memberships(pool: Pool) -> Memberships:
     return Memberships(pool, TokenHolders(pool))
 
 
-async def the_owner(memberships: Memberships, pool: Pool) -> Member:
-    """The owner of an organization of its own."""
+async def stored_owner(memberships: Memberships, pool: Pool) -> Member:
+    """Store an organization and return its owner."""
     organization = await stored_organization(pool)
     [owner] = await memberships.page([organization.id], Page())
     return owner
 
 
-async def test_a_member_is_shown_with_the_user(memberships: Memberships, pool: Pool) -> None:
+async def test_get_returns_member_with_the_user(memberships: Memberships, pool: Pool) -> None:
     organization = await stored_organization(pool)
 
     bob = await stored_member(pool, organization.id, Role.MEMBER, email="bob@example.com", name="Bob")
 
-    found = await memberships.get(bob)
-    assert found is not None
-    assert (found.email, found.name, found.role) == ("bob@example.com", "Bob", Role.MEMBER)
-    assert found.organization_id == organization.id
+    member = await memberships.get(bob)
+    assert member is not None
+    assert (member.email, member.name, member.role) == ("bob@example.com", "Bob", Role.MEMBER)
+    assert member.organization_id == organization.id
 
 
-async def test_pages_are_of_the_organizations_asked_for_newest_first(
-    memberships: Memberships, pool: Pool
-) -> None:
-    owner = await the_owner(memberships, pool)
-    await the_owner(memberships, pool)
+async def test_page_shows_given_organizations_newest_first(memberships: Memberships, pool: Pool) -> None:
+    owner = await stored_owner(memberships, pool)
+    await stored_owner(memberships, pool)
     later = await stored_member(pool, owner.organization_id, Role.MEMBER, joined_at=NOW + HOUR)
 
     page = await memberships.page([owner.organization_id], Page())
@@ -59,10 +57,10 @@ async def test_pages_are_of_the_organizations_asked_for_newest_first(
         (Role.MEMBER, Role.ADMIN, Role.MEMBER),
     ],
 )
-async def test_nobody_changes_or_grants_a_role_above_their_own(
+async def test_roles_above_the_callers_are_neither_changed_nor_granted(
     memberships: Memberships, pool: Pool, by: Role, of: Role, to: Role
 ) -> None:
-    owner = await the_owner(memberships, pool)
+    owner = await stored_owner(memberships, pool)
     bob = await stored_member(pool, owner.organization_id, of)
 
     with pytest.raises(Forbidden):
@@ -73,8 +71,8 @@ async def test_nobody_changes_or_grants_a_role_above_their_own(
     assert unchanged.role is of
 
 
-async def test_nobody_removes_a_role_above_their_own(memberships: Memberships, pool: Pool) -> None:
-    owner = await the_owner(memberships, pool)
+async def test_member_above_the_callers_role_is_not_deleted(memberships: Memberships, pool: Pool) -> None:
+    owner = await stored_owner(memberships, pool)
     second = await stored_member(pool, owner.organization_id, Role.OWNER)
 
     with pytest.raises(Forbidden):
@@ -83,8 +81,8 @@ async def test_nobody_removes_a_role_above_their_own(memberships: Memberships, p
     assert await memberships.get(second) is not None
 
 
-async def test_the_last_owner_stays_an_owner(memberships: Memberships, pool: Pool) -> None:
-    owner = await the_owner(memberships, pool)
+async def test_last_owner_stays_owner(memberships: Memberships, pool: Pool) -> None:
+    owner = await stored_owner(memberships, pool)
     await stored_member(pool, owner.organization_id, Role.ADMIN)
 
     with pytest.raises(LastOwner):
@@ -95,8 +93,8 @@ async def test_the_last_owner_stays_an_owner(memberships: Memberships, pool: Poo
     assert await memberships.change_role(owner.id, Role.OWNER, Role.OWNER) == owner
 
 
-async def test_of_two_owners_who_leave_at_once_one_stays(memberships: Memberships, pool: Pool) -> None:
-    owner = await the_owner(memberships, pool)
+async def test_one_of_two_owners_leaving_at_once_stays(memberships: Memberships, pool: Pool) -> None:
+    owner = await stored_owner(memberships, pool)
     second = await stored_member(pool, owner.organization_id, Role.OWNER)
 
     outcomes = await asyncio.gather(
@@ -106,11 +104,11 @@ async def test_of_two_owners_who_leave_at_once_one_stays(memberships: Membership
     )
 
     assert len([outcome for outcome in outcomes if isinstance(outcome, LastOwner)]) == 1, outcomes
-    left = await memberships.page([owner.organization_id], Page())
-    assert [member.role for member in left].count(Role.OWNER) == 1
+    members = await memberships.page([owner.organization_id], Page())
+    assert [member.role for member in members].count(Role.OWNER) == 1
 
 
-async def test_what_is_unknown_is_neither_changed_nor_removed(memberships: Memberships) -> None:
+async def test_unknown_membership_is_neither_changed_nor_deleted(memberships: Memberships) -> None:
     assert await memberships.get(new_id()) is None
     assert await memberships.change_role(new_id(), Role.MEMBER, Role.OWNER) is None
     assert not await memberships.delete(new_id(), Role.OWNER)

@@ -1,4 +1,4 @@
-"""Organizations as they are listed, changed and paused."""
+"""Organizations: listing, changing and pausing them."""
 
 from decimal import Decimal
 
@@ -16,9 +16,7 @@ def organizations(pool: Pool) -> Organizations:
     return Organizations(pool)
 
 
-async def test_a_change_is_answered_with_the_whole_organization(
-    organizations: Organizations, pool: Pool
-) -> None:
+async def test_update_returns_the_whole_organization(organizations: Organizations, pool: Pool) -> None:
     engines = await stored_organization(pool)
 
     changed = await organizations.update(
@@ -35,14 +33,12 @@ async def test_a_change_is_answered_with_the_whole_organization(
     assert await organizations.update(engines.id, {}) == changed
 
 
-async def test_what_does_not_exist_is_not_changed(organizations: Organizations) -> None:
+async def test_update_of_unknown_organization_returns_none(organizations: Organizations) -> None:
     assert await organizations.update(new_id(), {"paused": True}) is None
     assert await organizations.update(new_id(), {}) is None
 
 
-async def test_a_page_holds_only_those_asked_for_newest_first(
-    organizations: Organizations, pool: Pool
-) -> None:
+async def test_page_shows_given_organizations_newest_first(organizations: Organizations, pool: Pool) -> None:
     old, middle, recent, _ = [
         await stored_organization(pool, name=str(hours), created_at=NOW + hours * HOUR) for hours in range(4)
     ]
@@ -53,14 +49,14 @@ async def test_a_page_holds_only_those_asked_for_newest_first(
     assert await organizations.page(wanted, Page(offset=1, limit=1)) == [middle]
 
 
-async def test_a_name_finds_all_who_have_exactly_it(organizations: Organizations, pool: Pool) -> None:
+async def test_organizations_are_found_by_exact_name(organizations: Organizations, pool: Pool) -> None:
     acme, again, _ = [await stored_organization(pool, name=name) for name in ("Acme", "Acme", "acme")]
 
     assert await organizations.find_by_name("Acme") == [acme, again]
     assert await organizations.find_by_name("Acme Inc") == []
 
 
-async def test_the_paused_ones_are_listed(organizations: Organizations, pool: Pool) -> None:
+async def test_paused_organizations_are_listed(organizations: Organizations, pool: Pool) -> None:
     paused, _ = await stored_organization(pool), await stored_organization(pool)
     await organizations.update(paused.id, {"paused": True})
 

@@ -1,4 +1,4 @@
-"""Who holds a token: asked by every request, remembered for a second, and known anew after every change."""
+"""Token holders: cached for a second, and read again after each change."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ from storage.model import Role, User
 from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, NOW, SECOND, open_invite, organization, user
 
-ADD_MEMBERSHIP = """
+INSERT_MEMBERSHIP = """
 INSERT INTO membership (id, organization_id, user_id, role, created_at) VALUES ($1, $2, $3, $4, $5)
 """
 
@@ -31,18 +31,18 @@ def accounts(pool: Pool, token_holders: TokenHolders) -> Accounts:
 
 @pytest.fixture
 async def ada(accounts: Accounts) -> User:
-    """The owner of an organization, who signed up with it."""
+    """Store a user who owns an organization."""
     ada = user(token_version=3)
     await accounts.insert_account(ada, organization())
     return ada
 
 
-async def test_a_token_holder_has_roles_the_oldest_place_first(
+async def test_token_holder_has_roles_by_oldest_membership_first(
     token_holders: TokenHolders, accounts: Accounts, pool: Pool, ada: User
 ) -> None:
     older = organization()
     await accounts.insert_account(user(), older)
-    await pool.execute(ADD_MEMBERSHIP, new_id(), older.id, ada.id, "member", NOW - HOUR)
+    await pool.execute(INSERT_MEMBERSHIP, new_id(), older.id, ada.id, "member", NOW - HOUR)
 
     holder = await token_holders.get(ada.id, NOW)
 
@@ -52,7 +52,7 @@ async def test_a_token_holder_has_roles_the_oldest_place_first(
     assert next(iter(holder.roles)) == older.id
 
 
-async def test_token_holders_asked_for_at_once_each_get_their_own(
+async def test_concurrent_reads_each_get_their_own_holder(
     token_holders: TokenHolders, accounts: Accounts
 ) -> None:
     users = [user() for _ in range(5)]
@@ -62,11 +62,11 @@ async def test_token_holders_asked_for_at_once_each_get_their_own(
 
     holders = await asyncio.gather(*(token_holders.get(one, NOW) for one in wanted))
 
-    found = [holder.user_id if holder else None for holder in holders]
-    assert found == [*wanted[:5], None, wanted[0]]
+    user_ids = [holder.user_id if holder else None for holder in holders]
+    assert user_ids == [*wanted[:5], None, wanted[0]]
 
 
-async def test_a_user_without_an_organization_still_holds_tokens(
+async def test_user_without_organization_is_token_holder(
     token_holders: TokenHolders, pool: Pool, ada: User
 ) -> None:
     await pool.execute("DELETE FROM membership")
@@ -74,7 +74,7 @@ async def test_a_user_without_an_organization_still_holds_tokens(
     assert await token_holders.get(ada.id, NOW) == TokenHolder(ada.id, 3, {})
 
 
-async def test_what_another_program_changes_is_known_a_second_later(
+async def test_change_by_another_program_is_seen_after_one_second(
     token_holders: TokenHolders, pool: Pool, ada: User
 ) -> None:
     known = await token_holders.get(ada.id, NOW)
@@ -85,14 +85,16 @@ async def test_what_another_program_changes_is_known_a_second_later(
     assert await token_holders.get(ada.id, NOW + SECOND) is None
 
 
-async def test_a_clock_set_back_remembers_nothing(token_holders: TokenHolders, pool: Pool, ada: User) -> None:
+async def test_cache_is_not_used_after_clock_was_set_back(
+    token_holders: TokenHolders, pool: Pool, ada: User
+) -> None:
     await token_holders.get(ada.id, NOW)
     await pool.execute("DELETE FROM membership")
 
     assert await token_holders.get(ada.id, NOW - SECOND) == TokenHolder(ada.id, 3, {})
 
 
-async def test_what_is_read_while_it_changes_is_not_remembered(
+async def test_value_read_during_a_change_is_not_cached(
     token_holders: TokenHolders, accounts: Accounts, ada: User
 ) -> None:
     await asyncio.gather(token_holders.get(ada.id, NOW), accounts.end_tokens(ada.id))
@@ -114,7 +116,7 @@ async def _reset_password(accounts: Accounts, ada: User) -> None:
 
 
 @pytest.mark.parametrize("change", [_end_tokens, _replace_password, _reset_password])
-async def test_the_very_next_request_knows_that_tokens_have_ended(
+async def test_next_read_sees_that_tokens_were_revoked(
     token_holders: TokenHolders,
     accounts: Accounts,
     ada: User,
@@ -127,29 +129,29 @@ async def test_the_very_next_request_knows_that_tokens_have_ended(
     assert await _version(token_holders, ada) == 4
 
 
-async def test_the_very_next_request_knows_of_another_role(
+async def test_next_read_sees_changed_role(
     token_holders: TokenHolders, accounts: Accounts, pool: Pool, ada: User
 ) -> None:
-    place, other = new_id(), organization()
+    membership_id, other = new_id(), organization()
     await accounts.insert_account(user(), other)
-    await pool.execute(ADD_MEMBERSHIP, place, other.id, ada.id, "member", NOW)
+    await pool.execute(INSERT_MEMBERSHIP, membership_id, other.id, ada.id, "member", NOW)
     memberships = Memberships(pool, token_holders)
-    seen = []
+    roles: list[Role | None] = []
 
-    async def see() -> None:
+    async def read_role() -> None:
         holder = await token_holders.get(ada.id, NOW)
-        seen.append(holder and holder.roles.get(other.id))
+        roles.append(holder.roles.get(other.id) if holder else None)
 
-    await see()
-    await memberships.change_role(place, Role.ADMIN, by=Role.OWNER)
-    await see()
-    await memberships.delete(place, by=Role.OWNER)
-    await see()
+    await read_role()
+    await memberships.change_role(membership_id, Role.ADMIN, by=Role.OWNER)
+    await read_role()
+    await memberships.delete(membership_id, by=Role.OWNER)
+    await read_role()
 
-    assert seen == [Role.MEMBER, Role.ADMIN, None]
+    assert roles == [Role.MEMBER, Role.ADMIN, None]
 
 
-async def test_the_very_next_request_knows_of_an_invitation_that_was_accepted(
+async def test_next_read_sees_accepted_invitation(
     token_holders: TokenHolders, accounts: Accounts, pool: Pool, ada: User
 ) -> None:
     other = organization()
@@ -166,5 +168,5 @@ async def test_the_very_next_request_knows_of_an_invitation_that_was_accepted(
 
 
 async def _version(token_holders: TokenHolders, holder: User) -> int | None:
-    found = await token_holders.get(holder.id, NOW)
-    return found.token_version if found else None
+    current = await token_holders.get(holder.id, NOW)
+    return current.token_version if current else None

@@ -1,6 +1,6 @@
-"""Other programs write the queue: what the triggers do for them, and that they leave the service alone.
+"""Other programs that write the queue: the triggers do for them what the service does itself.
 
-What is written and read here goes through psycopg, which stands for psql, a bulk loader or another service.
+The tests write and read through psycopg, which stands for psql, a bulk loader or another service.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ INSERT_LOW = "INSERT INTO notification (agent_id, title) VALUES (%s, 'By the way
 INSERT_REMINDER = """
     INSERT INTO notification (agent_id, title, priority, scheduled_for) VALUES (%s, 'Call', 'high', %s)
 """
-INSERTS_WITH_A_MOMENT = (
+INSERTS_WITH_TIME = (
     "INSERT INTO notification (agent_id, title, created_at) VALUES (%s, 'Call', %s)",
     "INSERT INTO notification (agent_id, title, scheduled_for) VALUES (%s, 'Call', %s)",
     "INSERT INTO notification (agent_id, title, cleared, cleared_at) VALUES (%s, 'Call', true, %s)",
 )
-MOMENTS_BEYOND_THE_CALENDAR = (
+TIMES_OUTSIDE_CALENDAR = (
     "-infinity",
     "0044-03-15 12:00:00+00 BC",
     "0001-01-01 00:00:00+00",
@@ -56,7 +56,7 @@ SELECT_STATE = "SELECT * FROM agent_state WHERE agent_id = %s"
 
 
 class Psql:
-    """Another program's connection, which also hears the doorbell."""
+    """Another program's connection, which also listens to the doorbell."""
 
     def __init__(self, connection: aiopg.Connection) -> None:
         self._connection = connection
@@ -83,12 +83,12 @@ class Psql:
         return await self.row(SELECT_STATE, agent_id)
 
     async def rings(self) -> list[UUID]:
-        """The agents for whom the doorbell rang since the last call."""
+        """Return the agents for whom the doorbell rang since the last call."""
         await self.run("NOTIFY hostsvc_doorbell, 'end'")
-        heard: list[str] = []
-        while not heard or heard[-1] != "end":
-            heard.append((await asyncio.wait_for(self._connection.notifies.get(), 10)).payload)
-        return [agent_id for payload in heard[:-1] for agent_id in agents_named(payload)]
+        payloads: list[str] = []
+        while not payloads or payloads[-1] != "end":
+            payloads.append((await asyncio.wait_for(self._connection.notifies.get(), 10)).payload)
+        return [agent_id for payload in payloads[:-1] for agent_id in agents_named(payload)]
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ async def psql(database_url: str) -> AsyncIterator[Psql]:
         yield psql
 
 
-async def test_a_row_with_agent_title_and_priority_is_enough_to_wake_the_agent(psql: Psql) -> None:
+async def test_row_with_agent_title_and_priority_wakes_agent(psql: Psql) -> None:
     agent_id = await psql.agent()
     await psql.run(INSERT_HIGH, agent_id)
     notification, state = await psql.notification(agent_id), await psql.state(agent_id)
@@ -112,7 +112,7 @@ async def test_a_row_with_agent_title_and_priority_is_enough_to_wake_the_agent(p
     assert await psql.rings() == [agent_id]
 
 
-async def test_a_low_one_never_touches_the_agent(psql: Psql) -> None:
+async def test_low_notification_never_changes_the_state(psql: Psql) -> None:
     agent_id = await psql.agent()
     await psql.run(INSERT_LOW, agent_id)
     await psql.run("UPDATE notification SET cleared = true WHERE agent_id = %s", agent_id)
@@ -121,21 +121,21 @@ async def test_a_low_one_never_touches_the_agent(psql: Psql) -> None:
     assert (state["wake_seq"], state["next_due_at"], await psql.rings()) == (0, None, [])
 
 
-async def test_a_reminder_is_due_at_its_time(psql: Psql) -> None:
+async def test_reminder_is_due_at_its_scheduled_time(psql: Psql) -> None:
     agent_id = await psql.agent()
     await psql.run(INSERT_REMINDER, agent_id, SOON)
     assert (await psql.notification(agent_id))["activated_at"] == SOON
     assert (await psql.state(agent_id))["next_due_at"] == SOON
 
 
-async def test_a_reminder_for_the_past_is_due_from_when_it_was_written(psql: Psql) -> None:
+async def test_reminder_for_the_past_is_due_when_inserted(psql: Psql) -> None:
     agent_id = await psql.agent()
     await psql.run(INSERT_REMINDER, agent_id, PAST)
     notification = await psql.notification(agent_id)
     assert notification["activated_at"] >= notification["created_at"] > PAST
 
 
-async def test_the_earliest_due_time_of_an_agent_stays(psql: Psql) -> None:
+async def test_earliest_due_time_of_agent_stays(psql: Psql) -> None:
     agent_id = await psql.agent()
     await psql.run("UPDATE agent_state SET next_due_at = %s, sleep_until = %s", SOON, SOON)
     await psql.run(INSERT_REMINDER, agent_id, LATER)
@@ -147,7 +147,7 @@ async def test_the_earliest_due_time_of_an_agent_stays(psql: Psql) -> None:
     ["status = 'running', run_id = gen_random_uuid()", "queued_at = now()", "status = 'archived'"],
     ids=["running", "queued", "archived"],
 )
-async def test_an_agent_that_is_not_plainly_asleep_is_told_but_not_made_due(psql: Psql, busy: str) -> None:
+async def test_busy_agent_is_told_but_not_made_due(psql: Psql, busy: str) -> None:
     agent_id = await psql.agent()
     await psql.run(f"UPDATE agent_state SET {busy}")  # noqa: S608 - one of the three above
     await psql.run(INSERT_HIGH, agent_id)
@@ -156,7 +156,7 @@ async def test_an_agent_that_is_not_plainly_asleep_is_told_but_not_made_due(psql
     assert await psql.rings() == [agent_id]
 
 
-async def test_clearing_one_completes_the_row_and_tells_the_agent(psql: Psql) -> None:
+async def test_clearing_completes_the_row_and_tells_the_agent(psql: Psql) -> None:
     agent_id = await psql.agent()
     await psql.run(INSERT_HIGH, agent_id)
     await psql.run("UPDATE notification SET cleared = true")
@@ -167,7 +167,7 @@ async def test_clearing_one_completes_the_row_and_tells_the_agent(psql: Psql) ->
     assert await psql.rings() == [agent_id, agent_id]
 
 
-async def test_one_that_is_uncleared_is_active_anew(psql: Psql) -> None:
+async def test_uncleared_notification_is_activated_again(psql: Psql) -> None:
     agent_id = await psql.agent()
     await psql.run(INSERT_HIGH, agent_id)
     first = (await psql.notification(agent_id))["activated_at"]
@@ -178,7 +178,7 @@ async def test_one_that_is_uncleared_is_active_anew(psql: Psql) -> None:
     assert notification["activated_at"] > first
 
 
-async def test_raising_one_to_high_makes_it_active_and_lowering_it_ends_that(psql: Psql) -> None:
+async def test_priority_change_activates_and_deactivates_notification(psql: Psql) -> None:
     agent_id = await psql.agent()
     await psql.run(INSERT_LOW, agent_id)
     await psql.run("UPDATE notification SET priority = 'high'")
@@ -189,7 +189,7 @@ async def test_raising_one_to_high_makes_it_active_and_lowering_it_ends_that(psq
     assert (await psql.notification(agent_id))["activated_at"] is None
 
 
-async def test_a_reminder_that_is_moved_is_due_at_its_new_time(psql: Psql) -> None:
+async def test_rescheduled_reminder_is_due_at_its_new_time(psql: Psql) -> None:
     agent_id = await psql.agent()
     await psql.run(INSERT_REMINDER, agent_id, LATER)
     await psql.run("UPDATE notification SET scheduled_for = %s", SOON)
@@ -197,7 +197,7 @@ async def test_a_reminder_that_is_moved_is_due_at_its_new_time(psql: Psql) -> No
     assert (await psql.state(agent_id))["next_due_at"] == SOON
 
 
-async def test_a_changed_title_activates_nothing_anew(psql: Psql) -> None:
+async def test_changed_title_keeps_the_activation(psql: Psql) -> None:
     agent_id = await psql.agent()
     await psql.run(INSERT_HIGH, agent_id)
     before = (await psql.notification(agent_id))["activated_at"]
@@ -205,7 +205,7 @@ async def test_a_changed_title_activates_nothing_anew(psql: Psql) -> None:
     assert (await psql.notification(agent_id))["activated_at"] == before
 
 
-async def test_deleting_one_tells_the_agent(psql: Psql) -> None:
+async def test_delete_of_notification_tells_the_agent(psql: Psql) -> None:
     agent_id = await psql.agent()
     await psql.run(INSERT_HIGH, agent_id)
     await psql.run("DELETE FROM notification")
@@ -213,20 +213,20 @@ async def test_deleting_one_tells_the_agent(psql: Psql) -> None:
     assert await psql.rings() == [agent_id, agent_id]
 
 
-async def test_one_that_is_given_to_another_agent_tells_both_and_is_active_anew(psql: Psql) -> None:
+async def test_notification_given_to_another_agent_tells_both(psql: Psql) -> None:
     agent_id, other_id = await psql.agent(), await psql.agent()
     await psql.run(INSERT_HIGH, agent_id)
     first = (await psql.notification(agent_id))["activated_at"]
     assert await psql.rings() == [agent_id]
     await psql.run("UPDATE notification SET agent_id = %s", other_id)
-    given = await psql.notification(other_id)
-    assert given["activated_at"] > first
-    assert (await psql.state(other_id))["next_due_at"] == given["activated_at"]
+    moved = await psql.notification(other_id)
+    assert moved["activated_at"] > first
+    assert (await psql.state(other_id))["next_due_at"] == moved["activated_at"]
     assert (await psql.state(agent_id))["wake_seq"] == 2
     assert set(await psql.rings()) == {agent_id, other_id}
 
 
-async def test_one_that_is_raised_and_given_another_id_tells_the_agent(psql: Psql) -> None:
+async def test_notification_raised_with_new_id_tells_the_agent(psql: Psql) -> None:
     agent_id = await psql.agent()
     await psql.run(INSERT_LOW, agent_id)
     await psql.run("UPDATE notification SET id = gen_random_uuid(), priority = 'high'")
@@ -235,18 +235,16 @@ async def test_one_that_is_raised_and_given_another_id_tells_the_agent(psql: Psq
     assert await psql.rings() == [agent_id]
 
 
-async def test_a_program_that_finds_no_table_without_its_schema_is_heard_as_well(psql: Psql) -> None:
+async def test_writer_with_empty_search_path_is_heard(psql: Psql) -> None:
     agent_id = await psql.agent()
-    await psql.run("SET search_path TO ''")  # as what pg_dump writes does
+    await psql.run("SET search_path TO ''")  # a dump by pg_dump does the same
     await psql.run("INSERT INTO public.notification (agent_id, title) VALUES (%s, 'Hello')", agent_id)
     await psql.run("UPDATE public.notification SET priority = 'high'")
     await psql.run("DELETE FROM public.notification")
     assert await psql.rings() == [agent_id, agent_id]
 
 
-async def test_a_bulk_load_wakes_each_of_its_agents_and_rings_once_for_each(
-    psql: Psql, database_url: str
-) -> None:
+async def test_bulk_load_rings_once_for_each_of_its_agents(psql: Psql, database_url: str) -> None:
     agents = {await psql.agent() for _ in range(3)}
     rows = "".join(f"{agent_id}\tRow {number}\thigh\n" for number in range(50) for agent_id in agents)
     with closing(psycopg2.connect(database_url)) as loader, loader, loader.cursor() as cursor:
@@ -262,7 +260,7 @@ async def test_a_bulk_load_wakes_each_of_its_agents_and_rings_once_for_each(
     assert set(rings) == agents
 
 
-async def test_writers_to_the_same_agents_in_any_order_do_not_deadlock(psql: Psql, database_url: str) -> None:
+async def test_writers_to_same_agents_do_not_deadlock(psql: Psql, database_url: str) -> None:
     agents = [await psql.agent() for _ in range(6)]
 
     async def write(order: list[UUID]) -> None:
@@ -276,15 +274,15 @@ async def test_writers_to_the_same_agents_in_any_order_do_not_deadlock(psql: Psq
 
     await asyncio.gather(write(agents), write(agents[::-1]), write(agents[3:] + agents[:3]))
     for agent_id in agents:
-        assert (await psql.state(agent_id))["wake_seq"] == 45, "each write is counted"
+        assert (await psql.state(agent_id))["wake_seq"] == 45, "a write was not counted"
 
 
-async def test_a_row_for_no_agent_is_refused(psql: Psql) -> None:
+async def test_row_for_unknown_agent_is_refused(psql: Psql) -> None:
     with pytest.raises(psycopg2.IntegrityError):
         await psql.run(INSERT_HIGH, uuid4())
 
 
-async def test_a_row_for_a_deleted_agent_is_refused_and_those_that_it_left_may_be_changed(psql: Psql) -> None:
+async def test_deleted_agent_gets_no_rows_but_keeps_changeable_ones(psql: Psql) -> None:
     agent_id, deleted_id = await psql.agent(), await psql.agent()
     await psql.run(INSERT_HIGH, agent_id)
     await psql.run(INSERT_HIGH, deleted_id)
@@ -297,14 +295,14 @@ async def test_a_row_for_a_deleted_agent_is_refused_and_those_that_it_left_may_b
     assert (await psql.notification(deleted_id))["cleared"]
 
 
-async def test_a_moment_beyond_the_calendar_is_refused(psql: Psql) -> None:
+async def test_time_outside_the_calendar_is_refused(psql: Psql) -> None:
     agent_id = await psql.agent()
-    for insert, moment in product(INSERTS_WITH_A_MOMENT, MOMENTS_BEYOND_THE_CALENDAR):
+    for insert, time in product(INSERTS_WITH_TIME, TIMES_OUTSIDE_CALENDAR):
         with pytest.raises(psycopg2.IntegrityError, match="notification_within_the_calendar"):
-            await psql.run(insert, agent_id, moment)
+            await psql.run(insert, agent_id, time)
 
 
-async def test_another_organization_than_the_agents_is_put_right(psql: Psql) -> None:
+async def test_organization_is_corrected_to_that_of_the_agent(psql: Psql) -> None:
     agent_id, stranger_id = await psql.agent(), await psql.agent()
     organization = "SELECT organization_id AS id FROM agent WHERE id = %s"
     own, other = await psql.row(organization, agent_id), await psql.row(organization, stranger_id)
@@ -318,7 +316,7 @@ async def test_another_organization_than_the_agents_is_put_right(psql: Psql) -> 
     assert (await psql.notification(agent_id))["organization_id"] == own["id"]
 
 
-async def test_what_the_service_writes_itself_fires_no_trigger(psql: Psql, pool: Pool) -> None:
+async def test_writes_of_the_service_fire_no_trigger(psql: Psql, pool: Pool) -> None:
     agent_id = await psql.agent()
     organization_id = await pool.fetchval("SELECT organization_id FROM agent")
     await pool.execute(

@@ -80,7 +80,10 @@ async def test_some_agents_among_thousands_are_found_by_their_ids(
     crowded: tuple[ExplainingPool, list[Agent]],
 ) -> None:
     pool, agents = crowded
-    notifications, states = Notifications(pool, on_commit=lambda _: None), AgentStates(pool)
+    notifications, states = (
+        Notifications(pool, on_commit=lambda _: None, sleep=asyncio.sleep),
+        AgentStates(pool),
+    )
     every_agent, recent_notifications = Agents(pool), RecentNotifications(pool)
 
     async def wake_and_clear(agent: Agent) -> None:

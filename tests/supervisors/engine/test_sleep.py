@@ -215,7 +215,7 @@ async def test_a_notification_between_look_and_commit_refuses_sleep(world: World
     agent = await world.agent()
     run = await world.start(agent)
     async with open_pool(DatabaseSettings(url=database_url), epoch=None) as elsewhere:
-        queue = Notifications(elsewhere, lambda _: None)
+        queue = Notifications(elsewhere, lambda _: None, sleep=asyncio.sleep)
 
         async def arrives(_: StateUpdate) -> None:
             await queue.insert(new_notification(agent.id), {agent.organization_id})

@@ -1,5 +1,6 @@
 """What is kept, for how long, and what goes then."""
 
+import asyncio
 from datetime import datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
@@ -53,7 +54,7 @@ class House:
         self.pool = pool
         self.traces = Traces(pool)
         self.usage = Usage(pool)
-        self.notifications = Notifications(pool, lambda _: None)
+        self.notifications = Notifications(pool, lambda _: None, sleep=asyncio.sleep)
 
     async def run_of(self, agent: Agent, started_at: datetime, *, ended: bool = True, spans: int = 1) -> UUID:
         """A run with its trace and spans."""

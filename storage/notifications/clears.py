@@ -1,0 +1,72 @@
+"""Clearing notifications: one by one for many callers in one statement, or many of one agent."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from storage.model import Priority
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.query import Conditions
+
+ClearItem = tuple[UUID, UUID, datetime]
+"""The agent, the notification and the time of its clearing."""
+
+# Locked in id order. SKIP LOCKED passes over rows that another transaction holds: the caller tries again.
+CLEAR = """
+WITH item AS MATERIALIZED (
+    SELECT i.agent_id, i.id, i.now
+    FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) AS i (agent_id, id, now)
+    JOIN agent a ON a.id = i.agent_id AND a.deleted_at IS NULL
+    JOIN notification n ON n.id = i.id AND n.agent_id = i.agent_id
+), locked AS MATERIALIZED (
+    SELECT n.id FROM notification n WHERE n.id IN (SELECT id FROM item)
+    ORDER BY n.id FOR NO KEY UPDATE SKIP LOCKED
+), updated AS (
+    UPDATE notification n
+    SET cleared = true, cleared_at = coalesce(n.cleared_at, item.now), activated_at = NULL
+    FROM item JOIN locked USING (id) WHERE n.id = item.id
+    RETURNING n.id, n.priority
+)
+SELECT item.agent_id, id, updated.priority FROM item LEFT JOIN updated USING (id)
+"""
+
+# Locked in id order, so that two callers that clear the same notifications cannot deadlock.
+CLEAR_MANY = """
+WITH locked AS MATERIALIZED (
+    SELECT n.id FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL
+    WHERE n.agent_id = $1 AND NOT n.cleared /* and */
+    ORDER BY n.id FOR NO KEY UPDATE OF n
+), updated AS (
+    UPDATE notification n SET cleared = true, cleared_at = $2, activated_at = NULL
+    FROM locked WHERE n.id = locked.id
+    RETURNING n.priority
+)
+SELECT count(*) AS cleared, count(*) FILTER (WHERE priority = 'high') AS high FROM updated
+"""
+
+
+async def clear_together(pool: Pool, items: list[ClearItem]) -> tuple[list[bool | None], list[UUID]]:
+    """Clear the notifications and return the results, and the agents that had a high one among them.
+
+    A result is False if the agent has no such notification, None if another transaction holds its row.
+    """
+    rows = await pool.fetch(CLEAR, *zip(*items, strict=True))
+    agent_ids = {row["agent_id"] for row in rows if row["priority"] == Priority.HIGH}
+    results = {(row["agent_id"], row["id"]): True if row["priority"] else None for row in rows}
+    return [results.get((agent_id, id_), False) for agent_id, id_, _ in items], list(agent_ids)
+
+
+async def clear_many(
+    connection: Connection, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime
+) -> tuple[int, int]:
+    """Clear these notifications of the agent, or all that are not scheduled for later if `ids` is None.
+
+    Return how many were cleared, and how many of them were high.
+    """
+    conditions = Conditions(agent_id, now)
+    if ids is None:
+        conditions.add("(n.scheduled_for IS NULL OR n.scheduled_for <= $)", now)
+    else:
+        conditions.add("n.id = ANY($::uuid[])", ids)
+    [row] = await connection.fetch(conditions.into(CLEAR_MANY), *conditions.parameters)
+    return row["cleared"], row["high"]

@@ -1,0 +1,75 @@
+"""Agents' states, high notifications for them, and updates that start or end a run."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from storage.agents.state import AgentStates
+from storage.ids import new_id
+from storage.model import Agent, AgentFacts, AgentState, AgentStatus, Outcome, RunEnd, RunStart, StateUpdate
+from storage.notifications.notifications import Notifications
+from storage.postgres.pool import Pool
+from tests.storage.factories import HOUR, MINUTE, NOW, new_notification
+
+
+async def get_facts(states: AgentStates, of: Agent, now: datetime = NOW) -> AgentFacts:
+    facts = await states.get_facts(of.id, now)
+    assert facts is not None
+    return facts
+
+
+async def insert_high(pool: Pool, at: Agent, **fields: Any) -> UUID:
+    """Store a high notification and return its id."""
+    queue = Notifications(pool, lambda _: None, sleep=asyncio.sleep)
+    new = new_notification(at.id, **fields)
+    await queue.insert(new, {at.organization_id})
+    await queue.close()
+    return new.id
+
+
+def start_update(before: AgentState, at: datetime = NOW, run_id: UUID | None = None) -> StateUpdate:
+    run_id = run_id or new_id()
+    after = replace(
+        before,
+        status=AgentStatus.RUNNING,
+        run_id=run_id,
+        run_started_at=at,
+        last_started_at=at,
+        stopped_at=None,
+    )
+    run_start = RunStart(run_id, "run_requested", None, NOW + HOUR, at, "invoke_agent Scout")
+    return StateUpdate(before, after, guarded=False, start=run_start)
+
+
+def end_update(before: AgentState, at: datetime = NOW + MINUTE, run_id: UUID | None = None) -> StateUpdate:
+    after = replace(before, status=AgentStatus.SLEEPING, run_id=None, run_started_at=None, last_ended_at=at)
+    run_id = run_id or before.run_id
+    assert run_id is not None
+    return StateUpdate(before, after, guarded=True, end=RunEnd(run_id, Outcome.SLEPT, at, 3, ""))
+
+
+async def started_state(states: AgentStates, agent: Agent, at: datetime = NOW) -> AgentState:
+    """Start a run and return the agent's state after it."""
+    assert await states.update(start_update((await get_facts(states, agent)).state, at))
+    return (await get_facts(states, agent)).state
+
+
+def guarded_update(before: AgentState, **fields: Any) -> StateUpdate:
+    return StateUpdate(before, replace(before, **fields), guarded=True)
+
+
+@asynccontextmanager
+async def locked_by_another_program(database_url: str, *agents: Agent) -> AsyncIterator[None]:
+    """Hold the agents' rows, as another program could, until the block ends."""
+    connection = await asyncpg.connect(database_url)
+    async with connection.transaction():
+        ids = [agent.id for agent in agents]
+        await connection.execute("SELECT 1 FROM agent_state WHERE agent_id = ANY($1::uuid[]) FOR UPDATE", ids)
+        yield
+    await connection.close()

@@ -1,0 +1,275 @@
+"""Inserting notifications: the effect on the agent, refusals, locks, and many callers at once."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from storage.agents.agents import Agents
+from storage.errors import Forbidden, ReferenceMissing, RowLocked
+from storage.ids import new_id
+from storage.model import Agent, AgentStatus, Priority
+from storage.notifications.inserts import NewNotification
+from storage.notifications.notifications import Notifications
+from storage.postgres.pool import Pool
+from tests.storage.factories import (
+    HOUR,
+    NOW,
+    SECOND,
+    new_notification,
+    pairs,
+    stored_agent,
+    stored_organization,
+)
+from tests.storage.notifications.queues import (
+    LATER,
+    ReportedAgents,
+    next_due_at,
+    stored_notification,
+    titles,
+    updated_notification,
+    wake_seq,
+)
+
+UPDATE_STATE = "UPDATE agent_state SET retries = retries + 1 WHERE agent_id = $1"
+
+LIST_DUE = "SELECT agent_id, next_due_at FROM agent_state WHERE next_due_at IS NOT NULL"
+
+LIST_FIRST_REMINDERS = """
+SELECT agent_id, min(activated_at) FROM notification WHERE activated_at > created_at GROUP BY agent_id
+"""
+
+MARK_DELETED = "UPDATE agent SET deleted_at = now() WHERE id = $1"
+
+DELETE_STATE = "DELETE FROM agent_state WHERE agent_id = $1"
+
+COUNT_WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
+
+async def test_high_notification_is_active_at_once_and_updates_state(
+    queue: Notifications, scout: Agent, pool: Pool, reported: ReportedAgents
+) -> None:
+    notification = await stored_notification(queue, scout)
+
+    assert notification.activated_at == NOW
+    assert await wake_seq(pool, scout) == 1
+    assert await next_due_at(pool, scout) is None
+    assert reported.take() == [scout.id]
+
+
+async def test_low_notification_leaves_state_unchanged(
+    queue: Notifications, scout: Agent, pool: Pool, reported: ReportedAgents
+) -> None:
+    notification = await stored_notification(queue, scout, priority=Priority.LOW, scheduled_for=LATER)
+
+    assert notification.activated_at is None
+    assert await wake_seq(pool, scout) == 0
+    assert await next_due_at(pool, scout) is None
+    assert reported.take() == []
+
+
+async def test_low_notification_does_not_wait_for_locked_agent(
+    queue: Notifications, scout: Agent, other_program: Any
+) -> None:
+    async with other_program.transaction():
+        await other_program.execute("SELECT 1 FROM agent_state FOR UPDATE")
+
+        assert await stored_notification(queue, scout, priority=Priority.LOW)
+
+
+async def test_reminder_sets_due_time_of_agent(
+    queue: Notifications, scout: Agent, pool: Pool, reported: ReportedAgents
+) -> None:
+    notification = await stored_notification(queue, scout, scheduled_for=LATER)
+    await stored_notification(queue, scout, scheduled_for=LATER + HOUR)
+
+    assert notification.activated_at == LATER
+    assert await next_due_at(pool, scout) == LATER
+    assert await wake_seq(pool, scout) == 2
+    assert reported.take() == [scout.id, scout.id]
+
+
+async def test_reminder_after_sleep_end_leaves_due_time(queue: Notifications, pool: Pool) -> None:
+    sleeper = await stored_agent(pool, sleep_until=NOW + SECOND)
+
+    await stored_notification(queue, sleeper, scheduled_for=LATER)
+
+    assert await next_due_at(pool, sleeper) == NOW + SECOND
+
+
+@pytest.mark.parametrize(
+    "state", ["status = 'archived'", "status = 'running'", "queued_at = '2126-11-21T09:00:00Z'"]
+)
+async def test_reminder_sets_no_due_time_unless_agent_sleeps(
+    queue: Notifications, scout: Agent, pool: Pool, state: str
+) -> None:
+    await pool.execute(f"UPDATE agent_state SET {state}")  # noqa: S608
+
+    reminder = await stored_notification(queue, scout, scheduled_for=LATER)
+    await updated_notification(queue, reminder, NOW, scheduled_for=LATER + HOUR)
+
+    assert await next_due_at(pool, scout) is None
+    assert await wake_seq(pool, scout) == 2
+
+
+async def test_past_scheduled_time_is_stored_and_active_now(
+    queue: Notifications, scout: Agent, pool: Pool
+) -> None:
+    notification = await stored_notification(queue, scout, scheduled_for=NOW - HOUR)
+
+    assert (notification.scheduled_for, notification.activated_at) == (NOW - HOUR, NOW)
+    assert await next_due_at(pool, scout) is None
+
+
+async def test_insert_for_unknown_or_deleted_agent_raises_reference_missing(
+    queue: Notifications, scout: Agent, pool: Pool, reported: ReportedAgents
+) -> None:
+    await Agents(pool).delete(scout.id, NOW)
+
+    for agent_id in (scout.id, new_id()):
+        with pytest.raises(ReferenceMissing) as refusal:
+            await queue.insert(new_notification(agent_id), {scout.organization_id})
+        assert refusal.value.field == "agent"
+
+    assert reported.take() == []
+
+
+async def test_insert_for_foreign_agent_is_forbidden_and_changes_nothing(
+    queue: Notifications, scout: Agent, pool: Pool, reported: ReportedAgents
+) -> None:
+    for allowed in ({new_id(), new_id()}, set[UUID]()):
+        with pytest.raises(Forbidden):
+            await queue.insert(new_notification(scout.id), allowed)
+
+    assert await titles(queue, scout) == []
+    assert await wake_seq(pool, scout) == 0
+    assert reported.take() == []
+
+
+async def test_each_insert_of_a_batch_gets_its_own_result(
+    queue: Notifications, pool: Pool, reported: ReportedAgents
+) -> None:
+    ours, theirs = await stored_agent(pool), await stored_agent(pool)
+    allowed = {ours.organization_id, new_id()}
+    notifications = [new_notification(agent_id) for agent_id in (ours.id, theirs.id, new_id(), ours.id)]
+
+    first, forbidden, missing, second = await asyncio.gather(
+        *(queue.insert(new, allowed) for new in notifications), return_exceptions=True
+    )
+
+    assert isinstance(forbidden, Forbidden)
+    assert isinstance(missing, ReferenceMissing)
+    assert (first, second) == (None, None)
+    assert await titles(queue, ours) == [notifications[3].title, notifications[0].title]
+    assert await wake_seq(pool, ours) == 2
+    assert await wake_seq(pool, theirs) == 0
+    assert reported.take() == [ours.id]
+
+
+async def test_insert_is_reported_although_its_caller_was_cancelled(
+    queue: Notifications, scout: Agent, reported: ReportedAgents
+) -> None:
+    caller = asyncio.create_task(stored_notification(queue, scout))
+    await asyncio.sleep(0)
+    caller.cancel()
+
+    await asyncio.wait_for(reported.is_reported.wait(), 5)
+
+    assert reported.take() == [scout.id]
+    assert await titles(queue, scout) == ["Look here"]
+
+
+async def test_insert_for_locked_agent_waits_without_delaying_others(
+    queue: Notifications, scout: Agent, pool: Pool, other_program: Any
+) -> None:
+    free = await stored_agent(pool)
+    async with other_program.transaction():
+        await other_program.execute("SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE", scout.id)
+        waiting = asyncio.create_task(stored_notification(queue, scout))
+        inserted = await asyncio.gather(*(stored_notification(queue, free) for _ in range(5)))
+        assert len(inserted) == 5
+        assert not waiting.done()
+        await other_program.execute("UPDATE agent_state SET wake_seq = 40 WHERE agent_id = $1", scout.id)
+
+    assert (await waiting).agent_id == scout.id
+    assert await wake_seq(pool, scout) == 41
+    assert await wake_seq(pool, free) == 5
+
+
+async def test_insert_for_agent_locked_too_long_stores_nothing(
+    queue: Notifications, scout: Agent, pool: Pool, other_program: Any
+) -> None:
+    async with other_program.transaction():
+        await other_program.execute("SELECT 1 FROM agent_state WHERE agent_id = $1 FOR UPDATE", scout.id)
+        results = await asyncio.gather(
+            *(stored_notification(queue, scout) for _ in range(3)), return_exceptions=True
+        )
+
+    assert [type(result) for result in results] == [RowLocked] * 3
+    assert await titles(queue, scout) == []
+    assert await stored_notification(queue, scout)
+    assert await wake_seq(pool, scout) == 1
+
+
+async def test_insert_that_waits_while_agent_is_deleted_raises(
+    queue: Notifications, scout: Agent, pool: Pool, other_program: Any
+) -> None:
+    async with other_program.transaction():
+        await other_program.execute(MARK_DELETED, scout.id)
+        await other_program.execute(DELETE_STATE, scout.id)
+        waiting = asyncio.create_task(stored_notification(queue, scout))
+        while not await pool.fetchval(COUNT_WAITING):
+            pass
+
+    with pytest.raises(ReferenceMissing, match="agent"):
+        await waiting
+    assert await titles(queue, scout) == []
+
+
+async def test_thousands_of_concurrent_inserts_update_each_state_exactly(
+    queue: Notifications, pool: Pool, reported: ReportedAgents, other_program: Any
+) -> None:
+    owner = (await stored_organization(pool)).id
+    agents = [await stored_agent(pool, owner) for _ in range(50)]
+    notifications = [
+        new_notification(
+            agents[n * 7 % 50].id,
+            title=str(n),
+            priority=Priority.HIGH if n % 3 else Priority.LOW,
+            created_at=NOW + n * SECOND,
+            scheduled_for=NOW + 3 * n * SECOND if n % 5 == 0 else None,
+        )
+        for n in range(2_000)
+    ]
+    done = asyncio.Event()
+
+    async def insert_all(mine: list[NewNotification]) -> None:
+        for new in mine:
+            await queue.insert(new, {owner})
+
+    async def write_states() -> None:
+        while not done.is_set():
+            async with other_program.transaction():
+                for agent in agents[::7]:
+                    await other_program.execute(UPDATE_STATE, agent.id)
+
+    writer = asyncio.create_task(write_states())
+    await asyncio.gather(*(insert_all(notifications[caller::100]) for caller in range(100)))
+    done.set()
+    await writer
+
+    high = Counter(new.agent_id for new in notifications if new.priority is Priority.HIGH)
+    assert await pairs(pool, "SELECT agent_id, wake_seq FROM agent_state WHERE wake_seq > 0") == high
+    assert set(reported.take()) == set(high)
+    for agent in agents:
+        sent = [new.title for new in notifications if new.agent_id == agent.id]
+        assert await titles(queue, agent, agent_id=agent.id) == sent[::-1]
+    assert await pairs(pool, LIST_DUE) == await pairs(pool, LIST_FIRST_REMINDERS)
+
+
+async def test_archived_agent_accepts_notifications(queue: Notifications, pool: Pool) -> None:
+    archived = await stored_agent(pool, status=AgentStatus.ARCHIVED)
+
+    assert (await stored_notification(queue, archived)).activated_at == NOW
