@@ -40,7 +40,7 @@ def test_runs_reach_the_service_at_a_usable_address(address: str, base_url: str,
     assert run_credentials(config, SECRET, address, SystemClock()).url == url
 
 
-def test_run_token_is_valid_for_the_longest_run_and_its_grace_periods() -> None:
+def test_run_token_is_valid_for_the_longest_run() -> None:
     clock, run_id = HeldClock(), new_id()
     config = Config(runs=RunSettings(max_seconds=3600))
     token = run_credentials(config, SECRET, "http://127.0.0.1:8080", clock).issue_token(run_id)
