@@ -58,7 +58,7 @@ def maintenance_services(
     lead = LeadershipGate(may_start_runs, registry, scan)
     pauses = PauseSync(storage.agent_states, storage.organizations, registry, clock)
     budgets = BudgetRenewal(storage.agent_states, registry, clock)
-    counting = AgentCounter(storage.agent_states, registry, clock)
+    counting = AgentCounter(storage.agent_states, registry.statistics, clock)
     retention = RetentionCleaner(storage.expired, config.retention, clock)
     receipts = ReceiptCleaner(storage.receipts, clock)
 
@@ -74,7 +74,7 @@ def maintenance_services(
         MaintenanceService("outbox measurement", storage.outbox.measure, interval),
         MaintenanceService("webhook sender", webhooks.run_once, 0),
         MaintenanceService("stuck agent watch", stuck_agents.run_once, STUCK_CHECK_SECONDS),
-        MaintenanceService("loop lag probe", LoopLagProbe(registry, clock).run_once, 0),
+        MaintenanceService("loop lag probe", LoopLagProbe(registry.statistics, clock).run_once, 0),
         MaintenanceService("idle supervisor cleaner", drop_idle, IDLE_SWEEP_SECONDS),
         MaintenanceService("deleted agent cleaner", retention.empty_deleted_agents, PURGE_SECONDS),
         MaintenanceService("retention cleaner", retention.run_once, RETENTION_SECONDS),

@@ -216,6 +216,7 @@ def _build_app(
     return build_app(
         storage=storage,
         registry=registry,
+        status_reader=registry.status,
         toolbox=execution.toolbox,
         clock=clock,
         prices=prices,

@@ -28,6 +28,7 @@ from web.app_keys import (
     SCHEMA_CHECKER,
     SETTINGS,
     STARTED_AT,
+    STATUS,
     STORAGE,
     THROTTLE,
     TOOLBOX,
@@ -68,7 +69,7 @@ from web.json import to_json
 from web.observability import request_id
 from web.observability.request_counts import RequestCounts
 from web.openapi.document import build_document
-from web.ports import Readiness, Registry
+from web.ports import Readiness, Registry, StatusReader
 from web.routes import Access
 from web.settings import WebSettings
 
@@ -107,6 +108,7 @@ def build_app(
     *,
     storage: Storage,
     registry: Registry,
+    status_reader: StatusReader,
     toolbox: Toolbox,
     clock: Clock,
     prices: Prices,
@@ -122,6 +124,7 @@ def build_app(
     )
     app[STORAGE] = storage
     app[REGISTRY] = registry
+    app[STATUS] = status_reader
     app[TOOLBOX] = toolbox
     app[CLOCK] = clock
     app[PRICES] = prices

@@ -16,11 +16,12 @@ from web.credentials.formats import RunTokens, UserTokens
 from web.credentials.passwords import Passwords
 from web.credentials.throttle import Throttle
 from web.observability.request_counts import RequestCounts
-from web.ports import Readiness, Registry
+from web.ports import Readiness, Registry, StatusReader
 from web.settings import WebSettings
 
 STORAGE: web.AppKey[Storage] = web.AppKey("storage")
 REGISTRY: web.AppKey[Registry] = web.AppKey("registry")
+STATUS: web.AppKey[StatusReader] = web.AppKey("status")
 TOOLBOX: web.AppKey[Toolbox] = web.AppKey("toolbox")
 CLOCK: web.AppKey[Clock] = web.AppKey("clock")
 PRICES: web.AppKey[Prices] = web.AppKey("prices")

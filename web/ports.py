@@ -1,12 +1,12 @@
-"""What the HTTP interface needs of the layers around it. The supervisors' registry fits `Registry`."""
+"""Interfaces that the HTTP layer needs from the layers around it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
-from supervisors.engine.messages import Request, Signal
+from supervisors.engine.messages import Reply, Request, Signal
 from supervisors.engine.snapshot import Overview, Snapshot
 from supervisors.policy.phases import Phase
 
@@ -15,28 +15,32 @@ class Registry(Protocol):
     """The way to all supervisors."""
 
     def tell(self, agent_id: UUID, signal: Signal) -> None:
-        """Have a supervisor look again; never fails."""
+        """Have a supervisor reconcile; never fails."""
         ...
 
-    def tell_live(self, organization_id: UUID, signal: Signal) -> None:
-        """Have an organization's live supervisors look again; never fails."""
+    def tell_organization(self, organization_id: UUID, signal: Signal) -> None:
+        """Have an organization's live supervisors reconcile; never fails."""
         ...
 
     def require_room(self, agent_id: UUID) -> None:
-        """Raise MailboxFull if a question would be refused now."""
+        """Raise MailboxFull if a request would be refused now."""
         ...
 
-    async def ask(self, agent_id: UUID, request: Request, *, admitted: bool = False) -> Any:
-        """The reply, of the kind that `supervisors.engine.messages` says; raises supervisors.errors."""
+    async def ask(self, agent_id: UUID, request: Request[Reply], *, admitted: bool = False) -> Reply:
+        """Return the supervisor's reply; raise an error of `supervisors.errors`."""
         ...
 
-    def goes_on(self, agent_id: UUID, run_id: UUID) -> bool:
-        """Whether the run, or what winds it up after its sleep, is still there."""
+    def is_run_alive(self, agent_id: UUID, run_id: UUID) -> bool:
+        """Return whether the run works here, or still finishes after its sleep."""
         ...
 
     async def wait_for_end(self, agent_id: UUID, run_id: UUID, seconds: float) -> None:
-        """Return when the end of a run is stored, or after so long."""
+        """Wait until the end of the run is stored, but at most `seconds`."""
         ...
+
+
+class StatusReader(Protocol):
+    """The status of the agents, for snapshots and the overview."""
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None: ...
 
@@ -44,7 +48,7 @@ class Registry(Protocol):
         self, phase: Phase | None, organization_id: UUID | None, limit: int
     ) -> Sequence[Snapshot]: ...
 
-    async def overview(self) -> Overview: ...
+    def overview(self) -> Overview: ...
 
 
 class ServiceState(StrEnum):
@@ -55,7 +59,7 @@ class ServiceState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """How the service is, with a sentence for each thing that is wrong, and whether to send it requests."""
+    """The state of the service, a sentence for each problem, and whether to send it requests."""
 
     state: ServiceState
     reasons: tuple[str, ...] = ()

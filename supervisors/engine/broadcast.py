@@ -1,4 +1,4 @@
-"""Tells the agents of an organization or a template that something about it has changed, a page at a time."""
+"""Broadcasts to all agents that are affected by a change of their organization or template."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -8,38 +8,38 @@ from uuid import UUID
 from supervisors.engine.messages import Signal
 from supervisors.ports import StateStore
 
-PAGE = 1000
+PAGE_SIZE = 1000
 
 
 class Teller(Protocol):
-    """The registry, as far as it is needed here."""
+    """The part of the registry that a broadcast needs."""
 
     def tell(self, agent_id: UUID, signal: Signal) -> None: ...
 
-    def tell_live(self, organization_id: UUID, signal: Signal) -> None: ...
+    def tell_organization(self, organization_id: UUID, signal: Signal) -> None: ...
 
 
 async def tell_agents_of(organization_id: UUID, store: StateStore, registry: Teller) -> None:
-    """Have each of the organization's agents that a pause, its end or another cap concerns look again.
+    """Tell the organization's agents that are affected by a pause, its end or a new cap.
 
-    Those with a live supervisor, too, to which nothing happens: it shows the agent's phase.
+    All live supervisors are told as well, because their phase changes.
     """
     await tell_pages(partial(store.list_concerned, organization_id), registry)
-    registry.tell_live(organization_id, Signal.RELOAD)
+    registry.tell_organization(organization_id, Signal.RELOAD)
 
 
 async def tell_agents_of_template(template_id: UUID, store: StateStore, registry: Teller) -> None:
-    """Have each of the template's agents that another cap concerns look again."""
+    """Tell the template's agents that are affected by a new cap."""
     await tell_pages(partial(store.list_concerned_of_template, template_id), registry)
 
 
 async def tell_pages(fetch: Callable[[UUID | None, int], Awaitable[list[UUID]]], registry: Teller) -> None:
-    """Have all look again that `fetch` lists: by id, after the last one seen, at most so many at once."""
+    """Tell all agents that `fetch(last, limit)` lists, in the order of their ids."""
     last: UUID | None = None
     while True:
-        found = await fetch(last, PAGE)
-        for agent_id in found:
+        agent_ids = await fetch(last, PAGE_SIZE)
+        for agent_id in agent_ids:
             registry.tell(agent_id, Signal.RELOAD)
-        if len(found) < PAGE:
+        if len(agent_ids) < PAGE_SIZE:
             return
-        last = found[-1]
+        last = agent_ids[-1]

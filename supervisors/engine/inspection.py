@@ -1,13 +1,17 @@
-"""Builds what an operator is shown from what the database says and what the supervisors remember."""
+"""The status of the agents: built from what the database stores and what the supervisors remember."""
 
-from collections import Counter
+import asyncio
+from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import starmap
 from uuid import UUID
 
-from storage.model import AgentFacts, Counts
-from supervisors.engine.message_log import recall
+from storage.model import AgentFacts, Counts, Outcome
+from supervisors.engine.context import SupervisorContext
+from supervisors.engine.message_log import read_messages
+from supervisors.engine.requests import MAX_BLOCKERS
 from supervisors.engine.snapshot import (
     AgentsResponse,
     CurrentRun,
@@ -25,81 +29,134 @@ from supervisors.engine.snapshot import (
     SupervisorsResponse,
     TimersResponse,
 )
-from supervisors.engine.supervisor import Supervisor, SupervisorContext
+from supervisors.engine.supervisor import Supervisor
 from supervisors.policy import explanations
-from supervisors.policy.decisions import decide
+from supervisors.policy.decisions import active_count, decide
 from supervisors.policy.phases import Phase
 
-
-def snapshot(
-    facts: AgentFacts,
-    blockers: Sequence[UUID],
-    context: SupervisorContext,
-    supervisor: Supervisor | None,
-    mailbox_limit: int,
-) -> Snapshot:
-    """One agent in full; `supervisor` is its live one, if it has one."""
-    state, now = facts.state, context.clock.now()
-    run = context.runs.get(state.agent_id)
-    decision = decide(facts, now, context.policy)
-    if supervisor is not None:
-        decision = supervisor.by_both_clocks(decision, now)
-    is_stopping = run is not None and run.stopping
-    phase = explanations.phase_of(facts, decision, now, run_is_stopping=is_stopping)
-    seen_since = supervisor.phase_since if supervisor is not None and supervisor.phase is phase else None
-    since = explanations.since(facts, decision, phase, seen_since)
-    slots, may_start = context.slots.limit, context.may_start
-    wake = explanations.next_wake(decision) if phase is not Phase.QUEUED else None
-    hold = decision.hold if phase is Phase.HOLDING else None
-    return Snapshot(
-        agent=state.agent_id,
-        name=facts.name,
-        organization=facts.organization_id,
-        status=state.status,
-        phase=phase,
-        since=since,
-        why=explanations.why(facts, decision, phase, now, since=since, slots=slots, may_start=may_start),
-        next_wake=NextWake(wake.at, explanations.because(wake)) if wake else None,
-        run=_current_run(facts, context),
-        debounce=DebounceResponse(hold.window_seconds, hold.first_at, hold.last_at, hold.due_at)
-        if hold
-        else None,
-        blockers=tuple(blockers),
-        mailbox=MailboxResponse(len(supervisor.mailbox) if supervisor else 0, mailbox_limit),
-        failures=FailuresResponse(state.failures, state.last_error, state.retry_at),
-        recent=tuple(starmap(RecentMessage, recall(supervisor.recent))) if supervisor else (),
-    )
+PAGE_SIZE = 200
+LOOP_LAG_SAMPLES = 1200  # one minute
+NO_COUNTS = Counts(0, 0, 0, frozenset(), 0, None, None)
 
 
-def overview(
-    supervisors: Mapping[UUID, Supervisor],
-    context: SupervisorContext,
-    counts: Counts,
-    restarts: int,
-    loop_lag_seconds: Collection[float],
-    run_totals: RunTotals,
-) -> Overview:
-    """All agents in numbers: `counts` of the database, corrected by what has happened in memory since."""
-    phases = Counter(str(supervisor.phase) for supervisor in supervisors.values())
-    depths = [len(supervisor.mailbox) for supervisor in supervisors.values()]
-    oldest, running = counts.oldest_active_at, context.slots.taken
-    return Overview(
-        supervisors=SupervisorsResponse(
-            active=len(supervisors),
-            by_phase=dict(phases),
-            mailbox=MailboxesResponse(sum(depths), max(depths, default=0)),
-            restarts=restarts,
-            quarantined=phases[Phase.QUARANTINED] + len(counts.quarantined - supervisors.keys()),
-        ),
-        agents=AgentsResponse(running, max(0, counts.running + counts.sleeping - running), counts.archived),
-        runs=RunsResponse(running, context.slots.waiting, context.slots.limit),
-        timers=TimersResponse(
-            counts.timers, counts.next_due_at, _milliseconds(context.timer_queue.lateness_seconds)
-        ),
-        loop_lag_ms=_milliseconds(loop_lag_seconds),
-        oldest_uncleared_high_seconds=_seconds_since(oldest, context.clock.now()) if oldest else None,
-        run_totals=run_totals,
-    )
+@dataclass(slots=True)
+class Statistics:
+    """The numbers that the registry and the maintenance services keep for the overview."""
+
+    counts: Counts = NO_COUNTS  # the last ones of the database
+    restarts: int = 0  # of crashed supervisors
+    started_runs: int = 0
+    ended_runs: Counter[Outcome] = field(default_factory=Counter)
+    loop_lag_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=LOOP_LAG_SAMPLES))
+
+    def forget_agent(self, agent_id: UUID) -> None:
+        """Leave a deleted agent out of the last count."""
+        self.counts = replace(self.counts, quarantined=self.counts.quarantined - {agent_id})
+
+
+class StatusReader:
+    """Reads the status of one agent, several, or all. It changes nothing."""
+
+    def __init__(
+        self,
+        supervisors: Mapping[UUID, Supervisor],
+        context: SupervisorContext,
+        statistics: Statistics,
+        mailbox_limit: int,
+    ) -> None:
+        self._supervisors = supervisors
+        self._context = context
+        self._statistics = statistics
+        self._mailbox_limit = mailbox_limit
+
+    async def snapshot(self, agent_id: UUID) -> Snapshot | None:
+        """Return one agent in full; None if it does not exist."""
+        store, now = self._context.store, self._context.clock.now()
+        facts = await store.get_facts(agent_id, now)
+        if facts is None:
+            return None
+        blockers: list[UUID] = []
+        if active_count(facts):
+            blockers = await store.list_blockers(agent_id, now, MAX_BLOCKERS)
+        return self._build_snapshot(facts, blockers, self._supervisors.get(agent_id))
+
+    async def snapshots(
+        self, phase: Phase | None, organization_id: UUID | None, limit: int
+    ) -> list[Snapshot]:
+        """Return at most `limit` agents in full, by id; of one phase or organization if given."""
+        snapshots: list[Snapshot] = []
+        last: UUID | None = None
+        while len(snapshots) < limit:
+            ids = await self._context.store.list_ids(organization_id, last, PAGE_SIZE)
+            page = await asyncio.gather(*map(self.snapshot, ids))
+            snapshots.extend(
+                snapshot for snapshot in page if snapshot is not None and phase in {None, snapshot.phase}
+            )
+            if len(ids) < PAGE_SIZE:
+                break
+            last = ids[-1]
+        return snapshots[:limit]
+
+    def overview(self) -> Overview:
+        """Return all agents in numbers: the last counts, corrected by what has happened in memory since."""
+        supervisors, context, statistics = self._supervisors, self._context, self._statistics
+        counts, slots = statistics.counts, context.slots
+        phases = Counter(str(supervisor.phase) for supervisor in supervisors.values())
+        depths = [len(supervisor.mailbox) for supervisor in supervisors.values()]
+        sleeping = max(0, counts.running + counts.sleeping - slots.taken)
+        lateness = _milliseconds(context.timer_queue.lateness_seconds)
+        oldest = counts.oldest_active_at
+        return Overview(
+            supervisors=SupervisorsResponse(
+                active=len(supervisors),
+                by_phase=dict(phases),
+                mailbox=MailboxesResponse(sum(depths), max(depths, default=0)),
+                restarts=statistics.restarts,
+                quarantined=phases[Phase.QUARANTINED] + len(counts.quarantined - supervisors.keys()),
+            ),
+            agents=AgentsResponse(slots.taken, sleeping, counts.archived),
+            runs=RunsResponse(slots.taken, slots.waiting, slots.limit),
+            timers=TimersResponse(counts.timers, counts.next_due_at, lateness),
+            loop_lag_ms=_milliseconds(statistics.loop_lag_seconds),
+            oldest_uncleared_high_seconds=_seconds_since(oldest, context.clock.now()) if oldest else None,
+            run_totals=RunTotals(statistics.started_runs, dict(statistics.ended_runs)),
+        )
+
+    def _build_snapshot(
+        self, facts: AgentFacts, blockers: Sequence[UUID], supervisor: Supervisor | None
+    ) -> Snapshot:
+        state, context, now = facts.state, self._context, self._context.clock.now()
+        run = context.runs.get(state.agent_id)
+        decision = decide(facts, now, context.policy)
+        if supervisor is not None:
+            decision = supervisor.with_hold_on_wall_clock(decision, now)
+        is_stopping = run is not None and run.stopping
+        phase = explanations.phase_of(facts, decision, now, run_is_stopping=is_stopping)
+        has_seen_phase = supervisor is not None and supervisor.phase is phase
+        since = explanations.since(
+            facts, decision, phase, supervisor.phase_since if supervisor and has_seen_phase else None
+        )
+        slots, may_start = context.slots.limit, context.may_start
+        wake = explanations.next_wake(decision) if phase is not Phase.QUEUED else None
+        hold = decision.hold if phase is Phase.HOLDING else None
+        return Snapshot(
+            agent=state.agent_id,
+            name=facts.name,
+            organization=facts.organization_id,
+            status=state.status,
+            phase=phase,
+            since=since,
+            why=explanations.why(facts, decision, phase, now, since=since, slots=slots, may_start=may_start),
+            next_wake=NextWake(wake.at, explanations.because(wake)) if wake else None,
+            run=_current_run(facts, context),
+            debounce=DebounceResponse(hold.window_seconds, hold.first_at, hold.last_at, hold.due_at)
+            if hold
+            else None,
+            blockers=tuple(blockers),
+            mailbox=MailboxResponse(len(supervisor.mailbox) if supervisor else 0, self._mailbox_limit),
+            failures=FailuresResponse(state.failures, state.last_error, state.retry_at),
+            recent=tuple(starmap(RecentMessage, read_messages(supervisor.message_log))) if supervisor else (),
+        )
 
 
 def _current_run(facts: AgentFacts, context: SupervisorContext) -> CurrentRun | None:

@@ -1,7 +1,7 @@
-"""The last messages of a supervisor and what came of them, packed: a live supervisor weighs little more.
+"""The last messages of a supervisor with their outcomes, packed into bytes to keep a live supervisor small.
 
-A pack is the number of its entries, and then each of them: its length, the time, and two texts, each a byte
-for a word that is known here or as it is. Wordy messages are cut, and crowd out older ones.
+A log begins with the number of its entries. An entry is its length, the time, and two texts; a text is one
+byte for a phrase of `WORDS`, or a length and the text itself. Long texts are cut, and displace older entries.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from supervisors.policy.phases import Phase
 MAX_MESSAGES = 32
 MAX_BYTES = 800
 MAX_TEXT_BYTES = 100
-LITERAL = 128  # a first byte from here on is the length of a text as it is
+LITERAL = 128  # a text that begins with a byte from here on is spelled out
 
 WAKES = (*WakeReason, *(f"notification:{source}" for source in Source))
 WORDS = (
@@ -37,28 +37,28 @@ MICROSECOND = timedelta(microseconds=1)
 HEAD = Struct("<Bq")  # the length of the whole entry, and microseconds since the epoch
 
 
-def remember(pack: bytes, at: datetime, message: str, outcome: str) -> bytes:
-    """The pack with one more message, and without those that have no room beside it."""
-    texts = _packed(message) + _packed(outcome)
+def append_message(log: bytes, at: datetime, message: str, outcome: str) -> bytes:
+    """Return the log with one more message, and without the oldest ones that no longer fit."""
+    texts = _pack(message) + _pack(outcome)
     entry = HEAD.pack(HEAD.size + len(texts), (at - EPOCH) // MICROSECOND) + texts
-    count, start = pack[0] if pack else 0, 1
-    while count == MAX_MESSAGES or (count and len(pack) - start + len(entry) >= MAX_BYTES):
-        count, start = count - 1, start + pack[start]
-    return bytes((count + 1,)) + pack[start:] + entry
+    count, start = log[0] if log else 0, 1
+    while count == MAX_MESSAGES or (count and len(log) - start + len(entry) >= MAX_BYTES):
+        count, start = count - 1, start + log[start]
+    return bytes((count + 1,)) + log[start:] + entry
 
 
-def recall(pack: bytes) -> Iterator[tuple[datetime, str, str]]:
-    """When, what, and what came of it; oldest first."""
+def read_messages(log: bytes) -> Iterator[tuple[datetime, str, str]]:
+    """Yield the time, message and outcome of each entry, oldest first."""
     start = 1
-    while start < len(pack):
-        length, microseconds = HEAD.unpack_from(pack, start)
-        message, after = _unpacked(pack, start + HEAD.size)
-        outcome, _ = _unpacked(pack, after)
+    while start < len(log):
+        length, microseconds = HEAD.unpack_from(log, start)
+        message, after = _unpack(log, start + HEAD.size)
+        outcome, _ = _unpack(log, after)
         yield EPOCH + microseconds * MICROSECOND, message, outcome
         start += length
 
 
-def _packed(text: str) -> bytes:
+def _pack(text: str) -> bytes:
     code = CODES.get(text)
     if code is not None:
         return bytes((code,))
@@ -66,10 +66,10 @@ def _packed(text: str) -> bytes:
     return bytes((LITERAL + len(literal),)) + literal
 
 
-def _unpacked(pack: bytes, start: int) -> tuple[str, int]:
-    """The text that begins there, and where the next one does."""
-    first = pack[start]
+def _unpack(log: bytes, start: int) -> tuple[str, int]:
+    """Return the text that begins at `start`, and where the next one begins."""
+    first = log[start]
     if first < LITERAL:
         return WORD_OF[first], start + 1
     end = start + 1 + first - LITERAL
-    return pack[start + 1 : end].decode(errors="ignore"), end
+    return log[start + 1 : end].decode(errors="ignore"), end

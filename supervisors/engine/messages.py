@@ -1,23 +1,24 @@
-"""The messages to a supervisor: a `Signal` is told and never refused; a request is asked and answered."""
+"""The messages to a supervisor. A `Signal` is told and never refused; a `Request` is asked and answered."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
+from typing import Generic, TypeVar, final
 from uuid import UUID
 
 from storage.model import AgentStatus, Receipt
 
 
 class Signal(StrEnum):
-    """Why a supervisor should look again. Told, never asked; several at once are one look."""
+    """The reason why a supervisor should reconcile; several waiting signals are one reconcile."""
 
-    NOTIFIED = "notified"  # something came into its queue, or changed there
-    CLEARED = "cleared"  # something of its queue was cleared
-    DUE = "due"  # something of it fell due
-    RELOAD = "reload"  # its settings, template or organization changed, or it is tried again after a defect
+    NOTIFIED = "notified"  # a notification entered its queue, or changed there
+    CLEARED = "cleared"  # a notification of its queue was cleared
+    DUE = "due"  # its timer fired, or the due scan found it
+    RELOAD = "reload"  # its settings, template or organization changed, or it is retried after a crash
     RUN_OVER = "run over"  # its run has ended
-    SLOT_FREE = "slot free"  # its queued start may go ahead
+    SLOT_FREE = "slot free"  # a run slot is reserved for its queued start
 
 
 class RunAnswer(StrEnum):
@@ -31,88 +32,24 @@ class RunAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunReply:
-    """`run` is the id of the started or running run, else None."""
+    """The reply to a RunRequest; `run` is the id of the started or running run, else None."""
 
     status: RunAnswer
     run: UUID | None = None
 
     @property
     def had_effect(self) -> bool:
-        """Whether the request changed anything: the agent runs because of it, or will."""
+        """Return whether the agent runs, or will run, because of the request."""
         return self.status in {RunAnswer.STARTED, RunAnswer.QUEUED}
 
     def __str__(self) -> str:
         return str(self.status)
 
 
-ReceiptOf = Callable[[RunReply], Receipt | None]
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """Start a run; without `wakeup` only if the agent is not inside a `sleep_until` that lies ahead.
-
-    `receipt` makes what is stored together with the request's effect, if it has one. Answer: RunReply.
-    """
-
-    wakeup: bool = True
-    receipt: ReceiptOf = field(default=lambda _: None, repr=False)
-
-    def __str__(self) -> str:
-        return "run request" if self.wakeup else "run request without wakeup"
-
-
-@dataclass(frozen=True, slots=True)
-class StopRequest:
-    """End the run, hold, queued start or retry. `force` gives a run no grace."""
-
-    force: bool = False
-    reason: str = ""
-
-    def __str__(self) -> str:
-        kind = "forced stop request" if self.force else "stop request"
-        return f"{kind}: {self.reason}" if self.reason else kind
-
-
 class StopReply(StrEnum):
     STOPPED = "stopped"
     STOPPING = "stopping"
     NOT_RUNNING = "not_running"
-
-
-class Unset(StrEnum):
-    """Stands where a field was left out, because None means "cleared"."""
-
-    UNSET = "unset"
-
-
-UNSET = Unset.UNSET
-
-
-@dataclass(frozen=True, slots=True)
-class OwnedFields:
-    """A write of fields that the supervisor owns; `status` counts before `sleep_until`. Answer: None."""
-
-    status: AgentStatus | Unset = UNSET
-    sleep_until: datetime | Unset | None = UNSET
-    run_started_at: datetime | Unset | None = UNSET
-    last_wake_reason: str | Unset = UNSET
-    last_wake_interrupted_sleep_until: datetime | Unset | None = UNSET
-
-    def __str__(self) -> str:
-        written = [field.name for field in fields(self) if getattr(self, field.name) is not UNSET]
-        return f"write of {', '.join(written)}"
-
-
-@dataclass(frozen=True, slots=True)
-class SleepRequest:
-    """The run asks to sleep until then (None: until something wakes it)."""
-
-    run_id: UUID
-    until: datetime | None
-
-    def __str__(self) -> str:
-        return "sleep request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,4 +72,92 @@ class SleepRefused:
         return f"refused: {len(self.blockers)} active"
 
 
-Request = RunRequest | StopRequest | OwnedFields | SleepRequest
+SleepReply = SleepGranted | SleepRefused
+
+# The replies are listed, not left open: mypy then checks the handlers in `requests.answer` one by one.
+Reply = TypeVar("Reply", RunReply, StopReply, SleepReply, None)
+
+
+class Request(Generic[Reply]):
+    """A request to a supervisor; `Reply` is the type of the reply, which is stored before it is given."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredReply(Generic[Reply]):
+    """A reply that the asker waits for, so that the supervisor need not; `status` describes it until then."""
+
+    wait: Callable[[], Awaitable[Reply]]
+    status: str
+
+    def __str__(self) -> str:
+        return self.status
+
+
+ReceiptOf = Callable[[RunReply], Receipt | None]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunRequest(Request[RunReply]):
+    """Start a run. Without `wakeup`, only if the agent has no `sleep_until` in the future.
+
+    `receipt` makes the receipt that is stored together with the request's effect, if it has one.
+    """
+
+    wakeup: bool = True
+    receipt: ReceiptOf = field(default=lambda _: None, repr=False)
+
+    def __str__(self) -> str:
+        return "run request" if self.wakeup else "run request without wakeup"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StopRequest(Request[StopReply]):
+    """End the run, hold, queued start or retry. `force` gives a run no grace."""
+
+    force: bool = False
+    reason: str = ""
+
+    def __str__(self) -> str:
+        kind = "forced stop request" if self.force else "stop request"
+        return f"{kind}: {self.reason}" if self.reason else kind
+
+
+class Unset(StrEnum):
+    """The value of a field that was left out, because None means "cleared"."""
+
+    UNSET = "unset"
+
+
+UNSET = Unset.UNSET
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class OwnedFields(Request[None]):
+    """Write fields that the supervisor owns; `status` is applied before `sleep_until`."""
+
+    status: AgentStatus | Unset = UNSET
+    sleep_until: datetime | Unset | None = UNSET
+    run_started_at: datetime | Unset | None = UNSET
+    last_wake_reason: str | Unset = UNSET
+    last_wake_interrupted_sleep_until: datetime | Unset | None = UNSET
+
+    def __str__(self) -> str:
+        written = [field.name for field in fields(self) if getattr(self, field.name) is not UNSET]
+        return f"write of {', '.join(written)}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SleepRequest(Request[SleepReply]):
+    """End the run and sleep until `until` (None: until something wakes the agent)."""
+
+    run_id: UUID
+    until: datetime | None
+
+    def __str__(self) -> str:
+        return "sleep request"

@@ -1,18 +1,22 @@
-"""What a supervisor answers when it is asked. Each answer is stored before it is given."""
+"""The handlers of requests to a supervisor. Each reply is stored before it is given."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from functools import partial
 
 from storage.model import AgentFacts, AgentState, AgentStatus, Outcome, RunEnd
+from supervisors.clock import Clock, comes_within
 from supervisors.engine.messages import (
+    DeferredReply,
     OwnedFields,
+    Reply,
     Request,
     RunAnswer,
     RunReply,
     RunRequest,
     SleepGranted,
     SleepRefused,
+    SleepReply,
     SleepRequest,
     StopReply,
     StopRequest,
@@ -26,44 +30,37 @@ from supervisors.policy.budgets import reached
 from supervisors.policy.decisions import WakeReason, active_count
 from supervisors.policy.phases import Phase
 
-BLOCKERS_SHOWN = 100
+MAX_BLOCKERS = 100
+STOP_REPLY_SECONDS = 1.0
 ABOUT_TO_START = frozenset({Phase.HOLDING, Phase.BACKING_OFF, Phase.QUARANTINED})
 
 
-@dataclass(frozen=True, slots=True)
-class StopPending:
-    """The stop is stored, and the run has still to go: the answer follows when it has."""
-
-    run: ActiveRun
-
-    def __str__(self) -> str:
-        return str(StopReply.STOPPING)
-
-
-async def answer(supervisor: Supervisor, request: Request) -> Any:
-    """The reply that `messages` states for this kind of question; raises SupervisorError."""
+async def answer(supervisor: Supervisor, request: Request[Reply]) -> Reply | DeferredReply[Reply]:
+    """Handle a request; raise SupervisorError if it is refused."""
     match request:
         case RunRequest():
             return await request_run(supervisor, request)
         case StopRequest():
             return await stop(supervisor, request)
         case OwnedFields():
-            return await write_owned_fields(supervisor, request)
+            await write_owned_fields(supervisor, request)
+            return None
         case SleepRequest():
             return await request_sleep(supervisor, request)
+    raise TypeError(f"No handler for {request!r}: add a case for its class.")
 
 
 async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
-    """Start a run, or keep the request until one can start."""
+    """Start a run, or store the request until one can start. Raise AgentArchived or NoStarts."""
     context = supervisor.context
     now = context.clock.now()
     while True:
         facts = await supervisor.get_facts()
-        needless = _answer_without_effect(supervisor, facts, request, now)
-        if needless is not None:
-            return needless
+        reply = _reply_without_effect(supervisor, facts, request, now)
+        if reply is not None:
+            return reply
         if not context.may_start:
-            raise NoStarts("No run may start now.")
+            raise NoStarts("No run may start now: the service is shutting down or is not the leader.")
         queued = RunReply(RunAnswer.QUEUED)
         if supervisor.run is not None or facts.state.run_id is not None:
             await supervisor.change(
@@ -84,10 +81,10 @@ async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
             return queued
 
 
-def _answer_without_effect(
+def _reply_without_effect(
     supervisor: Supervisor, facts: AgentFacts, request: RunRequest, now: datetime
 ) -> RunReply | None:
-    """What a request is told that changes nothing, neither at present nor later; None if it is to be met."""
+    """Return the reply to a run request that has no effect, now or later; None if it has one."""
     state = facts.state
     if state.status is AgentStatus.ARCHIVED:
         raise AgentArchived("The agent is archived.")
@@ -102,8 +99,11 @@ def _answer_without_effect(
     return None
 
 
-async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | StopPending:
-    """End what goes on or is about to begin; a plainly sleeping agent is left as it is."""
+async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | DeferredReply[StopReply]:
+    """End the run, or what is about to start one; leave a sleeping agent as it is.
+
+    The reply to a stop that ends a run is deferred until the run has gone, for a second at most.
+    """
     context = supervisor.context
     facts, now = await supervisor.get_facts(), context.clock.now()
     state, run = facts.state, supervisor.run
@@ -113,18 +113,25 @@ async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | Stop
     await supervisor.change(facts, lambda seen: transitions.stopped(seen.state, now))
     if state.run_id is not None and run is not None and run.result is None:
         run.stop(0 if request.force else context.stop_grace_seconds)
-        return StopReply.STOPPING if is_stopping and not request.force else StopPending(run)
+        if is_stopping and not request.force:
+            return StopReply.STOPPING
+        return DeferredReply(partial(_wait_until_stopped, run, context.clock), StopReply.STOPPING)
     await supervisor.reconcile()
     return StopReply.STOPPED
 
 
+async def _wait_until_stopped(run: ActiveRun, clock: Clock) -> StopReply:
+    is_gone = await comes_within(run.settled, STOP_REPLY_SECONDS, clock)
+    return StopReply.STOPPED if is_gone else StopReply.STOPPING
+
+
 def _is_stopping(supervisor: Supervisor, state: AgentState) -> bool:
-    """Whether the run was asked to stop: it goes on doing so after a restore or the end of a pause."""
+    """Return whether the run was asked to stop; a restore or the end of a pause does not undo that."""
     return state.stopped_at is not None or (supervisor.run is not None and supervisor.run.stopping)
 
 
 def _is_about_to_start(supervisor: Supervisor, facts: AgentFacts) -> bool:
-    """Whether there is something to stop. What only puts it off, a pause or a budget, is left aside."""
+    """Return whether a start is ahead that a stop would cancel, even if a pause or a budget delays it."""
     state, now = facts.state, supervisor.context.clock.now()
     if state.queued_at is not None or state.run_requested_at is not None:
         return True
@@ -133,7 +140,7 @@ def _is_about_to_start(supervisor: Supervisor, facts: AgentFacts) -> bool:
 
 
 async def write_owned_fields(supervisor: Supervisor, owned: OwnedFields) -> None:
-    """Carry out a client's write of the fields that the supervisor owns; `status` first."""
+    """Write the fields that the supervisor owns, `status` first. Raise AgentArchived."""
     if owned.status is not Unset.UNSET:
         await _change_status(supervisor, owned.status)
     now = supervisor.context.clock.now()
@@ -149,8 +156,8 @@ async def write_owned_fields(supervisor: Supervisor, owned: OwnedFields) -> None
         if owned.last_wake_reason is not Unset.UNSET:
             after = replace(after, last_wake_reason=owned.last_wake_reason)
         if owned.last_wake_interrupted_sleep_until is not Unset.UNSET:
-            moment = owned.last_wake_interrupted_sleep_until
-            after = replace(after, last_wake_interrupted_sleep_until=moment)
+            interrupted = owned.last_wake_interrupted_sleep_until
+            after = replace(after, last_wake_interrupted_sleep_until=interrupted)
         return after
 
     await supervisor.change(await supervisor.get_facts(), written)
@@ -166,21 +173,23 @@ async def _change_status(supervisor: Supervisor, status: AgentStatus) -> None:
         case AgentStatus.RUNNING:
             try:
                 await request_run(supervisor, RunRequest())
-            except NoStarts:  # the rest of the write is stored already: this is for when runs may start, then
+            except NoStarts:
+                # The rest of the write is stored already, so keep the request until runs may start.
                 await supervisor.change(facts, lambda seen: transitions.run_requested(seen.state, now))
         case AgentStatus.ARCHIVED if not is_archived:
             await supervisor.change(facts, lambda seen: transitions.archived(seen.state, now))
             if supervisor.run is not None:
                 supervisor.run.stop(context.stop_grace_seconds)
         case AgentStatus.SLEEPING if is_archived:
-            supervisor.phase = Phase.ARCHIVED  # which it leaves, though it may not have looked yet
+            # It may not have reconciled yet, and the phase must change for `phase_since` to be set.
+            supervisor.phase = Phase.ARCHIVED
             await supervisor.change(facts, lambda seen: transitions.restored(seen, now))
         case AgentStatus.SLEEPING if state.run_id is not None:
             await stop(supervisor, StopRequest())
 
 
-async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepGranted | SleepRefused:
-    """Grant sleep only if nothing is active, and nothing became so between the look and the commit."""
+async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepReply:
+    """Grant sleep if no notification is active at the commit; raise RunIsOver if the run may not sleep."""
     context = supervisor.context
     facts, now = await supervisor.get_facts(), context.clock.now()
     run = supervisor.run
@@ -196,5 +205,5 @@ async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepG
         if run is not None:
             run.fall_asleep()
         return SleepGranted(after.sleep_until, clamped=after.sleep_until != request.until)
-    blockers = await context.store.list_blockers(supervisor.agent_id, now, BLOCKERS_SHOWN)
+    blockers = await context.store.list_blockers(supervisor.agent_id, now, MAX_BLOCKERS)
     return SleepRefused(tuple(blockers))

@@ -1,15 +1,15 @@
-"""A run from its launch to its result. The supervisor stores what becomes of it; here it is carried through.
+"""One run, from its launch to its result; the supervisor stores the result.
 
-RunError                what the harness could not do; its message stands in the trace
-├── RunStopped          somebody asked the run to stop
-├── RunDrained          the service is shutting down, and the run is at a turn boundary
-└── RunBudgetReached    what the agent or its organization may spend in a day is spent
+RunError                the run failed; the message is recorded in its trace
+├── RunStopped          a client or the supervisor stopped the run
+├── RunDrained          the service is shutting down, and the run has reached a turn boundary
+└── RunBudgetReached    the agent or its organization has spent its daily budget
 """
 
 import asyncio
 from collections.abc import Awaitable, Collection
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 import structlog
@@ -17,11 +17,11 @@ import structlog
 from storage.errors import DatabaseUnavailable, LeadershipLost
 from storage.model import Outcome, RunStart
 from supervisors.clock import Clock, Timer
-from supervisors.engine.messages import Request
+from supervisors.engine.messages import Reply, Request
 from supervisors.errors import AgentGone
 
 log = structlog.get_logger()
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class RunError(Exception):
@@ -42,20 +42,20 @@ class RunBudgetReached(RunError):
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended. `counts`: whether it is a failure of the agent's, if it is one at all."""
+    """How a run ended. `counts_as_failure` is false if the agent is not to blame, as for a drain."""
 
     outcome: Outcome
     error: str = ""
-    counts: bool = True
+    counts_as_failure: bool = True
 
 
 class ActiveRun:
-    """One run in this process: what it was started with, how it is asked to end, what came of it."""
+    """One run in this process: how it was started, requests to end it, and its result."""
 
     __slots__ = (
         "_clock",
-        "_end",
-        "_ends_at",
+        "_grace_ends_at",
+        "_grace_timer",
         "_interruptible",
         "_task",
         "active_at_start",
@@ -85,20 +85,20 @@ class ActiveRun:
         self.turns = 0
         self.stopping = False
         self.draining = False
-        self.notified = False  # something came into the agent's queue that the run has not looked at
-        self.is_capped = False  # whether a cap on spending is known; its supervisor keeps that up to date
-        self.slept = asyncio.Event()  # set when sleep was granted: what follows is winding up
-        self.ended = asyncio.Event()  # set when its end is stored
-        self.result: RunResult | None = None  # set when it is over
-        self.settled = asyncio.Event()  # set when it is over and its end is stored
-        self._interruptible: set[asyncio.Task[Any]] = set()  # what a stop cancels at once
+        self.notified = False  # the agent's queue has changed since the run read it
+        self.is_capped = False  # a spend cap applies; the supervisor keeps this up to date
+        self.slept = asyncio.Event()  # set when sleep was granted; the harness may still be finishing
+        self.ended = asyncio.Event()  # set when the run's end is stored
+        self.result: RunResult | None = None  # set when the run is over
+        self.settled = asyncio.Event()  # set when the run is over and its end is stored
+        self._interruptible: set[asyncio.Task[object]] = set()  # cancelled at once by a stop
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
-        self._end: Timer | None = None  # of the grace of a stop
-        self._ends_at = 0.0  # on the monotonic clock, while there is one
+        self._grace_timer: Timer | None = None
+        self._grace_ends_at = 0.0  # on the monotonic clock, while there is a timer
 
     def __repr__(self) -> str:
-        return f"<Run {self.id} of {self.agent_id}, turn {self.turns}, {self.result or 'going on'}>"
+        return f"<Run {self.id} of {self.agent_id}, turn {self.turns}, {self.result or 'active'}>"
 
     def stop(self, grace_seconds: float) -> None:
         """Ask the run to end at its next await; cancel it after the grace."""
@@ -107,27 +107,27 @@ class ActiveRun:
             self._interruptible.discard(task)
             task.cancel()
         ends_at = self._clock.monotonic() + grace_seconds
-        if self._end is None or ends_at < self._ends_at:
-            if self._end is not None:
-                self._end.cancel()
-            self._ends_at, self._end = ends_at, self._clock.call_at(ends_at, self.cancel)
+        if self._grace_timer is None or ends_at < self._grace_ends_at:
+            if self._grace_timer is not None:
+                self._grace_timer.cancel()
+            self._grace_ends_at, self._grace_timer = ends_at, self._clock.call_at(ends_at, self.cancel)
 
     def drain(self) -> None:
         """Ask the run to end at its next turn boundary."""
         self.draining = True
 
     def fall_asleep(self) -> None:
-        """Its sleep is granted and stored, and with it its end; whatever carries it out may wind up."""
+        """Mark the run as ended by a granted sleep, which is stored; the harness may finish its work."""
         self.slept.set()
         self.ended.set()
 
     def settle(self) -> None:
-        """Nothing more comes of the run; whoever waits for that goes on."""
+        """Mark the run as over and its end as stored; wake everything that waits for that."""
         self.ended.set()
         self.settled.set()
 
     def cancel(self) -> None:
-        """End the run now."""
+        """Cancel the run's task."""
         if self._task is not None and self.result is None:
             self._task.cancel()
 
@@ -138,18 +138,17 @@ class ActiveRun:
         if self.draining:
             raise RunDrained("interrupted: the service was shutting down")
 
-    async def interruptible(self, awaitable: Awaitable[Answer]) -> Answer:
-        """Await something that a stop may cut short: it is cancelled, and RunStopped raised.
+    async def interruptible(self, awaitable: Awaitable[Result]) -> Result:
+        """Await something that a stop cancels; raise RunStopped then.
 
-        The stop cancels the task that awaits, as the limit of an asyncio.timeout does, so that no further
-        task is needed.
+        A stop cancels the awaiting task, as asyncio.timeout does, so that no second task is needed.
         """
         if self.stopping:
             asyncio.ensure_future(awaitable).cancel()
             raise RunStopped("stopped")
         task = asyncio.current_task()
         if task is None:
-            raise RuntimeError("only a task can be interrupted")
+            raise RuntimeError("interruptible() must be called in a task")
         cancelled_before = task.cancelling()
         self._interruptible.add(task)
         try:
@@ -162,19 +161,21 @@ class ActiveRun:
             self._interruptible.discard(task)
 
     async def carry_out(self, harness: "Harness", ask: "Ask", max_seconds: float) -> None:
-        """Let the harness work, and turn whatever happens into a result."""
+        """Execute the run by the harness; set `result`, whatever happens."""
         self._task = asyncio.current_task()
         structlog.contextvars.bind_contextvars(agent=str(self.agent_id), run=str(self.id))
-        result = RunResult(Outcome.INTERRUPTED, "interrupted: the service was shutting down", counts=False)
+        result = RunResult(
+            Outcome.INTERRUPTED, "interrupted: the service was shutting down", counts_as_failure=False
+        )
         try:
-            result = await self._result_of(harness, ask, max_seconds)
+            result = await self._execute(harness, ask, max_seconds)
         except asyncio.CancelledError:
             if self.stopping:
                 result = RunResult(Outcome.STOPPED, "stopped")
         finally:
             self.result = RunResult(Outcome.SLEPT) if self.slept.is_set() else result
 
-    async def _result_of(self, harness: "Harness", ask: "Ask", max_seconds: float) -> RunResult:
+    async def _execute(self, harness: "Harness", ask: "Ask", max_seconds: float) -> RunResult:
         try:
             async with asyncio.timeout(max_seconds) as limit:
                 self.at_turn_boundary()
@@ -182,7 +183,7 @@ class ActiveRun:
         except RunStopped as error:
             return RunResult(Outcome.STOPPED, str(error))
         except RunDrained as error:
-            return RunResult(Outcome.INTERRUPTED, str(error), counts=False)
+            return RunResult(Outcome.INTERRUPTED, str(error), counts_as_failure=False)
         except RunBudgetReached as error:
             return RunResult(Outcome.BUDGET, str(error))
         except AgentGone:
@@ -190,36 +191,34 @@ class ActiveRun:
         except RunError as error:
             return RunResult(Outcome.FAILED, str(error))
         except (DatabaseUnavailable, LeadershipLost) as error:
-            log.warning("a run failed for want of the database", reason=str(error))
+            log.warning("run failed: the database is unavailable", reason=str(error))
             return RunResult(Outcome.FAILED, str(error))
-        except (
-            Exception
-        ) as error:  # the outermost edge of a run: whatever it is, the agent's schedule goes on
+        except Exception as error:  # the outermost edge of a run: the agent keeps its schedule
             if isinstance(error, TimeoutError) and limit.expired():
                 return RunResult(Outcome.TIMED_OUT, f"timed out after {max_seconds:g} s")
-            log.exception("a run failed by a defect")
-            return RunResult(Outcome.FAILED, "internal error; the service's log has it under this run's id")
+            log.exception("run failed: unexpected error in the harness")
+            return RunResult(Outcome.FAILED, "internal error; search the service's log for this run's id")
 
 
 class Ask(Protocol):
-    """Asks an agent's supervisor a question; `registry.Registry.ask` says what comes back."""
+    """Asks an agent's supervisor, as `Registry.ask` does."""
 
-    async def __call__(self, agent_id: UUID, request: Request) -> Any: ...
+    async def __call__(self, agent_id: UUID, request: Request[Reply]) -> Reply: ...
 
 
 class Harness(Protocol):
-    """What executes a run."""
+    """Executes runs."""
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
-        """Work until the agent sleeps or has nothing more to do; raises RunError when that cannot be."""
+        """Work until the agent sleeps or has nothing more to do; raise RunError if that fails."""
         ...
 
 
-async def all_settled(runs: Collection[ActiveRun], seconds: float) -> None:
-    """Return when the ends of all are stored, or after so long."""
+async def wait_until_settled(runs: Collection[ActiveRun], seconds: float) -> None:
+    """Wait until all runs are settled, but at most `seconds`."""
     if not runs:
         return
-    waiting = [asyncio.ensure_future(run.settled.wait()) for run in runs]
-    _, late = await asyncio.wait(waiting, timeout=seconds)
-    for waiter in late:
-        waiter.cancel()
+    waits = [asyncio.ensure_future(run.settled.wait()) for run in runs]
+    _, pending = await asyncio.wait(waits, timeout=seconds)
+    for wait in pending:
+        wait.cancel()

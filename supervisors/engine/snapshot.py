@@ -1,4 +1,4 @@
-"""What an operator is shown: one agent in full, and all in numbers. Fields as the status endpoints answer."""
+"""What the status endpoints show: one agent in full, and all agents in numbers."""
 
 from dataclasses import dataclass
 from datetime import datetime

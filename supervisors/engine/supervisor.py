@@ -1,13 +1,12 @@
-"""The actor of one agent: it looks, asks the rules, stores their decision, and acts on it.
+"""The actor of one agent: it reads the agent's facts, asks the rules, stores their decision, and acts on it.
 
-It keeps nothing that could not be read again, so it may be dropped and made anew between any two messages.
+Everything it keeps can be read again, so the registry may drop it and make a new one between two messages.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from random import Random
-from typing import Protocol
+from typing import NamedTuple
 from uuid import UUID
 
 from storage.ids import new_id
@@ -21,19 +20,17 @@ from storage.model import (
     RunStart,
     StateUpdate,
 )
-from supervisors.clock import Clock
+from supervisors.engine.context import SupervisorContext
 from supervisors.engine.mailbox import Mailbox
 from supervisors.engine.messages import ReceiptOf, RunAnswer, RunReply
 from supervisors.engine.notices import notice_for, quarantine_notice
 from supervisors.engine.run import ActiveRun, RunResult
-from supervisors.engine.run_slots import RunSlots
-from supervisors.engine.timer_queue import CLOCK_DRIFT_SECONDS, TimerQueue
+from supervisors.engine.timer_queue import CLOCK_DRIFT_SECONDS
 from supervisors.errors import AgentGone
 from supervisors.policy import transitions
 from supervisors.policy.decisions import (
     QUARANTINE_ATTEMPT_INTERVAL,
     Decision,
-    Policy,
     Wake,
     WakeCause,
     active_count,
@@ -41,81 +38,63 @@ from supervisors.policy.decisions import (
     is_quarantined,
 )
 from supervisors.policy.phases import Phase
-from supervisors.ports import StateStore
 
-RECOVERY_SECONDS = 1.0
 CLOCK_DRIFT = timedelta(seconds=CLOCK_DRIFT_SECONDS)
-BACKOFF_PRECISION_SECONDS = 0.001  # the wall clock, by which alarms are set, knows microseconds only
+BACKOFF_PRECISION_SECONDS = 0.001  # timers are set by the wall clock, which is exact to a microsecond only
 MAX_CRASH_BACKOFF = QUARANTINE_ATTEMPT_INTERVAL
 
 Transition = Callable[[AgentFacts], AgentState | None]
 
 
-class LaunchRun(Protocol):
-    """Lets a run that has just been stored begin."""
+class HoldDeadline(NamedTuple):
+    """The end of a hold on both clocks."""
 
-    async def __call__(self, run: ActiveRun) -> None: ...
-
-
-@dataclass(slots=True)
-class SupervisorContext:
-    """What all supervisors of this process share. Only the registry changes it."""
-
-    store: StateStore
-    clock: Clock
-    policy: Policy
-    timer_queue: TimerQueue
-    slots: RunSlots
-    launch: LaunchRun
-    stop_grace_seconds: float
-    random: Random
-    runs: dict[UUID, ActiveRun]  # by agent; a run stays until its end is stored and it is gone
-    recovery_seconds: float = RECOVERY_SECONDS  # over which the agents return whose runs died
-    may_start: bool = True  # false while draining, or while another instance may lead
+    due_at: datetime
+    monotonic_at: float
 
 
 class Supervisor:
-    """One agent's supervisor. Its messages are handled one at a time, in order, by the registry's drain."""
+    """One agent's supervisor. Its messages are handled one at a time, in order, by the registry."""
 
     __slots__ = (
-        "_hold_ends",
+        "_hold_deadline",
         "_phase",
         "agent_id",
         "backing_off_until",
-        "busy",
         "context",
         "crashes",
-        "in_doubt",
+        "has_uncertain_update",
+        "idle_since",
         "is_gone",
+        "is_handling",
         "mailbox",
+        "message_log",
         "organization_id",
         "phase_since",
-        "recent",
-        "touched_at",
     )
 
     def __init__(self, agent_id: UUID, context: SupervisorContext) -> None:
         self.agent_id = agent_id
         self.context = context
         self.mailbox = Mailbox()
-        self.busy = False
-        self.in_doubt = False  # a move that was given up may yet be made, until another is made after it
+        self.is_handling = False  # a task handles its messages
+        self.has_uncertain_update = False  # one that timed out may still be committed, until a later one is
         self.is_gone = False  # its agent was deleted
-        self.organization_id: UUID | None = None  # its agent's, once it has looked
-        self.crashes = 0  # looks and questions in a row that met one
-        self.backing_off_until = 0.0  # after a defect: no look before this moment of the monotonic clock
-        self._phase: Phase | None = None  # until it has looked
-        self.phase_since: datetime | None = None  # when it saw the phase begin, if it did
-        self.touched_at = 0.0
-        self.recent = b""  # as `recent` packs it
-        self._hold_ends: tuple[datetime, float] | None = None  # a hold's deadline, by both clocks
+        self.organization_id: UUID | None = None  # None until it has read the agent's facts
+        self.crashes = 0  # in a row
+        self.backing_off_until = 0.0  # after a crash: no reconcile before this moment of the monotonic clock
+        self._phase: Phase | None = None  # None until it has read the agent's facts
+        self.phase_since: datetime | None = None  # None if the phase began before it was made
+        self.idle_since = 0.0  # on the monotonic clock
+        self.message_log = b""  # packed by `message_log.append_message`
+        self._hold_deadline: HoldDeadline | None = None
 
     def __repr__(self) -> str:
-        return f"<Supervisor of {self.agent_id}: {self.phase}{', busy' if self.busy else ''}>"
+        return f"<Supervisor of {self.agent_id}: {self.phase}{', handling' if self.is_handling else ''}>"
 
     @property
     def phase(self) -> Phase:
-        """The phase that it saw last."""
+        """Return the phase of the agent when the supervisor last read its facts."""
         return self._phase or Phase.ASLEEP
 
     @phase.setter
@@ -126,31 +105,31 @@ class Supervisor:
 
     @property
     def run(self) -> ActiveRun | None:
-        """The agent's run in this process, until its end is stored and it is gone."""
+        """Return the agent's run in this process, until its end is stored and its job is over."""
         return self.context.runs.get(self.agent_id)
 
     @property
-    def run_goes_on(self) -> bool:
-        """Whether the run is not even over: a look will follow when it is."""
+    def has_active_run(self) -> bool:
+        """Return whether a run is being executed; its end will cause a reconcile."""
         return self.run is not None and self.run.result is None
 
     async def reconcile(self) -> str:
-        """Look at the agent, do what the rules say, and tell in a few words what that was."""
+        """Read the agent's facts, do what the rules say, and describe that in a few words."""
         while True:
             now = self.context.clock.now()
             facts = await self.context.store.get_facts(self.agent_id, now)
             if facts is None:
-                return self._part_with_the_agent()
-            self._take_note(facts)
+                return self._on_agent_deleted()
+            self._remember(facts)
             run = self.run
             is_over = run is None or run.result is not None
             if facts.state.run_id is not None and is_over:
                 await self._store_end(facts, facts.state.run_id, run)
                 continue
             if run is not None and run.result is not None:
-                self._part_with(run)
+                self._remove(run)
             if facts.paused and self.run is not None and not self.run.stopping:
-                # As a stop does, but nothing is stored of it: what is due when the pause ends still starts.
+                # Unlike a stop, this is not stored: what is due when the pause ends still starts a run.
                 self.run.stop(self.context.stop_grace_seconds)
             decision = self.decide(facts, now)
             wake = decision.due_wake(now)
@@ -159,7 +138,7 @@ class Supervisor:
             elif self.context.may_start:
                 outcome = await self._start_or_queue(facts, wake)
             elif facts.state.queued_at is None:
-                # Due, as whoever scans then will find.
+                # No run may start now. The agent stays due, so the scan finds it when runs may start.
                 outcome = await self._rest(facts, decision, now)
             else:
                 return "waits until runs may start"
@@ -167,37 +146,41 @@ class Supervisor:
                 return outcome
 
     async def get_facts(self) -> AgentFacts:
-        """The agent's circumstances; raises AgentGone."""
+        """Read the agent's facts; raise AgentGone if it was deleted."""
         facts = await self.context.store.get_facts(self.agent_id, self.context.clock.now())
         if facts is None:
             self.is_gone = True
             raise AgentGone("There is no such agent.")
-        self._take_note(facts)
+        self._remember(facts)
         return facts
 
     def decide(self, facts: AgentFacts, now: datetime) -> Decision:
-        """What the rules say. A hold that lasted its length is over, even if the wall clock was set back."""
+        """Decide what the agent does next. A hold ends after its length, even if the clock was set back."""
         decision = decide(facts, now, self.context.policy)
         if decision.hold is None:
-            self._hold_ends = None
+            self._hold_deadline = None
             return decision
         due_at, clock = decision.hold.due_at, self.context.clock
-        if self._hold_ends is None or self._hold_ends[0] != due_at:
-            # Not by `now`: the look that it was for took its time. And no more than was left when its last
-            # message came, which the wall clock, set back since, may say is yet to come.
-            left = min(due_at - clock.now(), due_at - decision.hold.last_at)
-            # The monotonic clock second, so that the hold is rather a moment too long than too short.
-            self._hold_ends = (due_at, clock.monotonic() + max(left, timedelta()).total_seconds())
-        if clock.monotonic() < self._hold_ends[1]:
+        if self._hold_deadline is None or self._hold_deadline.due_at != due_at:
+            # `now` is too old: reading the facts took time. And the hold lasts no longer than what remained
+            # when its last message arrived, even if the clock was set back to before that.
+            remaining = min(due_at - clock.now(), due_at - decision.hold.last_at)
+            # Read the monotonic clock last: the hold may be a moment too long, but never too short.
+            monotonic_at = clock.monotonic() + max(remaining, timedelta()).total_seconds()
+            self._hold_deadline = HoldDeadline(due_at, monotonic_at)
+        if clock.monotonic() < self._hold_deadline.monotonic_at:
             return decision
         return decide(facts, now, self.context.policy, hold_is_over=True)
 
-    def by_both_clocks(self, decision: Decision, now: datetime) -> Decision:
-        """The decision with the end of the hold as the wall clock will show it, should that have been set."""
-        hold, wake = decision.hold, decision.wake
-        if hold is None or wake is None or self._hold_ends is None or self._hold_ends[0] != hold.due_at:
+    def with_hold_on_wall_clock(self, decision: Decision, now: datetime) -> Decision:
+        """Return the decision with the time that the wall clock will show when the hold ends.
+
+        It differs from the decision's own if the wall clock was set during the hold.
+        """
+        hold, wake, deadline = decision.hold, decision.wake, self._hold_deadline
+        if hold is None or wake is None or deadline is None or deadline.due_at != hold.due_at:
             return decision
-        ends_at = now + timedelta(seconds=self._hold_ends[1] - self.context.clock.monotonic())
+        ends_at = now + timedelta(seconds=deadline.monotonic_at - self.context.clock.monotonic())
         if wake.because is not WakeCause.HOLD or abs(ends_at - hold.due_at) <= CLOCK_DRIFT:
             return decision
         return replace(decision, hold=replace(hold, due_at=ends_at), wake=replace(wake, at=ends_at))
@@ -205,7 +188,7 @@ class Supervisor:
     async def start(
         self, facts: AgentFacts, reason: str, receipt: ReceiptOf | None = None
     ) -> ActiveRun | None:
-        """Start a run if a slot is to be had and the claim succeeds: starting is the claim. Else None."""
+        """Start a run if a slot is free and the update succeeds, which is the claim; else return None."""
         context, state, now = self.context, facts.state, self.context.clock.now()
         run_id = new_id()
         after = transitions.started(facts, run_id, reason, now)
@@ -217,8 +200,8 @@ class Supervisor:
             started_at=now,
             trace_name=f"invoke_agent {facts.name}",
         )
-        kept = receipt(RunReply(RunAnswer.STARTED, run_id)) if receipt else None
-        claim = StateUpdate(state, after, guarded=False, start=start, receipt=kept)
+        stored_receipt = receipt(RunReply(RunAnswer.STARTED, run_id)) if receipt else None
+        claim = StateUpdate(state, after, guarded=False, start=start, receipt=stored_receipt)
         if not context.slots.take(self.agent_id):
             return None
         try:
@@ -229,7 +212,7 @@ class Supervisor:
         if not is_claimed:
             context.slots.release()
             return None
-        self.in_doubt = False
+        self.has_uncertain_update = False
         run = ActiveRun(self.agent_id, start, active_count(facts), context.clock)
         run.is_capped = bool(facts.budgets)
         context.runs[self.agent_id] = run
@@ -239,14 +222,14 @@ class Supervisor:
         return run
 
     async def queue(self, facts: AgentFacts, transition: Transition, receipt: Receipt | None = None) -> None:
-        """Store that a start waits for a slot, and stand in line for one."""
+        """Store that a start waits for a slot, and wait for one."""
         now = self.context.clock.now()
 
-        def then_queued(seen: AgentFacts) -> AgentState | None:
+        def queued(seen: AgentFacts) -> AgentState | None:
             after = transition(seen)
             return after and transitions.queued(after, now)
 
-        await self.change(facts, then_queued, receipt=receipt)
+        await self.change(facts, queued, receipt=receipt)
         self.phase = Phase.QUEUED
         self.context.timer_queue.cancel(self.agent_id)
         self.context.slots.wait(self.agent_id, facts.organization_id)
@@ -259,20 +242,20 @@ class Supervisor:
         receipt: Receipt | None = None,
         now: datetime | None = None,
     ) -> AgentState | None:
-        """Store what `transition` makes of the agent, which may end its run; None if it makes nothing.
+        """Store the state that `transition` returns, and `end` of the run with it; None if it returns None.
 
-        If something became active since the look, the transition is asked again under lock: the lock keeps
-        constant traffic from outrunning the agent for ever. `now` is the moment that what comes next is
-        reckoned from, the present unless something else was decided by it. Raises AgentGone.
+        If a notification became active since `facts` were read, the transition is repeated under lock, so
+        that constant traffic cannot outrun the agent. `now` is the time that the next wake is computed
+        from: the present, unless a decision was already made with another. Raise AgentGone.
         """
         now = now or self.context.clock.now()
         update = self._plan(facts, transition, end, receipt, now)
         if update is None:
             return None
-        if not (_says_anything(update) or self.in_doubt):
+        if not (_has_effect(update) or self.has_uncertain_update):
             return update.after
         if await self.context.store.update(update):
-            self.in_doubt = False
+            self.has_uncertain_update = False
             return update.after
         async with self.context.store.locked(self.agent_id, now) as locked:
             if locked.facts is None:
@@ -281,11 +264,11 @@ class Supervisor:
             update = self._plan(locked.facts, transition, end, receipt, now)
             if update is None or not await locked.update(update):
                 return None
-        self.in_doubt = False
+        self.has_uncertain_update = False
         return update.after
 
     def back_off(self) -> datetime:
-        """A message met a defect: look no more until the backoff is over; the moment of that."""
+        """Count a crash; return when the agent may be reconciled again."""
         self.crashes += 1
         self.context.slots.leave(self.agent_id)
         delay = min(transitions.backoff(self.crashes), MAX_CRASH_BACKOFF)
@@ -293,32 +276,31 @@ class Supervisor:
         return self.context.clock.now() + delay
 
     def backoff_seconds_left(self) -> float:
-        """For how long it is not to look, after a defect; 0 if it may."""
-        left = self.backing_off_until - self.context.clock.monotonic()
-        return left if left > BACKOFF_PRECISION_SECONDS else 0.0
+        """Return how many seconds of the backoff after a crash remain; 0 if there is none."""
+        remaining = self.backing_off_until - self.context.clock.monotonic()
+        return remaining if remaining > BACKOFF_PRECISION_SECONDS else 0.0
 
     async def fail(self, error: str) -> datetime | None:
-        """Count a defect where a restart finds it; when the agent is tried again (None: it is not asleep).
+        """Store a crash as a failure of the agent; return when it is retried, or None if it does not sleep.
 
-        The rules are not asked: they may be what failed.
+        The rules are not asked, because they may be what crashed.
         """
-        seen, now = await self.get_facts(), self.context.clock.now()
-        if seen.state.status is not AgentStatus.SLEEPING:
+        facts, now = await self.get_facts(), self.context.clock.now()
+        state = facts.state
+        if state.status is not AgentStatus.SLEEPING:
             return None
-        failed = transitions.failed(transitions.rested(seen.state), Outcome.FAILED, error, now, jitter=0)
-        ahead = seen.state.next_due_at
-        comes_first = failed.retry_at is not None and ahead is not None and now < ahead < failed.retry_at
-        after = replace(failed, next_due_at=ahead if comes_first else failed.retry_at)
-        update = StateUpdate(
-            seen.state, after, guarded=False, notice=quarantine_notice(seen.state, after, now)
-        )
-        if not await self.context.store.update(update):
+        failed = transitions.failed(transitions.rested(state), Outcome.FAILED, error, now, jitter=0)
+        due_at, retry_at = state.next_due_at, failed.retry_at
+        is_due_first = due_at is not None and retry_at is not None and now < due_at < retry_at
+        after = replace(failed, next_due_at=due_at if is_due_first else retry_at)
+        notice = quarantine_notice(state, after, now)
+        if not await self.context.store.update(StateUpdate(state, after, guarded=False, notice=notice)):
             return None
-        self.phase = Phase.QUARANTINED if is_quarantined(replace(seen, state=after)) else Phase.BACKING_OFF
-        return after.retry_at
+        self.phase = Phase.QUARANTINED if is_quarantined(replace(facts, state=after)) else Phase.BACKING_OFF
+        return retry_at
 
-    def _take_note(self, facts: AgentFacts) -> None:
-        """Keep what is asked for between two looks."""
+    def _remember(self, facts: AgentFacts) -> None:
+        """Keep what is needed before the facts are read again."""
         self.organization_id = facts.organization_id
         if self.run is not None:
             self.run.is_capped = bool(facts.budgets)
@@ -339,7 +321,7 @@ class Supervisor:
         return StateUpdate(seen.state, armed, guarded=True, end=end, receipt=receipt, notice=notice)
 
     async def _start_or_queue(self, facts: AgentFacts, wake: Wake) -> str | None:
-        """Start the run that is due, or stand in line. None: look again, something has moved."""
+        """Start the run that is due, or queue it. Return None if the agent's state has changed."""
         run = await self.start(facts, wake.reason)
         if run is not None:
             return f"started: {wake.reason}"
@@ -349,26 +331,27 @@ class Supervisor:
         return f"queued: {wake.reason}"
 
     async def _rest(self, facts: AgentFacts, decision: Decision, now: datetime) -> str | None:
-        """Store when to look next, and set the alarm for it. None: look again, something has moved."""
+        """Store and schedule the next wake. Return None if the agent's state has changed."""
         context, state = self.context, facts.state
         context.slots.leave(self.agent_id)
         rested = transitions.armed(facts, transitions.rested(state), now, context.policy)
-        if rested != state or self.in_doubt:
-            # By the same `now`: what is due but may not start is due by it; a later one would always differ.
+        if rested != state or self.has_uncertain_update:
+            # Reuse `now`: it is the due time of an agent that may not start, and a later one would differ.
             stored = await self.change(facts, lambda seen: transitions.rested(seen.state), now=now)
             if stored != rested:
                 return None
         self.phase = decision.phase
         if decision.wake is None or decision.due_wake(now):
             context.timer_queue.cancel(self.agent_id)
-        elif decision.hold and self._hold_ends and decision.wake.at == decision.hold.due_at:
-            context.timer_queue.schedule(self.agent_id, decision.wake.at, monotonic_at=self._hold_ends[1])
+        elif decision.hold and self._hold_deadline and decision.wake.at == decision.hold.due_at:
+            monotonic_at = self._hold_deadline.monotonic_at
+            context.timer_queue.schedule(self.agent_id, decision.wake.at, monotonic_at=monotonic_at)
         else:
             context.timer_queue.schedule(self.agent_id, decision.wake.at)
         return decision.phase
 
     async def _store_end(self, facts: AgentFacts, run_id: UUID, run: ActiveRun | None) -> None:
-        """Store how the run ended; one that this process knows nothing of was interrupted."""
+        """Store how the run ended; a run that this process does not know was interrupted."""
         now = self.context.clock.now()
         result = run.result if run is not None and run.result else _unknown_end(facts)
         jitter = 0.0 if run is not None else self.context.random.uniform(0, self.context.recovery_seconds)
@@ -378,30 +361,30 @@ class Supervisor:
             if seen.state.run_id != run_id:
                 return None
             return transitions.ended(
-                seen, result.outcome, result.error, now, counts=result.counts, jitter=jitter
+                seen, result.outcome, result.error, now, counts=result.counts_as_failure, jitter=jitter
             )
 
         await self.change(facts, ended, end)
 
-    def _part_with_the_agent(self) -> str:
-        """The agent was deleted: nothing of it goes on."""
+    def _on_agent_deleted(self) -> str:
+        """Stop the run, and leave the slots and the timer."""
         self.context.slots.leave(self.agent_id)
         self.context.timer_queue.cancel(self.agent_id)
         run = self.run
         if run is not None and run.result is None:
             run.stop(self.context.stop_grace_seconds)
         elif run is not None:
-            self._part_with(run)
+            self._remove(run)
         self.is_gone = True
         return "gone"
 
-    def _part_with(self, run: ActiveRun) -> None:
-        """The run is over, and its end is stored."""
+    def _remove(self, run: ActiveRun) -> None:
+        """Forget a run that is over and whose end is stored."""
         del self.context.runs[self.agent_id]
         run.settle()
 
 
-def _says_anything(update: StateUpdate) -> bool:
+def _has_effect(update: StateUpdate) -> bool:
     return update.after != update.before or update.end is not None or update.receipt is not None
 
 

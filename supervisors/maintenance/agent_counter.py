@@ -1,7 +1,7 @@
 """Counts what the status endpoint shows, so that asking for it never scans a table."""
 
 from supervisors.clock import Clock
-from supervisors.engine.registry import Registry
+from supervisors.engine.inspection import Statistics
 from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES
 from supervisors.ports import StateStore
 
@@ -9,12 +9,12 @@ from supervisors.ports import StateStore
 class AgentCounter:
     """Hands the registry fresh counts."""
 
-    def __init__(self, store: StateStore, registry: Registry, clock: Clock) -> None:
+    def __init__(self, store: StateStore, statistics: Statistics, clock: Clock) -> None:
         self._store = store
-        self._registry = registry
+        self._statistics = statistics
         self._clock = clock
 
     async def run_once(self) -> None:
         """Count once."""
         counts = await self._store.count(self._clock.now(), quarantine_failures=QUARANTINE_AFTER_FAILURES)
-        self._registry.set_counts(counts)
+        self._statistics.counts = counts

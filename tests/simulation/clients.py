@@ -16,6 +16,7 @@ from storage.notifications.inserts import NewNotification
 from supervisors.engine.broadcast import tell_agents_of, tell_agents_of_template
 from supervisors.engine.messages import (
     OwnedFields,
+    Reply,
     Request,
     RunAnswer,
     RunRequest,
@@ -141,11 +142,11 @@ class Clients:
         await self._storage.organizations.update(organization_id, {"paused": paused})
         await tell_agents_of(organization_id, self._storage.agent_states, self._process.registry)
 
-    async def _ask(self, agent: Agent, request: Request) -> Any:
+    async def _ask(self, agent: Agent, request: Request[Reply]) -> Reply:
         name = self._history.name(agent.id)
         self._history.note(f"{name} is asked: {request}")
         try:
-            reply = await self._process.registry.ask(agent.id, request)
+            reply = await self._process.registry.ask(agent.id, request)  # type: ignore[func-returns-value]
         except (SupervisorError, StorageError) as error:
             self._history.note(f"{name} refuses the {request}: {error}")
             raise

@@ -61,8 +61,8 @@ PLANTED = (
     PlantedBug(
         "an await between the last look into a mailbox and the flag",
         Registry._handle_messages,
-        "    supervisor.busy = False",
-        "    await asyncio.sleep(0); supervisor.busy = False",
+        "    supervisor.is_handling = False",
+        "    await asyncio.sleep(0); supervisor.is_handling = False",
     ),
     SLEEP_WITHOUT_WAKE_SEQ,
     PlantedBug(
@@ -112,8 +112,8 @@ PLANTED = (
     PlantedBug(
         "a kept slot that is not handed on",
         RunSlots.leave,
-        "self._kept.remove(agent_id)\n        self._offer()",
-        "self._kept.remove(agent_id)",
+        "self._reserved.remove(agent_id)\n        self._reserve_free_slots()",
+        "self._reserved.remove(agent_id)",
     ),
     PlantedBug(
         "a start that does not mind the budget",

@@ -37,10 +37,10 @@ SHARE_WITH_CAPS = 0.4
 BEFORE_MIDNIGHT_SECONDS = 15 * HOUR_SECONDS - 20  # after the usual beginning
 UNEXPECTED = frozenset(
     {
-        "a supervisor failed",
-        "the failure of a supervisor could not be stored",
-        "a run failed by a defect",
-        "a run's job failed",
+        "supervisor crashed",
+        "failure of a supervisor could not be stored",
+        "run failed: unexpected error in the harness",
+        "job of a run failed",
         "a duty failed",
     }
 )

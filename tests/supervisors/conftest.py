@@ -1,4 +1,4 @@
-"""The world that the tests of the engine share."""
+"""Fixtures for tests of the supervisors."""
 
 from collections.abc import AsyncIterator
 

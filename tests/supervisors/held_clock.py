@@ -8,7 +8,7 @@ from tests.storage.factories import NOW
 
 
 class HeldTimer:
-    """What the clock will call when it is moved to the timer's moment."""
+    """A timer that the clock fires when it is moved to the timer's time."""
 
     def __init__(self, moment: float, call: Callable[[], None]) -> None:
         self._moment = moment
@@ -23,7 +23,7 @@ class HeldTimer:
 
 
 class HeldClock:
-    """Wall clock and monotonic clock go together, but for `step`, which sets the wall clock alone."""
+    """A wall clock and a monotonic clock that move together; `step` sets the wall clock alone."""
 
     def __init__(self, now: datetime = NOW) -> None:
         self._now = now
@@ -47,11 +47,11 @@ class HeldClock:
         await woken
 
     def timers(self) -> list[float]:
-        """The moments at which somebody will be called, earliest first."""
+        """Return the times of all timers, earliest first."""
         return sorted(timer.when() for timer in self._timers if not timer.cancelled)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; whoever waits is called at its own moment, in order."""
+        """Let time pass; timers fire in order, each at its own time."""
         target = self._monotonic + seconds
         while (timer := self._next()) is not None and timer.when() <= target:
             self._move_to(timer.when())
@@ -60,11 +60,11 @@ class HeldClock:
         self._move_to(target)
 
     def step(self, seconds: float) -> None:
-        """Somebody sets the wall clock; no time passes."""
+        """Set the wall clock; no time passes."""
         self._now += timedelta(seconds=seconds)
 
     def forget_timers(self) -> None:
-        """A process's timers die with it."""
+        """Drop all timers, as the death of a process does."""
         self._timers.clear()
 
     def _next(self) -> HeldTimer | None:

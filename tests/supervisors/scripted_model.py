@@ -1,4 +1,4 @@
-"""A model that says what the test wrote, and tools that do what the test wants."""
+"""A model that follows the test's script, and tools that the test replaces."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -12,11 +12,11 @@ from supervisors.engine.run import Ask
 from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolRequest
 from supervisors.tools.toolbox import Toolbox
 
-Turn = Sequence[tuple[str, str]] | ModelResponse  # tool calls by name and arguments, or a whole answer
+Turn = Sequence[tuple[str, str]] | ModelResponse  # tool calls as (name, arguments), or a whole response
 
 
 class Script:
-    """Says a turn at a time; at the end of the script it thinks for ever."""
+    """A model that answers with one scripted turn after the other, and never answers after the last."""
 
     def __init__(self, *turns: Turn) -> None:
         self._turns: list[ModelResponse] = []
@@ -26,7 +26,7 @@ class Script:
         self.meanwhile: Callable[[], Awaitable[object]] | None = None
 
     def say(self, *turns: Turn) -> None:
-        """Further turns."""
+        """Add turns to the script."""
         self._turns.extend(turn if isinstance(turn, ModelResponse) else _calling(turn) for turn in turns)
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
@@ -40,20 +40,20 @@ class Script:
 
     @property
     def heard(self) -> tuple[ChatMessage, ...]:
-        """The conversation, as the model was shown it last."""
+        """Return the messages of the last request to the model."""
         return self.requests[-1].messages
 
     def told(self) -> list[str]:
-        """What the tools answered, as the model sees it."""
+        """Return the answers of the tools, as the model sees them."""
         return [message.text for message in self.heard if message.speaker is ChatRole.TOOL]
 
     def outcomes(self) -> list[dict[str, Any]]:
-        """The same, read."""
+        """Return the answers of the tools, parsed from JSON."""
         return [orjson.loads(text) for text in self.told()]
 
 
 class RiggedToolbox(Toolbox):
-    """The real toolbox, and in it what the test puts there, by name."""
+    """The real toolbox, in which the test replaces tools by name."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

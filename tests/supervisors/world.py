@@ -1,7 +1,4 @@
-"""A small world to test the engine in: real PostgreSQL, real storage and registry, and held time.
-
-Runs do what the test says, when it says so.
-"""
+"""A world for engine tests: real PostgreSQL and registry, a held clock, and runs that the test controls."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -33,7 +30,7 @@ from storage.postgres.pool import Pool
 from storage.storage import build_storage
 from supervisors.clock import SystemClock
 from supervisors.engine.broadcast import tell_agents_of, tell_agents_of_template
-from supervisors.engine.messages import Request, RunRequest, Signal
+from supervisors.engine.messages import Reply, Request, RunRequest, Signal
 from supervisors.engine.registry import Registry, open_registry
 from supervisors.engine.run import ActiveRun, Ask, RunDrained, RunError, RunResult
 from supervisors.engine.snapshot import Snapshot
@@ -55,46 +52,46 @@ from tests.storage.factories import (
 from tests.supervisors.held_clock import HeldClock
 from tests.supervisors.scripted_model import RiggedToolbox
 
-# Often enough for the alarm clock's horizon, and at no moment that a test is about.
+# Within the horizon of the timer queue, and at no time that a test uses.
 SCAN_SECONDS = 97.0
 PATIENCE_SECONDS = 30
 
 
 class RiggedStates(AgentStates):
-    """The real store, with the test's hand in between: for faults, races and sudden death."""
+    """The real store with hooks for the test: errors, races and sudden death."""
 
     def __init__(self, pool: Pool) -> None:
         super().__init__(pool)
         self.is_cut_off = False
-        self.faults_of_looks: list[Exception] = []
-        self.during_next_look: Callable[[], object] | None = None
-        self.after_next_look: Callable[[], Awaitable[object]] | None = None
+        self.read_errors: list[Exception] = []
+        self.during_next_read: Callable[[], object] | None = None
+        self.after_next_read: Callable[[], Awaitable[object]] | None = None
         self.before_next_move: Callable[[StateUpdate], Awaitable[object]] | None = None
-        self.next_answer_to_a_move: Exception | None = None  # the move is made, and its answer lost
-        self.locks = 0  # how often a move had to be made under lock
+        self.lost_update_answer: Exception | None = None  # the update is committed, and its answer lost
+        self.locks = 0  # updates that needed the lock
 
     async def get_facts(self, agent_id: UUID, now: datetime) -> AgentFacts | None:
         self._require_life()
-        if self.faults_of_looks:
-            raise self.faults_of_looks.pop(0)
-        meanwhile, self.during_next_look = self.during_next_look, None
-        if meanwhile is not None:
-            meanwhile()
-        seen = await super().get_facts(agent_id, now)
-        next_, self.after_next_look = self.after_next_look, None
-        if next_ is not None:
-            await next_()
-        return seen
+        if self.read_errors:
+            raise self.read_errors.pop(0)
+        during, self.during_next_read = self.during_next_read, None
+        if during is not None:
+            during()
+        facts = await super().get_facts(agent_id, now)
+        after, self.after_next_read = self.after_next_read, None
+        if after is not None:
+            await after()
+        return facts
 
     async def update(self, update: StateUpdate) -> bool:
         self._require_life()
-        meanwhile, self.before_next_move = self.before_next_move, None
-        if meanwhile is not None:
-            await meanwhile(update)
+        before, self.before_next_move = self.before_next_move, None
+        if before is not None:
+            await before(update)
         is_made = await super().update(update)
-        lost, self.next_answer_to_a_move = self.next_answer_to_a_move, None
-        if lost is not None:
-            raise lost
+        error, self.lost_update_answer = self.lost_update_answer, None
+        if error is not None:
+            raise error
         return is_made
 
     @asynccontextmanager
@@ -110,7 +107,7 @@ class RiggedStates(AgentStates):
 
 
 class Puppet:
-    """A run in the hands of the test. It ends at a stop, unless it is stubborn."""
+    """A run that the test controls. A stop ends it, unless it is stubborn."""
 
     def __init__(self, world: "World", run: ActiveRun, ask: Ask) -> None:
         self.run = run
@@ -122,7 +119,7 @@ class Puppet:
 
     @property
     def is_ending(self) -> bool:
-        """It was cancelled, and is not over yet."""
+        """Return whether the run was cancelled and is not over yet."""
         task = self.run._task
         return task is not None and task.cancelling() > 0
 
@@ -135,20 +132,20 @@ class Puppet:
             self._over.set()
 
     async def call(self, tool: str, **arguments: Any) -> Any:
-        """What the tool answers; raises ToolError."""
+        """Call a tool; raise ToolError if it refuses."""
         agent = await self._world.agent_now(self.run.agent_id)
         return await self._world.toolbox.call(agent, self.run.id, self._ask, tool, arguments)
 
     async def lists(self) -> list[str]:
-        """The ids of what the agent sees in its queue."""
-        return [shown["id"] for shown in await self.call("list_notifications")]
+        """Return the ids of the notifications that the agent's tool lists."""
+        return [listed["id"] for listed in await self.call("list_notifications")]
 
     async def clears(self, *notifications: Notification) -> None:
         for notification in notifications:
             await self.call("clear_notification", notification_id=str(notification.id))
 
     async def sleeps(self, **arguments: Any) -> dict[str, Any]:
-        """Ask for sleep; once it is granted the run is over."""
+        """Ask for sleep; end the run if it is granted."""
         answer: dict[str, Any] = await self.call("sleep", **arguments)
         await self.end(Outcome.SLEPT)
         return answer
@@ -169,14 +166,14 @@ class Puppet:
             await self._over.wait()
 
     async def gone(self) -> None:
-        """Return when the run is over, and all that follows from it is done."""
+        """Wait until the run is over and its consequences are done."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             await self._over.wait()
         await self._world.quiet()
 
 
 class World:
-    """One process on one database. What a test does here is done as the HTTP interface does it."""
+    """One process on one database. Its methods act as the HTTP interface does."""
 
     def __init__(
         self,
@@ -192,7 +189,7 @@ class World:
         self.began_at = self.clock.now()
         self.storage = build_storage(pool, on_commit=self._tell, on_clear=self._tell_of_clearings)
         self.toolbox = RiggedToolbox(self.storage, self.clock, outbound, checker)
-        self.puppets: dict[UUID, Puppet] = {}  # by agent; those whose run goes on
+        self.puppets: dict[UUID, Puppet] = {}  # by agent, while their runs are active
         self._latest: dict[UUID, Puppet] = {}
         self.puppets_are_stubborn = False
         self._run_settings = run_settings
@@ -206,7 +203,7 @@ class World:
         self.scan: DueScan
 
     async def begin(self) -> None:
-        """The process starts, and recovers what it finds."""
+        """Start the process, with its recovery."""
         self._life = AsyncExitStack()
         self.states = RiggedStates(self.pool)
         random = Random(0)  # noqa: S311 -- jitter that is the same each time
@@ -227,15 +224,15 @@ class World:
         await self.quiet()
 
     async def end(self) -> None:
-        """The process ends in order: its runs are interrupted, and all is stored."""
+        """End the process in order: interrupt its runs and store their ends."""
         await self._life.aclose()
         self.clock.forget_timers()
 
     async def die(self) -> None:
-        """The process dies: from this moment nothing of it reaches the database."""
+        """Kill the process: nothing of it reaches the database from now on."""
         self.states.is_cut_off = True
         for puppet in self.puppets.values():
-            puppet.run.settled.set()  # so that nobody waits for a dead run's end to be stored
+            puppet.run.settled.set()  # so that the drain does not wait for dead runs
         await self._life.aclose()
         await self.registry.quiet()
         self.clock.forget_timers()
@@ -245,12 +242,12 @@ class World:
         await self.begin()
 
     async def quiet(self) -> None:
-        """Return when nothing happens any more until somebody acts or time passes."""
+        """Wait until nothing happens any more unless the test acts or time passes."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 await self.registry.quiet()
                 at_rest = sum(not puppet.is_ending for puppet in self.puppets.values())
-                under_way = (await self.registry.overview()).runs.running - at_rest
+                under_way = self.registry.status.overview().runs.running - at_rest
                 if under_way:
                     await asyncio.sleep(0)
                 elif any(moment <= self.clock.monotonic() for moment in self.clock.timers()):
@@ -259,7 +256,7 @@ class World:
                     return
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass, and whatever happens in it happen at its moment."""
+        """Let time pass; each timer and scan comes at its own time."""
         target = self.clock.monotonic() + seconds
         while True:
             moment = min([*self.clock.timers(), self._next_scan_at])
@@ -273,11 +270,11 @@ class World:
         self.clock.advance(target - self.clock.monotonic())
 
     async def go_to(self, second: float) -> None:
-        """Let time pass up to this second of the test's timeline."""
+        """Let time pass up to this second of the timeline."""
         await self.advance((self.at(second) - self.clock.now()).total_seconds())
 
     def at(self, second: float) -> datetime:
-        """The moment of this second of the test's timeline."""
+        """Return the time of this second of the timeline, which begins with the test."""
         return self.began_at + timedelta(seconds=second)
 
     async def organization(self) -> UUID:
@@ -292,7 +289,7 @@ class World:
         return await stored_agent(self.pool, organization_id or await self._home(), **fields)
 
     async def change(self, agent: Agent, **changes: Any) -> None:
-        """PATCH what the agent is."""
+        """PATCH the agent."""
         await self.storage.agents.update(agent.id, changes)
         self.registry.tell(agent.id, Signal.RELOAD)
         await self.quiet()
@@ -310,7 +307,7 @@ class World:
         await self.quiet()
 
     async def spend(self, agent: Agent, usd: str) -> None:
-        """A model call of the agent's is recorded that cost so much."""
+        """Record a model call of the agent with this cost."""
         record = usage_record(agent, cost_usd=Decimal(usd), occurred_at=self.clock.now())
         await self.storage.usage.insert(record)
 
@@ -326,7 +323,7 @@ class World:
         await self.quiet()
 
     async def notify(self, agent: Agent, source: Source = Source.API, **fields: Any) -> Notification:
-        """A high notification arrives."""
+        """Create a high-priority notification."""
         new = new_notification(agent.id, source=source, created_at=self.clock.now(), **fields)
         await self.storage.notifications.insert(new, {agent.organization_id})
         stored = await self.storage.notifications.get(new.id)
@@ -338,7 +335,7 @@ class World:
         return await self.notify(agent, Source.SMS, **fields)
 
     async def remind(self, agent: Agent, second: float, source: Source = Source.API) -> Notification:
-        """A high notification for this second of the test's timeline arrives."""
+        """Create a reminder for this second of the timeline."""
         return await self.notify(agent, source, scheduled_for=self.at(second))
 
     async def edit(self, notification: Notification, **changes: Any) -> None:
@@ -349,8 +346,8 @@ class World:
     async def clear(self, notification: Notification) -> None:
         await self.edit(notification, cleared=True)
 
-    async def ask(self, agent: Agent, request: Request, *, answered_within: float = 0) -> Any:
-        """The answer. Time stands still; but where it is waited for up to so long, that much passes."""
+    async def ask(self, agent: Agent, request: Request[Reply], *, answered_within: float = 0) -> Reply:
+        """Return the reply. Time stands still, unless the reply is deferred for `answered_within` seconds."""
         asking = asyncio.ensure_future(self.registry.ask(agent.id, request))
         moment = self.clock.monotonic() + answered_within
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -364,12 +361,12 @@ class World:
         return asking.result()
 
     async def start(self, agent: Agent) -> Puppet:
-        """Request a run, and have it in hand."""
+        """Request a run and return its puppet."""
         await self.ask(agent, RunRequest())
         return self._latest[agent.id]
 
     async def see(self, agent: Agent) -> Snapshot:
-        snapshot = await self.registry.snapshot(agent.id)
+        snapshot = await self.registry.status.snapshot(agent.id)
         assert snapshot is not None
         return snapshot
 
@@ -387,16 +384,16 @@ class World:
         return seen.state
 
     async def ledger(self, agent: Agent) -> list[LedgerEntry]:
-        """The wake ledger, oldest first."""
+        """Return the agent's runs, oldest first."""
         return (await self.storage.runs.page(agent.id, Page()))[::-1]
 
     async def queue(self, agent: Agent) -> list[Notification]:
-        """The agent's uncleared notifications, oldest first."""
+        """Return the agent's uncleared notifications, oldest first."""
         filters = NotificationFilters((agent.organization_id,), agent.id, cleared=False)
         return (await self.storage.notifications.page(filters, Page()))[::-1]
 
     async def wakes(self, agent: Agent) -> list[tuple[float, str]]:
-        """When and why the agent was woken, in seconds of the test's timeline."""
+        """Return the second of the timeline and the wake reason of each run."""
         return [
             ((run.started_at - self.began_at).total_seconds(), run.wake_reason)
             for run in await self.ledger(agent)
@@ -406,7 +403,7 @@ class World:
         return [run.outcome for run in await self.ledger(agent)]
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
-        """As a harness: put the run into the test's hands."""
+        """Execute a run as a harness: hand it to the test."""
         puppet = self.puppets[run.agent_id] = self._latest[run.agent_id] = Puppet(self, run, ask)
         try:
             return await puppet.perform()
@@ -449,9 +446,9 @@ async def open_world(
     outbound: Mapping[str, Any] | None = None,
     model: Model | None = None,
 ) -> AsyncIterator[World]:
-    """A world with these settings of runs, supervisors and outbound calls, which may go to this machine.
+    """Open a world with these settings; outbound calls may go to this machine.
 
-    With a model its runs go by themselves.
+    With a model, the built-in harness executes the runs.
     """
     outbound_settings = OutboundSettings(**{"allow_private": True, **(outbound or {})})
     async with (

@@ -172,6 +172,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
         app = build_app(
             storage=storage,
             registry=registry,
+            status_reader=registry.status,
             toolbox=Toolbox(storage, clock, outbound, checker),
             clock=clock,
             prices=PriceList(),

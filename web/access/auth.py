@@ -174,7 +174,7 @@ async def _run_caller(request: web.Request, credential: str) -> Caller:
     run = await request.app[STORAGE].runs.get(run_id)
     if run is None or run.outcome not in {None, Outcome.SLEPT}:
         raise NotAuthenticated("Invalid token.")
-    if not request.app[REGISTRY].goes_on(run.agent_id, run.id):
+    if not request.app[REGISTRY].is_run_alive(run.agent_id, run.id):
         raise NotAuthenticated("Invalid token.")
     scope = RunScope(run.id, run.agent_id, run.organization_id, is_over=run.ended_at is not None)
     return Caller(run.id, roles={}, run=scope)

@@ -7,7 +7,7 @@ from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
 from web.access.auth import authenticate_scraper
-from web.app_keys import READINESS, REGISTRY, REQUEST_COUNTS, STORAGE
+from web.app_keys import READINESS, REQUEST_COUNTS, STATUS, STORAGE
 from web.handlers.status import VERSION
 from web.observability.metrics import Scrape
 from web.routes import for_operators
@@ -23,7 +23,7 @@ async def get_metrics(request: web.Request) -> web.Response:
     scrape = Scrape(
         version=VERSION,
         state=app[READINESS]().state,
-        overview=await app[REGISTRY].overview(),
+        overview=app[STATUS].overview(),
         database=app[STORAGE].pool.size(),
         requests=app[REQUEST_COUNTS].snapshot(),
         notifications=dict(app[STORAGE].notifications.created),

@@ -5,11 +5,11 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.model import Receipt, Run
-from supervisors.engine.messages import RunReply, RunRequest, StopReply, StopRequest
+from supervisors.engine.messages import RunReply, RunRequest, StopRequest
 from supervisors.engine.snapshot import Snapshot
 from web.access.auth import Caller
 from web.access.path_access import agent_of_path, path_id
-from web.app_keys import REGISTRY, STORAGE
+from web.app_keys import REGISTRY, STATUS, STORAGE
 from web.errors import NotFound
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
@@ -40,7 +40,7 @@ async def run_agent(request: web.Request, caller: Caller) -> web.Response:
     def receipt(reply: RunReply) -> Receipt | None:
         return receipt_of(request, _run_answer(reply))
 
-    reply: RunReply = await request.app[REGISTRY].ask(agent_id, RunRequest(**body, receipt=receipt))
+    reply = await request.app[REGISTRY].ask(agent_id, RunRequest(**body, receipt=receipt))
     if not reply.had_effect:
         await _keep(request, agent_id, receipt(reply))
     return _run_answer(reply)
@@ -62,7 +62,7 @@ async def _keep(request: web.Request, agent_id: UUID, receipt: Receipt | None) -
 async def stop_agent(request: web.Request, caller: Caller) -> web.Response:
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, STOP)
-    reply: StopReply = await request.app[REGISTRY].ask(agent_id, StopRequest(**body))
+    reply = await request.app[REGISTRY].ask(agent_id, StopRequest(**body))
     answer: StopAnswered = {"status": reply}
     return json_response(answer)
 
@@ -104,7 +104,7 @@ async def _run(request: web.Request, agent_id: UUID) -> Run:
 
 async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:
     """Why the agent does what it does."""
-    snapshot = await request.app[REGISTRY].snapshot(await agent_of_path(request, caller))
+    snapshot = await request.app[STATUS].snapshot(await agent_of_path(request, caller))
     if snapshot is None:
         raise NotFound
     return json_response(snapshot)

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from supervisors.engine.snapshot import Snapshot
 from web.access.path_access import path_id
-from web.app_keys import CLOCK, READINESS, REGISTRY, STARTED_AT, STORAGE
+from web.app_keys import CLOCK, READINESS, STARTED_AT, STATUS, STORAGE
 from web.errors import NotFound
 from web.json import json_response
 from web.request.parsing import read_query
@@ -19,7 +19,7 @@ QUERY = SupervisorQuery()
 
 async def get_status(request: web.Request) -> web.Response:
     app = request.app
-    overview = await app[REGISTRY].overview()
+    overview = app[STATUS].overview()
     answer: StatusResponse = {
         "service": _service(app),
         "supervisors": overview.supervisors,
@@ -47,12 +47,12 @@ def _service(app: web.Application) -> ServiceResponse:
 
 async def list_supervisors(request: web.Request) -> web.Response:
     query = read_query(request, QUERY)
-    snapshots = await request.app[REGISTRY].snapshots(query["phase"], query["organization"], query["limit"])
+    snapshots = await request.app[STATUS].snapshots(query["phase"], query["organization"], query["limit"])
     return json_response(snapshots)
 
 
 async def get_any_supervisor(request: web.Request) -> web.Response:
-    snapshot = await request.app[REGISTRY].snapshot(path_id(request))
+    snapshot = await request.app[STATUS].snapshot(path_id(request))
     if snapshot is None:
         raise NotFound
     return json_response(snapshot)

@@ -1,4 +1,4 @@
-"""The one backoff: what lengthens it, what begins it anew, where it ends in quarantine, and who is told."""
+"""The backoff: what lengthens and resets it, and the quarantine that it ends in."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from supervisors.engine.messages import OwnedFields, RunRequest
 from supervisors.policy.phases import Phase
 from tests.supervisors.world import World, open_world
 
-FAILURES = (0, 1, 3, 7, 15)  # the seconds at which five runs that fail at once begin
+FAILURES = (0, 1, 3, 7, 15)  # the seconds at which five runs start that fail at once
 NOTICE = "Quarantined after too many failures in a row"
 
 
@@ -23,10 +23,10 @@ async def fail_until_quarantined(world: World, agent: Agent) -> None:
 
 
 async def titles(world: World, agent: Agent) -> list[str]:
-    return [waiting.title for waiting in await world.queue(agent)]
+    return [notification.title for notification in await world.queue(agent)]
 
 
-async def test_a_quarantine_is_told_once_in_the_agents_queue_and_wakes_nobody(world: World) -> None:
+async def test_quarantine_puts_one_low_notice_into_the_agents_queue(world: World) -> None:
     agent = await world.agent()
     await fail_until_quarantined(world, agent)
 
@@ -38,13 +38,13 @@ async def test_a_quarantine_is_told_once_in_the_agents_queue_and_wakes_nobody(wo
     assert (await world.see(agent)).blockers == ()
 
     await world.ask(agent, RunRequest())
-    await world.puppets[agent.id].fail()  # the sixth in a row: the same quarantine, only longer
+    await world.puppets[agent.id].fail()  # the sixth in a row: a longer quarantine, but not a new one
     await world.restart()
     assert await titles(world, agent) == [NOTICE]
     assert len(await world.wakes(agent)) == 6
 
 
-async def test_each_quarantine_is_told(world: World) -> None:
+async def test_each_quarantine_has_its_own_notice(world: World) -> None:
     agent = await world.agent()
     await fail_until_quarantined(world, agent)
     await (await world.start(agent)).sleeps()
@@ -53,7 +53,7 @@ async def test_each_quarantine_is_told(world: World) -> None:
     assert await titles(world, agent) == [NOTICE, NOTICE]
 
 
-async def test_an_end_that_is_not_stored_tells_of_no_quarantine(world: World) -> None:
+async def test_failed_update_stores_no_quarantine_notice(world: World) -> None:
     agent = await world.agent()
     await world.ask(agent, RunRequest())
     for second in FAILURES:
@@ -73,7 +73,7 @@ async def is_away(_: StateUpdate) -> None:
     raise DatabaseUnavailable("away")
 
 
-async def test_what_is_cleared_between_two_runs_makes_the_backoff_short_again(world: World) -> None:
+async def test_clearing_between_runs_resets_the_backoff(world: World) -> None:
     agent = await world.agent()
     first, _ = [await world.notify(agent) for _ in range(2)]
     for second in (0, 1, 3):
@@ -88,7 +88,7 @@ async def test_what_is_cleared_between_two_runs_makes_the_backoff_short_again(wo
     assert [second for second, _ in await world.wakes(agent)] == [0, 1, 3, 7, 8, 10]
 
 
-async def test_a_failed_run_that_cleared_something_is_tried_again_soon(world: World) -> None:
+async def test_failed_run_that_cleared_something_is_retried_soon(world: World) -> None:
     agent = await world.agent()
     messages = [await world.notify(agent) for _ in range(2)]
     for second in (0, 1, 3):
@@ -101,12 +101,12 @@ async def test_a_failed_run_that_cleared_something_is_tried_again_soon(world: Wo
     await world.go_to(8)
 
     assert [second for second, _ in await world.wakes(agent)] == [0, 1, 3, 7, 8]
-    assert (await world.see(agent)).failures.consecutive == 4  # no success yet
+    assert (await world.see(agent)).failures.consecutive == 4  # still no success
 
 
 @pytest.mark.parametrize("ending", ["ended", "failed"])
-async def test_the_end_of_a_sleep_does_not_shorten_a_backoff(pool: Pool, ending: str) -> None:
-    """Else `max_sleep_hours: 0` would turn every backoff into one second."""
+async def test_elapsed_sleep_does_not_shorten_a_backoff(pool: Pool, ending: str) -> None:
+    """Check that `max_sleep_hours: 0` does not shorten every backoff to a second."""
     async with open_world(pool) as world:
         agent = await world.agent(max_sleep_hours=0)
         await world.notify(agent)

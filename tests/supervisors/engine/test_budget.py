@@ -1,4 +1,4 @@
-"""Caps on spending: what ends a run, what puts one off, and when all goes on."""
+"""Spend caps: when they end or postpone a run, and when the agent starts again."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -20,7 +20,7 @@ from supervisors.policy.phases import Phase
 from tests.supervisors.world import World, open_world
 
 FIVE = Decimal(5)
-EVENING = (14 * 60 + 55) * 60  # of the test's timeline: five minutes to midnight
+EVENING = (14 * 60 + 55) * 60  # five minutes to midnight on the test's timeline
 MIDNIGHT = 15 * 60 * 60
 HELD = (
     "Over its budget: 5.00 of 5.00 USD spent today; "
@@ -29,40 +29,40 @@ HELD = (
 
 
 class Spender:
-    """A model that goes on for ever; each answer costs two dollars, or does something else first."""
+    """A model that never ends its run; each answer costs two dollars. It may run a hook first."""
 
     def __init__(self) -> None:
         self.world: World
         self.agent: Agent
-        self.meanwhile: Callable[[], Awaitable[None]] | None = None
+        self.during_call: Callable[[], Awaitable[None]] | None = None
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        meanwhile, self.meanwhile = self.meanwhile, None
-        if meanwhile is not None:
-            await meanwhile()
+        during_call, self.during_call = self.during_call, None
+        if during_call is not None:
+            await during_call()
         await self.world.spend(self.agent, "2.00")
         return ModelResponse("", (ToolRequest("call_1", "list_notifications", "{}"),))
 
 
-async def spent(world: World, **fields: Any) -> Agent:
-    """An agent that has spent its five dollars."""
+async def agent_over_budget(world: World, **fields: Any) -> Agent:
+    """Create an agent that has spent its daily five dollars."""
     agent = await world.agent(max_cost_usd_per_day=FIVE, **fields)
     await world.spend(agent, "5.00")
     return agent
 
 
-async def until_midnight(world: World) -> None:
-    """The day goes by; only its last minutes are lived through."""
+async def go_to_midnight(world: World) -> None:
+    """Go to midnight; only the last minutes are simulated."""
     if world.clock.now() < world.at(EVENING):
         world.clock.step((world.at(EVENING) - world.clock.now()).total_seconds())
     await world.advance((world.at(MIDNIGHT) - world.clock.now()).total_seconds())
 
 
-async def notes(world: World, agent: Agent) -> list[Notification]:
-    return [one for one in await world.queue(agent) if one.title == "Over budget"]
+async def budget_notices(world: World, agent: Agent) -> list[Notification]:
+    return [notification for notification in await world.queue(agent) if notification.title == "Over budget"]
 
 
-async def test_a_run_ends_before_the_call_for_which_nothing_is_left(pool: Pool) -> None:
+async def test_run_ends_before_a_model_call_over_budget(pool: Pool) -> None:
     model = Spender()
     async with open_world(pool, model=model) as world:
         agent = await world.agent(max_cost_usd_per_day=FIVE)
@@ -73,14 +73,14 @@ async def test_a_run_ends_before_the_call_for_which_nothing_is_left(pool: Pool) 
         assert (run.outcome, run.turns) == (Outcome.BUDGET, 3)
         assert run.error == "reached its budget: 6.00 of 5.00 USD a day"
         assert (await world.see(agent)).failures.consecutive == 0
-        await until_midnight(world)
+        await go_to_midnight(world)
 
         assert [second for second, _ in await world.wakes(agent)] == [0, MIDNIGHT]
         assert await world.outcomes(agent) == [Outcome.BUDGET, Outcome.BUDGET]
-        assert len(await notes(world, agent)) == 2
+        assert len(await budget_notices(world, agent)) == 2
 
 
-async def test_the_budget_of_the_organization_ends_runs_of_all_its_agents(pool: Pool) -> None:
+async def test_organization_budget_ends_runs_of_all_its_agents(pool: Pool) -> None:
     model = Spender()
     async with open_world(pool, model=model) as world:
         agent, other = await world.agent(), await world.agent()
@@ -98,7 +98,7 @@ async def test_the_budget_of_the_organization_ends_runs_of_all_its_agents(pool: 
         )
 
 
-async def test_a_cap_that_is_set_during_a_run_counts_from_its_next_model_call(pool: Pool) -> None:
+async def test_cap_set_during_a_run_applies_to_next_model_call(pool: Pool) -> None:
     model = Spender()
     async with open_world(pool, model=model) as world:
         agent = await world.agent()
@@ -109,14 +109,14 @@ async def test_a_cap_that_is_set_during_a_run_counts_from_its_next_model_call(po
             await tell_agents_of(agent.organization_id, world.states, world.registry)
             await world.registry.quiet()
 
-        model.meanwhile = cap_it
+        model.during_call = cap_it
 
         await world.ask(agent, RunRequest())
 
         assert [(run.outcome, run.turns) for run in await world.ledger(agent)] == [(Outcome.BUDGET, 1)]
 
 
-async def test_a_run_that_nothing_caps_looks_nothing_up(world: World) -> None:
+async def test_run_without_a_cap_reads_no_budget(world: World) -> None:
     class NoSpending:
         async def budgets(self, *_: object) -> tuple[()]:
             raise AssertionError("it was looked up")
@@ -126,7 +126,7 @@ async def test_a_run_that_nothing_caps_looks_nothing_up(world: World) -> None:
     await BudgetGuard(NoSpending(), world.clock).check(run)
 
 
-async def test_what_is_spent_meanwhile_by_others_counts_too(world: World) -> None:
+async def test_spending_of_other_agents_counts_for_the_organization(world: World) -> None:
     agent = await world.agent(max_cost_usd_per_day=FIVE)
     run, budget_guard = (await world.start(agent)).run, BudgetGuard(world.storage.spending, world.clock)
 
@@ -138,32 +138,32 @@ async def test_what_is_spent_meanwhile_by_others_counts_too(world: World) -> Non
         await budget_guard.check(run)
 
 
-async def test_an_agent_over_its_budget_starts_at_midnight_with_what_is_active_then(world: World) -> None:
-    agent = await spent(world)
+async def test_agent_over_budget_starts_at_midnight(world: World) -> None:
+    agent = await agent_over_budget(world)
     await world.notify(agent)
     await world.go_to(60)
     await world.notify(agent, Source.PORTAL)
     assert await world.phase(agent) is Phase.ASLEEP
     assert (await world.see(agent)).why == HELD
 
-    await until_midnight(world)
+    await go_to_midnight(world)
 
     assert await world.wakes(agent) == [(MIDNIGHT, "notification:portal")]
 
 
-async def test_a_run_request_is_refused_and_not_remembered(world: World) -> None:
-    agent = await spent(world)
+async def test_run_request_over_budget_is_refused_and_not_stored(world: World) -> None:
+    agent = await agent_over_budget(world)
 
     assert await world.ask(agent, RunRequest()) == RunReply(RunAnswer.OVER_BUDGET)
     await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
     assert (await world.see(agent)).next_wake is None
-    await until_midnight(world)
+    await go_to_midnight(world)
 
     assert await world.wakes(agent) == []
     assert (await world.ask(agent, RunRequest())).status is RunAnswer.STARTED
 
 
-async def test_a_run_request_while_the_last_run_stops_is_refused_too(world: World) -> None:
+async def test_run_request_over_budget_while_stopping_is_refused(world: World) -> None:
     world.puppets_are_stubborn = True
     agent = await world.agent(max_cost_usd_per_day=FIVE)
     run = await world.start(agent)
@@ -176,7 +176,7 @@ async def test_a_run_request_while_the_last_run_stops_is_refused_too(world: Worl
     assert len(await world.wakes(agent)) == 1
 
 
-async def test_a_start_that_waits_for_a_slot_gives_up_its_place(pool: Pool) -> None:
+async def test_queued_start_over_budget_leaves_the_queue(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         busy, last = await world.agent(), await world.agent()
         queued = await world.agent(max_cost_usd_per_day=FIVE)
@@ -189,7 +189,7 @@ async def test_a_start_that_waits_for_a_slot_gives_up_its_place(pool: Pool) -> N
 
         assert await world.phase(queued) is Phase.ASLEEP
         assert await world.phase(last) is Phase.RUNNING
-        assert (await world.registry.overview()).runs.queued == 0
+        assert world.registry.status.overview().runs.queued == 0
 
 
 async def raise_its_own(world: World, agent: Agent, cap: Decimal | None) -> None:
@@ -203,7 +203,7 @@ async def raise_its_organizations(world: World, agent: Agent, cap: Decimal | Non
 @pytest.mark.parametrize("cap", [Decimal("5.01"), None], ids=["higher", "none"])
 @pytest.mark.parametrize("raise_it", [raise_its_own, raise_its_organizations])
 @pytest.mark.parametrize("is_alive", [True, False])
-async def test_a_higher_cap_wakes_what_it_held(
+async def test_higher_cap_wakes_the_agent(
     world: World,
     raise_it: Callable[[World, Agent, Decimal | None], Awaitable[None]],
     cap: Decimal | None,
@@ -223,36 +223,36 @@ async def test_a_higher_cap_wakes_what_it_held(
     assert await world.wakes(agent) == [(100, "sleep_elapsed")]
 
 
-async def test_a_higher_cap_of_its_template_wakes_what_it_held(world: World) -> None:
+async def test_higher_template_cap_wakes_the_agent(world: World) -> None:
     shared = await world.template(max_cost_usd_per_day=FIVE)
     agent, own = [await world.agent(template_id=shared.id, max_cost_usd_per_day=cap) for cap in (None, FIVE)]
-    for one in (agent, own):
-        await world.spend(one, "5")
-        await world.remind(one, 10)
+    for notification in (agent, own):
+        await world.spend(notification, "5")
+        await world.remind(notification, 10)
     await world.go_to(100)
 
     await world.change_template(shared, max_cost_usd_per_day=Decimal(6))
 
     assert await world.wakes(agent) == [(100, "reminder")]
-    assert await world.wakes(own) == [], "its own cap counts, and not its template's"
+    assert await world.wakes(own) == [], "its own cap replaces that of its template"
 
 
-async def test_a_lower_cap_puts_off_what_lies_ahead(world: World) -> None:
+async def test_lower_cap_postpones_a_future_wake(world: World) -> None:
     agent = await world.agent(max_cost_usd_per_day=Decimal(6))
     await world.spend(agent, "5")
     await world.remind(agent, 10)
 
     await world.change(agent, max_cost_usd_per_day=FIVE)
     seen = await world.see(agent)
-    await until_midnight(world)
+    await go_to_midnight(world)
 
     assert seen.next_wake is not None
     assert seen.next_wake.because == "Its budget is renewed. A reminder falls due."
     assert await world.wakes(agent) == [(MIDNIGHT, "reminder")]
 
 
-async def test_a_hold_that_the_budget_interrupts_goes_on_when_the_cap_is_raised(world: World) -> None:
-    agent = await spent(world, debounce_window_seconds=60)
+async def test_hold_resumes_when_the_cap_is_raised(world: World) -> None:
+    agent = await agent_over_budget(world, debounce_window_seconds=60)
     await world.sms(agent)
     await world.go_to(20)
 
@@ -263,33 +263,37 @@ async def test_a_hold_that_the_budget_interrupts_goes_on_when_the_cap_is_raised(
     assert await world.wakes(agent) == [(60, "notification:sms")]
 
 
-async def test_what_waits_for_midnight_survives_a_restart(world: World) -> None:
-    agent = await spent(world)
+async def test_wait_for_midnight_survives_a_restart(world: World) -> None:
+    agent = await agent_over_budget(world)
     await world.remind(agent, 10)
     await world.restart()
     await world.go_to(20)
     assert await world.wakes(agent) == []
 
-    await until_midnight(world)
+    await go_to_midnight(world)
 
     assert await world.wakes(agent) == [(MIDNIGHT, "reminder")]
 
 
-async def test_a_run_that_died_over_its_budget_is_made_up_for_at_midnight(world: World) -> None:
+async def test_interrupted_run_over_budget_restarts_at_midnight(world: World) -> None:
     agent = await world.agent(max_cost_usd_per_day=FIVE)
     await world.start(agent)
     await world.spend(agent, "5")
     await world.restart()
     assert await world.outcomes(agent) == [Outcome.INTERRUPTED]
 
-    await until_midnight(world)
+    await go_to_midnight(world)
 
     assert await world.wakes(agent) == [(0, "run_requested"), (MIDNIGHT, "restart_recovery")]
 
 
 @pytest.mark.parametrize("cap", [FIVE, Decimal(0)])
-async def test_a_cap_that_nobody_tells_of_is_found_all_the_same(world: World, cap: Decimal) -> None:
-    asleep, reminded, active = await spent(world), await spent(world), await spent(world)
+async def test_budget_renewal_finds_an_unannounced_cap(world: World, cap: Decimal) -> None:
+    asleep, reminded, active = (
+        await agent_over_budget(world),
+        await agent_over_budget(world),
+        await agent_over_budget(world),
+    )
     for agent in (asleep, reminded, active):
         await world.change(agent, max_cost_usd_per_day=cap)
     await world.ask(asleep, OwnedFields(sleep_until=world.at(50)))
@@ -307,8 +311,8 @@ async def test_a_cap_that_nobody_tells_of_is_found_all_the_same(world: World, ca
     assert await world.wakes(active) == [(0, "notification:api")]
 
 
-async def test_who_waits_for_a_budget_that_is_spent_is_left_alone(world: World) -> None:
-    agent = await spent(world)
+async def test_budget_renewal_ignores_agents_over_budget(world: World) -> None:
+    agent = await agent_over_budget(world)
     await world.ask(agent, OwnedFields(sleep_until=world.at(50)))
     before = (await world.see(agent)).recent
 
@@ -318,8 +322,8 @@ async def test_who_waits_for_a_budget_that_is_spent_is_left_alone(world: World) 
     assert (await world.see(agent)).recent == before
 
 
-async def test_a_stop_ends_what_waits_for_midnight(world: World) -> None:
-    idle, waiting = await spent(world), await spent(world)
+async def test_stop_ends_a_wait_for_midnight(world: World) -> None:
+    idle, waiting = await agent_over_budget(world), await agent_over_budget(world)
     await world.notify(waiting)
     await world.go_to(1)
 
@@ -328,13 +332,13 @@ async def test_a_stop_ends_what_waits_for_midnight(world: World) -> None:
     assert (await world.see(waiting)).why == (
         f"Stopped at 2126-11-21 09:00:01 UTC: what waited then starts nothing. {HELD}"
     )
-    await until_midnight(world)
+    await go_to_midnight(world)
 
     assert await world.wakes(waiting) == []
 
 
-async def test_a_restored_agent_and_one_whose_pause_ends_wait_for_midnight_as_well(world: World) -> None:
-    archived, paused = await spent(world), await spent(world)
+async def test_restored_or_unpaused_agent_over_budget_waits_for_midnight(world: World) -> None:
+    archived, paused = await agent_over_budget(world), await agent_over_budget(world)
     await world.ask(archived, OwnedFields(status=AgentStatus.ARCHIVED))
     await world.pause(paused.organization_id, True)
     for agent in (archived, paused):
@@ -343,14 +347,14 @@ async def test_a_restored_agent_and_one_whose_pause_ends_wait_for_midnight_as_we
     await world.pause(paused.organization_id, False)
     assert [await world.wakes(agent) for agent in (archived, paused)] == [[], []]
 
-    await until_midnight(world)
+    await go_to_midnight(world)
 
     for agent in (archived, paused):
         assert await world.wakes(agent) == [(MIDNIGHT, "notification:api")]
 
 
-async def test_it_is_said_once_a_day_in_the_queue_of_an_agent_that_is_held(world: World) -> None:
-    idle, held = await spent(world), await spent(world)
+async def test_over_budget_notice_comes_once_a_day(world: World) -> None:
+    idle, held = await agent_over_budget(world), await agent_over_budget(world)
     for second in (1, 2):
         await world.go_to(second)
         await world.notify(held)
@@ -360,11 +364,11 @@ async def test_it_is_said_once_a_day_in_the_queue_of_an_agent_that_is_held(world
         await world.notify(held)
     await world.go_to(500)
 
-    assert [note.body for note in await notes(world, held)] == [HELD]
-    assert await notes(world, idle) == []
+    assert [note.body for note in await budget_notices(world, held)] == [HELD]
+    assert await budget_notices(world, idle) == []
 
 
-async def test_an_agent_that_may_spend_nothing_never_starts(world: World) -> None:
+async def test_agent_with_a_cap_of_zero_never_starts(world: World) -> None:
     agent = await world.agent(max_cost_usd_per_day=Decimal(0))
     await world.notify(agent)
     seen, watch = await world.see(agent), StuckAgentWatch(world.states, world.clock)
@@ -373,7 +377,7 @@ async def test_an_agent_that_may_spend_nothing_never_starts(world: World) -> Non
         "Over its budget: 0.00 of 0.00 USD spent today; it starts no run at all, unless the cap is raised."
     )
     await watch.run_once()
-    await until_midnight(world)
+    await go_to_midnight(world)
     await watch.run_once()
 
     assert await world.wakes(agent) == []
@@ -382,8 +386,8 @@ async def test_an_agent_that_may_spend_nothing_never_starts(world: World) -> Non
     assert await world.wakes(agent) == [(MIDNIGHT, "notification:api")]
 
 
-async def test_nothing_is_written_while_an_agent_waits_for_its_budget(world: World) -> None:
-    agent, watch = await spent(world), StuckAgentWatch(world.states, world.clock)
+async def test_waiting_for_budget_writes_nothing(world: World) -> None:
+    agent, watch = await agent_over_budget(world), StuckAgentWatch(world.states, world.clock)
     await world.notify(agent)
     before = (await world.state(agent)).version
 
@@ -395,9 +399,9 @@ async def test_nothing_is_written_while_an_agent_waits_for_its_budget(world: Wor
     assert watch.reasons() == ()
 
 
-async def test_a_clock_that_is_set_back_over_midnight_brings_the_day_back(world: World) -> None:
-    agent = await spent(world)
-    await until_midnight(world)
+async def test_clock_set_back_over_midnight_restores_the_spent_day(world: World) -> None:
+    agent = await agent_over_budget(world)
+    await go_to_midnight(world)
     assert (await world.see(agent)).why.startswith("Asleep until")
 
     world.clock.step(-3600)

@@ -1,4 +1,4 @@
-"""The last messages of a supervisor, packed and unpacked."""
+"""The message log, packed and unpacked."""
 
 from datetime import UTC, datetime
 
@@ -11,8 +11,8 @@ from supervisors.engine.message_log import (
     MAX_BYTES,
     MAX_MESSAGES,
     MAX_TEXT_BYTES,
-    recall,
-    remember,
+    append_message,
+    read_messages,
 )
 from supervisors.engine.messages import SleepGranted
 from tests.storage.factories import NOW, SECOND
@@ -20,47 +20,47 @@ from tests.supervisors.agent_facts import seconds
 
 Line = tuple[datetime, str, str]
 known = st.sampled_from(sorted(CODES))
-wordy = st.text()
-lines = st.tuples(st.datetimes(timezones=st.just(UTC)), known | wordy, known | wordy)
+arbitrary = st.text()
+lines = st.tuples(st.datetimes(timezones=st.just(UTC)), known | arbitrary, known | arbitrary)
 
 
-def packed(*messages: Line) -> bytes:
-    pack = b""
+def write_log(*messages: Line) -> bytes:
+    log = b""
     for at, message, outcome in messages:
-        pack = remember(pack, at, message, outcome)
-    return pack
+        log = append_message(log, at, message, outcome)
+    return log
 
 
-def test_there_is_a_byte_for_every_known_word() -> None:
+def test_every_word_has_a_one_byte_code() -> None:
     assert len(CODES) <= LITERAL
 
 
 @given(st.lists(lines, max_size=50))
-def test_the_last_ones_are_remembered_as_far_as_there_is_room(messages: list[Line]) -> None:
-    pack = packed(*messages)
-    recalled = list(recall(pack))
+def test_log_keeps_the_latest_messages_within_its_size(messages: list[Line]) -> None:
+    log = write_log(*messages)
+    entries = list(read_messages(log))
 
-    assert len(pack) <= MAX_BYTES
-    assert len(recalled) <= MAX_MESSAGES
-    assert bool(recalled) == bool(messages)
-    for given_line, kept in zip(messages[::-1], recalled[::-1], strict=False):
-        assert kept[0] == given_line[0]
-        assert given_line[1].startswith(kept[1])
-        assert given_line[2].startswith(kept[2])
+    assert len(log) <= MAX_BYTES
+    assert len(entries) <= MAX_MESSAGES
+    assert bool(entries) == bool(messages)
+    for message, entry in zip(messages[::-1], entries[::-1], strict=False):
+        assert entry[0] == message[0]
+        assert message[1].startswith(entry[1])
+        assert message[2].startswith(entry[2])
 
 
-def test_thirty_two_of_the_usual_ones_are_kept_whole() -> None:
+def test_log_keeps_thirty_two_usual_messages_whole() -> None:
     granted = str(SleepGranted(NOW, clamped=False))
     cycle = [("notified", "started: notification:sms"), ("sleep request", granted), ("run over", "asleep")]
     messages = [(NOW + n * SECOND, *cycle[n % 3]) for n in range(40)]
 
-    assert list(recall(packed(*messages))) == messages[-32:]
+    assert list(read_messages(write_log(*messages))) == messages[-32:]
 
 
-def test_a_long_text_is_cut_and_crowds_out_older_ones() -> None:
+def test_long_text_is_cut_and_displaces_older_entries() -> None:
     long = "stop request: " + "ü" * 1000
-    recalled = list(recall(packed(*((NOW + seconds(n), long, "stopped") for n in range(32)))))
+    entries = list(read_messages(write_log(*((NOW + seconds(n), long, "stopped") for n in range(32)))))
 
-    assert {message for _, message, _ in recalled} == {long.encode()[:MAX_TEXT_BYTES].decode()}
-    assert recalled[-1][0] == NOW + seconds(31)
-    assert 5 < len(recalled) < 32
+    assert {message for _, message, _ in entries} == {long.encode()[:MAX_TEXT_BYTES].decode()}
+    assert entries[-1][0] == NOW + seconds(31)
+    assert 5 < len(entries) < 32

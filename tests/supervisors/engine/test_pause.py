@@ -1,4 +1,4 @@
-"""A paused organization: its runs are stopped, its starts held, however it was paused; then all goes on."""
+"""A paused organization: its runs are stopped and its starts held, until the pause ends."""
 
 from uuid import UUID
 
@@ -16,20 +16,20 @@ from tests.supervisors.world import RiggedStates, World, open_world
 
 
 class Organization:
-    """The organization of a world's agents, paused and unpaused as another program would: by its row."""
+    """The organization of a world's agents, paused by writing its row, as another program would."""
 
     def __init__(self, world: World, organization_id: UUID) -> None:
         self.world = world
         self.id = organization_id
-        self.duty = self.new_duty()
+        self.pause_sync = self.new_pause_sync()
 
-    def new_duty(self) -> PauseSync:
-        """The duty as a process begins with it."""
+    def new_pause_sync(self) -> PauseSync:
+        """Create the PauseSync of a process that has just started."""
         world = self.world
         return PauseSync(world.states, Organizations(world.pool), world.registry, world.clock)
 
     async def pause(self) -> None:
-        """Pause it, and let the service find out."""
+        """Pause or unpause it, and let the service notice."""
         await self.write(paused=True)
         await self.notice()
 
@@ -41,12 +41,12 @@ class Organization:
         await Organizations(self.world.pool).update(self.id, {"paused": paused})
 
     async def notice(self) -> None:
-        await self.duty.run_once()
-        await stopped_runs_gone(self.world)
+        await self.pause_sync.run_once()
+        await wait_for_stopped_runs(self.world)
 
 
-async def stopped_runs_gone(world: World) -> None:
-    """Return when the runs that were asked to stop have done so."""
+async def wait_for_stopped_runs(world: World) -> None:
+    """Wait until the runs that were asked to stop have stopped."""
     await world.quiet()
     for puppet in list(world.puppets.values()):
         if puppet.run.stopping and not puppet.is_stubborn:
@@ -54,17 +54,17 @@ async def stopped_runs_gone(world: World) -> None:
 
 
 async def organization_of(agent: Agent, world: World) -> Organization:
-    """The agent's organization, which the service has seen unpaused."""
+    """Return the agent's organization, after the service has seen it unpaused."""
     organization = Organization(world, agent.organization_id)
     await organization.notice()
     return organization
 
 
-async def test_a_pause_ends_the_runs_of_its_organization_alone(world: World) -> None:
+async def test_pause_ends_only_runs_of_its_organization(world: World) -> None:
     agent, neighbour = await world.agent(), await world.agent(await world.organization())
     organization = await organization_of(agent, world)
-    for each in (agent, neighbour):
-        await world.start(each)
+    for either in (agent, neighbour):
+        await world.start(either)
     await world.go_to(5)
 
     await organization.pause()
@@ -76,7 +76,7 @@ async def test_a_pause_ends_the_runs_of_its_organization_alone(world: World) -> 
     assert (state.stopped_at, state.next_due_at, state.failures) == (None, None, 0)
 
 
-async def test_what_a_paused_run_left_uncleared_is_taken_up_again(world: World) -> None:
+async def test_uncleared_notifications_of_paused_run_wake_after_pause(world: World) -> None:
     agent = await world.agent()
     organization = await organization_of(agent, world)
     await world.notify(agent)
@@ -89,7 +89,7 @@ async def test_what_a_paused_run_left_uncleared_is_taken_up_again(world: World) 
     assert await world.wakes(agent) == [(0, "notification:api"), (60, "uncleared_notifications")]
 
 
-async def test_a_run_that_had_a_sleep_to_return_to_returns_to_it(world: World) -> None:
+async def test_paused_run_returns_to_its_interrupted_sleep(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(90))
     organization = await organization_of(agent, world)
     await world.start(agent)
@@ -103,7 +103,7 @@ async def test_a_run_that_had_a_sleep_to_return_to_returns_to_it(world: World) -
     assert await world.wakes(agent) == [(0, "run_requested"), (90, "sleep_elapsed")]
 
 
-async def test_nothing_starts_during_a_pause(world: World) -> None:
+async def test_no_run_starts_during_a_pause(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10), debounce_window_seconds=5)
     organization = await organization_of(agent, world)
     await organization.pause()
@@ -120,7 +120,7 @@ async def test_nothing_starts_during_a_pause(world: World) -> None:
 
 
 @pytest.mark.parametrize("window", [0, 5])
-async def test_a_stop_during_a_pause_ends_the_start_that_it_holds(world: World, window: int) -> None:
+async def test_stop_during_a_pause_cancels_the_held_start(world: World, window: int) -> None:
     agent = await world.agent(debounce_window_seconds=window)
     organization = await organization_of(agent, world)
     await organization.pause()
@@ -135,12 +135,12 @@ async def test_a_stop_during_a_pause_ends_the_start_that_it_holds(world: World, 
     assert await world.wakes(agent) == []
 
 
-async def test_a_stop_while_a_pause_stops_the_run_waits_for_it(world: World) -> None:
+async def test_stop_waits_for_a_run_that_a_pause_stops(world: World) -> None:
     agent = await world.agent()
     organization = await organization_of(agent, world)
     puppet = await world.start(agent)
     await organization.write(paused=True)
-    await organization.duty.run_once()
+    await organization.pause_sync.run_once()
 
     assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
 
@@ -148,7 +148,7 @@ async def test_a_stop_while_a_pause_stops_the_run_waits_for_it(world: World) -> 
     assert (await world.state(agent)).stopped_at is not None
 
 
-async def test_a_stop_during_a_pause_leaves_a_plain_sleep_as_it_is(world: World) -> None:
+async def test_stop_during_a_pause_leaves_a_plain_sleeper_alone(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(90))
     organization = await organization_of(agent, world)
     await organization.pause()
@@ -158,23 +158,21 @@ async def test_a_stop_during_a_pause_leaves_a_plain_sleep_as_it_is(world: World)
     assert (await world.agent_now(agent.id)).sleep_until == world.at(90)
 
 
-async def test_the_scans_leave_a_paused_agent_alone(world: World) -> None:
+async def test_scans_leave_a_paused_agent_alone(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10))
     organization = await organization_of(agent, world)
     await organization.pause()
     await world.notify(agent)
-    told = (await world.see(agent)).recent
+    recent = (await world.see(agent)).recent
 
     for second in (100, 200, 300):
         await world.go_to(second)
         await organization.notice()
 
-    assert (await world.see(agent)).recent == told
+    assert (await world.see(agent)).recent == recent
 
 
-async def test_of_all_that_a_pause_held_back_the_notification_activated_last_is_the_reason(
-    world: World,
-) -> None:
+async def test_wake_reason_after_pause_is_the_latest_activation(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10), debounce_window_seconds=5)
     organization = await organization_of(agent, world)
     await organization.pause()
@@ -188,7 +186,7 @@ async def test_of_all_that_a_pause_held_back_the_notification_activated_last_is_
     assert await world.wakes(agent) == [(100, "notification:sms")]
 
 
-async def test_a_reminder_that_fell_due_last_is_the_reason(world: World) -> None:
+async def test_wake_reason_after_pause_is_the_latest_reminder(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10))
     organization = await organization_of(agent, world)
     await organization.pause()
@@ -201,7 +199,7 @@ async def test_a_reminder_that_fell_due_last_is_the_reason(world: World) -> None
     assert await world.wakes(agent) == [(100, "reminder")]
 
 
-async def test_a_sleep_that_ended_during_the_pause_ends_with_it(world: World) -> None:
+async def test_sleep_that_elapsed_during_a_pause_wakes_after_it(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10))
     organization = await organization_of(agent, world)
     await organization.pause()
@@ -212,7 +210,7 @@ async def test_a_sleep_that_ended_during_the_pause_ends_with_it(world: World) ->
     assert await world.wakes(agent) == [(100, "sleep_elapsed")]
 
 
-async def test_a_hold_that_outlasts_the_pause_goes_on(world: World) -> None:
+async def test_hold_longer_than_the_pause_continues(world: World) -> None:
     agent = await world.agent(debounce_window_seconds=60)
     organization = await organization_of(agent, world)
     await world.sms(agent)
@@ -226,7 +224,7 @@ async def test_a_hold_that_outlasts_the_pause_goes_on(world: World) -> None:
     assert await world.wakes(agent) == [(60, "notification:sms")]
 
 
-async def test_what_lies_ahead_after_the_pause_happens_at_its_moment(world: World) -> None:
+async def test_reminder_after_the_pause_fires_in_time(world: World) -> None:
     reminded, sleeper = await world.agent(), await world.agent()
     organization = await organization_of(reminded, world)
     await organization.pause()
@@ -241,7 +239,7 @@ async def test_what_lies_ahead_after_the_pause_happens_at_its_moment(world: Worl
     assert await world.wakes(sleeper) == [(160, "sleep_elapsed")]
 
 
-async def test_a_start_that_waits_for_a_slot_leaves_the_line_for_the_pause(pool: Pool) -> None:
+async def test_pause_removes_a_queued_start_from_the_queue(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         busy, agent = await world.agent(await world.organization()), await world.agent()
         organization = await organization_of(agent, world)
@@ -256,7 +254,7 @@ async def test_a_start_that_waits_for_a_slot_leaves_the_line_for_the_pause(pool:
         assert await world.wakes(agent) == [(0, "run_requested")]
 
 
-async def test_a_run_that_takes_its_time_is_stopping_and_another_is_not_promised(world: World) -> None:
+async def test_slow_run_in_a_pause_is_stopping(world: World) -> None:
     world.puppets_are_stubborn = True
     agent = await world.agent()
     organization = await organization_of(agent, world)
@@ -274,9 +272,7 @@ async def test_a_run_that_takes_its_time_is_stopping_and_another_is_not_promised
     assert await world.phase(agent) is Phase.PAUSED
 
 
-async def test_a_run_that_was_being_stopped_when_the_pause_ended_is_followed_by_what_is_due(
-    world: World,
-) -> None:
+async def test_run_stopped_by_pause_is_followed_by_due_start(world: World) -> None:
     world.puppets_are_stubborn = True
     agent = await world.agent()
     organization = await organization_of(agent, world)
@@ -294,7 +290,7 @@ async def test_a_run_that_was_being_stopped_when_the_pause_ended_is_followed_by_
     assert (await world.outcomes(agent))[0] is Outcome.STOPPED
 
 
-async def test_a_run_requested_while_the_last_one_is_still_being_stopped_follows_it(world: World) -> None:
+async def test_run_requested_while_pause_stops_a_run_follows(world: World) -> None:
     world.puppets_are_stubborn = True
     agent = await world.agent()
     organization = await organization_of(agent, world)
@@ -310,7 +306,7 @@ async def test_a_run_requested_while_the_last_one_is_still_being_stopped_follows
     assert await world.wakes(agent) == [(0, "run_requested"), (3, "run_requested")]
 
 
-async def test_a_run_that_died_with_the_process_in_a_pause_is_no_failure(world: World) -> None:
+async def test_run_interrupted_during_a_pause_is_no_failure(world: World) -> None:
     agent = await world.agent()
     organization = await organization_of(agent, world)
     await world.start(agent)
@@ -323,7 +319,7 @@ async def test_a_run_that_died_with_the_process_in_a_pause_is_no_failure(world: 
     assert (await world.state(agent)).failures == 0
 
 
-async def test_a_pause_that_ended_while_no_process_ran_is_made_good_at_the_start(world: World) -> None:
+async def test_pause_that_ended_while_down_is_noticed_at_start(world: World) -> None:
     due, reminded, asleep, retried = [await world.agent() for _ in range(4)]
     organization = await organization_of(due, world)
     await (await world.start(retried)).fail()
@@ -345,23 +341,23 @@ async def test_a_pause_that_ended_while_no_process_ran_is_made_good_at_the_start
     assert await world.wakes(asleep) == [(160, "sleep_elapsed")]
 
 
-async def test_a_pause_goes_on_over_a_restart(world: World) -> None:
+async def test_pause_continues_after_a_restart(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10))
     organization = await organization_of(agent, world)
     await organization.pause()
     await world.restart()
-    again = Organization(world, organization.id)
-    await again.notice()
+    after_restart = Organization(world, organization.id)
+    await after_restart.notice()
     await world.go_to(100)
     assert await world.wakes(agent) == []
 
-    await again.unpause()
+    await after_restart.unpause()
 
     assert await world.wakes(agent) == [(100, "sleep_elapsed")]
 
 
-class UnluckyStates(RiggedStates):
-    """The database is away for the first who asks whom a pause concerns."""
+class FailingOnceStates(RiggedStates):
+    """A store whose first `list_concerned` fails."""
 
     is_away = True
 
@@ -372,26 +368,26 @@ class UnluckyStates(RiggedStates):
         return await super().list_concerned(organization_id, after, limit)
 
 
-async def test_who_could_not_be_told_is_told_the_next_time(world: World) -> None:
+async def test_pause_sync_repeats_after_a_database_error(world: World) -> None:
     agent = await world.agent()
     organization = await organization_of(agent, world)
-    unlucky = UnluckyStates(world.pool)
-    duty = PauseSync(unlucky, Organizations(world.pool), world.registry, world.clock)
-    await duty.run_once()
+    failing_once = FailingOnceStates(world.pool)
+    pause_sync = PauseSync(failing_once, Organizations(world.pool), world.registry, world.clock)
+    await pause_sync.run_once()
     await world.start(agent)
     await organization.write(paused=True)
 
     with pytest.raises(DatabaseUnavailable):
-        await duty.run_once()
+        await pause_sync.run_once()
     assert await world.outcomes(agent) == [None]
-    await duty.run_once()
-    await stopped_runs_gone(world)
+    await pause_sync.run_once()
+    await wait_for_stopped_runs(world)
 
     assert await world.outcomes(agent) == [Outcome.STOPPED]
-    await unlucky.close()
+    await failing_once.close()
 
 
-async def test_only_those_with_something_ahead_are_told(world: World) -> None:
+async def test_pause_sync_tells_only_agents_with_a_future_wake(world: World) -> None:
     idle, waiting = await world.agent(), await world.agent()
     await world.ask(waiting, OwnedFields(sleep_until=world.at(600)))
     before = (await world.see(idle)).recent
@@ -404,14 +400,12 @@ async def test_only_those_with_something_ahead_are_told(world: World) -> None:
 
 
 async def phases(world: World) -> dict[str, int]:
-    """How many supervisors an operator is told there are in each phase."""
-    return (await world.registry.overview()).supervisors.by_phase
+    """Return the number of supervisors in each phase, as the overview shows it."""
+    return world.registry.status.overview().supervisors.by_phase
 
 
-@pytest.mark.parametrize("is_told_by_the_duty", [True, False])
-async def test_a_pause_and_its_end_show_at_once_in_the_phases_of_all_live_supervisors(
-    world: World, is_told_by_the_duty: bool
-) -> None:
+@pytest.mark.parametrize("by_pause_sync", [True, False])
+async def test_pause_changes_the_phase_of_live_supervisors_at_once(world: World, by_pause_sync: bool) -> None:
     idle, archived, unconcerned = await world.agent(), await world.agent(), await world.agent()
     organization = await organization_of(idle, world)
     stranger = await world.agent(await world.organization())
@@ -419,20 +413,20 @@ async def test_a_pause_and_its_end_show_at_once_in_the_phases_of_all_live_superv
         await world.ask(agent, StopRequest())
     await world.ask(archived, OwnedFields(status=archived.status.ARCHIVED))
 
-    async def turn(*, paused: bool) -> dict[str, int]:
+    async def set_paused(*, paused: bool) -> dict[str, int]:
         await organization.write(paused=paused)
-        if is_told_by_the_duty:
+        if by_pause_sync:
             await organization.notice()
         else:
             await tell_agents_of(organization.id, world.states, world.registry)
             await world.quiet()
         return await phases(world)
 
-    assert await turn(paused=True) == {"paused": 2, "archived": 1, "asleep": 1}
-    assert await turn(paused=False) == {"asleep": 3, "archived": 1}
+    assert await set_paused(paused=True) == {"paused": 2, "archived": 1, "asleep": 1}
+    assert await set_paused(paused=False) == {"asleep": 3, "archived": 1}
 
 
-async def test_a_supervisor_that_was_looking_when_the_pause_began_looks_again(world: World) -> None:
+async def test_pause_during_reconcile_causes_another_reconcile(world: World) -> None:
     agent = await world.agent()
     organization = await organization_of(agent, world)
 
@@ -440,15 +434,13 @@ async def test_a_supervisor_that_was_looking_when_the_pause_began_looks_again(wo
         await organization.write(paused=True)
         await tell_agents_of(organization.id, world.states, world.registry)
 
-    world.states.after_next_look = pause
+    world.states.after_next_read = pause
     await world.ask(agent, StopRequest())
 
     assert await phases(world) == {"paused": 1}
 
 
-async def test_what_fell_due_in_a_pause_that_ended_while_no_run_might_start_wakes_when_one_may(
-    world: World,
-) -> None:
+async def test_reminder_due_during_pause_wakes_when_starts_are_allowed(world: World) -> None:
     agent = await world.agent()
     await world.ask(agent, OwnedFields(sleep_until=world.at(60)))
     await world.pause(agent.organization_id, True)

@@ -1,4 +1,4 @@
-"""After a start of the service: what fell due meanwhile, and whose run died, starts a few at a time."""
+"""Recovery after a start of the service: overdue and interrupted agents start a few at a time."""
 
 from collections import Counter
 
@@ -12,11 +12,11 @@ MANY = 60
 
 
 async def starts(world: World, agents: list[Agent]) -> Counter[float]:
-    """How many agents started at which second of the timeline."""
+    """Return the number of agents that started at each second of the timeline."""
     return Counter([second for agent in agents for second, _ in await world.wakes(agent)])
 
 
-async def test_what_is_overdue_starts_a_few_at_a_time(pool: Pool) -> None:
+async def test_overdue_agents_start_a_few_at_a_time(pool: Pool) -> None:
     async with open_world(pool) as world:
         agents = [await world.agent(sleep_until=world.at(10)) for _ in range(MANY // 2)]
         for _ in range(MANY // 2):
@@ -25,7 +25,7 @@ async def test_what_is_overdue_starts_a_few_at_a_time(pool: Pool) -> None:
         await world.die()
         world.clock.advance(100)
         await world.begin()
-        await world.scan.run_once()  # it leaves those alone that wait for their turn
+        await world.scan.run_once()  # ignores agents that wait for their turn
         await world.quiet()
         assert await starts(world, agents) == {100: FEW}
 
@@ -37,7 +37,7 @@ async def test_what_is_overdue_starts_a_few_at_a_time(pool: Pool) -> None:
         assert max(spread) > 100 + (MANY - FEW) / 2 / STARTS_PER_SECOND
 
 
-async def test_a_message_does_not_wait_for_the_turn_of_its_agent(pool: Pool) -> None:
+async def test_message_wakes_an_overdue_agent_before_its_turn(pool: Pool) -> None:
     async with open_world(pool) as world:
         agents = [await world.agent(sleep_until=world.at(10)) for _ in range(FEW + 10)]
         await world.die()
@@ -50,13 +50,13 @@ async def test_a_message_does_not_wait_for_the_turn_of_its_agent(pool: Pool) -> 
         assert await world.wakes(last) == [(100, "notification:api")]
 
 
-async def test_a_turn_that_was_missed_is_made_up_for_by_the_scan(pool: Pool) -> None:
+async def test_scan_starts_agents_that_missed_their_turn(pool: Pool) -> None:
     async with open_world(pool) as world:
         agents = [await world.agent(sleep_until=world.at(10)) for _ in range(FEW + 5)]
         await world.die()
         world.clock.advance(100)
         await world.begin()
-        world.registry._context.timer_queue.close()  # nobody rings
+        world.registry._context.timer_queue.close()  # so that no timer fires
         await world.advance(1)
         assert (await starts(world, agents)).total() == FEW
 
@@ -66,7 +66,7 @@ async def test_a_turn_that_was_missed_is_made_up_for_by_the_scan(pool: Pool) -> 
         assert await starts(world, agents) == {100: FEW, 101: 5}
 
 
-async def test_agents_whose_runs_died_return_with_jitter(pool: Pool) -> None:
+async def test_agents_with_interrupted_runs_restart_with_jitter(pool: Pool) -> None:
     async with open_world(pool) as world:
         agents = [await world.agent() for _ in range(30)]
         for agent in agents:

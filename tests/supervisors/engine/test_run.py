@@ -1,4 +1,4 @@
-"""A run's end, as far as the event loop has a say in it."""
+"""ActiveRun: how stops, errors and time limits end the work of a harness."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,13 +10,17 @@ import uvloop
 
 from storage.model import Outcome, RunStart
 from supervisors.clock import SystemClock
-from supervisors.engine.messages import Request
+from supervisors.engine.messages import Reply, Request
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
 from tests.storage.factories import NOW
 
 
+async def nobody_answers(agent_id: UUID, request: Request[Reply]) -> Reply:
+    raise AssertionError(f"{request} was asked of {agent_id}")
+
+
 class Deaf:
-    """A harness that hears of no stop."""
+    """A harness that ignores stops."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -28,16 +32,12 @@ class Deaf:
 
 
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
-def test_a_run_that_was_forced_to_end_may_be_stopped_again(
-    run_loop: Callable[[Coroutine[Any, Any, None]], None],
-) -> None:
+def test_cancelled_run_may_be_stopped_again(run_loop: Callable[[Coroutine[Any, Any, None]], None]) -> None:
     async def stop_twice() -> None:
         start = RunStart(UUID(int=2), "reminder", None, None, NOW, "run")
         run, harness = ActiveRun(UUID(int=1), start, 0, SystemClock()), Deaf()
 
-        async def ask(agent_id: UUID, request: Request) -> None: ...
-
-        carried_out = asyncio.create_task(run.carry_out(harness, ask, max_seconds=60))
+        carried_out = asyncio.create_task(run.carry_out(harness, nobody_answers, max_seconds=60))
         await harness.begun.wait()
         run.stop(grace_seconds=0)
         run.stop(grace_seconds=5)
@@ -50,7 +50,7 @@ def test_a_run_that_was_forced_to_end_may_be_stopped_again(
 
 
 class Working:
-    """A harness whose work a stop may cut short; the test says what the work is."""
+    """A harness with interruptible work, given by the test."""
 
     def __init__(self, work: Callable[[ActiveRun], Coroutine[Any, Any, object]]) -> None:
         self._work = work
@@ -63,18 +63,16 @@ class Working:
 
 async def outcome_of(
     work: Callable[[ActiveRun], Coroutine[Any, Any, object]],
-    meanwhile: Callable[[ActiveRun], None] = lambda _: None,
+    during_work: Callable[[ActiveRun], None] = lambda _: None,
     max_seconds: float = 20,
 ) -> Outcome:
-    """What becomes of a run with this work, when something else happens while it goes on."""
+    """Return the outcome of a run with this work; `during_work` is called once it has begun."""
     start = RunStart(UUID(int=2), "reminder", None, None, NOW, "run")
     run = ActiveRun(UUID(int=1), start, 0, SystemClock())
 
-    async def ask(agent_id: UUID, request: Request) -> None: ...
-
-    carried_out = asyncio.create_task(run.carry_out(Working(work), ask, max_seconds))
+    carried_out = asyncio.create_task(run.carry_out(Working(work), nobody_answers, max_seconds))
     await asyncio.sleep(0)
-    meanwhile(run)
+    during_work(run)
     await carried_out
     assert run.result is not None
     return run.result.outcome
@@ -84,11 +82,11 @@ async def endless(run: ActiveRun) -> None:
     await asyncio.Event().wait()
 
 
-async def test_a_stop_cuts_work_short() -> None:
+async def test_stop_interrupts_the_work() -> None:
     assert await outcome_of(endless, lambda run: run.stop(60)) is Outcome.STOPPED
 
 
-async def test_a_run_that_stops_itself_in_its_work_ends_at_its_turn_boundary() -> None:
+async def test_run_that_stops_itself_ends_at_its_turn_boundary() -> None:
     steps = []
 
     async def work(run: ActiveRun) -> None:
@@ -100,7 +98,7 @@ async def test_a_run_that_stops_itself_in_its_work_ends_at_its_turn_boundary() -
     assert steps == ["went on"]
 
 
-async def test_work_that_begins_after_the_stop_is_not_done() -> None:
+async def test_work_after_a_stop_is_not_begun() -> None:
     steps = []
 
     async def work(run: ActiveRun) -> None:
@@ -114,7 +112,7 @@ async def test_work_that_begins_after_the_stop_is_not_done() -> None:
     assert steps == []
 
 
-async def test_work_that_answers_a_stop_with_an_error_of_its_own_was_stopped() -> None:
+async def test_error_during_a_stop_counts_as_stopped() -> None:
     async def work(run: ActiveRun) -> None:
         try:
             await asyncio.Event().wait()
@@ -124,18 +122,18 @@ async def test_work_that_answers_a_stop_with_an_error_of_its_own_was_stopped() -
     assert await outcome_of(work, lambda run: run.stop(60)) is Outcome.STOPPED
 
 
-async def test_work_that_fails_by_itself_has_failed() -> None:
+async def test_error_without_a_stop_counts_as_failed() -> None:
     async def work(run: ActiveRun) -> None:
         raise RunError("the connection broke")
 
     assert await outcome_of(work) is Outcome.FAILED
 
 
-async def test_a_run_that_takes_too_long_is_timed_out_in_the_midst_of_its_work() -> None:
+async def test_run_over_its_time_limit_is_timed_out() -> None:
     assert await outcome_of(endless, max_seconds=0.05) is Outcome.TIMED_OUT
 
 
-async def test_work_that_does_not_heed_a_stop_is_cancelled_after_the_grace() -> None:
+async def test_work_that_ignores_a_stop_is_cancelled_after_grace() -> None:
     async def work(run: ActiveRun) -> None:
         try:
             await asyncio.Event().wait()

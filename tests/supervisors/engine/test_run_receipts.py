@@ -1,4 +1,4 @@
-"""Run requests that may be sent again: the receipt is stored with what the request did, whatever that was."""
+"""Run requests with an idempotency key: the receipt is stored together with the request's effect."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,89 +15,90 @@ from tests.supervisors.world import World, open_world
 
 
 @dataclass
-class PendingRequest:
-    """A run request with a key, and what is kept of it."""
+class KeyedRequest:
+    """A run request with a key, and the receipt that is stored for it."""
 
-    kept: Receipt = field(default_factory=receipt)
+    expected: Receipt = field(default_factory=receipt)
 
     @property
     def request(self) -> RunRequest:
-        return RunRequest(receipt=lambda reply: replace(self.kept, answer=shown(reply)))
+        return RunRequest(receipt=lambda reply: replace(self.expected, answer=encode(reply)))
 
     async def answer_in(self, world: World) -> bytes | None:
-        found = await world.storage.receipts.get(self.kept.key)
-        return None if found is None else found.answer
+        stored = await world.storage.receipts.get(self.expected.key)
+        return None if stored is None else stored.answer
 
 
-def shown(reply: RunReply) -> bytes:
+def encode(reply: RunReply) -> bytes:
     return f"{reply.status} {reply.run}".encode()
 
 
 @pytest.fixture
 async def narrow(pool: Pool) -> AsyncIterator[World]:
-    """A world with a single run slot."""
+    """Open a world with a single run slot."""
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         yield world
 
 
-async def request(world: World, agent: Agent, asked: PendingRequest) -> str:
-    """The status of the reply, which must be what is kept."""
-    reply: RunReply = await world.ask(agent, asked.request)
-    assert await asked.answer_in(world) == shown(reply)
+async def request(world: World, agent: Agent, keyed: KeyedRequest) -> str:
+    """Return the status of the reply; assert that the receipt holds the same reply."""
+    reply: RunReply = await world.ask(agent, keyed.request)
+    assert await keyed.answer_in(world) == encode(reply)
     return reply.status
 
 
-async def test_a_start_keeps_the_id_of_its_run(world: World) -> None:
+async def test_receipt_of_a_start_has_the_run_id(world: World) -> None:
     scout = await world.agent()
-    assert await request(world, scout, PendingRequest()) == "started"
+    assert await request(world, scout, KeyedRequest()) == "started"
 
 
-async def test_a_request_that_waits_for_a_slot_is_kept_each_time(narrow: World) -> None:
+async def test_receipt_of_a_queued_request_is_stored_each_time(narrow: World) -> None:
     scout, other = await narrow.agent(), await narrow.agent()
     await narrow.start(other)
-    assert await request(narrow, scout, PendingRequest()) == "queued"
-    assert await request(narrow, scout, PendingRequest()) == "queued"
+    assert await request(narrow, scout, KeyedRequest()) == "queued"
+    assert await request(narrow, scout, KeyedRequest()) == "queued"
 
 
-async def test_a_request_that_waits_for_a_stop_is_kept(world: World) -> None:
+async def test_receipt_of_a_request_while_stopping_is_stored(world: World) -> None:
     scout = await world.agent()
     world.puppets_are_stubborn = True
     puppet = await world.start(scout)
     stop = asyncio.create_task(world.registry.ask(scout.id, StopRequest()))
     await asyncio.sleep(0)
     await world.quiet()
-    assert await request(world, scout, PendingRequest()) == "queued"
+    assert await request(world, scout, KeyedRequest()) == "queued"
     await puppet.end()
     await stop
     assert len(await world.ledger(scout)) == 2
 
 
-async def test_a_reply_without_an_effect_keeps_nothing_here(world: World) -> None:
-    scout, asked = await world.agent(), PendingRequest()
+async def test_reply_without_an_effect_stores_no_receipt(world: World) -> None:
+    scout, keyed = await world.agent(), KeyedRequest()
     await world.start(scout)
-    reply = await world.ask(scout, asked.request)
+    reply = await world.ask(scout, keyed.request)
     assert reply.status == "already_running"
     assert not reply.had_effect
-    assert await asked.answer_in(world) is None
+    assert await keyed.answer_in(world) is None
 
 
-async def test_a_repeat_starts_nothing_and_is_no_failure(narrow: World) -> None:
-    scout, other, asked = await narrow.agent(), await narrow.agent(), PendingRequest()
-    await narrow.ask(scout, asked.request)
+async def test_repeated_request_starts_nothing_and_is_no_failure(narrow: World) -> None:
+    scout, other, keyed = await narrow.agent(), await narrow.agent(), KeyedRequest()
+    await narrow.ask(scout, keyed.request)
     await narrow.puppets[scout.id].end()
     with pytest.raises(AnsweredBefore):
-        await narrow.ask(scout, asked.request)
+        await narrow.ask(scout, keyed.request)
     assert len(await narrow.ledger(scout)) == 1
     assert (await narrow.state(scout)).failures == 0
     await narrow.start(other)  # its slot is free again
     with pytest.raises(AnsweredBefore):
-        await narrow.ask(scout, asked.request)
+        await narrow.ask(scout, keyed.request)
     assert (await narrow.state(scout)).run_requested_at is None
 
 
-async def test_a_lost_reply_is_found_after_a_crash(world: World) -> None:
-    scout, asked = await world.agent(), PendingRequest()
-    await world.ask(scout, asked.request)
+async def test_receipt_is_found_after_a_crash(world: World) -> None:
+    """Check I3."""
+    scout, keyed = await world.agent(), KeyedRequest()
+    await world.ask(scout, keyed.request)
     (run,) = await world.ledger(scout)
     await world.restart()
-    assert await asked.answer_in(world) == f"started {run.id}".encode()
+    assert await keyed.answer_in(world) == f"started {run.id}".encode()

@@ -1,6 +1,6 @@
-"""The scenarios of the decisions, one timeline each. Times are seconds from the beginning of the test.
+"""The wake scenarios of docs/invariants.md, one timeline each; times are seconds since the test began.
 
-One file, however long: it is read beside their table.
+They stay in one file, in the order of their table.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,12 +15,13 @@ from supervisors.tools.errors import ToolError
 from tests.supervisors.world import World, open_world
 
 
-def test_there_is_a_timeline_for_every_scenario_of_the_decisions() -> None:
+def test_every_scenario_has_a_timeline() -> None:
     numbers = {name.split("_")[2] for name in globals() if name.startswith("test_scenario_")}
     assert numbers == {f"{number:02}" for number in range(1, 25)}
 
 
-async def test_scenario_01_a_message_during_a_run_is_held_from_its_own_arrival(world: World) -> None:
+async def test_scenario_01_message_during_run_is_held_from_arrival(world: World) -> None:
+    """Check scenario 1: an SMS during a run that ends uncleared is held from its `activated_at`."""
     agent = await world.agent(debounce_window_seconds=60)
     run = await world.start(agent)
     await world.go_to(10)
@@ -34,7 +35,8 @@ async def test_scenario_01_a_message_during_a_run_is_held_from_its_own_arrival(w
     assert await world.wakes(agent) == [(0, "run_requested"), (70, "notification:sms")]
 
 
-async def test_scenario_02_listing_a_message_changes_nothing(world: World) -> None:
+async def test_scenario_02_listing_changes_nothing(world: World) -> None:
+    """Check scenario 2: listing a message changes nothing."""
     agent = await world.agent(debounce_window_seconds=60)
     run = await world.start(agent)
     await world.go_to(10)
@@ -49,7 +51,8 @@ async def test_scenario_02_listing_a_message_changes_nothing(world: World) -> No
     assert await world.wakes(agent) == [(0, "run_requested"), (70, "notification:sms")]
 
 
-async def test_scenario_03_a_stop_ends_a_hold_and_the_next_message_begins_another(world: World) -> None:
+async def test_scenario_03_stop_ends_a_hold(world: World) -> None:
+    """Check scenario 3: a stop ends a hold; the next message starts another."""
     agent = await world.agent(debounce_window_seconds=60)
     await world.sms(agent)
     await world.go_to(20)
@@ -64,7 +67,8 @@ async def test_scenario_03_a_stop_ends_a_hold_and_the_next_message_begins_anothe
     assert await world.wakes(agent) == [(360, "notification:sms")]
 
 
-async def test_scenario_04_an_uncleared_message_is_held_anew_even_over_a_restart(world: World) -> None:
+async def test_scenario_04_uncleared_message_is_held_again(world: World) -> None:
+    """Check scenario 4: an un-cleared message is held for one window, over a restart too."""
     agent = await world.agent(debounce_window_seconds=60)
     message = await world.sms(agent)
     await world.clear(message)
@@ -80,7 +84,8 @@ async def test_scenario_04_an_uncleared_message_is_held_anew_even_over_a_restart
 
 
 @pytest.mark.parametrize("withdrawal", ["cleared", "deleted", "made low", "moved to later"])
-async def test_scenario_05_a_hold_ends_with_the_last_of_its_messages(world: World, withdrawal: str) -> None:
+async def test_scenario_05_hold_ends_with_its_last_message(world: World, withdrawal: str) -> None:
+    """Check scenario 5: a hold ends with the last of its messages."""
     agent = await world.agent(debounce_window_seconds=60)
     first = await world.sms(agent)
     await world.go_to(30)
@@ -102,7 +107,7 @@ async def test_scenario_05_a_hold_ends_with_the_last_of_its_messages(world: Worl
     await withdraw()
     debounce = (await world.see(agent)).debounce
     assert debounce is not None
-    assert debounce.due_at == world.at(60)  # the first message keeps the hold with its own time
+    assert debounce.due_at == world.at(60)  # the remaining message keeps the hold, with its own time
 
     await world.clear(first)
     assert await world.phase(agent) is Phase.ASLEEP
@@ -110,7 +115,8 @@ async def test_scenario_05_a_hold_ends_with_the_last_of_its_messages(world: Worl
     assert await world.wakes(agent) == []
 
 
-async def test_scenario_06_a_reminder_that_was_moved_fires_once(world: World) -> None:
+async def test_scenario_06_moved_reminder_fires_once(world: World) -> None:
+    """Check scenario 6: a reminder moved twice fires once, at its last time."""
     agent = await world.agent()
     reminder = await world.remind(agent, 600)
     await world.edit(reminder, scheduled_for=world.at(4200))
@@ -127,7 +133,8 @@ async def test_scenario_06_a_reminder_that_was_moved_fires_once(world: World) ->
     assert await world.wakes(agent) == [(900, "reminder")]
 
 
-async def test_scenario_07_a_run_that_cut_a_sleep_short_sleeps_as_it_asks(world: World) -> None:
+async def test_scenario_07_reminded_run_sleeps_as_it_asks(world: World) -> None:
+    """Check scenario 7: a run woken by a reminder before its sleep ends sleeps as it asks."""
     agent = await world.agent(max_sleep_hours=1)
     await (await world.start(agent)).sleeps(until=world.at(1000).isoformat())
     reminder = await world.remind(agent, 999)
@@ -143,9 +150,8 @@ async def test_scenario_07_a_run_that_cut_a_sleep_short_sleeps_as_it_asks(world:
     assert (await world.agent_now(agent.id)).sleep_until == world.at(999 + 3600)
 
 
-async def test_scenario_08_a_run_that_ends_without_sleeping_returns_to_the_sleep_it_cut_short(
-    world: World,
-) -> None:
+async def test_scenario_08_run_without_sleep_returns_to_interrupted_sleep(world: World) -> None:
+    """Check scenario 8: a run without a sleep call returns to the interrupted sleep."""
     agent = await world.agent()
     await (await world.start(agent)).sleeps(until=world.at(1000).isoformat())
     reminder = await world.remind(agent, 500)
@@ -159,7 +165,8 @@ async def test_scenario_08_a_run_that_ends_without_sleeping_returns_to_the_sleep
     assert (await world.wakes(agent))[-1] == (1000, "sleep_elapsed")
 
 
-async def test_scenario_09_a_run_request_without_wakeup_ends_a_hold(world: World) -> None:
+async def test_scenario_09_run_request_without_wakeup_ends_a_hold(world: World) -> None:
+    """Check scenario 9: a run request without wakeup ends a hold if no sleep is ahead."""
     agent = await world.agent(debounce_window_seconds=60)
     message = await world.sms(agent)
     await world.go_to(10)
@@ -172,7 +179,8 @@ async def test_scenario_09_a_run_request_without_wakeup_ends_a_hold(world: World
     assert (await world.see(agent)).debounce is None
 
 
-async def test_scenario_10_a_run_request_without_wakeup_leaves_a_sleeper_alone(world: World) -> None:
+async def test_scenario_10_run_request_without_wakeup_leaves_sleep_alone(world: World) -> None:
+    """Check scenario 10: a run request without wakeup leaves a sleep and its hold alone."""
     agent = await world.agent(debounce_window_seconds=60)
     await (await world.start(agent)).sleeps(hours=1)
     await world.go_to(10)
@@ -185,7 +193,8 @@ async def test_scenario_10_a_run_request_without_wakeup_leaves_a_sleeper_alone(w
 
 
 @pytest.mark.parametrize("whose", ["agent", "template"])
-async def test_scenario_11_a_shorter_window_applies_to_the_pending_hold(world: World, whose: str) -> None:
+async def test_scenario_11_shorter_window_applies_to_pending_hold(world: World, whose: str) -> None:
+    """Check scenario 11: a shorter window applies to the pending hold at once."""
     shared = await world.template(debounce_window_seconds=60)
     own = 60 if whose == "agent" else None
     agent = await world.agent(template_id=shared.id, debounce_window_seconds=own)
@@ -200,7 +209,8 @@ async def test_scenario_11_a_shorter_window_applies_to_the_pending_hold(world: W
     assert await world.wakes(agent) == [(20, "notification:sms")]
 
 
-async def test_scenario_12_a_reminder_that_passed_in_the_archive_wakes_at_restore(world: World) -> None:
+async def test_scenario_12_reminder_passed_while_archived_wakes_at_restore(world: World) -> None:
+    """Check scenario 12: a reminder that passed in the archive wakes at restore."""
     agent = await world.agent()
     await world.remind(agent, 60)
     await world.ask(agent, OwnedFields(status=AgentStatus.ARCHIVED))
@@ -213,9 +223,10 @@ async def test_scenario_12_a_reminder_that_passed_in_the_archive_wakes_at_restor
 
 
 @pytest.mark.parametrize(("source", "wakes_at"), [(Source.EMAIL, 160), (Source.API, 100)])
-async def test_scenario_13_a_notification_raised_to_high_counts_from_then(
+async def test_scenario_13_notification_raised_to_high_counts_from_then(
     world: World, source: Source, wakes_at: float
 ) -> None:
+    """Check scenario 13: a notification raised to high counts from then."""
     agent = await world.agent(debounce_window_seconds=60)
     notification = await world.notify(agent, source, priority=Priority.LOW)
     await world.go_to(100)
@@ -225,9 +236,8 @@ async def test_scenario_13_a_notification_raised_to_high_counts_from_then(
     assert await world.wakes(agent) == [(wakes_at, f"notification:{source}")]
 
 
-async def test_scenario_14_a_notification_from_a_machine_does_not_wait_for_conversation(
-    world: World,
-) -> None:
+async def test_scenario_14_api_notification_does_not_wait_for_conversation(world: World) -> None:
+    """Check scenario 14: an api notification does not wait for a conversation."""
     agent = await world.agent(debounce_window_seconds=60)
     await world.notify(agent, Source.API)
     await world.go_to(1)
@@ -237,7 +247,8 @@ async def test_scenario_14_a_notification_from_a_machine_does_not_wait_for_conve
     assert await world.wakes(agent) == [(0, "notification:api")]
 
 
-async def test_scenario_15_a_notification_from_a_machine_ends_the_hold_for_all(world: World) -> None:
+async def test_scenario_15_api_notification_ends_the_hold(world: World) -> None:
+    """Check scenario 15: an api notification ends the hold for all."""
     agent = await world.agent(debounce_window_seconds=60)
     messages = [await world.sms(agent), await world.sms(agent)]
     await world.go_to(20)
@@ -249,9 +260,8 @@ async def test_scenario_15_a_notification_from_a_machine_ends_the_hold_for_all(w
     assert set(await world.puppets[agent.id].lists()) == {str(known) for known in run.notifications}
 
 
-async def test_scenario_16_a_run_requested_while_stopping_follows_when_the_old_one_is_gone(
-    pool: Pool,
-) -> None:
+async def test_scenario_16_run_requested_while_stopping_follows(pool: Pool) -> None:
+    """Check scenario 16: a run requested while stopping starts when the old run is gone."""
     async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
         agent = await world.agent()
         world.puppets_are_stubborn = True
@@ -270,7 +280,8 @@ async def test_scenario_16_a_run_requested_while_stopping_follows_when_the_old_o
         assert await world.outcomes(agent) == [Outcome.ENDED, None]
 
 
-async def test_scenario_17_a_run_request_in_the_last_moment_of_a_run_is_answered_by_it(world: World) -> None:
+async def test_scenario_17_run_request_at_run_end_is_already_running(world: World) -> None:
+    """Check scenario 17: a run request at the end of a run starts another only if something is active."""
     agent = await world.agent()
     run = await world.start(agent)
 
@@ -283,7 +294,7 @@ async def test_scenario_17_a_run_request_in_the_last_moment_of_a_run_is_answered
 
 
 async def fail_into_quarantine(world: World) -> Agent:
-    """An agent whose last five runs failed at once: at 0, 1, 3, 7 and 15 s."""
+    """Create an agent whose last five runs failed at once, at 0, 1, 3, 7 and 15 s."""
     agent = await world.agent()
     await world.ask(agent, RunRequest())
     for second in (0, 1, 3, 7, 15):
@@ -292,9 +303,8 @@ async def fail_into_quarantine(world: World) -> Agent:
     return agent
 
 
-async def test_scenario_18_an_activation_starts_a_quarantined_agent_at_most_once_a_minute(
-    world: World,
-) -> None:
+async def test_scenario_18_quarantined_agent_starts_once_a_minute(world: World) -> None:
+    """Check scenario 18: an activation starts a quarantined agent once a minute at most."""
     agent = await fail_into_quarantine(world)
     assert await world.phase(agent) is Phase.QUARANTINED
 
@@ -336,9 +346,10 @@ async def backing_off(world: World) -> Agent:
 
 
 @pytest.mark.parametrize("rest", [asleep, holding, backing_off, fail_into_quarantine])
-async def test_scenario_19_a_restart_changes_no_deadline(
+async def test_scenario_19_restart_keeps_deadlines(
     world: World, rest: Callable[[World], Awaitable[Agent]]
 ) -> None:
+    """Check scenario 19: a restart changes no deadline."""
     agent = await rest(world)
     before, known = await world.see(agent), await world.wakes(agent)
     assert before.next_wake is not None
@@ -355,9 +366,8 @@ async def test_scenario_19_a_restart_changes_no_deadline(
     assert [second for second, _ in await world.wakes(agent)] == [*(second for second, _ in known), deadline]
 
 
-async def test_scenario_19_what_fell_due_while_the_service_was_down_starts_when_it_is_back(
-    world: World,
-) -> None:
+async def test_scenario_19_overdue_deadline_starts_after_restart(world: World) -> None:
+    """Check scenario 19: a deadline that passed while the service was down starts a run at once."""
     sleeper, held = await asleep(world), await holding(world)
     await world.die()
     world.clock.advance(3600)
@@ -368,7 +378,8 @@ async def test_scenario_19_what_fell_due_while_the_service_was_down_starts_when_
     assert (await world.wakes(held))[0][1] == "notification:sms"
 
 
-async def test_scenario_19_a_restart_keeps_the_queue_for_run_slots(pool: Pool) -> None:
+async def test_scenario_19_restart_keeps_the_slot_queue(pool: Pool) -> None:
+    """Check scenario 19: a restart keeps the queue for run slots."""
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         busy, first, second = [await world.agent() for _ in range(3)]
         await world.start(busy)
@@ -384,7 +395,8 @@ async def test_scenario_19_a_restart_keeps_the_queue_for_run_slots(pool: Pool) -
         assert await world.wakes(second) == [(2, "run_requested")]
 
 
-async def test_scenario_20_an_agent_whose_runs_die_with_the_service_ends_in_quarantine(world: World) -> None:
+async def test_scenario_20_crash_loop_ends_in_quarantine(world: World) -> None:
+    """Check scenario 20: interrupted runs count as failures and end in quarantine."""
     agent = await world.agent()
     await world.start(agent)
     for deaths in range(1, 6):
@@ -392,14 +404,15 @@ async def test_scenario_20_an_agent_whose_runs_die_with_the_service_ends_in_quar
         await world.restart()
         assert (await world.see(agent)).failures.consecutive == deaths
         if deaths < 5:
-            await world.advance(2**deaths)  # the backoff, and up to a second of jitter
+            await world.advance(2**deaths)  # the backoff plus up to a second of jitter
 
     assert await world.phase(agent) is Phase.QUARANTINED
     assert await world.outcomes(agent) == [Outcome.INTERRUPTED] * 5
     assert {reason for _, reason in (await world.wakes(agent))[1:]} == {"restart_recovery"}
 
 
-async def test_scenario_21_an_agent_that_was_stopping_is_stopped_after_a_restart(pool: Pool) -> None:
+async def test_scenario_21_stopping_agent_is_stopped_after_restart(pool: Pool) -> None:
+    """Check scenario 21: an agent that was stopping is stopped after a restart."""
     async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
         agent = await world.agent()
         world.puppets_are_stubborn = True
@@ -416,7 +429,8 @@ async def test_scenario_21_an_agent_that_was_stopping_is_stopped_after_a_restart
         assert await world.outcomes(agent) == [Outcome.STOPPED]
 
 
-async def test_scenario_22_an_agent_deleted_in_its_run_leaves_nothing_behind(world: World) -> None:
+async def test_scenario_22_agent_deleted_while_running_leaves_nothing(world: World) -> None:
+    """Check scenario 22: an agent deleted in its run leaves nothing behind."""
     agent = await world.agent()
     await world.notify(agent)
     run = world.puppets[agent.id]
@@ -427,7 +441,7 @@ async def test_scenario_22_an_agent_deleted_in_its_run_leaves_nothing_behind(wor
         pass
 
     assert world.puppets == {}
-    assert await world.registry.snapshot(agent.id) is None
+    assert await world.registry.status.snapshot(agent.id) is None
     for table in ("agent_state", "notification", "run"):
         assert await world.pool.fetchval(f"SELECT count(*) FROM {table}") == 0  # noqa: S608 -- constants
     trace = await world.storage.traces.get(run.run.id)
@@ -435,7 +449,8 @@ async def test_scenario_22_an_agent_deleted_in_its_run_leaves_nothing_behind(wor
     assert (trace.error, trace.ended_at) == ("deleted", world.clock.now())
 
 
-async def test_scenario_23_reminders_and_messages_at_once_are_one_run(world: World) -> None:
+async def test_scenario_23_reminders_and_messages_are_one_run(world: World) -> None:
+    """Check scenario 23: due reminders and messages at once are one run."""
     agent = await world.agent()
     for _ in range(10):
         await world.remind(agent, 60)
@@ -450,7 +465,8 @@ async def test_scenario_23_reminders_and_messages_at_once_are_one_run(world: Wor
     assert len(await world.puppets[agent.id].lists()) == 15
 
 
-async def test_scenario_24_a_clock_set_back_does_not_stretch_a_hold(world: World) -> None:
+async def test_scenario_24_clock_set_back_does_not_stretch_a_hold(world: World) -> None:
+    """Check scenario 24: a clock set back does not stretch a hold."""
     agent = await world.agent(debounce_window_seconds=60)
     await world.sms(agent)
     await world.advance(20)

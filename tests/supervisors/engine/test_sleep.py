@@ -1,4 +1,4 @@
-"""Sleep: asked for by a run, granted only with nothing active, never beyond the cap; and its race."""
+"""Sleep: granted only with nothing active, never beyond the cap, and safe from races with notifications."""
 
 import asyncio
 from random import Random
@@ -32,17 +32,18 @@ async def test_sleep_without_a_time_lasts_until_something_wakes_the_agent(world:
     assert (await world.wakes(agent))[1:] == [(500, "notification:api")]
 
 
-async def test_sleep_is_clamped_to_the_cap_that_the_start_has_fixed(world: World) -> None:
+async def test_sleep_is_clamped_to_the_cap_of_the_run(world: World) -> None:
+    """Check I4."""
     agent = await world.agent(max_sleep_hours=2)
     run = await world.start(agent)
-    await world.change(agent, max_sleep_hours=9)  # counts from the next start
+    await world.change(agent, max_sleep_hours=9)  # applies from the next start on
     await world.go_to(600)
 
     assert await run.sleeps(hours=8) == {"sleep_until": "2126-11-21T11:00:00.000000Z", "clamped": True}
     assert (await world.agent_now(agent.id)).sleep_until == world.at(7200)
 
 
-async def test_a_sleep_ends_at_its_time(world: World) -> None:
+async def test_sleep_ends_at_its_time(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     await run.sleeps(until=world.at(1234.5).isoformat())
@@ -54,13 +55,13 @@ async def test_a_sleep_ends_at_its_time(world: World) -> None:
     assert (await world.agent_now(agent.id)).last_wake_interrupted_sleep_until is None
 
 
-async def test_no_run_begins_before_the_one_that_slept_has_wound_up(world: World) -> None:
+async def test_next_run_waits_until_the_sleeping_run_has_finished(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     await run.call("sleep", hours=1)
     assert await world.outcomes(agent) == [Outcome.SLEPT]
     assert run.run.slept.is_set()
-    assert world.registry.goes_on(agent.id, run.run.id)
+    assert world.registry.is_run_alive(agent.id, run.run.id)
 
     await world.go_to(1)
     await world.notify(agent)
@@ -70,19 +71,17 @@ async def test_no_run_begins_before_the_one_that_slept_has_wound_up(world: World
     await run.fail("It broke off while it wound up.")
     assert (await world.wakes(agent))[1:] == [(200, "notification:api")]
     assert (await world.outcomes(agent))[0] is Outcome.SLEPT
-    assert not world.registry.goes_on(agent.id, run.run.id)
-    assert (await world.registry.overview()).run_totals.ended == {Outcome.SLEPT: 1}
+    assert not world.registry.is_run_alive(agent.id, run.run.id)
+    assert world.registry.status.overview().run_totals.ended == {Outcome.SLEPT: 1}
 
 
-async def test_who_waits_for_a_run_that_sleeps_is_told_when_its_trace_is_there_or_a_moment_later(
-    world: World,
-) -> None:
+async def test_wait_for_end_includes_the_trace_for_a_moment(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     waiting = asyncio.create_task(world.registry.wait_for_end(agent.id, run.run.id, 60))
     await run.call("sleep")
     async with asyncio.timeout(20):
-        while world.clock.monotonic() + FINISHING_SECONDS not in world.clock.timers():  # noqa: ASYNC110 -- nobody says when
+        while world.clock.monotonic() + FINISHING_SECONDS not in world.clock.timers():  # noqa: ASYNC110 -- no event to wait for
             await asyncio.sleep(0)
     await world.advance(FINISHING_SECONDS - 0.1)
     assert not waiting.done()
@@ -98,7 +97,7 @@ async def test_who_waits_for_a_run_that_sleeps_is_told_when_its_trace_is_there_o
         await last
 
 
-async def test_a_sleep_of_no_length_starts_the_agent_once_a_second_at_most(world: World) -> None:
+async def test_zero_sleep_starts_at_most_once_a_second(world: World) -> None:
     agent = await world.agent(max_sleep_hours=0)
     await (await world.start(agent)).sleeps()
     for _ in range(3):
@@ -108,7 +107,8 @@ async def test_a_sleep_of_no_length_starts_the_agent_once_a_second_at_most(world
     assert [second for second, _ in await world.wakes(agent)] == [0, 1, 2, 3]
 
 
-async def test_sleep_is_refused_while_something_is_active(world: World) -> None:
+async def test_sleep_is_refused_while_a_notification_is_active(world: World) -> None:
+    """Check I4."""
     agent = await world.agent()
     run = await world.start(agent)
     first = await world.sms(agent)
@@ -126,7 +126,7 @@ async def test_sleep_is_refused_while_something_is_active(world: World) -> None:
     assert await world.outcomes(agent) == [Outcome.SLEPT]
 
 
-async def test_what_is_low_or_lies_ahead_does_not_keep_an_agent_awake(world: World) -> None:
+async def test_low_and_future_notifications_do_not_refuse_sleep(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     await world.notify(agent, priority=Priority.LOW)
@@ -139,7 +139,7 @@ async def test_what_is_low_or_lies_ahead_does_not_keep_an_agent_awake(world: Wor
     assert next_wake.at == world.at(600)
 
 
-async def test_what_was_silenced_by_a_stop_still_refuses_sleep(world: World) -> None:
+async def test_notifications_from_before_a_stop_refuse_sleep(world: World) -> None:
     agent = await world.agent(debounce_window_seconds=60)
     await world.sms(agent)
     await world.go_to(1)
@@ -150,7 +150,8 @@ async def test_what_was_silenced_by_a_stop_still_refuses_sleep(world: World) -> 
         await (await world.start(agent)).sleeps()
 
 
-async def test_a_run_that_is_over_may_not_sleep(world: World) -> None:
+async def test_ended_run_may_not_sleep(world: World) -> None:
+    """Check I1: a run that is over writes nothing."""
     agent = await world.agent()
     old = await world.start(agent)
     await old.end()
@@ -164,7 +165,7 @@ async def test_a_run_that_is_over_may_not_sleep(world: World) -> None:
     await current.sleeps()
 
 
-async def test_a_run_that_is_being_stopped_may_not_sleep(pool: Pool) -> None:
+async def test_stopping_run_may_not_sleep(pool: Pool) -> None:
     async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
         agent = await world.agent()
         world.puppets_are_stubborn = True
@@ -178,7 +179,7 @@ async def test_a_run_that_is_being_stopped_may_not_sleep(pool: Pool) -> None:
         await run.end()
 
 
-async def test_a_schedule_written_during_a_run_counts_if_the_run_does_not_sleep(world: World) -> None:
+async def test_schedule_written_during_run_applies_without_sleep_call(world: World) -> None:
     asleep, ended = await world.agent(), await world.agent()
     runs = [await world.start(agent) for agent in (asleep, ended)]
     for agent in (asleep, ended):
@@ -190,7 +191,7 @@ async def test_a_schedule_written_during_a_run_counts_if_the_run_does_not_sleep(
     assert (await world.agent_now(ended.id)).sleep_until == world.at(600)
 
 
-async def test_a_schedule_written_to_a_sleeper_replaces_its_own(world: World) -> None:
+async def test_schedule_written_while_asleep_replaces_the_old_one(world: World) -> None:
     agent = await world.agent(max_sleep_hours=1)
     await (await world.start(agent)).sleeps(until=world.at(600).isoformat())
 
@@ -203,7 +204,7 @@ async def test_a_schedule_written_to_a_sleeper_replaces_its_own(world: World) ->
     assert (await world.wakes(agent))[1:] == [(10, "sleep_elapsed")]
 
 
-async def test_an_archived_agent_has_no_schedule(world: World) -> None:
+async def test_archived_agent_has_no_schedule(world: World) -> None:
     agent = await world.agent()
     await world.ask(agent, OwnedFields(status=AgentStatus.ARCHIVED))
 
@@ -211,16 +212,16 @@ async def test_an_archived_agent_has_no_schedule(world: World) -> None:
         await world.ask(agent, OwnedFields(sleep_until=world.at(600)))
 
 
-async def test_a_notification_between_look_and_commit_refuses_sleep(world: World, database_url: str) -> None:
+async def test_notification_between_read_and_commit_refuses_sleep(world: World, database_url: str) -> None:
     agent = await world.agent()
     run = await world.start(agent)
     async with open_pool(DatabaseSettings(url=database_url), epoch=None) as elsewhere:
         queue = Notifications(elsewhere, lambda _: None, sleep=asyncio.sleep)
 
-        async def arrives(_: StateUpdate) -> None:
+        async def insert_notification(_: StateUpdate) -> None:
             await queue.insert(new_notification(agent.id), {agent.organization_id})
 
-        world.states.before_next_move = arrives
+        world.states.before_next_move = insert_notification
         with pytest.raises(ToolError, match="uncleared"):
             await run.call("sleep")
         await queue.close()
@@ -228,62 +229,62 @@ async def test_a_notification_between_look_and_commit_refuses_sleep(world: World
     assert await world.phase(agent) is Phase.RUNNING
 
 
-async def test_a_row_that_another_program_writes_between_look_and_commit_refuses_sleep(
-    world: World, database_url: str
-) -> None:
+async def test_foreign_row_between_read_and_commit_refuses_sleep(world: World, database_url: str) -> None:
+    """Check I4, in the sleep race."""
     agent = await world.agent()
     run = await world.start(agent)
 
-    async def arrives(_: StateUpdate) -> None:
+    async def insert_notification(_: StateUpdate) -> None:
         psql = await asyncpg.connect(database_url)
         await psql.execute(
             "INSERT INTO notification (agent_id, title, priority) VALUES ($1, 'Psst', 'high')", agent.id
         )
         await psql.close()
 
-    world.states.before_next_move = arrives
+    world.states.before_next_move = insert_notification
     with pytest.raises(ToolError, match="uncleared"):
         await run.call("sleep")
 
 
-async def test_traffic_that_is_cleared_again_does_not_starve_sleep(world: World) -> None:
+async def test_cleared_traffic_does_not_starve_sleep(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
 
-    async def comes_and_goes(_: StateUpdate) -> None:
+    async def insert_and_clear(_: StateUpdate) -> None:
         new = new_notification(agent.id, created_at=world.clock.now())
         await world.storage.notifications.insert(new, {agent.organization_id})
         await world.storage.notifications.clear(agent.id, new.id, world.clock.now())
 
-    world.states.before_next_move = comes_and_goes
+    world.states.before_next_move = insert_and_clear
     await run.sleeps()
 
-    assert world.states.locks == 1  # the guard had failed; under lock nothing can come in between
+    assert world.states.locks == 1  # the guard failed once; under lock nothing can interfere
     assert await world.phase(agent) is Phase.ASLEEP
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_no_notification_is_lost_however_it_meets_sleep(world: World, seed: int) -> None:
-    random = Random(seed)  # noqa: S311 -- the same races each time, as far as the database lets them
+async def test_notification_that_races_with_sleep_is_not_lost(world: World, seed: int) -> None:
+    """Check I2, in the sleep race."""
+    random = Random(seed)  # noqa: S311 -- repeatable races, as far as the database allows
     agents = [await world.agent() for _ in range(25)]
     runs = [await world.start(agent) for agent in agents]
 
-    async def falls_asleep(run: Puppet) -> bool:
-        await yield_often(random.randrange(30))
+    async def try_to_sleep(run: Puppet) -> bool:
+        await yield_to_loop(random.randrange(30))
         try:
             await run.call("sleep")
         except ToolError:
             return False
         return True
 
-    async def arrives(run: Puppet) -> None:
-        await yield_often(random.randrange(30))
+    async def insert_notification(run: Puppet) -> None:
+        await yield_to_loop(random.randrange(30))
         new = new_notification(run.run.agent_id, created_at=world.clock.now(), source=Source.API)
         await world.storage.notifications.insert(new, {agents[0].organization_id})
 
     world.clock.advance(1)
     sleepers, _ = await asyncio.gather(
-        asyncio.gather(*map(falls_asleep, runs)), asyncio.gather(*map(arrives, runs))
+        asyncio.gather(*map(try_to_sleep, runs)), asyncio.gather(*map(insert_notification, runs))
     )
     for run, sleeps in zip(runs, sleepers, strict=True):
         if sleeps:
@@ -295,6 +296,6 @@ async def test_no_notification_is_lost_however_it_meets_sleep(world: World, seed
         assert [reason for _, reason in await world.wakes(agent)] == expected
 
 
-async def yield_often(times: int) -> None:
+async def yield_to_loop(times: int) -> None:
     for _ in range(times):
         await asyncio.sleep(0)

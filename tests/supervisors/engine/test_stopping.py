@@ -1,4 +1,4 @@
-"""Stop, archive, restore and delete: what they end, and what they let go on."""
+"""Stop, archive, restore and delete: what they end, and what continues."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,7 @@ import pytest
 from storage.model import Agent, AgentStatus, Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFields, RunAnswer, RunRequest, StopReply, StopRequest
-from supervisors.errors import AgentArchived, AgentGone
+from supervisors.errors import AgentArchived
 from supervisors.policy.phases import Phase
 from tests.supervisors.world import World, open_world
 
@@ -16,21 +16,21 @@ ARCHIVE = OwnedFields(status=AgentStatus.ARCHIVED)
 RESTORE = OwnedFields(status=AgentStatus.SLEEPING)
 
 
-async def test_a_stop_ends_the_run_and_what_it_would_have_slept_to(world: World) -> None:
+async def test_stop_ends_the_run_and_its_interrupted_sleep(world: World) -> None:
     agent = await world.agent(max_sleep_hours=1)
     run = await world.start(agent)
     await world.go_to(5)
 
     assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
 
-    shown, trace = await world.agent_now(agent.id), await world.storage.traces.get(run.run.id)
-    assert (shown.status, shown.sleep_until) == (AgentStatus.SLEEPING, None)
+    stopped, trace = await world.agent_now(agent.id), await world.storage.traces.get(run.run.id)
+    assert (stopped.status, stopped.sleep_until) == (AgentStatus.SLEEPING, None)
     assert await world.outcomes(agent) == [Outcome.STOPPED]
     assert trace is not None
     assert (trace.ended_at, trace.error) == (world.at(5), "stopped")
 
 
-async def test_a_plain_sleeper_is_left_as_it_is(world: World) -> None:
+async def test_stop_leaves_a_plain_sleeper_alone(world: World) -> None:
     agent = await world.agent()
     await (await world.start(agent)).sleeps(until=world.at(600).isoformat())
     before = await world.state(agent)
@@ -39,7 +39,7 @@ async def test_a_plain_sleeper_is_left_as_it_is(world: World) -> None:
     assert await world.state(agent) == before
 
 
-async def test_stopping_again_changes_nothing(world: World) -> None:
+async def test_second_stop_changes_nothing(world: World) -> None:
     agent = await world.agent()
     await world.start(agent)
 
@@ -48,7 +48,7 @@ async def test_stopping_again_changes_nothing(world: World) -> None:
     assert await world.outcomes(agent) == [Outcome.STOPPED]
 
 
-async def test_a_run_that_takes_its_time_is_stopping(pool: Pool) -> None:
+async def test_slow_run_is_stopping(pool: Pool) -> None:
     async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
         agent = await world.agent()
         world.puppets_are_stubborn = True
@@ -64,7 +64,7 @@ async def test_a_run_that_takes_its_time_is_stopping(pool: Pool) -> None:
         assert await world.phase(agent) is Phase.ASLEEP
 
 
-async def test_a_run_that_ignores_a_stop_is_ended_after_the_grace(pool: Pool) -> None:
+async def test_run_that_ignores_a_stop_is_cancelled_after_grace(pool: Pool) -> None:
     async with open_world(pool, runs={"stop_grace_seconds": 5}) as world:
         agent = await world.agent()
         world.puppets_are_stubborn = True
@@ -77,7 +77,7 @@ async def test_a_run_that_ignores_a_stop_is_ended_after_the_grace(pool: Pool) ->
         assert await world.outcomes(agent) == [Outcome.STOPPED]
 
 
-async def test_a_run_that_ends_within_a_second_of_its_stop_is_answered_stopped(pool: Pool) -> None:
+async def test_stop_is_answered_stopped_within_a_second(pool: Pool) -> None:
     async with open_world(pool, runs={"stop_grace_seconds": 0.8}) as world:
         agent = await world.agent()
         world.puppets_are_stubborn = True
@@ -88,18 +88,18 @@ async def test_a_run_that_ends_within_a_second_of_its_stop_is_answered_stopped(p
         assert (run.outcome, run.ended_at) == (Outcome.STOPPED, world.at(0.8))
 
 
-async def test_a_forced_stop_gives_no_grace(pool: Pool) -> None:
+async def test_forced_stop_gives_no_grace(pool: Pool) -> None:
     async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
         agent = await world.agent()
         world.puppets_are_stubborn = True
         await world.start(agent)
-        await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))  # a stop with all the grace
+        await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))  # a stop with the full grace
 
         assert await world.ask(agent, StopRequest(force=True)) is StopReply.STOPPED
         assert await world.outcomes(agent) == [Outcome.STOPPED]
 
 
-async def test_a_stop_while_stopping_ends_the_start_that_was_to_follow(pool: Pool) -> None:
+async def test_stop_while_stopping_cancels_the_following_start(pool: Pool) -> None:
     async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
         agent = await world.agent()
         world.puppets_are_stubborn = True
@@ -144,7 +144,7 @@ async def is_quarantined(world: World) -> Agent:
 
 
 @pytest.mark.parametrize("about_to_start", [backs_off, waits_for_a_slot, is_quarantined])
-async def test_a_stop_ends_whatever_was_about_to_start_the_agent(
+async def test_stop_cancels_whatever_was_about_to_start(
     pool: Pool, about_to_start: Callable[[World], Awaitable[Agent]]
 ) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
@@ -161,7 +161,7 @@ async def test_a_stop_ends_whatever_was_about_to_start_the_agent(
         assert await world.wakes(agent) == before
 
 
-async def test_what_was_active_before_a_stop_starts_nothing_by_scan_or_restart(world: World) -> None:
+async def test_notification_from_before_a_stop_starts_nothing(world: World) -> None:
     agent = await world.agent()
     await world.notify(agent)
     await world.go_to(5)
@@ -176,7 +176,7 @@ async def test_what_was_active_before_a_stop_starts_nothing_by_scan_or_restart(w
 
 
 @pytest.mark.parametrize("cause", ["notification", "reminder", "schedule", "request"])
-async def test_a_start_forgets_the_stop(world: World, cause: str) -> None:
+async def test_start_forgets_the_stop(world: World, cause: str) -> None:
     agent = await world.agent()
     old = await world.notify(agent)
     await world.remind(agent, 600)
@@ -202,7 +202,7 @@ async def test_a_start_forgets_the_stop(world: World, cause: str) -> None:
     assert await world.phase(agent) is Phase.BACKING_OFF
 
 
-async def test_a_message_that_comes_after_the_stop_of_a_run_starts_the_next(pool: Pool) -> None:
+async def test_message_after_a_stop_starts_the_next_run(pool: Pool) -> None:
     async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
         agent = await world.agent()
         world.puppets_are_stubborn = True
@@ -218,49 +218,7 @@ async def test_a_message_that_comes_after_the_stop_of_a_run_starts_the_next(pool
         assert await world.wakes(agent) == [(0, "notification:api"), (3, "notification:api")]
 
 
-async def test_status_and_schedule_in_one_write_stop_the_run_and_keep_the_schedule(world: World) -> None:
-    agent = await world.agent()
-    await world.start(agent)
-
-    await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING, sleep_until=world.at(600)))
-    await world.go_to(600)
-
-    assert await world.wakes(agent) == [(0, "run_requested"), (600, "sleep_elapsed")]
-
-
-async def test_fields_of_the_last_start_are_stored_as_given_until_the_next(world: World) -> None:
-    agent = await world.agent()
-    written = OwnedFields(
-        run_started_at=world.at(-5),
-        last_wake_reason="by hand",
-        last_wake_interrupted_sleep_until=world.at(-9),
-    )
-    await world.ask(agent, written)
-
-    shown = await world.agent_now(agent.id)
-    assert (shown.run_started_at, shown.last_wake_reason, shown.last_wake_interrupted_sleep_until) == (
-        world.at(-5),
-        "by hand",
-        world.at(-9),
-    )
-    await world.start(agent)
-    shown = await world.agent_now(agent.id)
-    assert (shown.run_started_at, shown.last_wake_reason, shown.last_wake_interrupted_sleep_until) == (
-        world.at(0),
-        "run_requested",
-        None,
-    )
-
-
-async def test_writing_running_is_a_run_request(world: World) -> None:
-    agent = await world.agent()
-
-    await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
-
-    assert await world.wakes(agent) == [(0, "run_requested")]
-
-
-async def test_archived_is_shown_at_once_and_the_run_is_stopped(world: World) -> None:
+async def test_archive_is_shown_at_once_and_stops_the_run(world: World) -> None:
     agent = await world.agent(max_sleep_hours=1)
     run = await world.start(agent)
 
@@ -268,12 +226,12 @@ async def test_archived_is_shown_at_once_and_the_run_is_stopped(world: World) ->
     assert (await world.agent_now(agent.id)).status is AgentStatus.ARCHIVED
     await run.gone()
 
-    shown = await world.agent_now(agent.id)
-    assert (shown.status, shown.sleep_until, shown.run_started_at) == (AgentStatus.ARCHIVED, None, None)
+    stopped = await world.agent_now(agent.id)
+    assert (stopped.status, stopped.sleep_until, stopped.run_started_at) == (AgentStatus.ARCHIVED, None, None)
     assert await world.outcomes(agent) == [Outcome.STOPPED]
 
 
-async def test_nothing_starts_an_archived_agent(world: World) -> None:
+async def test_archived_agent_is_never_started(world: World) -> None:
     agent = await world.agent()
     await world.ask(agent, ARCHIVE)
     await world.notify(agent)
@@ -291,7 +249,7 @@ async def test_nothing_starts_an_archived_agent(world: World) -> None:
     assert await world.phase(agent) is Phase.ARCHIVED
 
 
-async def test_a_restored_agent_wakes_at_once_for_what_waits_without_a_hold(world: World) -> None:
+async def test_restore_wakes_at_once_for_waiting_messages(world: World) -> None:
     agent = await world.agent(debounce_window_seconds=60)
     await world.sms(agent)
     await world.go_to(10)
@@ -304,7 +262,7 @@ async def test_a_restored_agent_wakes_at_once_for_what_waits_without_a_hold(worl
     assert await world.wakes(agent) == [(30, "notification:sms")]
 
 
-async def test_what_came_before_the_archive_wakes_a_restored_agent_without_a_hold(world: World) -> None:
+async def test_restore_wakes_at_once_for_messages_before_archive(world: World) -> None:
     agent = await world.agent(debounce_window_seconds=60)
     await world.sms(agent)
     await world.go_to(10)
@@ -315,7 +273,7 @@ async def test_what_came_before_the_archive_wakes_a_restored_agent_without_a_hol
     assert await world.wakes(agent) == [(30, "notification:sms")]
 
 
-async def test_what_came_before_a_stop_wakes_an_agent_that_was_archived_and_restored(world: World) -> None:
+async def test_restore_wakes_for_messages_from_before_a_stop(world: World) -> None:
     agent = await world.agent(debounce_window_seconds=60)
     await world.sms(agent)
     await world.go_to(10)
@@ -329,7 +287,7 @@ async def test_what_came_before_a_stop_wakes_an_agent_that_was_archived_and_rest
     assert await world.wakes(agent) == [(30, "notification:sms")]
 
 
-async def test_a_restored_agent_with_nothing_to_do_sleeps_until_its_reminder(world: World) -> None:
+async def test_restored_agent_sleeps_until_its_reminder(world: World) -> None:
     agent = await world.agent()
     await world.remind(agent, 600)
     await world.ask(agent, ARCHIVE)
@@ -341,7 +299,7 @@ async def test_a_restored_agent_with_nothing_to_do_sleeps_until_its_reminder(wor
     assert await world.wakes(agent) == [(600, "reminder")]
 
 
-async def test_a_quarantined_agent_that_was_archived_and_restored_is_reminded_in_time(world: World) -> None:
+async def test_restored_quarantined_agent_is_reminded_in_time(world: World) -> None:
     agent = await is_quarantined(world)
     message = await world.notify(agent)
     await world.ask(agent, ARCHIVE)
@@ -353,9 +311,7 @@ async def test_a_quarantined_agent_that_was_archived_and_restored_is_reminded_in
     assert (await world.wakes(agent))[5:] == [(30, "reminder")]
 
 
-async def test_an_agent_restored_while_its_run_is_stopping_wakes_at_once_when_that_is_gone(
-    pool: Pool,
-) -> None:
+async def test_agent_restored_while_stopping_wakes_after_its_run(pool: Pool) -> None:
     async with open_world(pool, runs={"stop_grace_seconds": 3600}) as world:
         agent = await world.agent(debounce_window_seconds=60)
         world.puppets_are_stubborn = True
@@ -374,7 +330,7 @@ async def test_an_agent_restored_while_its_run_is_stopping_wakes_at_once_when_th
         assert await world.wakes(agent) == [(0, "notification:api"), (6, "notification:api")]
 
 
-async def test_a_stop_ends_what_a_pause_puts_off(world: World) -> None:
+async def test_stop_cancels_a_start_that_a_pause_delays(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10))
     await world.pause(agent.organization_id, True)
     await world.notify(agent)
@@ -388,17 +344,7 @@ async def test_a_stop_ends_what_a_pause_puts_off(world: World) -> None:
     assert await world.wakes(agent) == []
 
 
-async def test_an_agent_that_does_not_exist_answers_nobody(world: World) -> None:
-    agent = await world.agent()
-    await world.delete(agent)
-
-    for request in (RunRequest(), StopRequest(), ARCHIVE):
-        with pytest.raises(AgentGone):
-            await world.ask(agent, request)
-    assert (await world.registry.overview()).supervisors.active == 0
-
-
-async def test_a_deleted_agents_hold_queue_and_run_are_gone(pool: Pool) -> None:
+async def test_deleted_agent_has_no_hold_queue_or_run(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         running = await world.agent()
         await world.start(running)
@@ -412,12 +358,12 @@ async def test_a_deleted_agents_hold_queue_and_run_are_gone(pool: Pool) -> None:
         await run.gone()
         await world.go_to(600)
 
-        overview = await world.registry.overview()
+        overview = world.registry.status.overview()
         assert (overview.runs.running, overview.runs.queued) == (0, 0)
         assert world.puppets == {}
 
 
-async def test_two_stops_at_once_are_both_answered_when_the_run_has_gone(world: World) -> None:
+async def test_concurrent_stops_are_both_answered(world: World) -> None:
     agent = await world.agent()
     await world.start(agent)
 

@@ -1,4 +1,4 @@
-"""Runs: their slots, their failures, and how they end with the service."""
+"""The supervisor: slots, failures, lost answers of the database, and the end of the service."""
 
 import asyncio
 from itertools import pairwise
@@ -15,7 +15,7 @@ from supervisors.policy.phases import Phase
 from tests.supervisors.world import World, open_world
 
 
-async def test_organizations_take_turns_at_the_only_slot(pool: Pool) -> None:
+async def test_organizations_take_turns_at_one_slot(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         busy, calm = await world.organization(), await world.organization()
         agents = {name: await world.agent(busy, name=name) for name in ("busy 1", "busy 2", "busy 3")}
@@ -35,7 +35,7 @@ async def test_organizations_take_turns_at_the_only_slot(pool: Pool) -> None:
         assert order == ["busy 1", "busy 2", "calm 1", "busy 3", "calm 2"]
 
 
-async def test_a_start_that_waits_for_a_slot_says_so(pool: Pool) -> None:
+async def test_start_without_a_free_slot_is_queued(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         run, agent = await world.start(await world.agent()), await world.agent()
         await world.go_to(5)
@@ -45,14 +45,14 @@ async def test_a_start_that_waits_for_a_slot_says_so(pool: Pool) -> None:
         seen, state = await world.see(agent), await world.state(agent)
         assert (seen.phase, seen.since, seen.next_wake) == (Phase.QUEUED, world.at(5), None)
         assert (state.queued_at, state.next_due_at) == (world.at(5), None)
-        assert (await world.registry.overview()).runs.queued == 1
+        assert world.registry.status.overview().runs.queued == 1
 
         await world.go_to(9)
         await run.end()
         assert await world.wakes(agent) == [(9, "run_requested")]
 
 
-async def test_a_queued_agent_whose_message_is_cleared_leaves_the_queue(pool: Pool) -> None:
+async def test_queued_agent_leaves_when_its_message_is_cleared(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         run, agent = await world.start(await world.agent()), await world.agent()
         message = await world.notify(agent)
@@ -65,7 +65,7 @@ async def test_a_queued_agent_whose_message_is_cleared_leaves_the_queue(pool: Po
         assert (await world.ask(await world.agent(), RunRequest())).status is RunAnswer.STARTED
 
 
-async def test_no_more_agents_run_than_there_are_slots(pool: Pool) -> None:
+async def test_runs_never_exceed_the_slots(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 3}) as world:
         agents = [await world.agent() for _ in range(20)]
         await asyncio.gather(*(world.registry.ask(agent.id, RunRequest()) for agent in agents))
@@ -80,7 +80,8 @@ async def test_no_more_agents_run_than_there_are_slots(pool: Pool) -> None:
         assert [len(await world.ledger(agent)) for agent in agents] == [1] * 20
 
 
-async def test_of_two_processes_that_start_an_agent_one_does(pool: Pool) -> None:
+async def test_only_one_of_two_processes_starts_an_agent(pool: Pool) -> None:
+    """Check I1."""
     async with open_world(pool) as one, open_world(pool) as other:
         agent = await one.agent()
 
@@ -93,7 +94,7 @@ async def test_of_two_processes_that_start_an_agent_one_does(pool: Pool) -> None
         assert len(await one.ledger(agent)) == 1
 
 
-async def test_a_process_that_loses_the_claim_keeps_no_slot(pool: Pool) -> None:
+async def test_lost_claim_releases_the_slot(pool: Pool) -> None:
     async with open_world(pool) as one, open_world(pool, runs={"max_concurrent": 1}) as other:
         agent = await one.agent()
 
@@ -107,7 +108,7 @@ async def test_a_process_that_loses_the_claim_keeps_no_slot(pool: Pool) -> None:
         assert (await other.ask(await other.agent(), RunRequest())).status is RunAnswer.STARTED
 
 
-async def test_what_a_run_leaves_uncleared_is_tried_again_ever_later(world: World) -> None:
+async def test_uncleared_notification_is_retried_with_doubling_backoff(world: World) -> None:
     agent = await world.agent()
     await world.notify(agent)
     for _ in range(11):
@@ -124,7 +125,7 @@ async def test_what_a_run_leaves_uncleared_is_tried_again_ever_later(world: Worl
     assert {reason for _, reason in (await world.wakes(agent))[1:]} == {"uncleared_notifications"}
 
 
-async def test_progress_makes_the_backoff_short_again(world: World) -> None:
+async def test_progress_resets_the_backoff(world: World) -> None:
     agent = await world.agent()
     messages = [await world.notify(agent) for _ in range(2)]
     for second in (0, 1, 3):
@@ -139,7 +140,7 @@ async def test_progress_makes_the_backoff_short_again(world: World) -> None:
     assert [second for second, _ in await world.wakes(agent)] == [0, 1, 3, 7, 8]
 
 
-async def test_a_backoff_ends_when_what_was_left_is_cleared(world: World) -> None:
+async def test_backoff_ends_when_leftovers_are_cleared(world: World) -> None:
     agent = await world.agent()
     message = await world.notify(agent)
     await world.puppets[agent.id].end()
@@ -150,7 +151,7 @@ async def test_a_backoff_ends_when_what_was_left_is_cleared(world: World) -> Non
     assert len(await world.wakes(agent)) == 1
 
 
-async def test_a_run_that_loses_the_database_fails_for_that_reason_and_not_by_a_defect(world: World) -> None:
+async def test_run_that_loses_the_database_fails_for_that_reason(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
 
@@ -165,7 +166,7 @@ async def test_a_run_that_loses_the_database_fails_for_that_reason_and_not_by_a_
     assert [line for line in logged if line["log_level"] == "error"] == []
 
 
-async def test_a_failed_run_is_tried_again_with_nothing_active(world: World) -> None:
+async def test_failed_run_is_retried_with_nothing_active(world: World) -> None:
     agent = await world.agent()
     await (await world.start(agent)).fail("The model is away.")
 
@@ -181,7 +182,7 @@ async def test_a_failed_run_is_tried_again_with_nothing_active(world: World) -> 
     assert (await world.see(agent)).failures.consecutive == 0
 
 
-async def test_a_new_message_starts_an_agent_that_backs_off(world: World) -> None:
+async def test_new_message_starts_an_agent_that_backs_off(world: World) -> None:
     agent = await world.agent()
     await (await world.start(agent)).fail()
     await world.go_to(0.5)
@@ -190,7 +191,7 @@ async def test_a_new_message_starts_an_agent_that_backs_off(world: World) -> Non
     assert (await world.wakes(agent))[1:] == [(0.5, "notification:api")]
 
 
-async def test_a_run_request_ends_a_backoff_and_a_quarantine(world: World) -> None:
+async def test_run_request_ends_backoff_and_quarantine(world: World) -> None:
     agent = await world.agent()
     for _ in range(6):
         reply = await world.ask(agent, RunRequest(wakeup=False))
@@ -202,7 +203,7 @@ async def test_a_run_request_ends_a_backoff_and_a_quarantine(world: World) -> No
     assert seen.failures.retry_at == world.at(1800)
 
 
-async def test_a_sleep_that_is_over_is_nothing_to_wake_from(world: World) -> None:
+async def test_elapsed_sleep_does_not_wake_again(world: World) -> None:
     agent = await world.agent()
     await (await world.start(agent)).sleeps(until=world.at(20).isoformat())
     await world.ask(agent, RunRequest())
@@ -216,7 +217,7 @@ async def test_a_sleep_that_is_over_is_nothing_to_wake_from(world: World) -> Non
     assert (await world.ask(agent, RunRequest(wakeup=False))).status is RunAnswer.STARTED
 
 
-async def test_a_run_that_takes_too_long_has_timed_out(pool: Pool) -> None:
+async def test_run_over_its_time_limit_times_out(pool: Pool) -> None:
     async with open_world(pool, runs={"max_seconds": 0.1}) as world:
         agent = await world.agent()
         await (await world.start(agent)).gone()
@@ -226,7 +227,7 @@ async def test_a_run_that_takes_too_long_has_timed_out(pool: Pool) -> None:
         assert (await world.see(agent)).failures.consecutive == 1
 
 
-async def test_a_start_that_the_database_did_not_take_is_tried_again(pool: Pool) -> None:
+async def test_start_that_failed_in_the_database_is_retried(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         agent = await world.agent()
 
@@ -242,38 +243,38 @@ async def test_a_start_that_the_database_did_not_take_is_tried_again(pool: Pool)
         assert (await world.see(agent)).failures.consecutive == 0
 
 
-async def test_a_start_that_cannot_be_prepared_keeps_no_slot(pool: Pool) -> None:
+async def test_start_that_cannot_be_prepared_takes_no_slot(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         broken, other = await world.agent(), await world.agent()
-        # A moment that no rule can compare; the service itself never stores one.
+        # A time that Python cannot represent; the service itself never stores one.
         await pool.execute("UPDATE agent_state SET sleep_until = 'infinity' WHERE agent_id = $1", broken.id)
         with pytest.raises(TypeError):
             await world.registry.ask(broken.id, RunRequest())
 
-        assert (await world.registry.overview()).runs.running == 0
+        assert world.registry.status.overview().runs.running == 0
         assert (await world.ask(other, RunRequest())).status is RunAnswer.STARTED
 
 
-async def test_a_request_whose_answer_was_lost_leaves_nobody_running_for_ever(pool: Pool) -> None:
+async def test_run_request_with_lost_answer_is_recovered(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         agent = await world.agent()
-        world.states.next_answer_to_a_move = DatabaseUnavailable("away")
+        world.states.lost_update_answer = DatabaseUnavailable("away")
         with pytest.raises(DatabaseUnavailable):
             await world.ask(agent, RunRequest())
         assert (await world.agent_now(agent.id)).status is AgentStatus.RUNNING
         assert world.puppets == {}
 
-        await world.go_to(5)  # nobody speaks to the agent meanwhile
+        await world.go_to(5)  # without a message to the agent
 
         assert await world.outcomes(agent) == [Outcome.INTERRUPTED, None]
         assert (await world.wakes(agent))[1][1] == "restart_recovery"
         assert set(world.puppets) == {agent.id}
 
 
-async def test_a_start_whose_answer_was_lost_is_recovered(pool: Pool) -> None:
+async def test_start_with_lost_answer_is_recovered(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         agent = await world.agent()
-        world.states.next_answer_to_a_move = DatabaseUnavailable("away")
+        world.states.lost_update_answer = DatabaseUnavailable("away")
         await world.notify(agent)
         await world.go_to(5)
 
@@ -281,13 +282,13 @@ async def test_a_start_whose_answer_was_lost_is_recovered(pool: Pool) -> None:
         assert (await world.wakes(agent))[1][1] == "restart_recovery"
         error = (await world.ledger(agent))[0].error
         assert error == "interrupted: the service ended, or never learned of the run"
-        assert (await world.registry.overview()).runs.running == 1
+        assert world.registry.status.overview().runs.running == 1
 
 
-async def test_a_sleep_whose_answer_was_lost_was_granted(world: World) -> None:
+async def test_sleep_with_lost_answer_was_granted(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
-    world.states.next_answer_to_a_move = DatabaseUnavailable("away")
+    world.states.lost_update_answer = DatabaseUnavailable("away")
     with pytest.raises(DatabaseUnavailable):
         await run.call("sleep", hours=1)
     await run.fail("The database is away.")
@@ -296,10 +297,10 @@ async def test_a_sleep_whose_answer_was_lost_was_granted(world: World) -> None:
     assert (await world.agent_now(agent.id)).sleep_until == world.at(3600)
 
 
-async def test_a_run_that_ends_while_the_database_is_away_is_recorded_when_it_is_back(world: World) -> None:
+async def test_run_end_is_stored_when_the_database_is_back(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
-    world.states.faults_of_looks.append(DatabaseUnavailable("away"))
+    world.states.read_errors.append(DatabaseUnavailable("away"))
     await run.fail("The model is away.")
     assert await world.outcomes(agent) == [None]
     await world.go_to(1)
@@ -309,14 +310,14 @@ async def test_a_run_that_ends_while_the_database_is_away_is_recorded_when_it_is
 
 
 async def interrupted_once(world: World, agent: Agent) -> None:
-    """Assert that the run was interrupted, is no failure, and starts again with the service."""
+    """Assert that the run was interrupted without a failure, and starts again with the service."""
     assert await world.outcomes(agent) == [Outcome.INTERRUPTED]
     await world.begin()
     assert (await world.see(agent)).failures.consecutive == 0
     assert [reason for _, reason in await world.wakes(agent)] == ["run_requested", "restart_recovery"]
 
 
-async def test_a_drain_lets_runs_reach_a_turn_boundary(world: World) -> None:
+async def test_drain_lets_runs_reach_a_turn_boundary(world: World) -> None:
     agent = await world.agent()
     run = await world.start(agent)
 
@@ -332,7 +333,7 @@ async def test_a_drain_lets_runs_reach_a_turn_boundary(world: World) -> None:
     await interrupted_once(world, agent)
 
 
-async def test_a_drain_interrupts_runs_that_do_not_end_in_time(world: World) -> None:
+async def test_drain_interrupts_runs_that_do_not_end_in_time(world: World) -> None:
     agent = await world.agent()
     await world.start(agent)
 
@@ -342,9 +343,7 @@ async def test_a_drain_interrupts_runs_that_do_not_end_in_time(world: World) -> 
     await interrupted_once(world, agent)
 
 
-async def test_an_instance_that_another_has_replaced_ends_its_runs_and_stores_nothing_of_them(
-    world: World,
-) -> None:
+async def test_abandon_ends_runs_and_stores_nothing(world: World) -> None:
     agent = await world.agent()
     run = (await world.start(agent)).run
     world.states.is_cut_off = True
@@ -359,14 +358,14 @@ async def test_an_instance_that_another_has_replaced_ends_its_runs_and_stores_no
     assert await world.outcomes(agent) == [None]
 
 
-async def test_nothing_starts_while_another_instance_may_lead(world: World) -> None:
-    held, told = await world.agent(debounce_window_seconds=60), await world.agent()
+async def test_no_run_starts_while_another_instance_may_lead(world: World) -> None:
+    held, due = await world.agent(debounce_window_seconds=60), await world.agent()
     await world.sms(held)
     world.registry.allow_starts(False)
-    await world.notify(told)
+    await world.notify(due)
     await world.go_to(100)
     with pytest.raises(NoStarts):
-        await world.ask(told, RunRequest())
+        await world.ask(due, RunRequest())
     assert world.puppets == {}
 
     world.registry.allow_starts(True)
@@ -374,4 +373,4 @@ async def test_nothing_starts_while_another_instance_may_lead(world: World) -> N
     await world.quiet()
 
     assert await world.wakes(held) == [(100, "notification:sms")]
-    assert await world.wakes(told) == [(100, "notification:api")]
+    assert await world.wakes(due) == [(100, "notification:api")]

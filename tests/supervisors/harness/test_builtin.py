@@ -213,5 +213,5 @@ async def test_a_run_that_finds_its_agent_deleted_is_over_and_no_defect(pool: Po
             await world.ask(agent, RunRequest())
 
         assert logged == []
-        overview = await world.registry.overview()
+        overview = world.registry.status.overview()
         assert (overview.runs.running, overview.supervisors.active) == (0, 0)

@@ -17,7 +17,7 @@ from storage.ids import new_id
 from storage.model import Agent, Outcome, RunStart
 from storage.postgres.pool import Pool
 from storage.storage import build_storage
-from supervisors.engine.messages import Request
+from supervisors.engine.messages import Reply, Request
 from supervisors.engine.run import ActiveRun
 from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.builtin import BuiltinHarness
@@ -80,7 +80,7 @@ class Nowhere:
         raise AssertionError(f"{call} was sent")
 
 
-async def nobody_answers(agent_id: UUID, request: Request) -> Any:
+async def nobody_answers(agent_id: UUID, request: Request[Reply]) -> Reply:
     raise AssertionError(f"{request} was asked of {agent_id}")
 
 

@@ -1,4 +1,4 @@
-"""What supervisors weigh: nothing for an agent without one, little for an idle one, and no growth."""
+"""Memory of supervisors: none for an agent without one, little for an idle one, and no growth."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ from supervisors.engine.messages import Signal, StopRequest
 from supervisors.engine.supervisor import Supervisor
 from tests.supervisors.world import World
 
-IDLE_BYTES_MOST = 1536
+MAX_IDLE_BYTES = 1536
 IDLE_SECONDS = 61
 PAGE = 1000
 
@@ -28,14 +28,14 @@ INSERT INTO agent_state (agent_id) SELECT id FROM made RETURNING agent_id
 
 @pytest.fixture
 def traced() -> Iterator[None]:
-    """Memory is accounted for."""
+    """Trace memory allocations."""
     tracemalloc.start()
     yield
     tracemalloc.stop()
 
 
-def weight() -> int:
-    """Bytes that are in use, garbage aside."""
+def bytes_in_use() -> int:
+    """Return the bytes in use after a garbage collection."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
 
@@ -44,7 +44,7 @@ async def many_agents(world: World, pool: Pool, count: int) -> list[UUID]:
     return [row["agent_id"] for row in await pool.fetch(INSERT_AGENTS, await world.organization(), count)]
 
 
-async def speak_to(world: World, agent_ids: list[UUID], times: int) -> None:
+async def send_signals(world: World, agent_ids: list[UUID], times: int) -> None:
     for _ in range(times):
         for first in range(0, len(agent_ids), PAGE):
             world.registry.tell_all(agent_ids[first : first + PAGE], Signal.NOTIFIED)
@@ -58,40 +58,41 @@ async def drop_all(world: World) -> int:
 
 
 @pytest.mark.usefixtures("traced")
-async def test_an_idle_supervisor_with_all_it_remembers_weighs_little(world: World, pool: Pool) -> None:
+async def test_idle_supervisor_with_a_full_log_is_small(world: World, pool: Pool) -> None:
     agent_ids = await many_agents(world, pool, 300)
-    await speak_to(world, agent_ids, times=1)
-    wordy = StopRequest(reason="for a reason that takes a whole line of text to be told in full " * 2)
+    await send_signals(world, agent_ids, times=1)
+    long_request = StopRequest(reason="for a reason that takes a whole line of text to be told in full " * 2)
     for _ in range(10):
-        await asyncio.gather(*(world.registry.ask(agent_id, wordy) for agent_id in agent_ids))
-    await asyncio.sleep(0)  # the loop, too, forgets whoever has just finished
-    live = weight()
+        await asyncio.gather(*(world.registry.ask(agent_id, long_request) for agent_id in agent_ids))
+    await asyncio.sleep(0)  # lets the loop drop finished tasks
+    live = bytes_in_use()
     assert await drop_all(world) == 300
 
-    each = (live - weight()) / 300
-    assert 500 < each <= IDLE_BYTES_MOST
+    bytes_each = (live - bytes_in_use()) / 300
+    assert 500 < bytes_each <= MAX_IDLE_BYTES
 
 
-async def test_an_agent_without_a_supervisor_is_no_object(world: World, pool: Pool) -> None:
+async def test_agent_without_a_supervisor_takes_no_memory(world: World, pool: Pool) -> None:
     agent_ids = await many_agents(world, pool, 300)
-    await speak_to(world, agent_ids, times=1)
+    await send_signals(world, agent_ids, times=1)
     await drop_all(world)
     await world.scan.run_once()
     await world.quiet()
     gc.collect()
 
-    left = [each for each in gc.get_objects() if isinstance(each, Supervisor) and each.agent_id in agent_ids]
-    assert left == []
+    objects = gc.get_objects()
+    remaining = [obj for obj in objects if isinstance(obj, Supervisor) and obj.agent_id in agent_ids]
+    assert remaining == []
     assert len(world.registry._context.timer_queue) == 0
 
 
 @pytest.mark.usefixtures("traced")
-async def test_supervisors_that_come_and_go_leave_no_growth(world: World, pool: Pool) -> None:
+async def test_dropped_supervisors_leave_no_memory_behind(world: World, pool: Pool) -> None:
     agent_ids = await many_agents(world, pool, 4000)
-    weights = []
+    sizes = []
     for _ in range(5):
-        await speak_to(world, agent_ids, times=1)
+        await send_signals(world, agent_ids, times=1)
         assert await drop_all(world) == 4000
-        weights.append(weight())
+        sizes.append(bytes_in_use())
 
-    assert weights[-1] - weights[0] < 250_000  # noise; anything left of each of 16,000 would weigh more
+    assert sizes[-1] - sizes[0] < 250_000  # noise; leftovers of 16,000 supervisors would weigh more

@@ -1,0 +1,38 @@
+"""The state that the registry and its supervisors share."""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+from uuid import UUID
+
+from supervisors.clock import Clock
+from supervisors.engine.run import ActiveRun
+from supervisors.engine.run_slots import RunSlots
+from supervisors.engine.timer_queue import TimerQueue
+from supervisors.policy.decisions import Policy
+from supervisors.ports import StateStore
+
+RECOVERY_SECONDS = 1.0
+
+
+class LaunchRun(Protocol):
+    """Begins to execute a run whose start has been stored."""
+
+    async def __call__(self, run: ActiveRun) -> None: ...
+
+
+@dataclass(slots=True)
+class SupervisorContext:
+    """The state that all supervisors of this process share. Only the registry changes its fields."""
+
+    store: StateStore
+    clock: Clock
+    policy: Policy
+    timer_queue: TimerQueue
+    slots: RunSlots
+    launch: LaunchRun
+    stop_grace_seconds: float
+    random: Random
+    runs: dict[UUID, ActiveRun]  # by agent; a run stays until its end is stored and its job is over
+    recovery_seconds: float = RECOVERY_SECONDS  # agents whose runs died restart within this time
+    may_start: bool = True  # false while draining, or while another instance may lead

@@ -1,0 +1,117 @@
+"""The handlers of requests: each replies with its own type, and stores the effect first."""
+
+import pytest
+
+from storage.model import AgentStatus, Outcome
+from supervisors.engine.messages import (
+    OwnedFields,
+    Request,
+    RunAnswer,
+    RunReply,
+    RunRequest,
+    SleepGranted,
+    SleepRequest,
+    StopReply,
+    StopRequest,
+)
+from supervisors.errors import AgentGone, NoStarts
+from tests.supervisors.world import World
+
+ARCHIVE = OwnedFields(status=AgentStatus.ARCHIVED)
+RESTORE = OwnedFields(status=AgentStatus.SLEEPING)
+
+
+class UnknownRequest(Request[None]):
+    pass
+
+
+async def test_request_without_a_handler_is_a_type_error(world: World) -> None:
+    agent = await world.agent()
+
+    with pytest.raises(TypeError, match="No handler for"):
+        await world.ask(agent, UnknownRequest())
+
+
+async def test_each_request_gets_its_own_kind_of_reply(world: World) -> None:
+    agent = await world.agent()
+
+    started = await world.ask(agent, RunRequest())
+    assert started.run is not None
+    assert await world.ask(agent, RunRequest()) == RunReply(RunAnswer.ALREADY_RUNNING, started.run)
+    assert await world.ask(agent, SleepRequest(started.run, world.at(60))) == SleepGranted(
+        world.at(60), False
+    )
+    await world.puppets[agent.id].end(Outcome.SLEPT)
+    assert await world.ask(agent, StopRequest()) is StopReply.NOT_RUNNING
+
+
+async def test_run_request_while_no_run_may_start_is_refused(world: World) -> None:
+    agent = await world.agent()
+    world.registry.allow_starts(False)
+
+    with pytest.raises(NoStarts):
+        await world.ask(agent, RunRequest())
+    assert (await world.state(agent)).run_requested_at is None
+
+
+async def test_write_of_status_and_schedule_applies_both(world: World) -> None:
+    agent = await world.agent()
+    await world.start(agent)
+
+    await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING, sleep_until=world.at(600)))
+    await world.go_to(600)
+
+    assert await world.wakes(agent) == [(0, "run_requested"), (600, "sleep_elapsed")]
+
+
+async def test_written_start_fields_last_until_the_next_start(world: World) -> None:
+    agent = await world.agent()
+    written = OwnedFields(
+        run_started_at=world.at(-5),
+        last_wake_reason="by hand",
+        last_wake_interrupted_sleep_until=world.at(-9),
+    )
+    await world.ask(agent, written)
+
+    agent_now = await world.agent_now(agent.id)
+    assert (
+        agent_now.run_started_at,
+        agent_now.last_wake_reason,
+        agent_now.last_wake_interrupted_sleep_until,
+    ) == (
+        world.at(-5),
+        "by hand",
+        world.at(-9),
+    )
+    await world.start(agent)
+    agent_now = await world.agent_now(agent.id)
+    assert (
+        agent_now.run_started_at,
+        agent_now.last_wake_reason,
+        agent_now.last_wake_interrupted_sleep_until,
+    ) == (
+        world.at(0),
+        "run_requested",
+        None,
+    )
+
+
+async def test_write_of_status_running_is_a_run_request(world: World) -> None:
+    agent = await world.agent()
+
+    await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
+
+    assert await world.wakes(agent) == [(0, "run_requested")]
+
+
+async def test_requests_to_a_missing_agent_raise_agent_gone(world: World) -> None:
+    agent = await world.agent()
+    await world.delete(agent)
+
+    with pytest.raises(AgentGone):
+        await world.ask(agent, RunRequest())
+    with pytest.raises(AgentGone):
+        await world.ask(agent, StopRequest())
+    with pytest.raises(AgentGone):
+        await world.ask(agent, ARCHIVE)
+    assert world.registry.status.overview().supervisors.active == 0
