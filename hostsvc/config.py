@@ -271,18 +271,18 @@ def _providers(entries: list[ConfigEntry]) -> dict[str, ProviderSettings]:
         origins.setdefault(entry.section, entry.origin)
     providers = {}
     for section, keys in values.items():
-        name, place = section.removeprefix(f"{MODELS}."), f"{origins[section]}: {section}"
+        name, location = section.removeprefix(f"{MODELS}."), f"{origins[section]}: {section}"
         if name == PROVIDER or not PROVIDER_NAME.fullmatch(name):
             raise ConfigError(
-                f"{place}: the name of a provider must consist of lowercase letters, digits and _.-, "
+                f"{location}: the name of a provider must consist of lowercase letters, digits and _.-, "
                 f"and must not be {PROVIDER}"
             )
         if "base_url" not in keys:
-            raise ConfigError(f"{place}.base_url is missing: set it to the address of the provider")
+            raise ConfigError(f"{location}.base_url is missing: set it to the address of the provider")
         try:
             providers[name] = ProviderSettings(**keys)
         except ValueError as error:
-            raise ConfigError(f"{place}.{error}") from error
+            raise ConfigError(f"{location}.{error}") from error
     return providers
 
 

@@ -45,9 +45,9 @@ def serve_command(file: Path | None, with_guide: bool) -> None:
 @click.option("--keep", is_flag=True, help="Leave the instance running at the end.")
 @config_option
 def demo_command(file: Path | None, keep: bool) -> None:
-    """Show what the service does, step by step, on a temporary instance.
+    """Show the service at work on a temporary instance.
 
-    Exit with 1 if a step does not go as promised.
+    Exit with 1 if a step does not succeed.
     """
     run_command(file, partial(demo, keep=keep, print_line=click.echo))
 

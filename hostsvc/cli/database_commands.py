@@ -38,7 +38,7 @@ def operator_token_command(file: Path | None) -> None:
 @click.command("vacuum")
 @config_option
 def vacuum_command(file: Path | None) -> None:
-    """Remove now what has passed its retention time ([retention]).
+    """Remove expired data now, as set by [retention].
 
     A running service does so every hour.
     """

@@ -63,9 +63,9 @@ def pause_command(organization: str, file: Path | None) -> None:
 @click.argument("organization", metavar="ORG")
 @config_option
 def unpause_command(organization: str, file: Path | None) -> None:
-    """Let the agents of an organization start again; those that are due start at once.
+    """Let the agents of an organization start again.
 
-    ORG is the id of the organization, or its name.
+    Those that are due start at once. ORG is the id of the organization, or its name.
     """
     run_command(file, partial(_set_paused, id_or_name=organization, paused=False))
 

@@ -161,7 +161,7 @@ class Lease:
 
 @asynccontextmanager
 async def open_checkouts(cache: HarnessCache, mirror: Mirror, max_checkouts: int) -> AsyncIterator[Checkouts]:
-    """Clean the cache, prepare the mirror, and yield the checkouts; those in use do not count as too many."""
+    """Clean the cache and yield the checkouts; only those in use may exceed `max_checkouts`."""
     await asyncio.to_thread(cache.clean)
     await mirror.prepare()
     checkouts = Checkouts(cache, mirror, max_checkouts)
