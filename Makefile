@@ -7,7 +7,7 @@ CYCLES ?= 300
 SEEDS ?= 2000
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test lint simulate fuzz crash bench lock
+.PHONY: help run demo test lint simulate fuzz crash bench dist lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ crash: $(READY) ## crash tests with CYCLES (300) times kill -9, and how soon the
 
 bench: $(READY) ## hot paths as ratios against a bare handler
 	@$(BIN)/python -m tests.benchmarks
+
+dist: $(READY) ## build the wheel and the sdist into dist/
+	@$(BIN)/python -m hatchling build
 
 lock: $(READY) ## write requirements.lock anew from pyproject.toml
 	@$(BIN)/python -m pip install --quiet uv

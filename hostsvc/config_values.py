@@ -1,7 +1,6 @@
 """Parsers of configured values: from TOML types, which are not converted, or from the text of a variable."""
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -10,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
 from storage.model import Source
+from supervisors.scalars import INTEGER_TEXT, NUMBER_TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def _integer(value: object) -> int:
 
 def _integer_from_text(text: str) -> int:
     # int() alone takes 1_000, blanks and digits of other scripts.
-    if not re.fullmatch(r"-?[0-9]{1,20}", text):
+    if not INTEGER_TEXT.fullmatch(text):
         raise ValueError(text)
     return int(text)
 
@@ -104,7 +104,7 @@ def _number(value: object) -> float:
 
 
 def _number_from_text(text: str) -> float:
-    if not re.fullmatch(r"-?[0-9]{1,20}(\.[0-9]{1,20})?", text):
+    if not NUMBER_TEXT.fullmatch(text):
         raise ValueError(text)
     return float(text)
 

@@ -20,7 +20,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -302,33 +302,40 @@ def _run(program: str, *arguments: str, owner_of: Path) -> subprocess.CompletedP
 
 
 def _system_account() -> pwd.struct_passwd:
-    """What root runs PostgreSQL as; made on the machine where it is missing."""
+    """Return the account as which root runs PostgreSQL. Make it if it is missing."""
     try:
         return pwd.getpwnam(_SYSTEM_USER)
     except KeyError:
-        said = _make_system_account()
+        output = _make_system_account()
     try:
-        return pwd.getpwnam(_SYSTEM_USER)  # whoever made it: another start may have been quicker
+        return pwd.getpwnam(_SYSTEM_USER)
     except KeyError:
         raise EmbeddedPostgresError(
-            f'PostgreSQL does not run as root, and its account "{_SYSTEM_USER}" could not be made ({said}): '
+            f'PostgreSQL does not run as root, and its account "{_SYSTEM_USER}" cannot be made ({output}): '
             "make it, start hostsvc as another user, or set database.url"
         ) from None
 
 
 def _make_system_account() -> str:
-    """What `useradd` says."""
+    """Make the account unless another start does so first. Return the last lines that `useradd` printed."""
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_ADMINISTRATION))
     useradd = shutil.which("useradd", path=path)
     if useradd is None:
         return "there is no useradd"
-    made = subprocess.run(  # noqa: S603 - with arguments of ours
-        [useradd, "--system", "--shell", "/bin/false", _SYSTEM_USER],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    with open(useradd, "rb") as program:
+        # One start at a time: useradd checks for the account before it locks /etc/passwd, so the second of
+        # two concurrent calls would replace the account made by the first, with another user id.
+        fcntl.flock(program, fcntl.LOCK_EX)
+        with suppress(KeyError):
+            pwd.getpwnam(_SYSTEM_USER)
+            return ""
+        made = subprocess.run(  # noqa: S603 - with arguments of ours
+            [useradd, "--system", "--shell", "/bin/false", _SYSTEM_USER],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
     return _last_lines(made.stdout)
 
 

@@ -166,7 +166,7 @@ async def _open_leader(
 
     on_commit, on_clear = partial(tell, Signal.NOTIFIED), partial(tell, Signal.CLEARED)
     pool = await enter(open_pool(config.database.pool_settings(database), epoch=leadership.epoch))
-    storage = build_storage(pool, on_commit=on_commit, on_clear=on_clear)
+    storage = build_storage(pool, on_commit=on_commit, on_clear=on_clear, sleep=clock.sleep)
     stack.push_async_callback(storage.close)
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))

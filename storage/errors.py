@@ -1,18 +1,18 @@
-"""What can go wrong in storage.
+"""The errors that storage raises.
 
 StorageError
-├── DatabaseUnavailable     the database is away, or a command or an acquire timed out
-│   └── RowLocked           somebody else held a row for longer than we wait
+├── DatabaseUnavailable     the database cannot be reached, or a command or an acquire timed out
+│   └── RowLocked           another session held a row for longer than the lock timeout
 ├── DatabaseRefused         the service may not start on this database
 │   └── SchemaMismatch      its schema is newer than this version, or a migration was changed
 ├── LeadershipLost          another instance leads, or the leader's connection is gone
-├── Forbidden               the row belongs to another organization, or stands above who asks
+├── Forbidden               the row belongs to another organization, or ranks above the caller
 ├── LastOwner               an organization would be left without an owner
 └── ConstraintError         a write that the data forbids
     ├── NotUnique           some fields must make a unique set
     ├── Circle              a row would be its own ancestor
-    ├── ReferenceMissing    an id that names no row
-    └── AnsweredBefore      a request that was sent twice has had its effect
+    ├── ReferenceMissing    an id refers to no row
+    └── AnsweredBefore      a repeated request has already taken effect
 """
 
 
@@ -25,7 +25,7 @@ class DatabaseUnavailable(StorageError):
 
 
 class RowLocked(DatabaseUnavailable):
-    """Somebody else held a row for longer than we wait; the same write may succeed soon."""
+    """Another session held a row for longer than the lock timeout; the same write may succeed soon."""
 
 
 class DatabaseRefused(StorageError):
@@ -37,11 +37,11 @@ class SchemaMismatch(DatabaseRefused):
 
 
 class LeadershipLost(StorageError):
-    """This instance does not lead (any more)."""
+    """This instance does not lead, or no longer leads."""
 
 
 class Forbidden(StorageError):
-    """The row belongs to another organization, or stands above who asks."""
+    """The row belongs to another organization, or ranks above the caller."""
 
 
 class LastOwner(StorageError):
@@ -65,12 +65,12 @@ class Circle(ConstraintError):
 
 
 class ReferenceMissing(ConstraintError):
-    """The id given for `field` names no row."""
+    """The id given for `field` refers to no row."""
 
     def __init__(self, field: str) -> None:
-        super().__init__(f"{field} names no row")
+        super().__init__(f"{field} refers to no row")
         self.field = field
 
 
 class AnsweredBefore(ConstraintError):
-    """A request with this idempotency key has had its effect; its receipt holds the answer."""
+    """A request with this idempotency key has already taken effect; its receipt holds the answer."""

@@ -1,4 +1,4 @@
-"""New ids: UUIDs of version 7 (RFC 9562), which sort by the time they were made."""
+"""New ids: UUIDs of version 7 (RFC 9562), which sort by the time of their creation."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid5
@@ -10,17 +10,17 @@ REST_OF_MILLISECOND = timedelta(microseconds=999)
 
 
 def new_id() -> UUID:
-    """A fresh id; later ones sort after earlier ones, so indexes stay local."""
+    """Return a new id; later ones sort after earlier ones, so inserts stay close together in an index."""
     return compat.uuid7()
 
 
-def id_of(owner_id: UUID, what: str) -> UUID:
-    """The same id (of version 5) each time, for something of which its owner has only one."""
-    return uuid5(owner_id, what)
+def id_of(owner_id: UUID, name: str) -> UUID:
+    """Return the same id (version 5) for the same name each time, for things an owner has only once."""
+    return uuid5(owner_id, name)
 
 
 def made_until(made_id: UUID) -> datetime | None:
-    """The last moment at which the id can have been made; None where its form or its time says nothing."""
+    """Return the latest instant at which the id can have been created; None if the id does not tell."""
     if made_id.version != 7:
         return None
     try:

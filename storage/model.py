@@ -1,4 +1,4 @@
-"""What is kept, as plain values. Imports nothing of ours; every instant is an aware UTC datetime."""
+"""The model: what storage keeps, as plain values. Every instant is an aware UTC datetime."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,20 +9,20 @@ from uuid import UUID
 
 
 class Role(StrEnum):
-    """What a user may do in an organization, from most to least."""
+    """A user's rights in an organization, highest first."""
 
     OWNER = "owner"
     ADMIN = "admin"
     MEMBER = "member"
 
     def is_above(self, other: "Role") -> bool:
-        """Whether this role may do more than the other."""
+        """Return whether this role may do more than the other."""
         ranked = list(Role)
         return ranked.index(self) < ranked.index(other)
 
 
 class AgentStatus(StrEnum):
-    """What a client sees an agent do; the supervisor's `Phase` is finer."""
+    """The activity of an agent as clients see it; the supervisor's `Phase` is finer."""
 
     RUNNING = "running"
     SLEEPING = "sleeping"
@@ -50,7 +50,7 @@ class Priority(StrEnum):
 
 
 class Source(StrEnum):
-    """Where a notification came from."""
+    """The origin of a notification."""
 
     EMAIL = "email"
     SMS = "sms"
@@ -71,7 +71,7 @@ class Visibility(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a run ended."""
+    """The way a run ended."""
 
     SLEPT = "slept"
     ENDED = "ended"
@@ -104,7 +104,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """One user's place in one organization."""
+    """One user's role in one organization."""
 
     organization_id: UUID
     organization_name: str
@@ -143,7 +143,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent as its organization sees it: what it is, and the shown part of its state."""
+    """An agent as its organization sees it: its settings, and the visible part of its state."""
 
     id: UUID
     organization_id: UUID
@@ -176,7 +176,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """The narrow row that a supervisor owns; the migrations say what each column is for."""
+    """The narrow row that a supervisor owns; the first migration describes each column."""
 
     agent_id: UUID
     status: AgentStatus = AgentStatus.SLEEPING
@@ -200,22 +200,22 @@ class AgentState:
     wake_seq: int = 0
     next_due_at: datetime | None = None
     seen_until: datetime | None = None
-    version: int = field(default=0, compare=False)  # how often it was moved; says nothing about the agent
+    version: int = field(default=0, compare=False)  # number of updates; says nothing about the agent
 
 
 class ActivationPeriod(StrEnum):
-    """When a high, uncleared notification became active, seen from its agent's last stop and run."""
+    """The time at which a high, uncleared notification became active, relative to the last stop and run."""
 
-    AHEAD = "ahead"  # a reminder that is not due yet
+    AHEAD = "ahead"  # not yet: a reminder that is not due
     STOPPED = "stopped"  # at or before the stop: starts nothing
     BEFORE = "before"  # at or before the last run's start
-    DURING = "during"  # after its start, at or before its end
-    SINCE = "since"  # after its end, or there was no run yet
+    DURING = "during"  # after that start, at or before its end
+    SINCE = "since"  # after that end, or there has been no run
 
 
 @dataclass(frozen=True, slots=True)
 class PendingGroup:
-    """High, uncleared notifications of one agent that are alike to the rules: their number and times."""
+    """High, uncleared notifications of one agent that the rules treat alike: their number and times."""
 
     source: Source
     reminder: bool
@@ -227,7 +227,7 @@ class PendingGroup:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What may be spent in a UTC day, and what was today: by one agent, or by its whole organization."""
+    """The cap and today's spending, by UTC day, of one agent or of its whole organization."""
 
     of_organization: bool
     cap_usd: Decimal
@@ -235,13 +235,13 @@ class Budget:
 
     @property
     def is_reached(self) -> bool:
-        """Whether nothing is left of it."""
+        """Return whether nothing is left of the budget."""
         return self.spent_usd >= self.cap_usd
 
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """All that the rules need to say what one agent does next, read in one snapshot of the database."""
+    """The facts from which the rules decide what one agent does next, read in one database snapshot."""
 
     organization_id: UUID
     state: AgentState
@@ -251,16 +251,16 @@ class AgentFacts:
     max_sleep_hours: int | None
     agent_window_seconds: int | None
     template_window_seconds: int | None
-    budgets: tuple[Budget, ...] = ()  # none where nothing caps the spending
+    budgets: tuple[Budget, ...] = ()  # empty if nothing caps the spending
     pending: tuple[PendingGroup, ...] = ()
-    pending_at_start: int = 0  # active notifications when the active run started
-    interrupted_sleep_until: datetime | None = None  # the sleep that the active run cut short
-    wake_reason: str = ""  # why the active run started; clients may write the one in `state`
+    pending_at_start: int = 0  # notifications that were active when the active run started
+    interrupted_sleep_until: datetime | None = None  # end of the sleep that the active run cut short
+    wake_reason: str = ""  # of the active run; clients may overwrite the one in `state`
 
 
 @dataclass(frozen=True, slots=True)
 class RunStart:
-    """The run that a move of its agent begins; its trace begins with it."""
+    """The run that a state update starts, and its trace with it."""
 
     run_id: UUID
     wake_reason: str
@@ -272,7 +272,7 @@ class RunStart:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """The run that a move of its agent ends, and its trace with it."""
+    """The run that a state update ends, and its trace with it."""
 
     run_id: UUID
     outcome: Outcome
@@ -283,7 +283,7 @@ class RunEnd:
 
 @dataclass(frozen=True, slots=True)
 class SystemNotice:
-    """A low `system` notification that a move leaves in its agent's queue; nothing if its id is there."""
+    """A low `system` notification that a state update adds to its agent's queue, unless its id is there."""
 
     id: UUID
     title: str
@@ -293,7 +293,7 @@ class SystemNotice:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptKey:
-    """What makes two requests one: who sends them, where to, and under which Idempotency-Key."""
+    """The identity of a request that may be repeated: its sender, its target and its Idempotency-Key."""
 
     credential: UUID
     method: str
@@ -303,7 +303,7 @@ class ReceiptKey:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The answer to a request that may be sent again, on its way to storage with the request's effect."""
+    """The answer to a request that may be repeated, stored in the transaction of the request's effect."""
 
     key: ReceiptKey
     body_hash: bytes
@@ -314,10 +314,10 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class StateUpdate:
-    """One step of one agent: from the state that was seen to the next, with the run it starts or ends.
+    """One step of one agent: from the state that was read to the next, with the run it starts or ends.
 
-    It counts only if nobody has moved the agent since `before` and, when `guarded`, nothing became active
-    meanwhile.
+    It takes effect only if the agent has not been updated since `before` was read and, when `guarded`, no
+    notification has become active since then.
     """
 
     before: AgentState
@@ -331,12 +331,12 @@ class StateUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many agents, timers and waiting notifications there are at one moment."""
+    """The numbers of agents, timers and pending notifications at one moment."""
 
     running: int
     sleeping: int
     archived: int
-    quarantined: frozenset[UUID]  # who: of those with a supervisor, that one knows better
+    quarantined: frozenset[UUID]  # a supervisor in memory knows better about its agent
     timers: int
     next_due_at: datetime | None
     oldest_active_at: datetime | None
@@ -361,7 +361,7 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One wake to sleep. Its trace has the same id."""
+    """One run, from wake to sleep. Its trace has the same id."""
 
     id: UUID
     agent_id: UUID
@@ -391,7 +391,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class TraceSummary:
-    """A trace as a list shows it."""
+    """A trace as lists show it."""
 
     trace: Trace
     agent_name: str
@@ -416,7 +416,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class NewSpan:
-    """A span on its way to storage, with its metadata as JSON."""
+    """A span to be stored, with its metadata as JSON text."""
 
     span: Span
     metadata: str

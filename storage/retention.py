@@ -1,7 +1,7 @@
-"""What is kept no longer, and how it goes: in batches, so that nobody waits for it.
+"""Deletion of rows whose retention is over, in batches, so that no other statement waits for long.
 
-Nothing here reads a table from end to end. What expires by its age is found along an index of time, of each
-organization in turn where there is no other; what belongs to deleted agents, by way of these agents.
+No statement here reads a whole table. Rows that expire by age are found along an index of time, of each
+organization in turn if there is no other index; rows of deleted agents are found through these agents.
 """
 
 from collections.abc import Sequence
@@ -10,20 +10,20 @@ from uuid import UUID
 
 from storage.postgres.pool import Pool
 
-LATE_WRITES = timedelta(hours=1)  # by then every write that was on its way when an agent was deleted is over
+LATE_WRITES = timedelta(hours=1)  # every write in flight when an agent was deleted has ended by then
 
 DELETE_NOTIFICATIONS = """
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM notification WHERE id IN (
         SELECT id FROM notification WHERE cleared AND cleared_at < $1
         ORDER BY cleared_at LIMIT $2 FOR UPDATE SKIP LOCKED)
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
 DELETE_USAGE = """
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM usage_record WHERE id IN (
         SELECT u.id FROM organization o CROSS JOIN LATERAL (
             SELECT id FROM usage_record WHERE organization_id = o.id AND occurred_at < $1
@@ -31,28 +31,28 @@ WITH gone AS (
         ) u LIMIT $2)
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
 DELETE_WEBHOOKS = """
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM webhook_delivery WHERE id IN (
         SELECT id FROM webhook_delivery
         WHERE next_attempt_at IS NULL AND coalesce(delivered_at, failed_at) < $1
         ORDER BY coalesce(delivered_at, failed_at) LIMIT $2 FOR UPDATE SKIP LOCKED)
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
 DELETE_SPENDING = """
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM spending WHERE (owner_id, day) IN (
         SELECT owner_id, day FROM spending WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date
         ORDER BY day LIMIT $2)
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
 LIST_TRACES = """
@@ -68,39 +68,39 @@ SELECT t.id FROM agent a JOIN trace t ON t.agent_id = a.id WHERE a.deleted_at < 
 """
 
 DELETE_SPANS = """
-WITH doomed AS MATERIALIZED (
+WITH expired AS MATERIALIZED (
     SELECT id FROM span WHERE trace_id = ANY($1::uuid[]) LIMIT $2
 ), metadata AS (
-    DELETE FROM span_metadata m USING doomed WHERE m.span_id = doomed.id
-), gone AS (
-    DELETE FROM span s USING doomed WHERE s.id = doomed.id
+    DELETE FROM span_metadata m USING expired WHERE m.span_id = expired.id
+), deleted AS (
+    DELETE FROM span s USING expired WHERE s.id = expired.id
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
-# A run goes with its trace: neither says much without the other.
+# A run is deleted with its trace: neither is of much use without the other.
 DELETE_TRACES = """
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM trace t WHERE t.id = ANY($1::uuid[]) AND NOT EXISTS (SELECT FROM span WHERE trace_id = t.id)
     RETURNING id
 ), runs AS (
-    DELETE FROM run r USING gone WHERE r.id = gone.id AND r.ended_at IS NOT NULL
+    DELETE FROM run r USING deleted WHERE r.id = deleted.id AND r.ended_at IS NOT NULL
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
 DELETE_USAGE_OF_DELETED = """
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM usage_record WHERE id IN (
         SELECT u.id FROM agent a JOIN usage_record u ON u.agent_id = a.id WHERE a.deleted_at < $1 LIMIT $2)
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
 DELETE_AGENTS = """
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM agent WHERE id IN (
         SELECT id FROM agent a WHERE deleted_at < $1 AND emptied_at IS NOT NULL
             AND NOT EXISTS (SELECT FROM trace WHERE agent_id = a.id)
@@ -108,67 +108,67 @@ WITH gone AS (
         LIMIT $2)
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
 DELETE_LEFT_NOTIFICATIONS = """
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM notification WHERE id IN (
         SELECT r.id FROM agent a JOIN notification r ON r.agent_id = a.id
         WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
 DELETE_LEFT_RUNS = """
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM run WHERE id IN (
         SELECT r.id FROM agent a JOIN run r ON r.agent_id = a.id
         WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
 DELETE_LEFT_MESSAGES = """
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM message WHERE id IN (
         SELECT r.id FROM agent a JOIN message r ON r.agent_id = a.id
         WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
 DELETE_LEFT_CONTACTS = """
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM contact WHERE id IN (
         SELECT r.id FROM agent a JOIN contact r ON r.agent_id = a.id
         WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
 DELETE_LEFT_DOCUMENTS = """
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM document WHERE id IN (
         SELECT r.id FROM agent a JOIN document r ON r.agent_id = a.id
         WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
 DELETE_LEFT_PROJECTS = """
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM project WHERE id IN (
         SELECT r.id FROM agent a JOIN project r ON r.agent_id = a.id
         WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
     RETURNING 1
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 """
 
 DELETE_LEFTOVERS = (
@@ -186,54 +186,54 @@ UPDATE agent SET emptied_at = $1 WHERE deleted_at IS NOT NULL AND deleted_at < $
 
 
 class Retention:
-    """Each deletes up to `most` rows and says how many went; at 0 there is nothing more."""
+    """Deletes expired rows. Each method deletes up to `limit` rows and returns their number; 0 when done."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def delete_notifications(self, until: datetime, most: int) -> int:
-        """Those cleared before `until`."""
-        return int(await self._pool.fetchval(DELETE_NOTIFICATIONS, until, most))
+    async def delete_notifications(self, until: datetime, limit: int) -> int:
+        """Delete notifications cleared before `until`."""
+        return int(await self._pool.fetchval(DELETE_NOTIFICATIONS, until, limit))
 
-    async def delete_traces(self, until: datetime, most: int) -> int:
-        """Those begun before `until`, with their spans and runs, but for a run that still goes on."""
-        rows = await self._pool.fetch(LIST_TRACES, until, most)
-        return await self._delete_traces([row["id"] for row in rows], most)
+    async def delete_traces(self, until: datetime, limit: int) -> int:
+        """Delete traces started before `until`, with their spans and runs, unless the run is still active."""
+        rows = await self._pool.fetch(LIST_TRACES, until, limit)
+        return await self._delete_traces([row["id"] for row in rows], limit)
 
-    async def delete_usage(self, until: datetime, most: int) -> int:
-        """Records of before `until`."""
-        return int(await self._pool.fetchval(DELETE_USAGE, until, most))
+    async def delete_usage(self, until: datetime, limit: int) -> int:
+        """Delete usage records from before `until`."""
+        return int(await self._pool.fetchval(DELETE_USAGE, until, limit))
 
-    async def delete_webhooks(self, until: datetime, most: int) -> int:
-        """Those delivered or given up before `until`."""
-        return int(await self._pool.fetchval(DELETE_WEBHOOKS, until, most))
+    async def delete_webhooks(self, until: datetime, limit: int) -> int:
+        """Delete webhook deliveries that were delivered or given up before `until`."""
+        return int(await self._pool.fetchval(DELETE_WEBHOOKS, until, limit))
 
-    async def delete_spending(self, until: datetime, most: int) -> int:
-        """What was spent on the days before that of `until`."""
-        return int(await self._pool.fetchval(DELETE_SPENDING, until, most))
+    async def delete_spending(self, until: datetime, limit: int) -> int:
+        """Delete the spending of the days before the day of `until`."""
+        return int(await self._pool.fetchval(DELETE_SPENDING, until, limit))
 
-    async def delete_leftovers(self, now: datetime, most: int) -> int:
-        """Queues, runs and channels of deleted agents. An agent found empty is not looked at again."""
-        gone = 0
+    async def delete_leftovers(self, now: datetime, limit: int) -> int:
+        """Delete queues, runs and channels of deleted agents. An agent found empty is not visited again."""
+        count = 0
         for delete in DELETE_LEFTOVERS:
-            if gone < most:
-                gone += await self._pool.fetchval(delete, most - gone)
-        if gone == 0:
+            if count < limit:
+                count += await self._pool.fetchval(delete, limit - count)
+        if count == 0:
             await self._pool.execute(MARK_EMPTIED, now, now - LATE_WRITES)
-        return gone
+        return count
 
-    async def delete_agents(self, until: datetime, most: int) -> int:
-        """The last of agents deleted before `until`: their traces, their usage, then they themselves."""
-        rows = await self._pool.fetch(LIST_TRACES_OF_DELETED, until, most)
+    async def delete_agents(self, until: datetime, limit: int) -> int:
+        """Delete the rest of agents deleted before `until`: traces, then usage, then the agents' rows."""
+        rows = await self._pool.fetch(LIST_TRACES_OF_DELETED, until, limit)
         return (
-            await self._delete_traces([row["id"] for row in rows], most)
-            or int(await self._pool.fetchval(DELETE_USAGE_OF_DELETED, until, most))
-            or int(await self._pool.fetchval(DELETE_AGENTS, until, most))
+            await self._delete_traces([row["id"] for row in rows], limit)
+            or int(await self._pool.fetchval(DELETE_USAGE_OF_DELETED, until, limit))
+            or int(await self._pool.fetchval(DELETE_AGENTS, until, limit))
         )
 
-    async def _delete_traces(self, trace_ids: Sequence[UUID], most: int) -> int:
-        """Spans first: one trace may have more of them than are deleted at once."""
-        gone = int(await self._pool.fetchval(DELETE_SPANS, trace_ids, most)) if trace_ids else 0
-        if trace_ids and gone < most:
-            gone += await self._pool.fetchval(DELETE_TRACES, trace_ids)
-        return gone
+    async def _delete_traces(self, trace_ids: Sequence[UUID], limit: int) -> int:
+        """Delete spans first: a single trace may have more than `limit` of them."""
+        count = int(await self._pool.fetchval(DELETE_SPANS, trace_ids, limit)) if trace_ids else 0
+        if trace_ids and count < limit:
+            count += await self._pool.fetchval(DELETE_TRACES, trace_ids)
+        return count

@@ -1,7 +1,6 @@
-"""All that is kept, one table family each."""
+"""The storage of the service: one object for each family of tables."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -27,6 +26,7 @@ from storage.identity.organizations import Organizations
 from storage.identity.token_holders import TokenHolders
 from storage.notifications.notifications import Notifications
 from storage.notifications.since import RecentNotifications
+from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.retention import Retention
 from storage.toolbox.adapter_configs import AdapterConfigs
@@ -37,6 +37,8 @@ from storage.toolbox.tools import Tools
 
 @dataclass(frozen=True, slots=True)
 class Storage:
+    """Every table family of one database, over one pool."""
+
     pool: Pool
     instance: Instance
     accounts: Accounts
@@ -67,7 +69,7 @@ class Storage:
     expired: Retention
 
     async def close(self) -> None:
-        """Write what is on its way, then refuse."""
+        """Finish pending writes and reads, then refuse new ones."""
         await self.agents.close()
         await self.notifications.close()
         await self.recent_notifications.close()
@@ -84,10 +86,12 @@ def build_storage(
     on_commit: Callable[[Sequence[UUID]], None],
     on_clear: Callable[[Sequence[UUID]], None] | None = None,
     *,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    sleep: Sleep,
 ) -> Storage:
-    """`on_commit` is told which agents a committed change of the queue concerns; `on_clear`, if given,
-    instead of it when something was only cleared.
+    """Build the storage on `pool`, waiting with the clock's `sleep`.
+
+    `on_commit` is called with the ids of the agents that a committed change of the queue concerns. If given,
+    `on_clear` is called instead of it when notifications were only cleared.
     """
     notifications, outbox = Notifications(pool, on_commit, on_clear, sleep=sleep), Outbox(pool)
     token_holders = TokenHolders(pool)
@@ -106,9 +110,9 @@ def build_storage(
         adapter_configs=AdapterConfigs(pool),
         agent_tools=AgentTools(pool),
         agents=Agents(pool, on_told=outbox.stored.set),
-        agent_states=AgentStates(pool),
+        agent_states=AgentStates(pool, sleep),
         notifications=notifications,
-        recent_notifications=RecentNotifications(pool),
+        recent_notifications=RecentNotifications(pool, sleep),
         contacts=Contacts(pool),
         messages=Messages(pool, notifications),
         documents=Documents(pool),
@@ -116,8 +120,8 @@ def build_storage(
         outbox=outbox,
         receipts=Receipts(pool),
         runs=Runs(pool),
-        traces=Traces(pool),
-        usage=Usage(pool),
+        traces=Traces(pool, sleep),
+        usage=Usage(pool, sleep),
         spending=Spending(pool),
         expired=Retention(pool),
     )

@@ -1,4 +1,4 @@
-"""Where secrets must not be: in what a service logged, and in the rows of its database."""
+"""The search for leaked secrets in the log lines of a service and in the rows of its database."""
 
 import json
 import re
@@ -17,8 +17,8 @@ PASSWORD = "correct horse"
 SECRET = re.compile(
     rf"hsk_[a-z0-9]{{8}}_[A-Za-z0-9_-]{{43}}|eyJ[A-Za-z0-9_-]+\.eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+|{PASSWORD}"
 )
-TOLD_ONCE = ("key", "code", "token")
-LEAST_LENGTH = 20  # of a secret that was told; what else has such a name is shorter, or no text
+SECRET_FIELDS = ("key", "code", "token")
+MIN_LENGTH = 20  # of a secret; other values of such fields are shorter, or no text
 
 TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
 
@@ -30,23 +30,23 @@ class Fetching(Protocol):
 
 
 class Overheard:
-    """What a service told that only one may know, and what it logged."""
+    """Records the secrets that a service returned, and the lines that it logged."""
 
     def __init__(self) -> None:
         self.secrets: set[str] = set()
         self.lines: list[str] = []
 
     async def note_answer(self, _: web.Request, response: web.StreamResponse) -> None:
-        """Signal on each response."""
+        """Record the secrets in a response; a handler for aiohttp's `on_response_prepare` signal."""
         body = response.body if isinstance(response, web.Response) else None
         if isinstance(body, bytes) and response.status < 300 and response.content_type == "application/json":
-            shown = json.loads(body)
-            told = [shown.get(name) for name in TOLD_ONCE] if isinstance(shown, dict) else []
-            self.secrets |= {each for each in told if isinstance(each, str) and len(each) >= LEAST_LENGTH}
+            answer = json.loads(body)
+            values = [answer.get(name) for name in SECRET_FIELDS] if isinstance(answer, dict) else []
+            self.secrets |= {value for value in values if isinstance(value, str) and len(value) >= MIN_LENGTH}
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """To every log line, as long as the block lasts; it goes on as it would have."""
+        """Record every log line inside the block, and pass it on."""
         processors = structlog.get_config()["processors"]
         processors.insert(0, self._note_line)
         try:
@@ -57,7 +57,7 @@ class Overheard:
     def refuse_secrets(self, place: str, text: str) -> None:
         refuse_secrets(place, text)
         for secret in self.secrets:
-            assert secret not in text, f"{place} has a secret that was told in an answer: {secret}"
+            assert secret not in text, f"{place} contains a secret that an answer returned: {secret}"
 
     def _note_line(self, _logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
         self.lines.append(f"{event} {traceback.format_exc() if event.get('exc_info') else ''}")
@@ -65,7 +65,7 @@ class Overheard:
 
 
 async def contents(database_url: str) -> str:
-    """All rows of all tables, as text."""
+    """Return all rows of all tables as text."""
     async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
         await cursor.execute(TABLES)
         lines = []
@@ -76,7 +76,7 @@ async def contents(database_url: str) -> str:
 
 
 async def contents_by(database: Fetching) -> str:
-    """The same, over a connection that there is."""
+    """Return all rows of all tables as text, read over an existing pool or connection."""
     lines = []
     for (table,) in await database.fetch(TABLES):
         lines += _lines(table, await database.fetch(f'SELECT * FROM "{table}"'))  # noqa: S608
@@ -84,9 +84,9 @@ async def contents_by(database: Fetching) -> str:
 
 
 def refuse_secrets(place: str, text: str) -> None:
-    """Fail if there is a key, a user's token or the password of the tests in the text."""
-    found = SECRET.search(text)
-    assert found is None, f"{place} has a secret: …{text[max(0, found.start() - 200) : found.end()]}"
+    """Fail if the text contains an API key, a user's token or the password of the tests."""
+    match = SECRET.search(text)
+    assert match is None, f"{place} contains a secret: …{text[max(0, match.start() - 200) : match.end()]}"
 
 
 def _lines(table: str, rows: Collection[Any]) -> list[str]:

@@ -10,12 +10,12 @@ from psycopg2.extensions import ISOLATION_LEVEL_AUTOCOMMIT, quote_ident
 
 
 def url_of(server_url: str, database: str) -> str:
-    """The URL of another database on the same server."""
+    """Return the URL of another database on the same server."""
     return urlunsplit(urlsplit(server_url)._replace(path=f"/{database}"))
 
 
 def url_as(url: str, role: str) -> str:
-    """The same database, entered by a role that `TestServer.role` made."""
+    """Return the URL with which a role made by `TestServer.role` connects to the same database."""
     parts = urlsplit(url)
     address = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{role}:{_PASSWORD}@{address}"))
@@ -25,7 +25,7 @@ _PASSWORD = "only-for-tests"
 
 
 class TestServer:
-    """Makes and drops databases over one connection of its own."""
+    """Creates and drops databases over a connection of its own."""
 
     __test__ = False
 
@@ -33,40 +33,40 @@ class TestServer:
         self.url = url
         self._connection = psycopg2.connect(url)
         self._connection.set_isolation_level(ISOLATION_LEVEL_AUTOCOMMIT)
-        self._left: list[str] = []
+        self._unused: list[str] = []
 
     def close(self) -> None:
-        self._drop_left()
+        self._drop_unused()
         self._connection.close()
 
     @contextmanager
     def database(self, template: str = "template0") -> Iterator[str]:
-        """The URL of a copy of `template`. Dropped with whoever is still connected, when the next is made.
+        """Yield the URL of a copy of `template`. It is dropped when the next one is created, with FORCE.
 
-        Dropped at once it would cost 100 ms, which PostgreSQL sleeps if it still sees a connection close.
+        Dropping it at once would take 100 ms: PostgreSQL sleeps that long while a connection is closing.
         """
-        self._drop_left()
+        self._drop_unused()
         name = f"test_{uuid.uuid4().hex}"
         self._execute(f"CREATE DATABASE {self._quoted(name)} TEMPLATE {self._quoted(template)}")
         try:
             yield url_of(self.url, name)
         finally:
-            self._left.append(name)
+            self._unused.append(name)
 
     @contextmanager
     def role(self) -> Iterator[str]:
-        """A role that may log in and nothing else."""
+        """Yield a role that may log in and has no other privileges."""
         name = f"test_{uuid.uuid4().hex}"
         self._execute(f"CREATE ROLE {self._quoted(name)} LOGIN PASSWORD '{_PASSWORD}'")
         try:
             yield name
         finally:
-            self._drop_left()
+            self._drop_unused()
             self._execute(f"DROP ROLE {self._quoted(name)}")
 
-    def _drop_left(self) -> None:
-        while self._left:
-            self._execute(f"DROP DATABASE {self._quoted(self._left.pop())} WITH (FORCE)")
+    def _drop_unused(self) -> None:
+        while self._unused:
+            self._execute(f"DROP DATABASE {self._quoted(self._unused.pop())} WITH (FORCE)")
 
     def _quoted(self, name: str) -> str:
         return str(quote_ident(name, self._connection))

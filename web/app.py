@@ -1,4 +1,4 @@
-"""The application: the route table, what the handlers need, and what stands around each of them."""
+"""The application: the route table, the parts that handlers need, and the middlewares."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -73,7 +73,7 @@ from web.ports import Readiness, Registry, StatusReader
 from web.routes import Access
 from web.settings import WebSettings
 
-LISTS_AT_ONCE = 2  # one is read from the database while another is written
+LISTS_AT_ONCE = 2  # one is read from the database while another one is sent
 
 ROUTES = (
     *accounts.ROUTES,
@@ -116,7 +116,7 @@ def build_app(
     settings: WebSettings,
     readiness: Callable[[], Readiness],
 ) -> web.Application:
-    """The HTTP interface over what the composition root has opened."""
+    """Build the HTTP interface over the parts that the composition root has opened."""
     counts = RequestCounts()
     app = web.Application(
         middlewares=[request_id.identifying(counts), errors_as_json],
@@ -141,19 +141,24 @@ def build_app(
     app[RUN_TOKENS] = RunTokens(settings.token_secret)
     app[API_DOCUMENT] = to_json(build_document(ROUTES))
     app.cleanup_ctx.append(_passwords)
-    for route in ROUTES:
-        app.router.add_route(route.method, route.path, route.handler)
-        if route.method == "GET":
-            app.router.add_route("HEAD", route.path, route.handler)
-    # For each path, so that one that could be an id on another path is not taken for it.
-    for path in dict.fromkeys(route.path for route in ROUTES):
-        app.router.add_route("*", path, _refuse_method(path))
+    _add_routes(app)
     documentation.add_files(app)
     return app
 
 
+def _add_routes(app: web.Application) -> None:
+    for route in ROUTES:
+        endpoint = route.endpoint()
+        app.router.add_route(route.method, route.path, endpoint)
+        if route.method == "GET":
+            app.router.add_route("HEAD", route.path, endpoint)
+    # A route for each path: without it `/notifications/clear/` would match `/notifications/{id}/`.
+    for path in dict.fromkeys(route.path for route in ROUTES):
+        app.router.add_route("*", path, _refuse_method(path))
+
+
 def _refuse_method(path: str) -> Handler:
-    """For the methods that a path has not; whoever may not call it at all is told that first."""
+    """Return the handler for all methods that a path does not have: 401 comes before 405."""
     routes = [route for route in ROUTES if route.path == path]
     allowed = {route.method for route in routes}
     allowed |= {"HEAD"} if "GET" in allowed else set()

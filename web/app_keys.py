@@ -1,4 +1,4 @@
-"""What the application holds, each under its key."""
+"""The keys under which the application holds its parts."""
 
 import asyncio
 from collections.abc import Callable
@@ -35,6 +35,8 @@ USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
 RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
 API_DOCUMENT: web.AppKey[bytes] = web.AppKey("api_document")
 STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
-IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")  # requests with a key, being answered
-BODY_TURN: web.AppKey[asyncio.Lock] = web.AppKey("body_turn")  # of those who read long bodies
-LIST_TURNS: web.AppKey[asyncio.Semaphore] = web.AppKey("list_turns")  # of those who write long lists
+IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey(
+    "in_flight"
+)  # idempotent requests that are being answered
+BODY_TURN: web.AppKey[asyncio.Lock] = web.AppKey("body_turn")  # to parse a long body
+LIST_TURNS: web.AppKey[asyncio.Semaphore] = web.AppKey("list_turns")  # to write a long list

@@ -1,6 +1,7 @@
-"""What the data forbade though all checks had passed, as the client is told."""
+"""Constraints that failed although all checks had passed, as the errors of the interface."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from storage.errors import ConstraintError, NotUnique, ReferenceMissing
@@ -8,8 +9,17 @@ from web.errors import Invalid
 from web.fields import unknown_id
 
 
+@contextmanager
+def refusing_constraint_errors(body: Mapping[str, Any]) -> Iterator[None]:
+    """Raise Invalid about the fields of `body` for a constraint that the block violates."""
+    try:
+        yield
+    except ConstraintError as error:
+        raise refusal(error, body) from error
+
+
 def refusal(error: ConstraintError, body: Mapping[str, Any]) -> Invalid:
-    """Fields that clash with another row's, or an id of the body whose row was deleted meanwhile."""
+    """Return the error for a value that was taken, or an id that was deleted, after the checks."""
     match error:
         case NotUnique():
             message = f"The fields {', '.join(error.fields)} must make a unique set."

@@ -1,4 +1,4 @@
-"""What a request can be refused with, and the middleware that writes it as JSON.
+"""The errors of the HTTP interface, and the middleware that writes them as JSON.
 
     ApiError
     ├── BadRequest              400 with a sentence
@@ -13,11 +13,11 @@
     ├── TooManyAttempts         429
     └── Unavailable             503
 
-The errors of marshmallow, storage and the supervisors are given the same answers here, and nowhere else.
+The errors of marshmallow, storage and the supervisors become responses here, and nowhere else.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from aiohttp import web
@@ -38,13 +38,15 @@ from web.observability.request_id import request_id
 
 log = structlog.get_logger(__name__)
 
+Value = TypeVar("Value")
+
 CHALLENGE = 'Bearer realm="api", Token'
 DATABASE_RETRY_SECONDS = 2
 BUSY_RETRY_SECONDS = 1
 
 
 class ApiError(Exception):
-    """A request is refused; `detail` is the sentence the client gets."""
+    """A request is refused; `detail` is the sentence that the client reads."""
 
     status = 500
 
@@ -61,13 +63,16 @@ class BadRequest(ApiError):
 
 
 class Invalid(ApiError):
-    """Fields of the body or query are refused; `messages` are by field, those of list items by index."""
+    """Fields of the body or query are refused, with messages by field, and by index for items of a list."""
 
     status = 400
 
     def __init__(self, messages: Mapping[str, Any]) -> None:
         super().__init__("Invalid input.")
-        self.body = {"non_field_errors" if name == "_schema" else name: of for name, of in messages.items()}
+        self.body = {
+            "non_field_errors" if field == "_schema" else field: message
+            for field, message in messages.items()
+        }
 
 
 class NotAuthenticated(ApiError):
@@ -91,6 +96,13 @@ class NotFound(ApiError):
 
     def __init__(self) -> None:
         super().__init__("Not found.")
+
+
+def require_found(value: Value | None) -> Value:
+    """Return the value. Raise NotFound if it is None, as what storage returns for a row that is gone."""
+    if value is None:
+        raise NotFound
+    return value
 
 
 class Conflict(ApiError):
@@ -137,7 +149,7 @@ class Unavailable(ApiError):
 
 @web.middleware
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer every refusal and defect of the handlers in JSON."""
+    """Answer every refusal and every crash of a handler in JSON."""
     try:
         return await handler(request)
     except web.HTTPNotFound:
@@ -154,11 +166,11 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
 
 
 def _refusal(error: Exception) -> ApiError | None:
-    """What the client is told; None for a defect."""
+    """Return the response to an error; None if it is a bug of ours."""
     match error:
         case ApiError():
             return error
-        case ValidationError():  # what a schema raises holds messages by field
+        case ValidationError():  # a schema raises it with messages by field
             return Invalid(error.messages_dict)
         case StorageError():
             return _refusal_by_storage(error)
@@ -193,9 +205,9 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
 
 
 async def _without_slash(request: web.Request) -> web.Response:
-    """Not found; but a path that only lacks its final slash is sent there, method and body kept."""
+    """Answer 404, or redirect a path that lacks only its final slash, with the same method and body."""
     path, _, query = request.raw_path.partition("?")
-    if not path.endswith("/") and not path.startswith("//"):  # which names another host
+    if not path.endswith("/") and not path.startswith("//"):  # "//" would redirect to another host
         with_slash = request.clone(rel_url=f"{path}/")
         if (await request.app.router.resolve(with_slash)).http_exception is None:
             location = f"{path}/?{query}" if query else f"{path}/"
@@ -204,7 +216,7 @@ async def _without_slash(request: web.Request) -> web.Response:
 
 
 def of_framework(error: web.HTTPException) -> web.StreamResponse:
-    """The framework's own refusals (no such path, method, size) in our wording."""
+    """Return the framework's own refusal (of a method or a size) in our wording."""
     match error:
         case web.HTTPMethodNotAllowed():
             detail = f'Method "{error.method}" not allowed.'

@@ -1,41 +1,37 @@
-"""Strict fields for request bodies and queries: nothing is silently changed, every refusal has DRF's wording.
+"""Strict fields for request bodies and queries, with the messages of Django REST Framework.
 
-marshmallow's own fields take 3.7 for an integer, "yes" for a boolean and a date for a datetime; these do not.
+Unlike marshmallow's own fields they refuse 3.7 for an integer, "yes" for a boolean and a date for a datetime.
 """
 
 import math
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from enum import StrEnum
 from importlib.resources import files
-from itertools import chain
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from marshmallow import ValidationError, fields, missing, validate
+from marshmallow import ValidationError, fields, validate
 
-Value = TypeVar("Value")
+from supervisors.json_limits import MAX_DEPTH, layers
+from supervisors.scalars import parse_boolean, parse_integer, parse_number, parse_text
+
 Item = TypeVar("Item")
 Option = TypeVar("Option", bound=StrEnum)
 
-MAX_DEPTH = 64
 MIN_INT32 = -(2**31)
 MAX_INT32 = 2**31 - 1
-MAX_OFFSET = 2**62  # far from the end of what PostgreSQL counts with
+MAX_OFFSET = 2**62  # well within the range of a bigint
 MIN_JSON_INTEGER = -(2**63)
 MAX_JSON_INTEGER = 2**64 - 1
 MAX_MONEY = Decimal("999999999999.999999")  # what numeric(18, 6) holds
 MONEY_DECIMALS = 6
 MAX_ITEMS = 1000
-MAX_LINE_LENGTH = 8192  # no pattern is looked for in longer ones: some take their time over a megabyte
-MAX_DIGITS = 1000  # Python takes quadratic time to read longer ones, and refuses them at 4300
+MAX_LINE_LENGTH = 8192  # for patterns, some of which are slow on a megabyte
 
 UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-INTEGER_TEXT = re.compile(r"-?[0-9]+")
-MONEY_TEXT = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 DATE_TEXT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 DATETIME_TEXT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,12})?)?"
@@ -47,7 +43,6 @@ EMAIL_TEXT = re.compile(
 )
 LOCAL_PART_TEXT = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
 SURROGATE = re.compile(r"[\ud800-\udfff]")
-BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 TIMEZONES = frozenset(files("tzdata").joinpath("zones").read_text().split())
 
 REQUIRED = "This field is required."
@@ -55,12 +50,12 @@ NO_NULS = "Null characters are not allowed."
 NO_SURROGATES = "Surrogate characters are not allowed."
 OUT_OF_RANGE = "Datetime value out of range."
 
-# The database's driver keeps the very first and the very last microsecond as the infinities.
+# The database's driver stores the very first and the very last microsecond as infinities.
 ENDS_OF_TIME = frozenset({datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)})
 
 
 def wording(**messages: str) -> dict[str, Any]:
-    """A field's own messages beside those that all fields share."""
+    """Return a field's own messages together with those that all fields share."""
     return {
         "required": REQUIRED,
         "null": "This field may not be null.",
@@ -70,19 +65,20 @@ def wording(**messages: str) -> dict[str, Any]:
 
 
 def shown(value: object) -> str:
-    """What was sent, as an error may repeat it: short, and always writable as UTF-8."""
+    """Return a value in the form that an error may repeat: short, and valid as UTF-8."""
     return SURROGATE.sub("\ufffd", str(value)[:200])
 
 
 def unknown_id(value: UUID) -> str:
-    """The message about an id in a body that names nothing."""
+    """Return the message about an id that does not exist."""
     return f'Invalid pk "{value}" - object does not exist.'
 
 
 def to_utc(value: datetime, zone: tzinfo) -> datetime:
-    """In UTC; what has no offset is local time of `zone`.
+    """Convert to UTC; a datetime without an offset is local time in `zone`.
 
-    Local times that a clock skips move forward by the gap; those it shows twice are the first.
+    Raise ValidationError for an instant outside the years 1 to 9999 or at their very ends. Local times that
+    the clock skips move forward by the gap; of those that it shows twice the first counts.
     """
     try:
         moment = (value.replace(tzinfo=zone) if value.tzinfo is None else value).astimezone(UTC)
@@ -102,19 +98,15 @@ def _check_text(value: str) -> str:
 
 
 class _Field(fields.Field[Any]):
-    """What all fields share: marshmallow's hooks are left out, as each value of each request passes here."""
+    """A field that skips the costly validation of marshmallow if it has no validators."""
 
-    def deserialize(self, value: Any, attr: str | None = None, data: Any = None, **options: Any) -> Any:
-        if value is None or value is missing:
-            return super().deserialize(value, attr, data, **options)
-        checked = self._deserialize(value, attr, data, **options)
+    def _validate(self, value: Any) -> None:
         if self.validators:
-            self._validate(checked)
-        return checked
+            super()._validate(value)
 
 
 class Text(_Field, fields.String):
-    """Free text, kept as it is; a number counts as its digits."""
+    """Free text, unchanged; a number counts as its digits."""
 
     default_error_messages = wording()
 
@@ -132,11 +124,10 @@ class Text(_Field, fields.String):
         self.blank = blank
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
-        if not isinstance(value, str):
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise self.make_error("invalid")
-            value = str(value)
-        text = self._tidy(_check_text(value))
+        text = parse_text(value)
+        if text is None:
+            raise self.make_error("invalid")
+        text = self._tidy(_check_text(text))
         if not self.blank and not text:
             raise self.make_error("blank")
         return text
@@ -153,7 +144,7 @@ class Line(Text):
 
 
 class _Pattern(Line):
-    """A line of a form that `matches` says; blank if that is allowed."""
+    """A line that `matches` accepts, or blank if that is allowed."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
         text = super()._deserialize(value, attr, data, **options)
@@ -173,7 +164,7 @@ class Email(_Pattern):
 
 
 class LocalPart(_Pattern):
-    """What stands before the @ of an e-mail address."""
+    """The part of an e-mail address before the @."""
 
     default_error_messages = wording(pattern="Enter a valid local part of an email address.")
 
@@ -215,17 +206,10 @@ class Integer(_Field, fields.Integer):
         super().__init__(validate=checks, **options)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> int:
-        match value:
-            case bool():
-                raise self.make_error("invalid")
-            case int():
-                return value
-            case float() if value.is_integer():
-                return int(value)
-            case str() if len(value) <= MAX_DIGITS and INTEGER_TEXT.fullmatch(value.strip(" ")):
-                return int(value)
-            case _:
-                raise self.make_error("invalid")
+        integer = parse_integer(value)
+        if integer is None:
+            raise self.make_error("invalid")
+        return integer
 
 
 class Money(_Field, fields.Decimal):
@@ -243,17 +227,9 @@ class Money(_Field, fields.Decimal):
         super().__init__(validate=checks, **options)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Decimal:
-        match value:
-            case bool():
-                raise self.make_error("invalid")
-            case int():
-                return Decimal(value)
-            case float() if math.isfinite(value):
-                amount = Decimal(repr(value))  # the shortest digits that mean it, as they were sent
-            case str() if MONEY_TEXT.fullmatch(value.strip(" ")):
-                amount = Decimal(value.strip(" "))
-            case _:
-                raise self.make_error("invalid")
+        amount = parse_number(value)
+        if amount is None:
+            raise self.make_error("invalid")
         exponent = amount.as_tuple().exponent
         if isinstance(exponent, int) and exponent < -MONEY_DECIMALS:
             raise self.make_error("decimals")
@@ -264,15 +240,10 @@ class Boolean(_Field, fields.Boolean):
     default_error_messages = wording(invalid="Must be a valid boolean.")
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> bool:
-        match value:
-            case bool():
-                return value
-            case int() if value in {0, 1}:
-                return value == 1
-            case str() if value.lower() in BOOLEANS:
-                return BOOLEANS[value.lower()]
-            case _:
-                raise self.make_error("invalid")
+        boolean = parse_boolean(value)
+        if boolean is None:
+            raise self.make_error("invalid")
+        return boolean
 
 
 class Uuid(_Field, fields.UUID):
@@ -286,12 +257,12 @@ class Uuid(_Field, fields.UUID):
 
 
 def parse_uuid(text: str) -> UUID | None:
-    """The id, if it is written the usual way; braces, prefixes and missing hyphens are not."""
+    """Return the id, or None for any form but the usual one with four hyphens."""
     return UUID(text) if UUID_TEXT.fullmatch(text) else None
 
 
 class Datetime(_Field, fields.DateTime):
-    """An instant in UTC, or, where no offset was given, a naive local time for the handler to place."""
+    """An instant in UTC, or a naive local time without an offset, which the handler converts."""
 
     default_error_messages = wording(
         invalid="Datetime has wrong format. Use one of these formats instead: "
@@ -310,7 +281,7 @@ class Datetime(_Field, fields.DateTime):
 
 
 class DayOrDatetime(Datetime):
-    """An instant as `Datetime` takes it, or a date, which is its midnight in UTC."""
+    """An instant as in `Datetime`, or a date, which means its midnight in UTC."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> datetime:
         if isinstance(value, str) and DATE_TEXT.fullmatch(value.strip()):
@@ -319,7 +290,7 @@ class DayOrDatetime(Datetime):
 
 
 class Choice(_Field, fields.Field[Option], Generic[Option]):
-    """One of an enum's values; "" as well where `blank` allows it."""
+    """A value of an enum, or "" if `blank` allows it."""
 
     default_error_messages = wording(choice='"{input}" is not a valid choice.')
 
@@ -337,7 +308,7 @@ class Choice(_Field, fields.Field[Option], Generic[Option]):
 
 
 class ListOf(_Field, fields.List[Item], Generic[Item]):
-    """A list whose items are checked one by one; their messages stand under their index."""
+    """A list of checked items, whose messages stand under their index."""
 
     default_error_messages = wording(
         invalid='Expected a list of items but got type "{type}".',
@@ -353,7 +324,7 @@ class ListOf(_Field, fields.List[Item], Generic[Item]):
 
 
 class ObjectOf(fields.Nested):
-    """An object inside of a body, checked by a schema of its own; whole even where the body is a change."""
+    """An object inside a body, checked by its own schema; never partial, even if the body is."""
 
     default_error_messages = wording()
 
@@ -368,7 +339,7 @@ class ObjectOf(fields.Nested):
 
 
 class JsonValue(_Field, fields.Raw):
-    """Any JSON value that PostgreSQL and every client can keep without changing it."""
+    """Any JSON value that PostgreSQL and every client can store unchanged."""
 
     default_error_messages = wording()
 
@@ -381,7 +352,7 @@ class JsonValue(_Field, fields.Raw):
 
 
 class JsonObject(JsonValue):
-    """A JSON object, otherwise of any form."""
+    """Any JSON object."""
 
     default_error_messages = wording(invalid='Expected a dictionary of items but got type "{type}".')
 
@@ -390,22 +361,6 @@ class JsonObject(JsonValue):
             raise self.make_error("invalid", type=type(value).__name__)
         checked: dict[str, Any] = super()._deserialize(value, attr, data, **options)
         return checked
-
-
-def layers(value: Any) -> Iterator[list[Any]]:
-    """A JSON value by depth: itself, the keys and values in it, those in these, … and [] for what is empty.
-
-    Not recursive, because the sender chooses the depth; and by the layer, as each step by value would cost.
-    """
-    layer = [value]
-    while True:
-        yield layer
-        lists = [item for item in layer if isinstance(item, list)]
-        objects = [item for item in layer if isinstance(item, dict)]
-        if not lists and not objects:
-            return
-        layer = [*chain.from_iterable(lists), *chain.from_iterable(objects)]
-        layer += chain.from_iterable(map(dict.values, objects))
 
 
 def _check_scalars(layer: list[Any]) -> None:

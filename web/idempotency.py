@@ -1,8 +1,8 @@
-"""Idempotency-Key: a request that is sent again has no second effect and is given the first answer.
+"""Idempotency-Key: a repeated request has no second effect and receives the first answer.
 
-The handler of such a route keeps to three things: it reads the body by `read_body_once`, behind all
-authorization; it makes its answer before the effect; and it hands `receipt_of` the answer to the storage call
-that has the effect, which stores both in one transaction. So an answer is kept exactly if its effect is.
+The handler of such a route follows three rules. It reads the body with `read_body_once`, after all
+authorization. It builds its answer before the effect. It passes `receipt_of` the answer to the storage call
+that has the effect, which stores both in one transaction; so an answer is stored exactly if its effect is.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from web.access.auth import ORGANIZATION_HEADER, Caller
 from web.app_keys import CLOCK, IN_FLIGHT, STORAGE
 from web.errors import BadRequest, Conflict, KeyReused
 from web.json import JSON_TYPE
-from web.request.parsing import Body, check_body, read_values
+from web.request.parsing import Body, read_values
 
 HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotency-Replayed"
@@ -31,7 +31,7 @@ CallerHandler = Callable[[web.Request, Caller], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A request with a key, while it is being answered."""
+    """A request with an idempotency key that is being answered."""
 
     key: ReceiptKey
     body_hash: bytes
@@ -41,7 +41,7 @@ ATTEMPT = web.RequestKey("attempt", Attempt)
 
 
 def answered_once(handler: CallerHandler) -> CallerHandler:
-    """Around the handler of an idempotent route: what was answered before is answered from its receipt."""
+    """Wrap the handler of an idempotent route, so that it answers a repeated request from its receipt."""
 
     @wraps(handler)
     async def answer(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -57,9 +57,12 @@ def answered_once(handler: CallerHandler) -> CallerHandler:
 
 
 async def read_body_once(request: web.Request, caller: Caller, schema: Body) -> dict[str, Any]:
-    """As `read_body`; but a request that was answered before gets no further, and is answered again."""
+    """Return the checked fields of the body, as `read_body` does.
+
+    Raise AnsweredBefore if the request was answered before, Conflict while it is being answered.
+    """
     values = await read_values(request, schema)
-    body = check_body(values, schema)
+    body = schema.checked(values)
     text = request.headers.get(HEADER)
     if text is not None:
         key = ReceiptKey(caller.credential, request.method, request.path, parse_key(text))
@@ -68,7 +71,7 @@ async def read_body_once(request: web.Request, caller: Caller, schema: Body) -> 
 
 
 def receipt_of(request: web.Request, answer: web.Response) -> Receipt | None:
-    """What to store with the effect that this is the answer to; None for a request without a key."""
+    """Return the receipt to store together with the effect; None for a request without a key."""
     attempt = request.get(ATTEMPT)
     if attempt is None:
         return None
@@ -77,7 +80,7 @@ def receipt_of(request: web.Request, answer: web.Response) -> Receipt | None:
 
 
 def parse_key(text: str) -> str:
-    """The key in a header's value: it may stand in quotes."""
+    """Return the key in a header, which may be quoted. Raise BadRequest if it is unusable."""
     is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
     key = text[1:-1] if is_quoted else text
     if not (1 <= len(key) <= MAX_CHARACTERS and key.isprintable()):
@@ -86,7 +89,7 @@ def parse_key(text: str) -> str:
 
 
 async def _begin(request: web.Request, attempt: Attempt) -> None:
-    """Note that this request is on its way; AnsweredBefore if it was answered, Conflict while it is."""
+    """Register the request. Raise AnsweredBefore if it was answered, Conflict while it is being answered."""
     in_flight = request.app[IN_FLIGHT]
     if attempt.key in in_flight:
         raise _still_running()
@@ -97,23 +100,23 @@ async def _begin(request: web.Request, attempt: Attempt) -> None:
 
 
 async def _replay(request: web.Request, caller: Caller) -> web.Response:
-    """The first answer, if the caller may still see it and the body is the same."""
+    """Return the first answer, if the caller may still see it and the body is the same."""
     attempt = request[ATTEMPT]
-    kept = await request.app[STORAGE].receipts.get(attempt.key)
-    if kept is None:  # its time was up between two looks
+    receipt = await request.app[STORAGE].receipts.get(attempt.key)
+    if receipt is None:  # it expired since it was last read
         raise _still_running()
-    if caller.run is None:  # a run's token is good for its own agent alone
-        caller.require(kept.organization_id)
-    if kept.body_hash != attempt.body_hash:
+    if caller.run is None:  # the token of a run is limited to its own agent anyway
+        caller.require(receipt.organization_id)
+    if receipt.body_hash != attempt.body_hash:
         raise KeyReused
     headers = {"Content-Type": JSON_TYPE, REPLAYED_HEADER: "true"}
-    return web.Response(body=kept.answer, status=kept.status, headers=headers)
+    return web.Response(body=receipt.answer, status=receipt.status, headers=headers)
 
 
 def _hash(request: web.Request, values: Mapping[str, Any]) -> bytes:
-    """The same for the same request, by what its body says: a form has another boundary each time."""
-    asked = [request.headers.get(ORGANIZATION_HEADER), values]
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).digest()
+    """Hash the values of a request, not its bytes: a form has another boundary each time."""
+    content = [request.headers.get(ORGANIZATION_HEADER), values]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).digest()
 
 
 def _still_running() -> Conflict:

@@ -1,7 +1,7 @@
-"""Answers in JSON: ids as text, instants as ISO 8601 UTC with microseconds and `Z`, money as numbers."""
+"""Responses in JSON: ids and instants as text, money as numbers."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -9,12 +9,14 @@ from uuid import UUID
 import orjson
 from aiohttp import web
 
+from supervisors.timestamps import iso
+
 JSON_TYPE = "application/json"
 OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
 
 
 def to_json(value: Any) -> bytes:
-    """JSON of plain values, dataclasses, ids, amounts and aware datetimes."""
+    """Write plain values, dataclasses, ids, amounts and aware datetimes as JSON."""
     return orjson.dumps(value, default=_plain, option=OPTIONS)
 
 
@@ -26,9 +28,9 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
 
 def _plain(value: object) -> str | float:
     if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    if isinstance(value, UUID):  # a subclass of it: orjson writes only the exact type itself
+        return iso(value)
+    if isinstance(value, UUID):  # a subclass: orjson writes only the exact type itself
         return str(value)
     if isinstance(value, Decimal):
         return float(value)
-    raise TypeError(f"no JSON for {type(value).__name__}")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -1,9 +1,10 @@
-"""Lists: bare arrays, newest first; a page with a link to the next, or all of it in a stream."""
+"""Lists, newest first: a page with a link to the next one, or the whole list as a stream."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
 import structlog
@@ -12,6 +13,7 @@ from marshmallow import ValidationError
 
 from storage import ids
 from storage.postgres.paging import Cursor, Page
+from web.access.path_access import Owned
 from web.app_keys import LIST_TURNS, SETTINGS
 from web.errors import Invalid
 from web.fields import MAX_OFFSET, Integer, Uuid, unknown_id
@@ -21,16 +23,28 @@ from web.request.parsing import Body
 
 Item = TypeVar("Item")
 
+
+class OwnedRecord(Owned, Protocol):
+    """A resource of one organization that lists show by its creation time."""
+
+    @property
+    def id(self) -> UUID: ...
+    @property
+    def created_at(self) -> datetime: ...
+
+
+Record = TypeVar("Record", bound=OwnedRecord)
+
 log = structlog.get_logger(__name__)
 
-FIRST_ROWS = 50  # of a list, before it is known how long they are
+FIRST_ROWS = 50  # of a list, as long as the length of its rows is unknown
 MAX_ROWS = 1000
 CHUNK_BYTES = 262_144
 PIECE_BYTES = 65_536
 
 
 class PageQuery(Body):
-    """Which part of a list is wanted; without `limit` all of it."""
+    """The requested part of a list; all of it without `limit`."""
 
     limit = Integer(least=1, most=1000, load_default=None)
     offset = Integer(least=0, most=MAX_OFFSET, load_default=None)
@@ -43,7 +57,7 @@ class PageQuery(Body):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Item]):
-    """How to read a list; `find` gives an item the caller may name as the last one seen."""
+    """The way to read a list; `find` returns an item that the caller may pass as `after`, or None."""
 
     fetch: Callable[[Page], Awaitable[list[Item]]]
     find: Callable[[UUID], Awaitable[Item | None]]
@@ -51,21 +65,40 @@ class Listing(Generic[Item]):
     show: Callable[[Item], Mapping[str, Any]]
 
 
+async def answer_owned_list(
+    request: web.Request,
+    query: Mapping[str, Any],
+    organization_ids: Collection[UUID],
+    *,
+    fetch: Callable[[Page], Awaitable[list[Record]]],
+    get: Callable[[UUID], Awaitable[Record | None]],
+    serialize: Callable[[Record], Mapping[str, Any]],
+) -> web.StreamResponse:
+    """Answer with what `fetch` lists, newest first. Only items of these organizations serve as `after`."""
+
+    async def find(item_id: UUID) -> Record | None:
+        item = await get(item_id)
+        return item if item is not None and item.organization_id in organization_ids else None
+
+    listing = Listing(fetch, find, lambda item: (item.created_at, item.id), serialize)
+    return await answer_list(request, query, listing)
+
+
 async def answer_list(
     request: web.Request, query: Mapping[str, Any], listing: Listing[Item]
 ) -> web.StreamResponse:
-    """The page that the query asks for, else the whole list."""
+    """Answer with the page that the query asks for, or the whole list if it has no limit."""
     after = await _cursor(query["after"], listing)
     offset = query["offset"] or 0
     if query["limit"] is None:
         return await _answer_all(request, listing, Page(after=after, limit=FIRST_ROWS, offset=offset))
     limit: int = query["limit"]
     items = await listing.fetch(Page(after=after, limit=limit + 1, offset=offset))
-    shown = [listing.show(item) for item in items[:limit]]
+    body = [listing.show(item) for item in items[:limit]]
     if len(items) <= limit:
-        return json_response(shown)
+        return json_response(body)
     _, last_id = listing.cursor(items[limit - 1])
-    return json_response(shown, headers={"Link": _next_link(request, last_id, limit)})
+    return json_response(body, headers={"Link": _next_link(request, last_id, limit)})
 
 
 async def _cursor(after: UUID | None, listing: Listing[Item]) -> Cursor | None:
@@ -74,8 +107,8 @@ async def _cursor(after: UUID | None, listing: Listing[Item]) -> Cursor | None:
     item = await listing.find(after)
     if item is not None:
         return listing.cursor(item)
-    # It may have been deleted since it was seen. Each item is dated before it is given its id, so nothing
-    # that came after it in the list is skipped; what is of the same millisecond may come twice.
+    # The item may have been deleted since. An item gets its creation time before its id, so a cursor made
+    # from the id skips nothing; items of the same millisecond may appear twice.
     made_until = ids.made_until(after)
     if made_until is None:
         raise Invalid({"after": [unknown_id(after)]})
@@ -88,7 +121,7 @@ def _next_link(request: web.Request, last_id: UUID, limit: int) -> str:
 
 
 def _origin(request: web.Request) -> str:
-    """As the client calls us; without a Host the link is relative, which it may be."""
+    """Return the origin that the client used; blank without a Host header, so that links are relative."""
     host = request.headers.get("Host")
     return f"{request.scheme}://{host}" if host else ""
 
@@ -106,25 +139,25 @@ async def _answer_all(request: web.Request, listing: Listing[Item], page: Page) 
         await response.write(b"[")
         await _write(response, items)
         rest = Page(after=after, limit=_rows_like(items, page.limit))
-        del items  # as a slow reader would keep it to the end
+        del items  # a slow reader would keep it in memory to the end
         await _write_rest(response, listing, rest, request.app[LIST_TURNS])
         await response.write(b"]")
         await response.write_eof()
     except ConnectionError:
-        pass  # the reader has left
-    except Exception:  # the request's outermost edge: the status is out, so no other answer can be given
-        log.exception("list broken off", path=request.path)
+        pass  # the client has disconnected
+    except Exception:  # the request's outermost edge; the status has been sent, so no error can follow
+        log.exception("list aborted", path=request.path)
         if request.transport is not None:
-            request.transport.abort()  # the only way left to say that the list is not whole
+            request.transport.abort()  # tells the client that the list is incomplete
     return response
 
 
 async def _write_rest(
     response: web.StreamResponse, listing: Listing[Item], page: Page, turns: asyncio.Semaphore
 ) -> None:
-    """Chunk by chunk by keyset. Long lists take turns, so that many at once leave room for other requests.
+    """Write the rest of a list in chunks. Long lists take turns, so that they leave room for other requests.
 
-    A slow reader holds up only itself: it keeps no turn and no connection, only the text of a chunk.
+    A slow reader delays only itself: while it reads, it holds no turn and no connection, only one chunk.
     """
     while page.after is not None:
         async with turns:
@@ -136,18 +169,18 @@ async def _write_rest(
 
 
 async def _chunk(listing: Listing[Item], page: Page) -> tuple[bytes, Cursor | None]:
-    """The next items in JSON, and the cursor that leads to those after them unless they are the last."""
+    """Return the next items as JSON without brackets, and the cursor behind them, None at the end."""
     items = await listing.fetch(page)
     after = listing.cursor(items[-1]) if len(items) == page.limit else None
     return to_json([listing.show(item) for item in items])[1:-1], after
 
 
 def _rows_like(items: bytes, count: int) -> int:
-    """How many rows make a chunk if they are as long as these."""
+    """Return how many rows make a chunk if they are as long as these."""
     return max(1, min(MAX_ROWS, CHUNK_BYTES * count // max(1, len(items))))
 
 
 async def _write(response: web.StreamResponse, items: bytes) -> None:
-    """Piece by piece, as what the reader has not taken yet is kept once more."""
+    """Write in pieces, because the transport copies everything that the reader has not taken yet."""
     for start in range(0, len(items), PIECE_BYTES):
         await response.write(items[start : start + PIECE_BYTES])

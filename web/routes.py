@@ -1,10 +1,10 @@
-"""One line of the route table: what answers where, to whom, with what. The API document is made of these."""
+"""The rows of the route table, from which the router and the API document are built."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
-from functools import wraps
-from typing import Any
+from typing import Any, ClassVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -24,150 +24,82 @@ class Access(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """`body` and `query` are the schemas that check them; `answer` is the type of what is shown, if anything.
+class Route(ABC):
+    """An endpoint of the HTTP interface: where it is, what it accepts, and what it answers."""
 
-    `partial`: nothing in the body is required. `refusals`: statuses beyond those that follow from the rest.
-    `run_access`: when it is open to a run's token; who opens it checks that the run keeps to what is its own.
-    `by_header`: X-Organization says in which of the caller's organizations something is made.
-    `refused`: the type of what a 400 or 404 can hold as well as the usual.
-    `body_bytes`: the largest body, where that is not what the settings say.
-    `max_items`: a JSON list of up to so many bodies is taken as well.
-    `media_types`: those that the answer can have.
-    `idempotent`: it takes an Idempotency-Key (refusals 409 and 422), by the rules of `web.idempotency`.
-    """
+    access: ClassVar[Access]
 
     method: str
     path: str
-    handler: Handler
-    access: Access
+    handler: Callable[..., Awaitable[web.StreamResponse]]
     summary: str
-    status: int
-    answer: Any
-    body: Schema | None
-    query: Schema | None
-    partial: bool
-    refusals: frozenset[int]
-    run_access: RunAccess = RunAccess.NEVER
-    idempotent: bool = False
-    body_bytes: int | None = None
-    max_items: int = 0
-    refused: Any = None
-    by_header: bool = False
-    media_types: tuple[str, ...] = (JSON_TYPE,)
+    _: KW_ONLY
+    status: int = 200  # of a success
+    answer: Any = None  # the type of the response body, None without one
+    body: Schema | None = None
+    query: Schema | None = None
+    partial: bool = False  # nothing in the body is required
+    refusals: frozenset[int] = frozenset()  # statuses beyond those that follow from the other fields
+    refused: Any = None  # the type of a further body that a 400 or 404 can have
+    run_access: RunAccess = RunAccess.NEVER  # the handler checks that a run keeps to its own resources
+    idempotent: bool = False  # accepts an Idempotency-Key by the rules of `web.idempotency`
+    by_header: bool = False  # X-Organization chooses the organization of a new resource
+    body_bytes: int | None = None  # the maximum size of the body, None for that of the settings
+    max_items: int = 0  # the maximum length of a JSON list of bodies, 0 if only one body is accepted
+    media_types: tuple[str, ...] = (JSON_TYPE,)  # of the response
+
+    @abstractmethod
+    def endpoint(self) -> Handler:
+        """Return the handler with everything that stands around it."""
 
 
-def for_anyone(
-    method: str,
-    path: str,
-    handler: Handler,
-    summary: str,
-    *,
-    status: int = 200,
-    answer: Any = None,
-    body: Schema | None = None,
-    query: Schema | None = None,
-    refusals: frozenset[int] = frozenset(),
-    media_types: tuple[str, ...] = (JSON_TYPE,),
-) -> Route:
+@dataclass(frozen=True, slots=True)
+class PublicRoute(Route):
     """A route that needs no credential."""
-    return Route(
-        method,
-        path,
-        handler,
-        Access.ANYONE,
-        summary,
-        status,
-        answer,
-        body,
-        query,
-        partial=False,
-        refusals=refusals,
-        media_types=media_types,
-    )
+
+    access = Access.ANYONE
+    handler: Handler
+
+    def endpoint(self) -> Handler:
+        return self.handler
 
 
-def for_callers(
-    method: str,
-    path: str,
-    handler: CallerHandler,
-    summary: str,
-    *,
-    status: int = 200,
-    answer: Any = None,
-    body: Schema | None = None,
-    query: Schema | None = None,
-    partial: bool = False,
-    refusals: frozenset[int] = frozenset(),
-    run_access: RunAccess = RunAccess.NEVER,
-    idempotent: bool = False,
-    body_bytes: int | None = None,
-    max_items: int = 0,
-    refused: Any = None,
-    by_header: bool = False,
-) -> Route:
-    """The handler is given who calls; nobody else gets as far as it."""
-    if idempotent:
-        handler = answered_once(handler)
+@dataclass(frozen=True, slots=True)
+class CallerRoute(Route):
+    """A route for authenticated callers; its handler receives the caller."""
 
-    @wraps(handler)
-    async def authenticated(request: web.Request) -> web.StreamResponse:
-        caller = await authenticate(request)
-        caller.require_route(run_access)
-        if body_bytes is not None:
-            request = request.clone(client_max_size=body_bytes)
-        return await handler(request, caller)
+    access = Access.CALLERS
+    handler: CallerHandler
 
-    return Route(
-        method,
-        path,
-        authenticated,
-        Access.CALLERS,
-        summary,
-        status,
-        answer,
-        body,
-        query,
-        partial,
-        refusals,
-        run_access,
-        idempotent,
-        body_bytes,
-        max_items,
-        refused,
-        by_header,
-    )
+    def endpoint(self) -> Handler:
+        handler = answered_once(self.handler) if self.idempotent else self.handler
+
+        async def authenticated(request: web.Request) -> web.StreamResponse:
+            caller = await authenticate(request)
+            caller.require_route(self.run_access)
+            if self.body_bytes is not None:
+                request = request.clone(client_max_size=self.body_bytes)
+            return await handler(request, caller)
+
+        return authenticated
 
 
-def for_operators(
-    method: str,
-    path: str,
-    handler: Handler,
-    summary: str,
-    *,
-    answer: Any = None,
-    query: Schema | None = None,
-    media_types: tuple[str, ...] = (JSON_TYPE,),
-    authenticate: Callable[[web.Request], None] = authenticate_operator,
-) -> Route:
-    """A route for the operator's token alone, if `authenticate` says nothing else."""
+@dataclass(frozen=True, slots=True)
+class OperatorRoute(Route):
+    """A route for the operator's token, or for whom `authenticate` lets pass."""
 
-    @wraps(handler)
-    async def authenticated(request: web.Request) -> web.StreamResponse:
-        authenticate(request)
-        return await handler(request)
+    access = Access.OPERATORS
+    handler: Handler
+    authenticate: Callable[[web.Request], None] = authenticate_operator
 
-    return Route(
-        method,
-        path,
-        authenticated,
-        Access.OPERATORS,
-        summary,
-        status=200,
-        answer=answer,
-        body=None,
-        query=query,
-        partial=False,
-        refusals=frozenset(),
-        media_types=media_types,
-    )
+    def endpoint(self) -> Handler:
+        async def authenticated(request: web.Request) -> web.StreamResponse:
+            self.authenticate(request)
+            return await self.handler(request)
+
+        return authenticated
+
+
+for_anyone = PublicRoute
+for_callers = CallerRoute
+for_operators = OperatorRoute

@@ -1,17 +1,17 @@
-"""What an operator can set about the HTTP interface."""
+"""The settings of the HTTP interface."""
 
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
 MIN_SECRET_BYTES = 32
-SPAN_BODY_BYTES = 8 * 1_048_576  # spans come many at a time, and may hold screenshots
+SPAN_BODY_BYTES = 8 * 1_048_576  # a request may hold many spans, and a span a screenshot
 
 
 @dataclass(frozen=True, slots=True)
 class WebSettings:
-    """No secret is blank here: where the configuration has none, it is the one kept in the database.
+    """The settings. Secrets that the configuration leaves out come from the database, so none is blank.
 
-    `base_url` is where clients reach the service; if blank, where the request at hand reached it.
+    `base_url` is the address that clients use; if blank, links use that of the current request.
     """
 
     token_secret: str = field(repr=False)
@@ -27,14 +27,14 @@ class WebSettings:
 
     def __post_init__(self) -> None:
         if len(self.token_secret.encode()) < MIN_SECRET_BYTES:
-            raise ValueError(f"token_secret takes at least {MIN_SECRET_BYTES} bytes")
+            raise ValueError(f"token_secret must have at least {MIN_SECRET_BYTES} bytes")
         if not self.operator_token.strip():
-            raise ValueError("operator_token takes a token, not a blank")
+            raise ValueError("operator_token must not be blank")
         if self.token_days < 1:
-            raise ValueError(f"token_days takes at least 1, not {self.token_days}")
+            raise ValueError(f"token_days must be at least 1, got {self.token_days}")
         if self.body_bytes < 1:
-            raise ValueError(f"body_bytes takes at least 1, not {self.body_bytes}")
+            raise ValueError(f"body_bytes must be at least 1, got {self.body_bytes}")
         if self.body_seconds <= 0:
-            raise ValueError(f"body_seconds takes more than 0, not {self.body_seconds}")
+            raise ValueError(f"body_seconds must be more than 0, got {self.body_seconds}")
         if self.span_metadata_bytes < 1:
-            raise ValueError(f"span_metadata_bytes takes at least 1, not {self.span_metadata_bytes}")
+            raise ValueError(f"span_metadata_bytes must be at least 1, got {self.span_metadata_bytes}")

@@ -1,4 +1,4 @@
-"""How traces and spans are ended alike."""
+"""The end of a trace or a span, from the body of a request."""
 
 from datetime import datetime, tzinfo
 from typing import Any
@@ -11,12 +11,15 @@ TOO_EARLY = "Ensure this is not before started_at."
 
 
 def ending_of(body: dict[str, Any], started_at: datetime, zone: tzinfo, now: datetime) -> Ending:
-    """What the body of an end says; without a time it is now, or the start if that lies ahead."""
+    """Return the end that a body describes; without a time it is now, or the start if that is later.
+
+    Raise Invalid for an end before the start.
+    """
     localize(body, ("ended_at",), zone)
-    told: datetime | None = body.get("ended_at")
-    check_order(started_at, told)
+    ended_at: datetime | None = body.get("ended_at")
+    check_order(started_at, ended_at)
     return Ending(
-        ended_at=told or max(now, started_at),
+        ended_at=ended_at or max(now, started_at),
         name=body.get("name"),
         error=body.get("error"),
         has_metadata="metadata" in body,
@@ -25,6 +28,6 @@ def ending_of(body: dict[str, Any], started_at: datetime, zone: tzinfo, now: dat
 
 
 def check_order(started_at: datetime, ended_at: datetime | None) -> None:
-    """Invalid for an end before its start."""
+    """Raise Invalid for an end before its start."""
     if ended_at is not None and ended_at < started_at:
         raise Invalid({"ended_at": [TOO_EARLY]})

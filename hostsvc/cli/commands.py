@@ -21,6 +21,7 @@ from supervisors.policy.phases import Phase
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="hostsvc", message="hostsvc %(version)s")
 def main() -> None:
     """Host long-lived agents for organizations, over a REST API."""
 

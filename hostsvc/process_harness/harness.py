@@ -31,7 +31,7 @@ from supervisors.harness.conversation import effective_max_turns
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.ports import AgentStore, SpanStore, TemplateStore
 from supervisors.settings import RunSettings
-from supervisors.tools.toolkit import iso
+from supervisors.timestamps import iso
 
 log = structlog.get_logger()
 

@@ -20,7 +20,8 @@ from storage.model import (
     Source,
     StateUpdate,
 )
-from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
+from storage.postgres.group_commit import GroupCommit
+from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.rows import from_row
 
@@ -191,10 +192,10 @@ FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 class AgentStates:
     """The table `agent_state`, as supervisors use it."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, sleep: Sleep | None = None) -> None:
         self._pool = pool
-        self._reads = GroupCommit("agent facts", self._get_many, pause_seconds=RUNS_GATHER_SECONDS)
-        self._updates = GroupCommit("agent updates", self._update_many, pause_seconds=RUNS_GATHER_SECONDS)
+        self._reads = GroupCommit("agent facts", self._get_many, sleep=sleep)
+        self._updates = GroupCommit("agent updates", self._update_many, sleep=sleep)
 
     async def close(self) -> None:
         await self._updates.close()

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from storage.delivery.receipts import insert_receipt
 from storage.model import NewSpan, Receipt, Span, Trace, TraceSummary
-from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
+from storage.postgres.group_commit import GroupCommit
+from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
@@ -165,12 +166,10 @@ class TraceOwner:
 class Traces:
     """The tables `trace`, `span` and `span_metadata`."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, sleep: Sleep | None = None) -> None:
         self._pool = pool
         # Fewer than elsewhere: each may be long, and a long statement delays all that share it.
-        self._new_spans = GroupCommit(
-            "spans", self._insert_span_groups, pause_seconds=RUNS_GATHER_SECONDS, most=100
-        )
+        self._new_spans = GroupCommit("spans", self._insert_span_groups, sleep=sleep, max_items=100)
 
     async def close(self) -> None:
         await self._new_spans.close()

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from storage.delivery.receipts import receipt_columns
 from storage.model import Receipt
-from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
+from storage.postgres.group_commit import GroupCommit
+from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
 
@@ -81,9 +82,9 @@ class ModelUsage:
 class Usage:
     """The table `usage_record`."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, sleep: Sleep | None = None) -> None:
         self._pool = pool
-        self._records = GroupCommit("usage", self._insert_many, pause_seconds=RUNS_GATHER_SECONDS)
+        self._records = GroupCommit("usage", self._insert_many, sleep=sleep)
 
     async def close(self) -> None:
         await self._records.close()

@@ -1,12 +1,12 @@
--- What the main job needs: accounts, templates, agents with their narrow state, the
--- notification queue, runs, traces; and the trigger that lets other programs write the queue.
--- What clients send as free JSON is json, not jsonb: it comes back with its keys in their order.
+-- The core schema: accounts, templates, agents and their state, the notification queue, runs and
+-- traces; and the triggers that let other programs write to the queue.
+-- Free JSON from clients is stored as json, not jsonb, so that the order of keys is kept.
 
 CREATE TABLE instance (
     singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
-    epoch bigint NOT NULL DEFAULT 0,            -- bumped by each leader; fences the writes of the one before
-    token_secret text,                          -- signs user tokens where the configuration gives no secret
-    operator_token text,                        -- likewise for operators
+    epoch bigint NOT NULL DEFAULT 0,            -- incremented by each new leader; fences its predecessor's writes
+    token_secret text,                          -- signs user tokens unless the configuration sets a secret
+    operator_token text,                        -- authenticates operators, likewise
     created_at timestamptz NOT NULL DEFAULT now()
 );
 INSERT INTO instance DEFAULT VALUES;
@@ -23,7 +23,7 @@ CREATE TABLE user_account (
     email text NOT NULL,
     name text NOT NULL DEFAULT '',
     password_hash text NOT NULL,
-    token_version integer NOT NULL DEFAULT 1,   -- part of each token; a bump ends all older ones
+    token_version integer NOT NULL DEFAULT 1,   -- part of each token; incrementing it revokes all older tokens
     created_at timestamptz NOT NULL
 );
 CREATE UNIQUE INDEX user_account_email_unique ON user_account (lower(email));
@@ -80,7 +80,7 @@ CREATE TABLE adapter (
     created_at timestamptz NOT NULL
 );
 
--- What an agent is. Changed by people, seldom; what changes at every wake is in agent_state.
+-- The settings of an agent. People change them, seldom; agent_state holds the columns that change at every wake.
 CREATE TABLE agent (
     id uuid PRIMARY KEY,
     organization_id uuid NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
@@ -100,11 +100,11 @@ CREATE TABLE agent (
     call_voice_id text NOT NULL DEFAULT '',
     purpose text NOT NULL DEFAULT 'production',
     created_at timestamptz NOT NULL,
-    deleted_at timestamptz,                     -- the row outlives its deletion for the traces that name it
-    emptied_at timestamptz                      -- nothing else is left of it any more
+    deleted_at timestamptz,                     -- set on deletion; the row stays for traces and usage that name it
+    emptied_at timestamptz                      -- set once the queue, runs and channels of a deleted agent are gone
 );
--- Not only of those that are not deleted: until it has statistics PostgreSQL takes these for very few, and would
--- read them all to find one by its id.
+-- Not a partial index on undeleted agents: without statistics PostgreSQL expects them to be very few, and would
+-- read all of them to find one by its id.
 CREATE INDEX agent_of_organization ON agent (organization_id, created_at DESC, id DESC);
 CREATE INDEX agent_of_template ON agent (template_id) WHERE template_id IS NOT NULL;
 CREATE INDEX agent_of_parent ON agent (parent_id) WHERE parent_id IS NOT NULL;
@@ -120,39 +120,40 @@ CREATE TABLE agent_adapter (
 );
 CREATE INDEX agent_adapter_of_adapter ON agent_adapter (adapter_id);
 
--- What an agent is doing, and when it must be looked at next. Written by its supervisor alone,
--- but for wake_seq and next_due_at, which whoever makes a notification active moves as well.
--- Narrow, and with room on its pages: a wake changes it in place (HOT) unless next_due_at moves.
+-- The activity of an agent, and when its supervisor must act next. Only the supervisor writes it, except for
+-- wake_seq and next_due_at, which change as well whenever a notification becomes active.
+-- The rows are narrow and the pages have room, so that a wake updates a row in place (HOT) unless next_due_at
+-- changes.
 CREATE TABLE agent_state (
     agent_id uuid PRIMARY KEY REFERENCES agent (id) ON DELETE CASCADE,
     status text NOT NULL DEFAULT 'sleeping' CHECK (status IN ('running', 'sleeping', 'archived')),
-    run_id uuid,                                -- the active run, null when there is none
-    run_started_at timestamptz,                 -- these three are shown; a client may write them
+    run_id uuid,                                -- the active run; null if there is none
+    run_started_at timestamptz,                 -- this and the next two are visible to clients, who may write them
     last_wake_reason text NOT NULL DEFAULT '',
     last_wake_interrupted_sleep_until timestamptz,
     sleep_until timestamptz,
-    max_sleep_until timestamptz,                -- the cap of the current or last run
+    max_sleep_until timestamptz,                -- the cap on sleep_until of the current or last run
     last_started_at timestamptz,
     last_ended_at timestamptz,
-    stopped_at timestamptz,                     -- what was active before this starts nothing
-    run_requested_at timestamptz,               -- a run request that waits for its start
-    queued_at timestamptz,                      -- since when a start waits for a run slot
-    failures integer NOT NULL DEFAULT 0,        -- runs failed in a row
+    stopped_at timestamptz,                     -- notifications active by then do not start a run
+    run_requested_at timestamptz,               -- when a run was requested that has not started yet
+    queued_at timestamptz,                      -- since when the agent waits for a run slot
+    failures integer NOT NULL DEFAULT 0,        -- failed runs in a row
     retries integer NOT NULL DEFAULT 0,         -- backoffs in a row without progress
-    left_over integer NOT NULL DEFAULT 0,       -- active ones that the last run left; fewer are progress
+    left_over integer NOT NULL DEFAULT 0,       -- active notifications that the last run left; fewer mean progress
     retry_at timestamptz,
     retry_reason text NOT NULL DEFAULT '',
     last_error text NOT NULL DEFAULT '',
-    wake_seq bigint NOT NULL DEFAULT 0,         -- bumped whenever a notification becomes, or is to become, active
+    wake_seq bigint NOT NULL DEFAULT 0,         -- incremented when a notification becomes active or is scheduled to
     next_due_at timestamptz,
-    seen_until timestamptz,                     -- of what the last start saw, if the clock was set back before it
-    version bigint NOT NULL DEFAULT 0           -- bumped by each move: one that comes late must not count
+    seen_until timestamptz,                     -- latest activated_at at the last start, if the clock was set back
+    version bigint NOT NULL DEFAULT 0           -- incremented by each update; a late update must have no effect
 ) WITH (fillfactor = 60);
 CREATE INDEX agent_state_due ON agent_state (next_due_at, agent_id) WHERE next_due_at IS NOT NULL;
 CREATE INDEX agent_state_queued ON agent_state (queued_at, agent_id) WHERE queued_at IS NOT NULL;
 
--- The queue. activated_at is when a high, uncleared notification last became active, or will:
--- a reminder carries the moment it falls due from the start, so falling due writes nothing.
+-- The queue. activated_at is when a high, uncleared notification last became or will become active.
+-- A reminder has its due time there from the start, so nothing is written when it falls due.
 CREATE TABLE notification (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
     organization_id uuid NOT NULL,
@@ -188,7 +189,7 @@ CREATE TABLE run (
     agent_id uuid NOT NULL,
     organization_id uuid NOT NULL,
     wake_reason text NOT NULL,
-    notifications uuid[] NOT NULL DEFAULT '{}', -- active at its start
+    notifications uuid[] NOT NULL DEFAULT '{}', -- those active when the run started
     interrupted_sleep_until timestamptz,
     max_sleep_until timestamptz,
     started_at timestamptz NOT NULL,
@@ -226,15 +227,15 @@ CREATE TABLE span (
 );
 CREATE INDEX span_of_trace ON span (trace_id, started_at, id);
 
--- Apart from the spans: it can be very large and is read one span at a time.
+-- Apart from span: metadata can be very large and is read for one span at a time.
 CREATE TABLE span_metadata (
     span_id uuid PRIMARY KEY,
     metadata json NOT NULL
 );
 
--- Other programs may write the queue. The service marks its own connections by the setting
--- hostsvc.origin; for everybody else these triggers do what the service does itself. They find its tables by the
--- search path of the migration: that of another program may be any, or empty, as in what pg_dump writes.
+-- Other programs may write to the queue. The service marks its own connections with the setting hostsvc.origin;
+-- for all other connections these triggers do what the service does itself. They use the search path of the
+-- migration, because that of another program may be different, or empty as in the output of pg_dump.
 
 CREATE FUNCTION notification_complete() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
@@ -260,9 +261,9 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- Whose attention changed, and from when on: low notifications never get here.
--- A ring names up to 200 agents, as a payload takes 8000 bytes. Beyond 5000 agents in one statement it names
--- none, which tells the service to look at everything, a page at a time.
+-- Makes the agents due at the given moments and rings the doorbell for them. Low notifications never lead here.
+-- A ring names up to 200 agents, because a payload has at most 8000 bytes. For more than 5000 agents in one
+-- statement it names none, which makes the service check all agents, a page at a time.
 CREATE FUNCTION agent_ring(agents uuid[], moments timestamptz[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM 1 FROM agent_state WHERE agent_id = ANY (agents) ORDER BY agent_id FOR NO KEY UPDATE;
@@ -289,8 +290,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- One that no longer waits, waits for longer, or went to another agent, may have been all that an agent was held
--- for: the agent is due for a look, by whoever comes to it first.
+-- A notification that is no longer active, was postponed or went to another agent may have been the only reason
+-- for which its agent was waiting, so that agent is due now.
 CREATE FUNCTION notification_ring_changed() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     PERFORM agent_ring(array_agg(agent_id), array_agg(due_at))

@@ -1,5 +1,5 @@
--- The rest of the contract: people and their invitations, the toolbox, what an agent's channels keep,
--- usage, caps on spending, and the answers kept for requests that are sent twice.
+-- The rest of the interface: invites, the toolbox, the data of an agent's channels, usage, caps on spending,
+-- webhook deliveries, and the stored answers to repeated requests.
 
 ALTER TABLE organization ADD COLUMN max_cost_usd_per_day numeric(18, 6) CHECK (max_cost_usd_per_day >= 0);
 ALTER TABLE template ADD COLUMN max_cost_usd_per_day numeric(18, 6) CHECK (max_cost_usd_per_day >= 0);
@@ -7,7 +7,7 @@ ALTER TABLE agent ADD COLUMN max_cost_usd_per_day numeric(18, 6) CHECK (max_cost
 
 CREATE INDEX organization_paused ON organization (id) WHERE paused;
 
--- A lost password: the hash of the code an operator printed, good for an hour.
+-- Password reset: the hash of a code that an operator issued, valid for an hour.
 ALTER TABLE user_account ADD COLUMN reset_code_hash bytea;
 ALTER TABLE user_account ADD COLUMN reset_code_expires_at timestamptz;
 
@@ -31,8 +31,8 @@ CREATE TABLE tool (
     adapter_id uuid NOT NULL REFERENCES adapter (id) ON DELETE CASCADE,
     name text NOT NULL,
     description text NOT NULL DEFAULT '',
-    parameters json,                           -- null where none were given
-    is_enforced boolean NOT NULL,              -- they are a JSON Schema, which the arguments of a call must fit
+    parameters json,                           -- null if none were given
+    is_enforced boolean NOT NULL,              -- whether parameters is a JSON Schema for the arguments of calls
     url text NOT NULL DEFAULT '',
     handler text NOT NULL DEFAULT '',
     detail_url text NOT NULL DEFAULT '',
@@ -51,8 +51,8 @@ CREATE TABLE adapter_config (
 );
 CREATE INDEX adapter_config_of_adapter ON adapter_config (adapter_id);
 
--- The state of an agent's channels. It outlives no organization, but may outlive its agent's deletion
--- only until the batches behind it have run.
+-- The data of an agent's channels. It is deleted with its organization at once; with its agent in batches, some
+-- time after the agent's deletion.
 CREATE TABLE contact (
     id uuid PRIMARY KEY,
     organization_id uuid NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
@@ -111,7 +111,7 @@ CREATE INDEX document_of_organization ON document (organization_id, created_at D
 CREATE INDEX document_of_agent ON document (agent_id, created_at DESC, id DESC) WHERE agent_id IS NOT NULL;
 CREATE INDEX document_of_project ON document (project_id) WHERE project_id IS NOT NULL;
 
--- One row for each model call. It outlives its agent, so nothing refers to one.
+-- One row for each model call. It outlives its agent, so there is no foreign key.
 CREATE TABLE usage_record (
     id uuid PRIMARY KEY,
     organization_id uuid NOT NULL,
@@ -122,14 +122,14 @@ CREATE TABLE usage_record (
     output_tokens bigint NOT NULL CHECK (output_tokens >= 0),
     cached_tokens bigint NOT NULL DEFAULT 0 CHECK (cached_tokens >= 0),    -- part of input_tokens
     cost_usd numeric(18, 6) NOT NULL DEFAULT 0 CHECK (cost_usd >= 0),
-    priced boolean NOT NULL,                    -- false: the model is in no price list, the cost is unknown
+    priced boolean NOT NULL,                    -- false if the model is in no price list: the cost is unknown
     occurred_at timestamptz NOT NULL
 );
 CREATE INDEX usage_of_agent ON usage_record (agent_id, occurred_at);
 CREATE INDEX usage_of_organization ON usage_record (organization_id, occurred_at);
 
--- What an agent, and what an organization, spent in a UTC day: kept with each insert into usage_record, so that
--- a budget is looked up and never added up. Only the present day is ever asked for.
+-- The spending of an agent, or of an organization, in a UTC day. Each insert into usage_record updates it, so that
+-- checking a budget reads one row instead of a sum. Only the current day is ever read.
 CREATE TABLE spending (
     owner_id uuid NOT NULL,                     -- the agent or the organization
     day date NOT NULL,
@@ -138,20 +138,20 @@ CREATE TABLE spending (
 ) WITH (fillfactor = 60);
 CREATE INDEX spending_of_day ON spending (day);
 
--- What is to be told to the templates' webhooks, stored in the transaction of what it tells of.
+-- Deliveries to the templates' webhooks, each stored in the transaction of the event it reports.
 CREATE TABLE webhook_delivery (
     id uuid PRIMARY KEY,
     organization_id uuid NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
     agent_id uuid NOT NULL,
     template_id uuid NOT NULL,
-    url text NOT NULL,                          -- as it was when it was stored
-    payload json NOT NULL,                      -- not jsonb: its text is what is signed and sent, each time
+    url text NOT NULL,                          -- of the webhook when the delivery was stored
+    payload json NOT NULL,                      -- not jsonb: exactly this text is signed and sent at each attempt
     created_at timestamptz NOT NULL,
-    attempts integer NOT NULL DEFAULT 0,        -- since it was last asked for
+    attempts integer NOT NULL DEFAULT 0,        -- since it was last requested
     next_attempt_at timestamptz,
     delivered_at timestamptz,
-    failed_at timestamptz,                      -- given up
-    last_status smallint,                       -- of the answer to the last attempt, if there was one
+    failed_at timestamptz,                      -- when it was given up
+    last_status smallint,                       -- HTTP status of the last attempt; null if there was no answer
     last_error text NOT NULL DEFAULT '',
     CHECK (num_nonnulls(next_attempt_at, delivered_at, failed_at) = 1)
 );
@@ -164,14 +164,14 @@ CREATE INDEX webhook_delivery_of_organization ON webhook_delivery (organization_
 
 -- The answers to requests with an Idempotency-Key, stored in the transaction of their effect, for 24 hours.
 CREATE TABLE receipt (
-    credential uuid NOT NULL,                   -- whose key it is: API key, user or run, by id
+    credential uuid NOT NULL,                   -- the id of the API key, user or run that sent the request
     method text NOT NULL,
     path text NOT NULL,
     key text NOT NULL,
-    organization_id uuid NOT NULL,              -- who may not reach it any more gets no answer again
-    body_hash bytea NOT NULL,                   -- SHA-256 of what was asked
+    organization_id uuid NOT NULL,              -- a sender without access to it does not get the answer again
+    body_hash bytea NOT NULL,                   -- SHA-256 of the request body
     status smallint NOT NULL,
-    answer bytea NOT NULL,                      -- the body of the answer
+    answer bytea NOT NULL,                      -- the response body
     created_at timestamptz NOT NULL,
     CONSTRAINT receipt_unique PRIMARY KEY (credential, method, path, key)
 );

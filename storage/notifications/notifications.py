@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,7 +23,8 @@ from storage.notifications.inserts import (
     insert_after_lock,
     insert_together,
 )
-from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
+from storage.postgres.group_commit import GroupCommit
+from storage.postgres.leadership import Sleep
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
@@ -135,7 +136,8 @@ class Notifications:
 
     `on_commit` gets the ids of the agents that a commit concerns, right after it and even if the caller was
     cancelled. If `on_clear` is given, it is called instead when nothing came and something was only removed.
-    `sleep` waits between two attempts to clear a notification that another transaction holds.
+    `sleep` waits after shared reads and clears, and between two attempts to clear a notification that another
+    transaction holds.
     """
 
     def __init__(
@@ -144,7 +146,7 @@ class Notifications:
         on_commit: Callable[[Sequence[UUID]], None],
         on_clear: Callable[[Sequence[UUID]], None] | None = None,
         *,
-        sleep: Callable[[float], Awaitable[None]],
+        sleep: Sleep,
     ) -> None:
         self._pool = pool
         self._sleep = sleep
@@ -153,14 +155,12 @@ class Notifications:
         self.created = dict.fromkeys(Source, 0)  # by this process, and committed
         self._inserts = GroupCommit("notifications", self._insert_many)
         self._waiting_inserts = GroupCommit("notifications of busy agents", self._insert_waiting)
-        self._clears = GroupCommit("clears", self._clear_each, pause_seconds=RUNS_GATHER_SECONDS)
-        self._queues = GroupCommit(
-            "queues", partial(self._list_each, LIST_FOR_AGENTS), pause_seconds=RUNS_GATHER_SECONDS
-        )
+        self._clears = GroupCommit("clears", self._clear_each, sleep=sleep)
+        self._queues = GroupCommit("queues", partial(self._list_each, LIST_FOR_AGENTS), sleep=sleep)
         self._uncleared_queues = GroupCommit(
             "uncleared queues",
             partial(self._list_each, LIST_UNCLEARED_FOR_AGENTS),
-            pause_seconds=RUNS_GATHER_SECONDS,
+            sleep=sleep,
         )
 
     async def close(self) -> None:

@@ -5,7 +5,8 @@ from uuid import UUID
 
 from storage.model import Notification
 from storage.notifications.notifications import notification_from_row
-from storage.postgres.group_commit import RUNS_GATHER_SECONDS, GroupCommit
+from storage.postgres.group_commit import GroupCommit
+from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 
 # A low notification is never active: it came when it was created or when it fell due.
@@ -29,9 +30,9 @@ ORDER BY item.ordinal, n.priority = 'high' DESC, n.created_at, n.id
 class RecentNotifications:
     """The table `notification`, as a run reads it between turns."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, sleep: Sleep | None = None) -> None:
         self._pool = pool
-        self._reads = GroupCommit("recent notifications", self._list_each, pause_seconds=RUNS_GATHER_SECONDS)
+        self._reads = GroupCommit("recent notifications", self._list_each, sleep=sleep)
 
     async def close(self) -> None:
         await self._reads.close()

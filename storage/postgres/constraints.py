@@ -1,4 +1,4 @@
-"""What the names of the database's constraints mean to its callers."""
+"""The errors that violated constraints of the database stand for, by constraint name."""
 
 from storage.errors import AnsweredBefore, ConstraintError, NotUnique, ReferenceMissing
 
@@ -60,8 +60,8 @@ _REFERENCES = {
 }
 
 
-def meaning(constraint: str) -> ConstraintError | None:
-    """The error that a violation of this constraint is; None where it can only come from a defect of ours."""
+def constraint_error(constraint: str) -> ConstraintError | None:
+    """Return the error for a violation of this constraint; None if only a bug of ours can violate it."""
     if constraint in _UNIQUE:
         return NotUnique(*_UNIQUE[constraint])
     if constraint in _REFERENCES:

@@ -1,9 +1,9 @@
-"""One instance leads; what the one before it left in flight cannot commit any more.
+"""Leadership: one instance leads, and transactions that its predecessor left open cannot commit.
 
-The leader holds an advisory lock for life, on a connection of its own. Others only ever *try* to take it: a
-lock that is waited for blocks others behind it and holds back vacuum. Winning bumps `instance.epoch`. Each
-pool connection of an instance holds a shared lock named by its epoch (`storage.postgres.pool`). By it the
-next leader finds the connections of the one before and ends them.
+The leader holds an advisory lock for life, on a connection of its own. Standbys only *try* to take it,
+because a session waiting for a lock blocks those behind it and holds back vacuum. Winning increments
+`instance.epoch`. Each pool connection of an instance holds a shared lock that contains its epoch
+(`storage.postgres.pool`), so the next leader can find the connections of its predecessor and terminate them.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from storage.postgres.pool import SELECT_EPOCH, Connection, connect
 
 POLL_SECONDS = 0.25
 FENCE_POLL_SECONDS = 0.02
-GRACE_SECONDS = 1.0  # for the connections of the instance before to close by themselves
-ANSWER_SECONDS = 3.0  # a connection that stays silent for longer counts as lost
+GRACE_SECONDS = 1.0  # for the predecessor's connections to close by themselves
+ANSWER_SECONDS = 3.0  # a connection silent for longer is lost
 
-# By these the server notices in about 5 s that a leader's host has vanished: after that host itself, at
-# ANSWER_SECONDS, has stopped believing that it leads. They mean nothing on a Unix socket.
+# With these settings the server notices in about 5 s that the leader's host has vanished. By then that host
+# itself has given up the lead, after ANSWER_SECONDS. They have no effect on a Unix socket.
 KEEPALIVE = {
     "tcp_keepalives_idle": "1",
     "tcp_keepalives_interval": "1",
@@ -36,11 +36,11 @@ _log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
-async def lead(url: str, clock_sleep: Sleep) -> AsyncIterator["Leadership"]:
-    """Stand by until this instance leads; leaving gives the lead away."""
+async def lead(url: str, sleep: Sleep) -> AsyncIterator["Leadership"]:
+    """Stand by until this instance leads; leaving the context gives up the lead."""
     leadership = Leadership()
-    campaign = asyncio.create_task(leadership.campaign(url, clock_sleep), name="leadership")
-    elected = asyncio.create_task(leadership.elected(), name="leadership elected")
+    campaign = asyncio.create_task(leadership.campaign(url, sleep), name="leadership")
+    elected = asyncio.create_task(leadership.wait_until_elected(), name="leadership elected")
     try:
         await asyncio.wait({campaign, elected}, return_when=asyncio.FIRST_COMPLETED)
         if campaign.done():
@@ -63,16 +63,16 @@ LEADER_EXISTS = """
 
 
 async def is_led(url: str) -> bool:
-    """Whether some instance leads at the moment."""
+    """Return whether some instance leads at the moment."""
     async with connect(url) as connection:
         return bool(await connection.fetchval(LEADER_EXISTS, *LEADER))
 
 
 class Leadership:
-    """One instance's lead. `epoch` numbers it; no two instances ever have the same."""
+    """The lead of one instance. Its `epoch` is a number that no other instance ever gets."""
 
     def __init__(self) -> None:
-        self.epoch = 0  # until elected; the first epoch is 1
+        self.epoch = 0  # until it is elected; the first epoch is 1
         self._connection: Connection | None = None
         self._elected = asyncio.Event()
         self._over = asyncio.Event()
@@ -81,31 +81,31 @@ class Leadership:
         return f"<Leadership of epoch {self.epoch}: {'held' if self.held() else 'not held'}>"
 
     def held(self) -> bool:
-        """Whether the leader's connection lives. While it does not, no run may start; it may come back."""
+        """Return whether the leader's connection is alive. Without it no run may start; it may come back."""
         return self._connection is not None and not self._connection.is_closed()
 
-    async def elected(self) -> None:
+    async def wait_until_elected(self) -> None:
         await self._elected.wait()
 
     async def lost(self) -> None:
-        """Returns when another instance has led since, and this one must end."""
+        """Wait until another instance has led since; this one must end then."""
         await self._over.wait()
 
     async def campaign(self, url: str, sleep: Sleep) -> None:
-        """Win the lead and keep it, over as many connections as it takes, until another instance has led."""
+        """Win the lead and keep it, reconnecting when necessary, until another instance has led."""
         try:
             while not self._over.is_set():
                 try:
                     async with connect(url, **KEEPALIVE) as connection:
                         await self._stand(connection, sleep)
                 except DatabaseUnavailable as error:
-                    _log.warning("the leader's connection is away", epoch=self.epoch, reason=str(error))
+                    _log.warning("the leader's connection is lost", epoch=self.epoch, reason=str(error))
                     await sleep(POLL_SECONDS)
         finally:
             self._over.set()
 
     async def _stand(self, connection: Connection, sleep: Sleep) -> None:
-        """Try for the lock on this connection, then hold it; raises when the connection is lost."""
+        """Try to take the lock on this connection, then hold it. Raise when the connection is lost."""
         while not await connection.fetchval(TRY_LOCK, *LEADER, timeout=ANSWER_SECONDS):
             if await self._outdated(connection):
                 return
@@ -122,7 +122,7 @@ class Leadership:
             await connection.execute(HEARTBEAT, timeout=ANSWER_SECONDS)
 
     async def _outdated(self, connection: Connection) -> bool:
-        """Whether another instance has led since this one did; then it is over."""
+        """Return whether another instance has led since this one did; if so, end the campaign."""
         if self.epoch and await connection.fetchval(SELECT_EPOCH, timeout=ANSWER_SECONDS) != self.epoch:
             _log.error("another instance has taken the lead", epoch=self.epoch)
             self._over.set()
@@ -137,14 +137,14 @@ BUMP_EPOCH = "UPDATE instance SET epoch = epoch + 1 RETURNING epoch"
 
 
 async def _begin_epoch(connection: Connection, sleep: Sleep) -> int:
-    """Number the new lead, then see to it that nothing of an older one can commit any more."""
+    """Take the next epoch, then wait until no transaction of an older one can commit."""
     epoch: int = await connection.fetchval(BUMP_EPOCH, timeout=ANSWER_SECONDS)
     waited = 0.0
-    while left := await connection.fetch(SELECT_OUTDATED, MEMBER, epoch, timeout=ANSWER_SECONDS):
+    while rows := await connection.fetch(SELECT_OUTDATED, MEMBER, epoch, timeout=ANSWER_SECONDS):
         if waited >= GRACE_SECONDS:
-            # A killed process is gone at once, but what it last sent may still be at work in its backend.
-            pids = [row["pid"] for row in left]
-            _log.warning("ending connections of an older epoch", epoch=epoch, backends=pids)
+            # A killed process is gone at once, but its backend may still be running its last statement.
+            pids = [row["pid"] for row in rows]
+            _log.warning("terminating connections of an older epoch", epoch=epoch, backends=pids)
             await connection.execute(TERMINATE, pids, timeout=ANSWER_SECONDS)
         await sleep(FENCE_POLL_SECONDS)
         waited += FENCE_POLL_SECONDS

@@ -1,8 +1,8 @@
-"""Connections through libpq, by aiopg.
+"""Connections through libpq, made with aiopg.
 
-Left to itself, libpq looks up host names while the whole loop waits, and when an address refuses it goes on
-to the next one on another socket, which aiopg does not notice: it waits on the old one. So names are looked
-up here, and each address gets a connection of its own.
+libpq itself would look up host names while the whole event loop waits. When an address refuses, it would go
+on to the next one on another socket, but aiopg would keep waiting on the old socket. So this module looks up
+the names and tries each address with a connection of its own.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ Target = dict[str, Any]
 
 @asynccontextmanager
 async def connect_by_libpq(url: str) -> AsyncIterator[aiopg.Connection]:
-    """A connection with no limit on its statements; whatever befalls it is raised as DatabaseUnavailable."""
+    """Yield a connection without statement timeouts. Raise DatabaseUnavailable for every error it meets."""
     try:
         connection = await _connect(await _targets(url))
         try:
@@ -37,7 +37,7 @@ async def connect_by_libpq(url: str) -> AsyncIterator[aiopg.Connection]:
 
 
 async def _targets(url: str) -> list[Target]:
-    """What the URL says, once for each address of each of its hosts."""
+    """Return the connection parameters of the URL, once for each address of each of its hosts."""
     try:
         parts: Target = {"application_name": "hostsvc doorbell"} | parse_dsn(url)
     except psycopg2.ProgrammingError as error:
@@ -57,12 +57,12 @@ async def _targets(url: str) -> list[Target]:
 async def _addresses(host: str) -> list[Target]:
     if not host or host.startswith(("/", "@")):
         return [{}]  # a Unix socket
-    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return [{"hostaddr": str(address[0])} for *_, address in found]
+    addresses = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [{"hostaddr": str(address[0])} for *_, address in addresses]
 
 
 async def _connect(targets: list[Target]) -> aiopg.Connection:
-    """A connection to the first that takes one."""
+    """Connect to the first target that accepts."""
     for target in targets[:-1]:
         try:
             return await _connect_to(target)
@@ -74,8 +74,8 @@ async def _connect(targets: list[Target]) -> aiopg.Connection:
 async def _connect_to(target: Target) -> aiopg.Connection:
     async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
         return await aiopg.connect(
-            # None of aiopg's own, for connecting or for statements: it uses `asyncio.wait_for`, which before
-            # Python 3.12 loses a cancellation that comes together with the answer.
+            # No timeouts of aiopg's own: it uses `asyncio.wait_for`, which before Python 3.12 loses a
+            # cancellation that arrives together with the answer.
             timeout=None,  # type: ignore[arg-type]
             enable_hstore=False,
             enable_json=False,

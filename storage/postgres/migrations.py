@@ -1,4 +1,4 @@
-"""Bringing a database to this version's schema, and refusing databases that would break our promises."""
+"""Migrations to this version's schema, and the refusal of databases on which commits are not safe."""
 
 import hashlib
 import re
@@ -19,7 +19,7 @@ _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One numbered step of the schema. The checksum says whether it is still what was applied."""
+    """One numbered step of the schema. The checksum shows whether it has changed since it was applied."""
 
     version: int
     name: str
@@ -31,7 +31,7 @@ class Migration:
 
 
 def read_migrations() -> list[Migration]:
-    """The migrations that this version ships, oldest first."""
+    """Return the migrations that this version ships, oldest first."""
     migrations = []
     for file in files("storage").joinpath("migrations").iterdir():
         match = _FILE_NAME.fullmatch(file.name)
@@ -41,13 +41,13 @@ def read_migrations() -> list[Migration]:
 
 
 async def migrate(url: str) -> list[str]:
-    """Apply what is missing, one migration at a time; the names of those applied."""
+    """Apply the missing migrations, each in its own transaction. Return the names of those applied."""
     async with connect(url) as connection:
         return await _apply(connection, read_migrations())
 
 
 async def check(url: str) -> list[str]:
-    """The names of the migrations that are pending; changes nothing."""
+    """Return the names of the pending migrations. Change nothing."""
     async with connect(url) as connection:
         return [migration.name for migration in await _pending(connection, read_migrations())]
 
@@ -67,8 +67,8 @@ INSERT_APPLIED = "INSERT INTO schema_migration (version, name, checksum) VALUES 
 
 
 async def _apply(connection: Connection, migrations: Sequence[Migration]) -> list[str]:
-    # Held until the connection closes: of several instances that start at once, one migrates and the others
-    # find nothing left to do.
+    # Held until the connection closes: if several instances start at once, one migrates and the others find
+    # nothing pending.
     await connection.execute(LOCK, *MIGRATION)
     pending = await _pending(connection, migrations)
     if not pending:
@@ -99,11 +99,11 @@ async def _pending(connection: Connection, migrations: Sequence[Migration]) -> l
         if migration is None:
             raise SchemaMismatch(
                 f"the database has migration {row['name']}, which this version of hostsvc does not know: "
-                "run the version that made it, or a newer one"
+                "run the version that applied it, or a newer one"
             )
         if migration.checksum != row["checksum"]:
             raise SchemaMismatch(
-                f"migration {migration.name} is not what was applied to the database as {row['name']}: "
+                f"migration {migration.name} differs from the one applied to the database as {row['name']}: "
                 "install an unchanged release"
             )
     return list(shipped.values())
@@ -119,34 +119,34 @@ SELECT_SAFETY = """
 
 
 async def refuse_unsafe(url: str) -> None:
-    """Raise `DatabaseRefused` unless a commit on this database is durable and a session is one session."""
+    """Raise DatabaseRefused unless commits are durable and each connection keeps one server session."""
     async with connect(url) as connection, connect(url) as another:
-        found = (await connection.fetch(SELECT_SAFETY))[0]
-        if found["version_number"] < MIN_SERVER_VERSION:
-            raise DatabaseRefused(f"PostgreSQL {found['version']} is too old: hostsvc needs 15 or newer")
-        # As they are for this role in this database, whoever set them. Not full_page_writes: where the file
-        # system itself never tears a page, it is rightly off.
+        server = (await connection.fetch(SELECT_SAFETY))[0]
+        if server["version_number"] < MIN_SERVER_VERSION:
+            raise DatabaseRefused(f"PostgreSQL {server['version']} is too old: hostsvc needs 15 or newer")
+        # These are the values for this role in this database, wherever they were set. full_page_writes is not
+        # checked: on a file system that never tears a page, it may well be off.
         for setting in ("fsync", "synchronous_commit"):
-            if found[setting] == "off":
+            if server[setting] == "off":
                 raise DatabaseRefused(
-                    f"{setting} is off, so what hostsvc acknowledges might not survive a crash: turn it on"
+                    f"{setting} is off, so acknowledged writes might not survive a crash: turn it on"
                 )
-        if found["origin"] != SERVER_SETTINGS["hostsvc.origin"] or await _session_wanders(
+        if server["origin"] != SERVER_SETTINGS["hostsvc.origin"] or await _changes_session(
             connection, another
         ):
             raise DatabaseRefused(
                 "a transaction-pooling proxy stands before the database, which breaks session locks: "
-                "point database.url at PostgreSQL itself, or let the proxy pool sessions"
+                "point database.url at PostgreSQL itself, or set the proxy to session pooling"
             )
 
 
 SELECT_SERVER_PROCESS = "SELECT pg_backend_pid()"
 
 
-async def _session_wanders(connection: Connection, another: Connection) -> bool:
-    """Whether statements of one connection reach several server processes.
+async def _changes_session(connection: Connection, another: Connection) -> bool:
+    """Return whether statements of one connection reach several server processes.
 
-    A transaction on another connection keeps the proxy from giving us the same one again by chance.
+    A transaction on another connection keeps the proxy from assigning the same process again by chance.
     """
     processes = set()
     try:
@@ -156,5 +156,5 @@ async def _session_wanders(connection: Connection, another: Connection) -> bool:
                 await another.fetchval(SELECT_SERVER_PROCESS)
                 processes.add(await connection.fetchval(SELECT_SERVER_PROCESS))
     except (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError):
-        return True  # a statement prepared on one process and used on the next
+        return True  # a statement was prepared on one process and used on another
     return len(processes) > 1

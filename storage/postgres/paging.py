@@ -1,6 +1,7 @@
-"""Which part of a list is wanted.
+"""The requested part of a list.
 
-Lists are newest first. By cursor a deep page costs what the first does; an offset is read and thrown away.
+Lists are newest first. With a cursor a deep page costs as much as the first one; rows skipped by an offset
+are read and discarded.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ Cursor = tuple[datetime, UUID]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """At most `limit` items after the cursor, `offset` of them skipped."""
+    """At most `limit` items after the cursor, once `offset` of them have been skipped."""
 
     after: Cursor | None = None
     limit: int = 1000

@@ -1,4 +1,4 @@
-"""The way to PostgreSQL: pooled connections with a limit on every wait, and asyncpg's errors in our words."""
+"""Connections to PostgreSQL: a pool with a limit on every wait, and storage errors instead of asyncpg's."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -15,17 +15,17 @@ import structlog
 
 from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost, RowLocked
 from storage.postgres.advisory_locks import MEMBER
-from storage.postgres.constraints import meaning
+from storage.postgres.constraints import constraint_error
 
 Connection: TypeAlias = (
     "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 )
-Lent: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+LentConnection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 Result = TypeVar("Result")
 
-# The origin keeps the triggers for foreign writers quiet. Given at connect, because a later SET would
-# not survive a reset. Compiling small statements costs more than it saves, hence no jit. What is asked for is
-# in memory most of the time, hence the cost: finding some rows by their ids is cheaper than reading all.
+# The origin switches off the triggers for other programs; it is set at connect because a later SET would not
+# survive a reset. Compiling small statements costs more than it saves, hence no jit. The pages read are in
+# memory most of the time, hence the low cost: some rows by their ids must be cheaper than a whole table.
 SERVER_SETTINGS = {
     "hostsvc.origin": "service",
     "application_name": "hostsvc",
@@ -34,15 +34,15 @@ SERVER_SETTINGS = {
     "random_page_cost": "1.1",
 }
 
-LIMIT_WAIT = "SET LOCAL lock_timeout = '1s'"  # of a transaction that locks rows others may hold for long
-BRIEF_WAIT = "SET LOCAL lock_timeout = '50ms'"  # longer than a write of ours holds a row
-SHARE_THAT_WAITS = 4  # of the connections, one in so many waits for rows that are held for longer
+LIMIT_WAIT = "SET LOCAL lock_timeout = '1s'"  # for rows that another transaction may hold for long
+BRIEF_WAIT = "SET LOCAL lock_timeout = '50ms'"  # longer than a write of the service holds a row
+CONNECTIONS_PER_WAITER = 4  # one connection in four may wait longer than that for a row
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 CLOSE_TIMEOUT_SECONDS = 10.0
-_NO_LIMIT = 2**62  # queries until asyncpg replaces a connection; there is no reason to
+_NO_LIMIT = 2**62  # queries until asyncpg replaces a connection, for which there is no reason
 
-_AWAY = (
+_UNAVAILABLE = (
     OSError,  # TimeoutError among them
     asyncpg.PostgresConnectionError,
     asyncpg.InsufficientResourcesError,
@@ -51,14 +51,14 @@ _AWAY = (
     asyncpg.InvalidCatalogNameError,
     asyncpg.ReadOnlySQLTransactionError,
 )
-_UNFIT = (
-    asyncpg.ProtocolViolationError,  # what a proxy says that knows only some server settings
+_UNUSABLE = (
+    asyncpg.ProtocolViolationError,  # the answer of a proxy that allows only some server settings
     asyncpg.InsufficientPrivilegeError,
 )
-_GOODBYE = (
+_SERVER_CLOSING = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
-    asyncpg.InternalClientError,  # after a goodbye that came while the connection was idle
+    asyncpg.InternalClientError,  # raised if the server closed the connection while it was idle
 )
 
 _log = structlog.get_logger(__name__)
@@ -66,7 +66,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSettings:
-    """Where the database is and how long to wait for it. The URL may hold a password."""
+    """The address of the database and the limits on waiting for it. The URL may contain a password."""
 
     url: str = field(repr=False)
     pool_size: int = 10
@@ -93,48 +93,48 @@ class PoolSize:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Turn asyncpg's errors into `storage.errors`, but for those that only a defect of ours can cause."""
+    """Turn asyncpg's errors into `storage.errors`, except those that only a bug of ours can cause."""
     try:
         yield
     except (asyncpg.UniqueViolationError, asyncpg.ForeignKeyViolationError) as error:
-        known = meaning(error.constraint_name or "")
-        if known is None:
+        known_error = constraint_error(error.constraint_name or "")
+        if known_error is None:
             raise
-        raise known from error
+        raise known_error from error
     except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
         raise RowLocked(str(error)) from error
-    except _UNFIT as error:
+    except _UNUSABLE as error:
         raise DatabaseRefused(f"the database cannot be used: {error}") from error
-    except _AWAY as error:
+    except _UNAVAILABLE as error:
         reason = "no answer in time" if isinstance(error, TimeoutError) else error
         raise DatabaseUnavailable(f"the database cannot be reached: {reason}") from error
 
 
 @contextmanager
-def _dead_is_away(connection: Connection) -> Iterator[None]:
-    """Tell the use of a dead connection from wrong use of a live one: asyncpg has one word for both."""
+def _check_liveness(connection: Connection) -> Iterator[None]:
+    """Raise DatabaseUnavailable if the connection died. asyncpg raises InterfaceError for misuse, too."""
     try:
         yield
     except asyncpg.InterfaceError as error:
         if _is_dead(connection):
-            raise DatabaseUnavailable(f"the connection to the database is gone: {error}") from error
+            raise DatabaseUnavailable(f"the connection to the database is lost: {error}") from error
         raise
-    except _GOODBYE as error:
-        # The end of the stream has not been read yet; nobody else shall be given this connection.
+    except _SERVER_CLOSING as error:
+        # The end of the stream has not been read yet, so the pool would still lend this connection.
         if not _is_dead(connection):
             connection.terminate()
-        raise DatabaseUnavailable(f"the connection to the database is going: {error}") from error
+        raise DatabaseUnavailable(f"the server is closing the connection: {error}") from error
 
 
 def _is_dead(connection: Connection) -> bool:
     try:
         return connection.is_closed()
     except asyncpg.InterfaceError:
-        return True  # the pool has taken it back from its user, which it does when it closes
+        return True  # the pool took it back from its user while closing
 
 
 @contextmanager
-def _url_understood() -> Iterator[None]:
+def _check_url() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
@@ -143,37 +143,35 @@ def _url_understood() -> Iterator[None]:
 
 @asynccontextmanager
 async def connect(url: str, **settings: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
-    """A connection outside the pool, with further server settings and without a limit on its commands."""
+    """Yield a connection outside the pool, with further server settings and without a command timeout."""
     with _translated():
-        with _url_understood():
+        with _check_url():
             connection = await asyncpg.connect(
                 url, timeout=CONNECT_TIMEOUT_SECONDS, server_settings=SERVER_SETTINGS | settings
             )
         try:
-            with _dead_is_away(connection):
+            with _check_liveness(connection):
                 yield connection
         finally:
-            connection.terminate()  # at once: whoever leaves early does not want the answer any more
+            connection.terminate()  # at once: after an early exit nobody needs the answer
 
 
 class Pool:
     """The connections of one instance.
 
-    A single statement is one call of `fetch`, `fetchrow`, `fetchval` or `execute`; several that belong
-    together stand in a `transaction`. A caller that is cancelled in the middle of a write cannot know whether
-    it was committed; a write that must reach its end, and tell somebody, goes through `run_to_completion`.
+    Use `fetch`, `fetchrow`, `fetchval` or `execute` for one statement, `transaction` for several, and
+    `run_to_completion` for a write whose result must be known even if its caller is cancelled.
 
-    asyncpg's pool makes the connections. It lends each one out by way of tasks, which are trips through the
-    event loop and most of what a short statement takes; so one that came back in order stays here for the
-    next.
+    asyncpg's pool makes the connections. It lends each one through tasks, which would take most of the time
+    of a short statement, so a connection that was returned in order stays here for the next caller.
     """
 
     def __init__(self, inner: "asyncpg.Pool[asyncpg.Record]", settings: DatabaseSettings) -> None:
         self._inner = inner
         self._settings = settings
         self._free = asyncio.Semaphore(settings.pool_size)
-        self._patience = asyncio.Semaphore(max(1, settings.pool_size // SHARE_THAT_WAITS))
-        self._idle: list[Lent] = []
+        self._waiters = asyncio.Semaphore(max(1, settings.pool_size // CONNECTIONS_PER_WAITER))
+        self._idle: list[LentConnection] = []
         self._is_closing = False
         self._waiting = 0
         self._writes: set[asyncio.Task[Any]] = set()
@@ -199,12 +197,12 @@ class Pool:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        """A connection inside BEGIN … COMMIT; rolled back when the body raises or is cancelled."""
+        """Yield a connection inside BEGIN … COMMIT; roll back if the body raises or is cancelled."""
         async with self._connection() as connection, connection.transaction():
             yield connection
 
     async def run_to_completion(self, write: Coroutine[Any, Any, Result], name: str) -> Result:
-        """Run `write` to its end whether or not its caller is cancelled meanwhile; `name` is its task's."""
+        """Run `write` to its end even if the caller is cancelled, in a task called `name`."""
         task = asyncio.create_task(write, name=name)
         self._writes.add(task)
         task.add_done_callback(self._writes.discard)
@@ -219,21 +217,21 @@ class Pool:
         return PoolSize(self._inner.get_size(), idle, self._waiting)
 
     async def finish_writes(self) -> None:
-        """Wait for the writes whose callers have gone."""
+        """Wait for the writes whose callers were cancelled."""
         while self._writes:
             await asyncio.wait(self._writes)
 
-    async def let_go(self) -> None:
-        """Give all connections back to asyncpg's pool: those in use when they come back."""
+    async def release_all(self) -> None:
+        """Return all connections to asyncpg's pool; those in use follow when their callers return them."""
         self._is_closing = True
         while self._idle:
             await self._inner.release(self._idle.pop())
 
     async def with_lock_retry(self, write: Callable[[Connection], Awaitable[Result]]) -> Result:
-        """Let `write` work in a transaction that waits for rows somebody else holds; RowLocked in the end.
+        """Run `write` in a transaction that waits for locked rows. Raise RowLocked if they stay locked.
 
-        Beyond a moment only a few wait at a time, a second each, and the others for their turn, without a
-        connection: whoever holds many rows for long keeps nobody from the rest. `write` may be called twice.
+        After a brief first attempt only a few callers wait, a second each; the others wait for their turn
+        without a connection, so other work goes on. `write` may be called twice.
         """
         with suppress(RowLocked):
             async with self.transaction() as connection:
@@ -245,7 +243,7 @@ class Pool:
 
     @asynccontextmanager
     async def locking(self, sql: str, *args: Any) -> AsyncIterator[Connection]:
-        """A transaction that begins with the lock that `sql` takes, for which it waits as patiently."""
+        """Yield a transaction that starts with the lock `sql` takes. Wait for it like `with_lock_retry`."""
         is_locked = False
         try:
             async with self.transaction() as connection:
@@ -268,25 +266,25 @@ class Pool:
     async def _turn_to_wait(self) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(self._settings.acquire_timeout_seconds):
-                await self._patience.acquire()
+                await self._waiters.acquire()
         except TimeoutError:
-            raise RowLocked("too many wait for rows that somebody else holds") from None
+            raise RowLocked("too many requests are waiting for locked rows") from None
         try:
             yield
         finally:
-            self._patience.release()
+            self._waiters.release()
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator["Lent"]:
+    async def _connection(self) -> AsyncIterator[LentConnection]:
         with _translated():
             await self._wait_for_turn()
             try:
                 connection = await self._take()
                 try:
-                    with _dead_is_away(connection):
+                    with _check_liveness(connection):
                         yield connection
                 except BaseException:
-                    # Its statement may still be going on: asyncpg sees to it that nobody else meets that.
+                    # Its statement may still be running; asyncpg waits for that before it lends it again.
                     await self._inner.release(connection)
                     raise
                 if self._is_closing:
@@ -298,7 +296,7 @@ class Pool:
 
     async def _wait_for_turn(self) -> None:
         if not self._free.locked():
-            await self._free.acquire()  # at once
+            await self._free.acquire()  # does not wait
             return
         self._waiting += 1
         try:
@@ -307,7 +305,7 @@ class Pool:
         finally:
             self._waiting -= 1
 
-    async def _take(self) -> "Lent":
+    async def _take(self) -> LentConnection:
         while self._idle:
             connection = self._idle.pop()
             if not _is_dead(connection):
@@ -322,18 +320,18 @@ class Pool:
 def _log_failure(task: asyncio.Task[Any]) -> None:
     if not task.cancelled() and task.exception() is not None:
         _log.error(
-            "a write failed after its caller had gone", task=task.get_name(), exc_info=task.exception()
+            "a write failed after its caller was cancelled", task=task.get_name(), exc_info=task.exception()
         )
 
 
 @asynccontextmanager
 async def open_pool(settings: DatabaseSettings, *, epoch: int | None) -> AsyncIterator[Pool]:
-    """The pool of one instance, fenced by its epoch; `None` for tests and tools, which do not lead."""
-    with _translated(), _url_understood():
+    """Open the pool of one instance, fenced by its epoch; None for tests and tools, which do not lead."""
+    with _translated(), _check_url():
         inner = await asyncpg.create_pool(
             settings.url,
-            # Some at the start, but no floor: asyncpg would restore it in a task of its own, and log a
-            # traceback at each attempt while the database is away.
+            # A few at the start, but no minimum: asyncpg would restore it in a task of its own, and log a
+            # traceback at each attempt while the database is unavailable.
             min_size=0,
             init_size=min(2, settings.pool_size),
             max_size=settings.pool_size,
@@ -356,7 +354,7 @@ async def _close(pool: Pool, inner: "asyncpg.Pool[asyncpg.Record]") -> None:
     try:
         async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
             await pool.finish_writes()
-            await pool.let_go()
+            await pool.release_all()
             await inner.close()
     except TimeoutError:
         _log.warning("connections were still in use when the pool closed", size=pool.size())
@@ -364,10 +362,10 @@ async def _close(pool: Pool, inner: "asyncpg.Pool[asyncpg.Record]") -> None:
 
 
 async def _keep_session(_: Any) -> None:
-    """Stands for asyncpg's reset between two users of a connection.
+    """Replace asyncpg's reset between two users of a connection.
 
-    That would give up all advisory locks, the fence of the epoch among them, and cost a round trip. Nothing
-    of ours changes the session; a transaction left open asyncpg has rolled back before it calls this.
+    The reset would release all advisory locks, the fence of the epoch among them, and cost a round trip. The
+    service changes no session settings, and asyncpg rolls back an open transaction before it calls this.
     """
 
 
@@ -381,9 +379,9 @@ async def _prepare(connection: Connection, *, epoch: int | None) -> None:
     )
     if epoch is None:
         return
-    # In this order: whoever reads its own epoch after it took the lock is seen by the next leader, who bumps
-    # the epoch before it looks for holders of the lock.
-    with _dead_is_away(connection):
+    # The order matters: the next leader increments the epoch before it looks for holders of the lock, so it
+    # finds every connection that still reads its own epoch after taking the lock.
+    with _check_liveness(connection):
         await connection.execute(TAKE_MEMBERSHIP, MEMBER, epoch)
         current = await connection.fetchval(SELECT_EPOCH)
     if current != epoch:
@@ -391,12 +389,11 @@ async def _prepare(connection: Connection, *, epoch: int | None) -> None:
 
 
 def to_json(value: Any) -> bytes:
-    """As a json value is written."""
+    """Return the JSON text of a value. asyncpg's UUIDs are of a subclass that orjson itself refuses."""
     return orjson.dumps(value, default=_plain)
 
 
 def _plain(value: Any) -> str:
-    """asyncpg's UUIDs are of a subclass, which orjson does not take."""
     if isinstance(value, UUID):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,6 +1,6 @@
-"""Statements whose shape depends on what is asked, put together from constant pieces.
+"""Statements whose shape depends on the request, assembled from constant pieces.
 
-The text of each piece is a constant in the code; what a caller gives travels as a numbered parameter.
+Each piece of SQL text is a constant in the code. Values from a caller are always numbered parameters.
 """
 
 from collections.abc import Mapping, Set
@@ -9,15 +9,15 @@ from typing import LiteralString
 
 
 class Conditions:
-    """What rows must fulfil beyond what a statement says itself; they go in where it says `/* and */`."""
+    """Further conditions on the rows of a statement, which has `/* and */` where they belong."""
 
     def __init__(self, *parameters: object) -> None:
-        """`parameters` are those that the statement names itself, from $1 on."""
+        """Start with the `parameters` that the statement itself uses, from $1 on."""
         self.parameters = list(parameters)
         self._conditions: list[str] = []
 
     def add(self, condition: LiteralString, *values: object) -> None:
-        """Each `$` of the condition stands for the next of its values."""
+        """Add a condition, in which each `$` stands for the next of its values."""
         first, *rest = condition.split("$")
         text = first
         for value, piece in zip(values, rest, strict=True):
@@ -26,16 +26,25 @@ class Conditions:
         self._conditions.append(f" AND {text}")
 
     def into(self, statement: LiteralString) -> str:
-        """The statement with the conditions in their place."""
-        return statement.replace("/* and */", "".join(self._conditions))
+        """Return the statement with the conditions at its marks. Raise ValueError if it has no mark."""
+        return _fill_in(statement, "/* and */", "".join(self._conditions))
 
 
 def assign(statement: LiteralString, changes: Mapping[str, object], columns: Set[str], *, after: int) -> str:
-    """The UPDATE with `column = $n` for each change where it says `/* set */`; `after` is its own last `$n`.
+    """Return the UPDATE with `column = $n` for each change at its `/* set */`; `after` is its own last `$n`.
 
-    The values follow in the order of `changes`. A name that is not among `columns` is a ValueError.
+    The values follow in the order of `changes`. Raise ValueError for a name that is not among `columns`.
     """
     if unknown := changes.keys() - columns:
-        raise ValueError(f"not columns that may be changed: {', '.join(sorted(unknown))}")
+        raise ValueError(f"these columns must not be changed: {', '.join(sorted(unknown))}")
     numbers = count(after + 1)
-    return statement.replace("/* set */", ", ".join(f"{column} = ${next(numbers)}" for column in changes))
+    assignments = ", ".join(f"{column} = ${next(numbers)}" for column in changes)
+    return _fill_in(statement, "/* set */", assignments)
+
+
+def _fill_in(statement: LiteralString, mark: LiteralString, text: str) -> str:
+    first, *rest = statement.split(mark)
+    if not rest:
+        # Without this check a statement with a misspelled mark would run without its conditions.
+        raise ValueError(f"the statement has no {mark}: {statement}")
+    return text.join((first, *rest))

@@ -1,4 +1,4 @@
-"""From a row to a value of the model."""
+"""Conversion of rows to values of the model."""
 
 from dataclasses import fields
 from functools import cache
@@ -13,9 +13,9 @@ Model = TypeVar("Model", bound="DataclassInstance")
 
 
 def from_row(model: type[Model], row: Record, **given: object) -> Model:
-    """The value whose fields are the row's columns of the same names, but for those `given` here."""
-    kept = {name: row[name] for name in _names(model) if name not in given}
-    return model(**kept, **given)
+    """Build a value from the row's columns of the same names as its fields, except for the fields `given`."""
+    columns = {name: row[name] for name in _names(model) if name not in given}
+    return model(**columns, **given)
 
 
 @cache

@@ -1,11 +1,11 @@
-"""What every request asks of the database, kept for a second instead of being read each time."""
+"""A cache for values that every request needs: each is read from the database at most once a second."""
 
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
-REMEMBERED = timedelta(seconds=1)
+LIFETIME = timedelta(seconds=1)
 MAX_ENTRIES = 10_000
 
 Key = TypeVar("Key", bound=Hashable)
@@ -13,11 +13,11 @@ Value = TypeVar("Value")
 
 
 class TtlCache(Generic[Key, Value]):
-    """Values by key, each read within the last second; what there is none of is read each time.
+    """Values by key, each read within the last second. Missing values are not cached.
 
-    What this instance changes is forgotten at once, so the very next `get` knows of it. What another program
-    changes may be answered as it was for that second, by the wall clock; so may a write that failed here for
-    want of the connection, and was made all the same.
+    A change by this instance empties the cache at once, so the next `get` sees it. A change by another
+    program may stay unseen for that second, measured by the wall clock. So may a write of this instance that
+    was committed although it failed, because the connection was lost.
     """
 
     def __init__(self, read: Callable[[Key], Awaitable[Value | None]]) -> None:
@@ -26,17 +26,18 @@ class TtlCache(Generic[Key, Value]):
         self._changes = 0
 
     def __repr__(self) -> str:
-        return f"<Remembered {len(self._values)}>"
+        return f"<TtlCache with {len(self._values)} values>"
 
     async def get(self, key: Key, now: datetime) -> Value | None:
-        """The value as of a second ago at most; None if there is none."""
-        if known := self._values.get(key):
-            read_at, value = known
-            if read_at <= now < read_at + REMEMBERED:
+        """Return the value, at most a second old; None if there is none."""
+        if cached := self._values.get(key):
+            read_at, value = cached
+            if read_at <= now < read_at + LIFETIME:
                 return value
         changes = self._changes
         fresh = await self._read(key)
-        if fresh is not None and changes == self._changes:  # else it may have been read before the change
+        # A change during the read may have been too late for it, so the value is not cached.
+        if fresh is not None and changes == self._changes:
             if len(self._values) >= MAX_ENTRIES and key not in self._values:
                 self._values.clear()
             self._values[key] = (now, fresh)
@@ -44,7 +45,7 @@ class TtlCache(Generic[Key, Value]):
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Around a write that the values may depend on: it is answered, or fails, and all are forgotten."""
+        """Empty the cache after a write that the values may depend on, whether it succeeds or fails."""
         try:
             yield
         finally:

@@ -13,6 +13,7 @@ from storage.ids import new_id
 from storage.model import Agent
 from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 from supervisors.clock import Clock
+from supervisors.json_limits import OFF_LOOP_BYTES
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import (
     AddressRefused,
@@ -23,15 +24,15 @@ from supervisors.outbound import (
     OutboundCall,
 )
 from supervisors.ports import AgentToolStore
+from supervisors.timestamps import iso
 from supervisors.tools.answers import result_of
 from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
 from supervisors.tools.model_names import names_for_models
 from supervisors.tools.parameters import for_models
-from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation, iso
+from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation
 
 SECONDS_BEFORE_ANOTHER_TRY = (0.2, 1.0)  # to connect
 SECONDS_OF_A_QUICK_TRY = 2.0  # one that took longer would only do so again
-OFF_LOOP_BYTES = 32_768  # answers beyond that are read in a thread, so that they hold nobody up
 
 
 class AdapterTools:

@@ -4,10 +4,10 @@ from typing import Any
 
 import orjson
 
+from supervisors.json_limits import MAX_DEPTH, is_deeper_than
 from supervisors.outbound import OutboundAnswer
 from supervisors.tools.errors import ToolError
 
-MAX_DEPTH = 64
 MAX_EXCERPT_BYTES = 2000
 MAX_EXCERPT_CHARACTERS = 300
 
@@ -56,15 +56,9 @@ def _guessed(body: bytes) -> Any:
 
 def _checked(value: Any) -> Any:
     """The value, unless it is too deep to be written again where it is kept and shown."""
-    layer = [value]
-    for _ in range(MAX_DEPTH + 1):
-        lists = [item for item in layer if isinstance(item, list)]
-        objects = [item for item in layer if isinstance(item, dict)]
-        if not lists and not objects:
-            return value
-        layer = [item for each in lists for item in each]
-        layer += [item for each in objects for item in each.values()]
-    raise _unusable(f"JSON that is nested deeper than {MAX_DEPTH} levels")
+    if is_deeper_than(MAX_DEPTH, value):
+        raise _unusable(f"JSON that is nested deeper than {MAX_DEPTH} levels")
+    return value
 
 
 def _unusable(what: str) -> ToolError:

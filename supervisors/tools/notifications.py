@@ -5,8 +5,9 @@ from typing import Any
 from storage.ids import new_id
 from storage.model import Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
+from supervisors.timestamps import iso
 from supervisors.tools.errors import ToolError
-from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, iso, schema
+from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, schema
 
 DEFAULT_LIST_LIMIT = 50
 MAX_LIST_LIMIT = 100

@@ -5,8 +5,9 @@ from typing import Any
 
 from supervisors.engine.messages import SleepRefused, SleepRequest
 from supervisors.errors import RunIsOver
+from supervisors.timestamps import iso
 from supervisors.tools.errors import ToolError
-from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, iso, schema
+from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, schema
 
 MAX_HOURS = 87_600
 

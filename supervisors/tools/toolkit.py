@@ -55,8 +55,3 @@ def schema(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> dict
         "required": list(required),
         "additionalProperties": False,
     }
-
-
-def iso(moment: datetime | None) -> str | None:
-    """A moment as JSON shows it: ISO 8601, UTC, with microseconds and Z."""
-    return None if moment is None else moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

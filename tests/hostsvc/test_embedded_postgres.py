@@ -1,6 +1,7 @@
 """The embedded PostgreSQL: it starts after any kind of crash, and stops with its last user."""
 
 import os
+import pwd
 import select
 import shutil
 import signal
@@ -9,6 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -16,7 +18,12 @@ import psycopg2
 import pytest
 from psycopg2.extras import wait_select
 
-from hostsvc.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, embedded_postgres
+from hostsvc.embedded_postgres import (
+    EmbeddedPostgres,
+    EmbeddedPostgresError,
+    _system_account,
+    embedded_postgres,
+)
 from storage.postgres.pool import connect
 from supervisors.clock import SystemClock
 
@@ -222,6 +229,26 @@ def test_failed_start_reports_the_reason(data_dir: Path) -> None:
             EmbeddedPostgres(data_dir).start()
     finally:
         settings.write_text(original)
+
+
+def test_account_is_made_once_by_concurrent_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tmp_path / "made"
+    useradd = tmp_path / "useradd"
+    useradd.write_text(f"#!/bin/sh\nsleep 0.2\necho made >> {made}\n")  # a real one checks, then locks
+    useradd.chmod(0o755)
+
+    def find_account(name: str) -> pwd.struct_passwd:
+        if made.exists():
+            return pwd.getpwuid(0)
+        raise KeyError(name)
+
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr("hostsvc.embedded_postgres.pwd.getpwnam", find_account)
+    with ThreadPoolExecutor(4) as starts:
+        accounts = [start.result() for start in [starts.submit(_system_account) for _ in range(4)]]
+
+    assert accounts == [pwd.getpwuid(0)] * 4
+    assert made.read_text() == "made\n"
 
 
 def test_missing_account_for_root_is_reported_with_advice(

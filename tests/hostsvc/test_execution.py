@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
@@ -51,7 +50,7 @@ def test_run_token_is_valid_for_the_longest_run() -> None:
 
 async def harness_of(config: Config, pool: Pool) -> Harness:
     clock = SystemClock()
-    storage = build_storage(cast(Any, pool), on_commit=lambda _: None, on_clear=lambda _: None)
+    storage = build_storage(pool, on_commit=lambda _: None, on_clear=lambda _: None, sleep=clock.sleep)
     credentials = run_credentials(config, SECRET, "http://127.0.0.1:8080", clock)
     try:
         async with (

@@ -1,4 +1,4 @@
-"""A server of a test's own, for what one that is shared must not be asked."""
+"""A server of a test's own, for what a test must not do to the shared one."""
 
 import shutil
 import tempfile
@@ -12,8 +12,8 @@ from hostsvc.embedded_postgres import EmbeddedPostgres
 
 @pytest.fixture
 def own_server() -> Iterator[EmbeddedPostgres]:
-    """A server that has not been started, and that a test may start, stop and set up."""
-    # Not pytest's own directory: it takes away the passage that a server started by root needs.
+    """Yield a server that is not running, which a test may start, stop and configure."""
+    # Not pytest's own directory: a server started by root could not pass through its parents.
     data_dir = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
     server = EmbeddedPostgres(data_dir)
     yield server

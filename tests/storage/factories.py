@@ -1,4 +1,4 @@
-"""Values of the model for tests: complete, and different only where a test says so."""
+"""Factories for values of the model, complete with defaults that a test may override."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -36,7 +36,7 @@ from storage.postgres.pool import Pool, to_json
 from storage.toolbox.adapters import Adapter
 from storage.toolbox.tools import Tool
 
-# Not before anything that the database dates by its own clock, whenever the tests are run.
+# Later than any time that the database takes from its own clock, whenever the tests run.
 NOW = datetime(2126, 11, 21, 9, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -45,7 +45,7 @@ HOUR = timedelta(hours=1)
 
 def user(**fields: Any) -> User:
     user_id = new_id()
-    plain = User(
+    defaults = User(
         id=user_id,
         email=f"{user_id}@example.com",
         name="Ada",
@@ -53,7 +53,7 @@ def user(**fields: Any) -> User:
         token_version=1,
         created_at=NOW,
     )
-    return replace(plain, **fields)
+    return replace(defaults, **fields)
 
 
 def organization(**fields: Any) -> Organization:
@@ -62,7 +62,7 @@ def organization(**fields: Any) -> Organization:
 
 def api_key(organization_id: UUID, **fields: Any) -> ApiKey:
     key_id = new_id()
-    plain = ApiKey(
+    defaults = ApiKey(
         id=key_id,
         organization_id=organization_id,
         name="deploy",
@@ -71,11 +71,11 @@ def api_key(organization_id: UUID, **fields: Any) -> ApiKey:
         last_used_at=None,
         created_at=NOW,
     )
-    return replace(plain, **fields)
+    return replace(defaults, **fields)
 
 
 def template(organization_id: UUID, **fields: Any) -> Template:
-    plain = Template(
+    defaults = Template(
         id=new_id(),
         organization_id=organization_id,
         name="Concierge",
@@ -91,11 +91,11 @@ def template(organization_id: UUID, **fields: Any) -> Template:
         tool_call_secret="",
         created_at=NOW,
     )
-    return replace(plain, **fields)
+    return replace(defaults, **fields)
 
 
 def adapter(organization_id: UUID, **fields: Any) -> Adapter:
-    plain = Adapter(
+    defaults = Adapter(
         id=new_id(),
         organization_id=organization_id,
         name="Weather",
@@ -105,11 +105,11 @@ def adapter(organization_id: UUID, **fields: Any) -> Adapter:
         config_schema={},
         created_at=NOW,
     )
-    return replace(plain, **fields)
+    return replace(defaults, **fields)
 
 
 def tool(adapter_id: UUID, **fields: Any) -> Tool:
-    plain = Tool(
+    defaults = Tool(
         id=new_id(),
         adapter_id=adapter_id,
         name="look_up",
@@ -121,11 +121,11 @@ def tool(adapter_id: UUID, **fields: Any) -> Tool:
         detail_url="",
         created_at=NOW,
     )
-    return replace(plain, **fields)
+    return replace(defaults, **fields)
 
 
 def agent(organization_id: UUID, **fields: Any) -> Agent:
-    plain = Agent(
+    defaults = Agent(
         id=new_id(),
         organization_id=organization_id,
         template_id=None,
@@ -153,12 +153,12 @@ def agent(organization_id: UUID, **fields: Any) -> Agent:
         last_wake_reason="",
         last_wake_interrupted_sleep_until=None,
     )
-    return replace(plain, **fields)
+    return replace(defaults, **fields)
 
 
 def new_notification(agent_id: UUID, **fields: Any) -> NewNotification:
-    """A high one from the API, unless the test says otherwise."""
-    plain = NewNotification(
+    """Make a notification: by default a high one from the API."""
+    defaults = NewNotification(
         id=new_id(),
         agent_id=agent_id,
         source=Source.API,
@@ -169,11 +169,11 @@ def new_notification(agent_id: UUID, **fields: Any) -> NewNotification:
         created_at=NOW,
         scheduled_for=None,
     )
-    return replace(plain, **fields)
+    return replace(defaults, **fields)
 
 
 def notice(parent: Agent) -> Notification:
-    """What a parent is told about a new child."""
+    """Make the system notification that a parent gets about a new child."""
     return Notification(
         id=new_id(),
         organization_id=parent.organization_id,
@@ -192,7 +192,7 @@ def notice(parent: Agent) -> Notification:
 
 
 def new_span(trace_id: UUID, metadata: dict[str, Any] | None = None, **fields: Any) -> NewSpan:
-    plain = Span(
+    defaults = Span(
         id=new_id(),
         trace_id=trace_id,
         parent_id=None,
@@ -202,12 +202,12 @@ def new_span(trace_id: UUID, metadata: dict[str, Any] | None = None, **fields: A
         ended_at=NOW + SECOND,
         error="",
     )
-    return NewSpan(span=replace(plain, **fields), metadata=to_json(metadata or {}).decode())
+    return NewSpan(span=replace(defaults, **fields), metadata=to_json(metadata or {}).decode())
 
 
 def usage_record(of: Agent, **fields: Any) -> UsageRecord:
-    """A model call that cost a cent."""
-    plain = UsageRecord(
+    """Make the record of a model call that cost a cent."""
+    defaults = UsageRecord(
         id=new_id(),
         organization_id=of.organization_id,
         agent_id=of.id,
@@ -220,24 +220,24 @@ def usage_record(of: Agent, **fields: Any) -> UsageRecord:
         priced=True,
         occurred_at=NOW,
     )
-    return replace(plain, **fields)
+    return replace(defaults, **fields)
 
 
 def receipt(**fields: Any) -> Receipt:
-    """What is kept for a request with a key of its own."""
+    """Make a receipt with an idempotency key of its own."""
     key = ReceiptKey(new_id(), "POST", "/api/templates/", "first try")
-    plain = Receipt(key, body_hash=b"asked", status=201, answer=b"{}", created_at=NOW)
-    return replace(plain, **fields)
+    defaults = Receipt(key, body_hash=b"asked", status=201, answer=b"{}", created_at=NOW)
+    return replace(defaults, **fields)
 
 
 async def pairs(pool: Pool, sql: str) -> dict[Any, Any]:
-    """The rows of a query of two columns, the first one leading to the second."""
+    """Return the rows of a query with two columns as a dict from the first to the second."""
     return {row[0]: row[1] for row in await pool.fetch(sql)}
 
 
 def open_invite(organization_id: UUID, **fields: Any) -> Invite:
-    """One that can be accepted."""
-    plain = Invite(
+    """Make an invite that can be accepted."""
+    defaults = Invite(
         id=new_id(),
         organization_id=organization_id,
         email="bob@example.com",
@@ -247,11 +247,11 @@ def open_invite(organization_id: UUID, **fields: Any) -> Invite:
         accepted_at=None,
         created_at=NOW,
     )
-    return replace(plain, **fields)
+    return replace(defaults, **fields)
 
 
 async def stored_organization(pool: Pool, **fields: Any) -> Organization:
-    """An organization that is in the database, with its owner."""
+    """Insert an organization with its owner."""
     stored = organization(**fields)
     await Accounts(pool, TokenHolders(pool)).insert_account(user(), stored)
     return stored
@@ -260,7 +260,7 @@ async def stored_organization(pool: Pool, **fields: Any) -> Organization:
 async def stored_member(
     pool: Pool, organization_id: UUID, role: Role, *, joined_at: datetime = NOW, **fields: Any
 ) -> UUID:
-    """The membership of a new user, who owns an organization as well."""
+    """Insert a new user as a member; return the membership's id. The user owns another organization, too."""
     member, membership_id = user(**fields), new_id()
     await Accounts(pool, TokenHolders(pool)).insert_account(member, organization())
     await pool.execute(INSERT_MEMBERSHIP, membership_id, organization_id, member.id, role, joined_at)
@@ -268,7 +268,7 @@ async def stored_member(
 
 
 async def stored_agent(pool: Pool, organization_id: UUID | None = None, **fields: Any) -> Agent:
-    """A sleeping agent that is in the database; of an organization of its own unless one is given."""
+    """Insert a sleeping agent, in an organization of its own unless one is given."""
     owner = organization_id or (await stored_organization(pool)).id
     stored = agent(owner, **fields)
     await Agents(pool).insert(stored, None)

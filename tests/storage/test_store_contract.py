@@ -1,4 +1,4 @@
-"""What every store keeps: that on PostgreSQL, and the one in memory that the simulation runs on."""
+"""The contract of every store: the PostgreSQL one, and the one in memory that the simulation uses."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -34,6 +34,7 @@ from storage.model import (
 )
 from storage.postgres.pool import Pool
 from storage.storage import Storage, build_storage
+from supervisors.clock import SystemClock
 from tests.simulation.memory_store import MemoryStorage, build_memory_storage
 from tests.simulation.tables import Tables
 from tests.storage.factories import (
@@ -52,41 +53,41 @@ from tests.storage.factories import (
 
 @dataclass(slots=True)
 class Store:
-    """A store of either kind, and whom its commits told."""
+    """A store of either kind, with the ids of the agents that its commits reported."""
 
-    kept: Storage | MemoryStorage
+    storage: Storage | MemoryStorage
     new_organization: Callable[[], Any]
-    told: list[UUID] = field(default_factory=list)
+    reported: list[UUID] = field(default_factory=list)
 
-    def tell(self, agent_ids: Sequence[UUID]) -> None:
-        self.told.extend(agent_ids)
+    def report(self, agent_ids: Sequence[UUID]) -> None:
+        self.reported.extend(agent_ids)
 
-    def taken(self) -> list[UUID]:
-        """Who was told since the last time."""
-        taken, self.told = self.told, []
-        return taken
+    def take_reported(self) -> list[UUID]:
+        """Return the ids reported since the last call."""
+        reported, self.reported = self.reported, []
+        return reported
 
     async def agent(self, organization_id: UUID | None = None, **fields: Any) -> Agent:
         owner = organization_id or (await self.new_organization()).id
         stored = agent(owner, **fields)
-        await self.kept.agents.insert(stored, None)
+        await self.storage.agents.insert(stored, None)
         return stored
 
-    async def arrives(self, at: Agent, **fields: Any) -> Notification:
-        """A high notification."""
-        new = new_notification(at.id, **fields)
-        await self.kept.notifications.insert(new, {at.organization_id})
-        stored = await self.kept.notifications.get(new.id)
+    async def insert(self, agent: Agent, **fields: Any) -> Notification:
+        """Insert a high notification for the agent."""
+        new = new_notification(agent.id, **fields)
+        await self.storage.notifications.insert(new, {agent.organization_id})
+        stored = await self.storage.notifications.get(new.id)
         assert stored is not None
         return stored
 
     async def change(self, notification: Notification, now: datetime, **changes: Any) -> Notification:
-        after = await self.kept.notifications.update(notification.id, changes, now)
+        after = await self.storage.notifications.update(notification.id, changes, now)
         assert after is not None
         return after
 
     async def get_facts(self, of: Agent, now: datetime = NOW) -> AgentFacts:
-        seen = await self.kept.agent_states.get_facts(of.id, now)
+        seen = await self.storage.agent_states.get_facts(of.id, now)
         assert seen is not None
         return seen
 
@@ -94,13 +95,13 @@ class Store:
         return (await self.get_facts(of)).state
 
     async def put(self, of: Agent, **fields: Any) -> AgentState:
-        """The agent's state, moved there."""
+        """Change the agent's state and return it."""
         before = await self.state(of)
-        assert await self.kept.agent_states.update(guarded(before, **fields))
+        assert await self.storage.agent_states.update(guarded(before, **fields))
         return await self.state(of)
 
     async def started(self, of: Agent, at: datetime = NOW) -> AgentState:
-        assert await self.kept.agent_states.update(start(await self.state(of), at))
+        assert await self.storage.agent_states.update(start(await self.state(of), at))
         return await self.state(of)
 
 
@@ -114,23 +115,23 @@ def memory() -> Store:
         return made
 
     store: Store
-    store = Store(build_memory_storage(tables, lambda ids: store.tell(ids)), new_organization)
+    store = Store(build_memory_storage(tables, lambda ids: store.report(ids)), new_organization)
     return store
 
 
 @pytest.fixture
 async def postgres(pool: Pool) -> AsyncIterator[Store]:
     store: Store
-    kept = build_storage(pool, on_commit=lambda ids: store.tell(ids))
-    store = Store(kept, lambda: stored_organization(pool))
+    storage = build_storage(pool, on_commit=lambda ids: store.report(ids), sleep=SystemClock().sleep)
+    store = Store(storage, lambda: stored_organization(pool))
     yield store
-    await kept.close()
+    await storage.close()
 
 
 @pytest.fixture(params=["postgres", "memory"])
 def store(request: pytest.FixtureRequest) -> Store:
-    found: Store = request.getfixturevalue(request.param)
-    return found
+    requested: Store = request.getfixturevalue(request.param)
+    return requested
 
 
 def guarded(before: AgentState, **fields: Any) -> StateUpdate:
@@ -152,12 +153,12 @@ def end(before: AgentState, at: datetime = NOW + MINUTE) -> StateUpdate:
 
 @asynccontextmanager
 async def in_flight(store: Store, of: Agent) -> AsyncIterator[Any]:
-    """While the agent's row is locked."""
-    async with store.kept.agent_states.locked(of.id, NOW) as locked:
+    """Hold the lock on the agent's row."""
+    async with store.storage.agent_states.locked(of.id, NOW) as locked:
         yield locked
 
 
-async def test_an_untouched_agent_is_seen_asleep(store: Store) -> None:
+async def test_facts_of_a_new_agent_show_it_asleep(store: Store) -> None:
     scout = await store.agent(max_sleep_hours=8, debounce_window_seconds=0)
 
     assert await store.get_facts(scout) == AgentFacts(
@@ -172,7 +173,7 @@ async def test_an_untouched_agent_is_seen_asleep(store: Store) -> None:
     )
 
 
-async def test_a_sleeper_is_born_with_its_next_moment(store: Store) -> None:
+async def test_agent_inserted_asleep_has_its_due_time(store: Store) -> None:
     sleeper = await store.agent(sleep_until=NOW + HOUR)
     archived = await store.agent(status=AgentStatus.ARCHIVED)
 
@@ -180,54 +181,54 @@ async def test_a_sleeper_is_born_with_its_next_moment(store: Store) -> None:
     assert (await store.state(archived)).next_due_at is None
 
 
-async def test_what_an_agent_inherits_and_what_holds_its_organization_is_seen(store: Store) -> None:
+async def test_facts_contain_template_window_and_pause_of_organization(store: Store) -> None:
     owner = await store.new_organization()
     shared = template(owner.id, debounce_window_seconds=60)
-    await store.kept.templates.insert(shared)
+    await store.storage.templates.insert(shared)
     scout = await store.agent(owner.id, template_id=shared.id)
-    await store.kept.templates.update(shared.id, {"debounce_window_seconds": 5})
-    await store.kept.agents.update(scout.id, {"debounce_window_seconds": 7, "max_sleep_hours": 2})
-    await store.kept.organizations.update(owner.id, {"paused": True})
+    await store.storage.templates.update(shared.id, {"debounce_window_seconds": 5})
+    await store.storage.agents.update(scout.id, {"debounce_window_seconds": 7, "max_sleep_hours": 2})
+    await store.storage.organizations.update(owner.id, {"paused": True})
 
     seen = await store.get_facts(scout)
 
     assert (seen.agent_window_seconds, seen.template_window_seconds, seen.max_sleep_hours) == (7, 5, 2)
     assert seen.paused
-    assert await store.kept.organizations.list_paused() == [owner.id]
+    assert await store.storage.organizations.list_paused() == [owner.id]
 
 
-async def test_what_may_be_spent_and_was_is_seen_as_budgets(store: Store) -> None:
+async def test_facts_contain_budgets_with_cap_and_spending(store: Store) -> None:
     owner = await store.new_organization()
     shared = template(owner.id, max_cost_usd_per_day=Decimal(2))
-    await store.kept.templates.insert(shared)
+    await store.storage.templates.insert(shared)
     heir, own, free = [
         await store.agent(owner.id, template_id=template_id, max_cost_usd_per_day=cap)
         for template_id, cap in ((shared.id, None), (shared.id, Decimal(3)), (None, None))
     ]
-    await store.kept.usage.insert(usage_record(heir, cost_usd=Decimal("1.5")))
-    await store.kept.usage.insert(usage_record(heir, cost_usd=Decimal(7), occurred_at=NOW - 10 * HOUR))
+    await store.storage.usage.insert(usage_record(heir, cost_usd=Decimal("1.5")))
+    await store.storage.usage.insert(usage_record(heir, cost_usd=Decimal(7), occurred_at=NOW - 10 * HOUR))
 
     async def budgets(of: Agent, now: datetime = NOW) -> tuple[Budget, ...]:
         seen = (await store.get_facts(of, now)).budgets
-        assert await store.kept.spending.budgets(of.id, now) == seen
+        assert await store.storage.spending.budgets(of.id, now) == seen
         return seen
 
     of_heir, of_own = Budget(False, Decimal(2), Decimal("1.5")), Budget(False, Decimal(3), Decimal(0))
     assert [await budgets(one) for one in (heir, own, free)] == [(of_heir,), (of_own,), ()]
-    await store.kept.organizations.update(owner.id, {"max_cost_usd_per_day": Decimal(9)})
+    await store.storage.organizations.update(owner.id, {"max_cost_usd_per_day": Decimal(9)})
     of_all = Budget(True, Decimal(9), Decimal("1.5"))
     assert [await budgets(one) for one in (heir, free)] == [(of_heir, of_all), (of_all,)]
     assert await budgets(free, NOW + 15 * HOUR) == (Budget(True, Decimal(9), Decimal(0)),)
 
 
-async def test_a_queue_is_seen_as_groups_of_a_kind(store: Store) -> None:
+async def test_facts_group_pending_notifications_by_kind(store: Store) -> None:
     scout = await store.agent()
     for later in (1, 5, 3):
-        await store.arrives(scout, source=Source.SMS, created_at=NOW + later * SECOND)
-    await store.arrives(scout)
-    await store.arrives(scout, priority=Priority.LOW)
-    cleared = await store.arrives(scout, source=Source.EMAIL)
-    assert await store.kept.notifications.clear(scout.id, cleared.id, NOW)
+        await store.insert(scout, source=Source.SMS, created_at=NOW + later * SECOND)
+    await store.insert(scout)
+    await store.insert(scout, priority=Priority.LOW)
+    cleared = await store.insert(scout, source=Source.EMAIL)
+    assert await store.storage.notifications.clear(scout.id, cleared.id, NOW)
 
     assert set((await store.get_facts(scout, NOW + MINUTE)).pending) == {
         PendingGroup(Source.SMS, False, ActivationPeriod.SINCE, 3, NOW + SECOND, NOW + 5 * SECOND),
@@ -247,46 +248,49 @@ async def test_a_queue_is_seen_as_groups_of_a_kind(store: Store) -> None:
         (61, ActivationPeriod.SINCE),
     ],
 )
-async def test_a_notification_belongs_to_an_era(
+async def test_notification_belongs_to_an_activation_period(
     store: Store, arrived_at: int, period: ActivationPeriod
 ) -> None:
-    """Of an agent that was stopped at -20 s, and ran from 0 to 60 s."""
+    """The agent was stopped at -20 s and ran from 0 to 60 s."""
     scout = await store.agent()
-    assert await store.kept.agent_states.update(end(await store.started(scout)))
+    assert await store.storage.agent_states.update(end(await store.started(scout)))
     await store.put(scout, stopped_at=NOW - 20 * SECOND)
-    await store.arrives(scout, created_at=NOW + arrived_at * SECOND)
+    await store.insert(scout, created_at=NOW + arrived_at * SECOND)
 
     [group] = (await store.get_facts(scout, NOW + HOUR)).pending
 
     assert group.period is period
 
 
-async def test_a_reminder_is_ahead_until_its_moment_and_nothing_else_ever_is(store: Store) -> None:
+async def test_only_a_reminder_is_ahead_until_it_is_due(store: Store) -> None:
     scout = await store.agent()
-    await store.arrives(scout, scheduled_for=NOW + MINUTE)
-    await store.arrives(scout, source=Source.EMAIL, scheduled_for=NOW - MINUTE)
+    await store.insert(scout, scheduled_for=NOW + MINUTE)
+    await store.insert(scout, source=Source.EMAIL, scheduled_for=NOW - MINUTE)
 
-    async def eras(now: datetime) -> dict[bool, ActivationPeriod]:
+    async def periods(now: datetime) -> dict[bool, ActivationPeriod]:
         return {group.reminder: group.period for group in (await store.get_facts(scout, now)).pending}
 
-    assert await eras(NOW - HOUR) == {True: ActivationPeriod.AHEAD, False: ActivationPeriod.SINCE}
-    assert await eras(NOW + MINUTE - SECOND) == {True: ActivationPeriod.AHEAD, False: ActivationPeriod.SINCE}
-    assert await eras(NOW + MINUTE) == {True: ActivationPeriod.SINCE, False: ActivationPeriod.SINCE}
+    assert await periods(NOW - HOUR) == {True: ActivationPeriod.AHEAD, False: ActivationPeriod.SINCE}
+    assert await periods(NOW + MINUTE - SECOND) == {
+        True: ActivationPeriod.AHEAD,
+        False: ActivationPeriod.SINCE,
+    }
+    assert await periods(NOW + MINUTE) == {True: ActivationPeriod.SINCE, False: ActivationPeriod.SINCE}
 
 
-async def test_a_start_and_an_end_are_in_the_ledger(store: Store) -> None:
+async def test_start_and_end_are_recorded_in_the_run(store: Store) -> None:
     scout = await store.agent()
-    later = await store.arrives(scout, created_at=NOW - SECOND)
-    earlier = await store.arrives(scout, created_at=NOW - 2 * SECOND)
-    await store.arrives(scout, scheduled_for=NOW + HOUR)
+    later = await store.insert(scout, created_at=NOW - SECOND)
+    earlier = await store.insert(scout, created_at=NOW - 2 * SECOND)
+    await store.insert(scout, scheduled_for=NOW + HOUR)
     running = await store.started(scout)
     assert running.run_id is not None
-    begun = await store.kept.runs.get(running.run_id)
+    begun = await store.storage.runs.get(running.run_id)
     seen = await store.get_facts(scout)
 
-    assert await store.kept.agent_states.update(end(running))
+    assert await store.storage.agent_states.update(end(running))
 
-    over = await store.kept.runs.get(running.run_id)
+    over = await store.storage.runs.get(running.run_id)
     assert begun is not None
     assert over is not None
     assert begun.notifications == (earlier.id, later.id)
@@ -294,74 +298,78 @@ async def test_a_start_and_an_end_are_in_the_ledger(store: Store) -> None:
     assert over == replace(begun, ended_at=NOW + MINUTE, outcome=Outcome.SLEPT, turns=3)
 
 
-async def test_a_move_may_leave_a_remark(store: Store) -> None:
+async def test_update_may_insert_a_system_notice(store: Store) -> None:
     scout = await store.agent()
     notice = SystemNotice(new_id(), "Quarantined", "Five runs have failed.", NOW)
     seen = await store.state(scout)
 
-    assert await store.kept.agent_states.update(replace(guarded(seen, failures=5), notice=notice))
-    assert not await store.kept.agent_states.update(
+    assert await store.storage.agent_states.update(replace(guarded(seen, failures=5), notice=notice))
+    assert not await store.storage.agent_states.update(
         replace(guarded(seen, failures=6), notice=replace(notice, id=new_id()))
     )
 
     seen = await store.state(scout)
-    assert await store.kept.agent_states.update(replace(guarded(seen), notice=replace(notice, body="Again.")))
+    assert await store.storage.agent_states.update(
+        replace(guarded(seen), notice=replace(notice, body="Again."))
+    )
 
-    [left] = await store.kept.notifications.list_for_agent(scout.id, include_cleared=True, limit=9, now=NOW)
+    [left] = await store.storage.notifications.list_for_agent(
+        scout.id, include_cleared=True, limit=9, now=NOW
+    )
     assert (left.id, left.title, left.body) == (notice.id, notice.title, notice.body)
     assert (left.source, left.priority, left.activated_at) == (Source.SYSTEM, Priority.LOW, None)
 
 
-async def test_starting_is_the_claim(store: Store) -> None:
+async def test_only_one_of_several_starts_wins(store: Store) -> None:
     scout = await store.agent()
     seen = await store.state(scout)
 
-    won = await asyncio.gather(*(store.kept.agent_states.update(start(seen)) for _ in range(3)))
+    won = await asyncio.gather(*(store.storage.agent_states.update(start(seen)) for _ in range(3)))
 
     assert sorted(won) == [False, False, True]
 
 
-async def test_an_archived_agent_is_not_started(store: Store) -> None:
+async def test_archived_agent_is_not_started(store: Store) -> None:
     scout = await store.agent()
     seen = await store.state(scout)
     await store.put(scout, status=AgentStatus.ARCHIVED)
 
-    assert not await store.kept.agent_states.update(start(seen))
+    assert not await store.storage.agent_states.update(start(seen))
     assert (await store.state(scout)).run_id is None
 
 
-async def test_the_end_of_a_run_that_is_over_counts_for_nothing(store: Store) -> None:
+async def test_second_end_of_a_run_has_no_effect(store: Store) -> None:
     scout = await store.agent()
     first = await store.started(scout)
-    assert await store.kept.agent_states.update(end(first))
+    assert await store.storage.agent_states.update(end(first))
     second = await store.started(scout, NOW + 2 * MINUTE)
 
-    assert not await store.kept.agent_states.update(end(first, NOW + HOUR))
+    assert not await store.storage.agent_states.update(end(first, NOW + HOUR))
 
     assert await store.state(scout) == second
 
 
-async def test_a_move_that_comes_late_overwrites_nothing(store: Store) -> None:
-    """Its answer was lost, and the agent has gone on: back to where the move could start from."""
+async def test_late_update_has_no_effect(store: Store) -> None:
+    """The answer was lost, and the agent has since returned to the state the update starts from."""
     scout = await store.agent()
     seen = await store.state(scout)
-    assert await store.kept.agent_states.update(end(await store.started(scout)))
+    assert await store.storage.agent_states.update(end(await store.started(scout)))
     scheduled = await store.put(scout, sleep_until=NOW + HOUR)
 
     for late in (start(seen), guarded(seen, next_due_at=None)):
-        assert not await store.kept.agent_states.update(late)
+        assert not await store.storage.agent_states.update(late)
         async with in_flight(store, scout) as locked:
             assert not await locked.update(late)
 
     assert await store.state(scout) == scheduled
 
 
-async def test_a_guarded_move_fails_once_something_became_active(store: Store) -> None:
+async def test_guarded_update_fails_after_a_notification_became_active(store: Store) -> None:
     scout = await store.agent()
     running = await store.started(scout)
-    await store.arrives(scout)
+    await store.insert(scout)
 
-    assert not await store.kept.agent_states.update(end(running))
+    assert not await store.storage.agent_states.update(end(running))
 
     async with in_flight(store, scout) as locked:
         assert await locked.update(end(locked.facts.state))
@@ -370,13 +378,13 @@ async def test_a_guarded_move_fails_once_something_became_active(store: Store) -
 
 
 @pytest.mark.parametrize("priority", Priority)
-async def test_sleep_and_an_arrival_never_cross(store: Store, priority: Priority) -> None:
-    """Whichever commits first: an active notification that sleep did not see is after it."""
+async def test_sleep_never_misses_a_concurrent_notification(store: Store, priority: Priority) -> None:
+    """Whichever commits first, an active notification that sleep did not see comes after it."""
     scout = await store.agent()
     running = await store.started(scout)
 
     slept, _ = await asyncio.gather(
-        store.kept.agent_states.update(end(running)), store.arrives(scout, priority=priority)
+        store.storage.agent_states.update(end(running)), store.insert(scout, priority=priority)
     )
 
     bumped = (await store.state(scout)).wake_seq > running.wake_seq
@@ -385,25 +393,25 @@ async def test_sleep_and_an_arrival_never_cross(store: Store, priority: Priority
         assert slept
 
 
-async def test_while_an_agent_is_locked_nothing_becomes_active_and_nobody_sees_it_move(store: Store) -> None:
+async def test_locked_agent_gets_nothing_active_and_shows_no_change(store: Store) -> None:
     scout = await store.agent()
-    reminder = await store.arrives(scout, scheduled_for=NOW + HOUR)
+    reminder = await store.insert(scout, scheduled_for=NOW + HOUR)
     async with in_flight(store, scout) as locked:
         before = locked.facts.state
         assert await locked.update(guarded(before, sleep_until=NOW + HOUR))
-        arrival = asyncio.create_task(store.arrives(scout))
+        insertion = asyncio.create_task(store.insert(scout))
         edit = asyncio.create_task(store.change(reminder, NOW, scheduled_for=NOW + MINUTE))
         for _ in range(3):
             assert await store.state(scout) == before
-        assert not arrival.done()
+        assert not insertion.done()
         assert not edit.done()
-    await asyncio.gather(arrival, edit)
+    await asyncio.gather(insertion, edit)
 
     after = await store.state(scout)
     assert (after.sleep_until, after.wake_seq) == (NOW + HOUR, before.wake_seq + 2)
 
 
-async def test_what_fails_under_lock_leaves_nothing_and_no_lock(store: Store) -> None:
+async def test_failure_under_lock_rolls_back_and_unlocks(store: Store) -> None:
     scout = await store.agent()
     before = await store.state(scout)
 
@@ -419,13 +427,13 @@ async def test_what_fails_under_lock_leaves_nothing_and_no_lock(store: Store) ->
     assert await store.put(scout, sleep_until=NOW + MINUTE)
 
 
-async def test_nobody_waits_for_a_locked_agent_for_ever(store: Store) -> None:
+async def test_waiting_for_a_locked_agent_ends_with_row_locked(store: Store) -> None:
     scout = await store.agent()
     before = await store.state(scout)
     async with in_flight(store, scout):
         refused = await asyncio.gather(
-            store.kept.agent_states.update(guarded(before, sleep_until=NOW)),
-            store.arrives(scout),
+            store.storage.agent_states.update(guarded(before, sleep_until=NOW)),
+            store.insert(scout),
             return_exceptions=True,
         )
 
@@ -434,57 +442,59 @@ async def test_nobody_waits_for_a_locked_agent_for_ever(store: Store) -> None:
     assert (await store.get_facts(scout)).pending == ()
 
 
-async def test_an_arrival_moves_its_agent_as_far_as_it_concerns_it(store: Store) -> None:
+async def test_notification_updates_its_agent_only_if_high(store: Store) -> None:
     scout = await store.agent()
-    await store.arrives(scout, priority=Priority.LOW, scheduled_for=NOW + SECOND)
-    assert (await store.state(scout), store.taken()) == (AgentState(scout.id), [])
+    await store.insert(scout, priority=Priority.LOW, scheduled_for=NOW + SECOND)
+    assert (await store.state(scout), store.take_reported()) == (AgentState(scout.id), [])
 
-    await store.arrives(scout, scheduled_for=NOW + HOUR)
-    await store.arrives(scout, scheduled_for=NOW + 2 * HOUR)
-    await store.arrives(scout)
+    await store.insert(scout, scheduled_for=NOW + HOUR)
+    await store.insert(scout, scheduled_for=NOW + 2 * HOUR)
+    await store.insert(scout)
 
     state = await store.state(scout)
     assert (state.wake_seq, state.next_due_at) == (3, NOW + HOUR)
-    assert store.taken() == [scout.id] * 3
+    assert store.take_reported() == [scout.id] * 3
 
 
 @pytest.mark.parametrize(
     "state", [{"status": AgentStatus.ARCHIVED}, {"status": AgentStatus.RUNNING}, {"queued_at": NOW}]
 )
-async def test_an_agent_that_waits_for_nothing_gets_no_due_time(store: Store, state: dict[str, Any]) -> None:
+async def test_notification_gives_no_due_time_unless_agent_sleeps(
+    store: Store, state: dict[str, Any]
+) -> None:
     scout = await store.agent()
     await store.put(scout, **state)
 
-    reminder = await store.arrives(scout, scheduled_for=NOW + HOUR)
+    reminder = await store.insert(scout, scheduled_for=NOW + HOUR)
     await store.change(reminder, NOW, scheduled_for=NOW + MINUTE)
 
     after = await store.state(scout)
     assert (after.wake_seq, after.next_due_at) == (2, None)
 
 
-async def test_a_notification_for_nobody_or_for_another_is_refused(store: Store) -> None:
+async def test_notification_for_unknown_or_foreign_agent_is_refused(store: Store) -> None:
     scout, gone = await store.agent(), await store.agent()
-    assert await store.kept.agents.delete(gone.id, NOW)
+    assert await store.storage.agents.delete(gone.id, NOW)
 
     for agent_id in (gone.id, new_id()):
         with pytest.raises(ReferenceMissing):
-            await store.kept.notifications.insert(new_notification(agent_id), {gone.organization_id})
+            await store.storage.notifications.insert(new_notification(agent_id), {gone.organization_id})
     with pytest.raises(Forbidden):
-        await store.kept.notifications.insert(new_notification(scout.id), {gone.organization_id})
+        await store.storage.notifications.insert(new_notification(scout.id), {gone.organization_id})
 
-    assert store.taken() == []
+    assert store.take_reported() == []
     assert (await store.get_facts(scout)).pending == ()
 
 
-async def test_a_change_activates_anew_only_what_becomes_active(store: Store) -> None:
+async def test_change_reactivates_only_what_becomes_active(store: Store) -> None:
     scout = await store.agent()
-    low = await store.arrives(scout, priority=Priority.LOW)
+    low = await store.insert(scout, priority=Priority.LOW)
     raised = await store.change(low, NOW + SECOND, priority=Priority.HIGH)
     assert raised.activated_at == NOW + SECOND
     titled = await store.change(raised, NOW + MINUTE, title="Look there")
     assert titled.activated_at == NOW + SECOND
     assert (await store.state(scout)).wake_seq == 1
-    assert store.taken() == [scout.id]
+    assert store.take_reported() == [scout.id]
 
     cleared = await store.change(low, NOW + MINUTE, cleared=True)
     assert (cleared.activated_at, cleared.cleared_at) == (None, NOW + MINUTE)
@@ -494,12 +504,12 @@ async def test_a_change_activates_anew_only_what_becomes_active(store: Store) ->
     assert (await store.state(scout)).wake_seq == 2
     lowered = await store.change(low, NOW + HOUR, priority=Priority.LOW)
     assert lowered.activated_at is None
-    assert store.taken() == [scout.id] * 3
+    assert store.take_reported() == [scout.id] * 3
 
 
-async def test_a_reminder_that_is_moved_falls_due_at_its_new_time(store: Store) -> None:
+async def test_rescheduled_reminder_falls_due_at_its_new_time(store: Store) -> None:
     scout = await store.agent()
-    reminder = await store.arrives(scout, scheduled_for=NOW + HOUR)
+    reminder = await store.insert(scout, scheduled_for=NOW + HOUR)
 
     moved = await store.change(reminder, NOW, scheduled_for=NOW + MINUTE)
     assert moved.activated_at == NOW + MINUTE
@@ -508,12 +518,12 @@ async def test_a_reminder_that_is_moved_falls_due_at_its_new_time(store: Store) 
 
     assert now_then.activated_at == NOW + SECOND
     assert (await store.state(scout)).wake_seq == 3
-    assert store.taken() == [scout.id] * 3
+    assert store.take_reported() == [scout.id] * 3
 
 
-async def test_changes_of_one_notification_at_once_are_all_kept(store: Store) -> None:
+async def test_concurrent_changes_of_one_notification_are_all_kept(store: Store) -> None:
     scout = await store.agent()
-    low = await store.arrives(scout, priority=Priority.LOW)
+    low = await store.insert(scout, priority=Priority.LOW)
 
     await asyncio.gather(
         store.change(low, NOW, title="A"),
@@ -521,43 +531,43 @@ async def test_changes_of_one_notification_at_once_are_all_kept(store: Store) ->
         store.change(low, NOW, priority=Priority.HIGH),
     )
 
-    after = await store.kept.notifications.get(low.id)
+    after = await store.storage.notifications.get(low.id)
     assert after is not None
     assert (after.title, after.body, after.priority, after.activated_at) == ("A", "B", Priority.HIGH, NOW)
 
 
-async def test_clearing_and_deleting_tell_of_what_was_high(store: Store) -> None:
+async def test_clearing_and_deleting_report_only_high_notifications(store: Store) -> None:
     scout, other = await store.agent(), await store.agent()
-    high, low = await store.arrives(scout), await store.arrives(scout, priority=Priority.LOW)
-    more = await store.arrives(scout)
-    store.taken()
+    high, low = await store.insert(scout), await store.insert(scout, priority=Priority.LOW)
+    more = await store.insert(scout)
+    store.take_reported()
 
-    assert not await store.kept.notifications.clear(other.id, high.id, NOW)
-    assert await store.kept.notifications.clear(scout.id, low.id, NOW)
-    assert store.taken() == []
-    assert await store.kept.notifications.clear(scout.id, high.id, NOW)
-    assert await store.kept.notifications.clear(scout.id, high.id, NOW + HOUR)
-    assert await store.kept.notifications.delete(more.id)
-    assert not await store.kept.notifications.delete(more.id)
+    assert not await store.storage.notifications.clear(other.id, high.id, NOW)
+    assert await store.storage.notifications.clear(scout.id, low.id, NOW)
+    assert store.take_reported() == []
+    assert await store.storage.notifications.clear(scout.id, high.id, NOW)
+    assert await store.storage.notifications.clear(scout.id, high.id, NOW + HOUR)
+    assert await store.storage.notifications.delete(more.id)
+    assert not await store.storage.notifications.delete(more.id)
 
-    after = await store.kept.notifications.get(high.id)
+    after = await store.storage.notifications.get(high.id)
     assert after is not None
     assert (after.cleared_at, after.activated_at) == (NOW, None)
-    assert store.taken() == [scout.id] * 3
+    assert store.take_reported() == [scout.id] * 3
     assert (await store.get_facts(scout)).pending == ()
 
 
-async def test_the_agent_sees_high_before_low_then_oldest_first_and_nothing_of_later(store: Store) -> None:
+async def test_queue_lists_high_first_then_oldest_without_future_ones(store: Store) -> None:
     scout = await store.agent()
-    low = await store.arrives(scout, priority=Priority.LOW, created_at=NOW - HOUR)
-    second = await store.arrives(scout, created_at=NOW - SECOND)
-    first = await store.arrives(scout, created_at=NOW - MINUTE)
-    await store.arrives(scout, scheduled_for=NOW + SECOND)
-    done = await store.arrives(scout, created_at=NOW - 2 * MINUTE)
-    await store.kept.notifications.clear(scout.id, done.id, NOW)
+    low = await store.insert(scout, priority=Priority.LOW, created_at=NOW - HOUR)
+    second = await store.insert(scout, created_at=NOW - SECOND)
+    first = await store.insert(scout, created_at=NOW - MINUTE)
+    await store.insert(scout, scheduled_for=NOW + SECOND)
+    done = await store.insert(scout, created_at=NOW - 2 * MINUTE)
+    await store.storage.notifications.clear(scout.id, done.id, NOW)
 
     async def seen(*, include_cleared: bool, limit: int = 50) -> list[UUID]:
-        found = await store.kept.notifications.list_for_agent(
+        found = await store.storage.notifications.list_for_agent(
             scout.id, include_cleared=include_cleared, limit=limit, now=NOW
         )
         return [one.id for one in found]
@@ -567,48 +577,48 @@ async def test_the_agent_sees_high_before_low_then_oldest_first_and_nothing_of_l
     assert await seen(include_cleared=False, limit=1) == [first.id]
 
 
-async def test_a_deleted_agent_is_gone_with_all_that_is_its(store: Store) -> None:
+async def test_deleted_agent_is_gone_with_its_rows(store: Store) -> None:
     scout = await store.agent()
-    waiting = await store.arrives(scout)
+    pending = await store.insert(scout)
     running = await store.started(scout)
     assert running.run_id is not None
-    store.taken()
+    store.take_reported()
 
-    assert await store.kept.agents.delete(scout.id, NOW + MINUTE)
-    assert not await store.kept.agents.delete(scout.id, NOW + MINUTE)
+    assert await store.storage.agents.delete(scout.id, NOW + MINUTE)
+    assert not await store.storage.agents.delete(scout.id, NOW + MINUTE)
 
-    assert await store.kept.runs.get(running.run_id) is None
-    assert await store.kept.agents.get(scout.id) is None
-    assert await store.kept.agent_states.get_facts(scout.id, NOW) is None
-    assert not await store.kept.agent_states.update(end(running))
-    async with store.kept.agent_states.locked(scout.id, NOW) as locked:
+    assert await store.storage.runs.get(running.run_id) is None
+    assert await store.storage.agents.get(scout.id) is None
+    assert await store.storage.agent_states.get_facts(scout.id, NOW) is None
+    assert not await store.storage.agent_states.update(end(running))
+    async with store.storage.agent_states.locked(scout.id, NOW) as locked:
         assert locked.facts is None
-    assert await store.kept.notifications.get(waiting.id) is None
-    assert await store.kept.notifications.update(waiting.id, {"title": "A"}, NOW) is None
-    assert not await store.kept.notifications.clear(scout.id, waiting.id, NOW)
-    assert not await store.kept.notifications.delete(waiting.id)
+    assert await store.storage.notifications.get(pending.id) is None
+    assert await store.storage.notifications.update(pending.id, {"title": "A"}, NOW) is None
+    assert not await store.storage.notifications.clear(scout.id, pending.id, NOW)
+    assert not await store.storage.notifications.delete(pending.id)
 
 
-async def test_a_deletion_waits_for_a_start_that_is_on_its_way(store: Store) -> None:
+async def test_deletion_waits_for_a_start_in_flight(store: Store) -> None:
     scout = await store.agent()
     async with in_flight(store, scout) as locked:
-        deletion = asyncio.create_task(store.kept.agents.delete(scout.id, NOW + MINUTE))
+        deletion = asyncio.create_task(store.storage.agents.delete(scout.id, NOW + MINUTE))
         claim = start(locked.facts.state)
         assert await locked.update(claim)
         assert not deletion.done()
     assert await deletion
 
-    assert await store.kept.agent_states.list_running() == []
+    assert await store.storage.agent_states.list_running() == []
 
 
-async def test_what_is_due_is_listed_by_its_moment_in_pages(store: Store) -> None:
+async def test_due_agents_are_listed_by_time_in_pages(store: Store) -> None:
     owner = await store.new_organization()
     agents = [await store.agent(owner.id, sleep_until=NOW + n // 2 * SECOND) for n in range(6)]
     await store.agent(owner.id, sleep_until=NOW + HOUR)
     await store.agent(owner.id)
 
     found: list[tuple[UUID, datetime]] = []
-    while page := await store.kept.agent_states.list_due(
+    while page := await store.storage.agent_states.list_due(
         NOW + MINUTE, (found[-1][1], found[-1][0]) if found else None, 4
     ):
         found += page
@@ -617,34 +627,43 @@ async def test_what_is_due_is_listed_by_its_moment_in_pages(store: Store) -> Non
     assert found == [(agent_id, at) for at, agent_id in expected]
 
 
-async def test_sleepers_that_something_calls_are_listed(store: Store) -> None:
-    """By attention, by what a pause concerns, and by what nobody would come back to."""
+async def test_sleeping_agents_that_need_attention_are_listed(store: Store) -> None:
+    """The lists: active notifications, agents that a pause concerns, and agents without a due time."""
     owner, paused = await store.new_organization(), await store.new_organization()
-    await store.kept.organizations.update(paused.id, {"paused": True})
-    names = ("woken", "running", "queued", "stopped", "stopped, then told", "archived", "reminded", "idle")
+    await store.storage.organizations.update(paused.id, {"paused": True})
+    names = (
+        "woken",
+        "running",
+        "queued",
+        "stopped",
+        "stopped, then notified",
+        "archived",
+        "reminded",
+        "idle",
+    )
     agents = {name: await store.agent(owner.id) for name in names}
     held = await store.agent(paused.id)
     for name, one in [*agents.items(), ("held", held)]:
         if name == "reminded":
-            await store.arrives(one, scheduled_for=NOW + HOUR)
+            await store.insert(one, scheduled_for=NOW + HOUR)
         elif name != "idle":
-            await store.arrives(one)
+            await store.insert(one)
     await store.started(agents["running"])
     await store.put(agents["queued"], queued_at=NOW)
     await store.put(agents["stopped"], stopped_at=NOW)
-    await store.put(agents["stopped, then told"], stopped_at=NOW - SECOND)
+    await store.put(agents["stopped, then notified"], stopped_at=NOW - SECOND)
     await store.put(agents["archived"], status=AgentStatus.ARCHIVED)
     await store.put(agents["reminded"], next_due_at=None)
-    states = store.kept.agent_states
+    states = store.storage.agent_states
 
     def ids(*names: str) -> list[UUID]:
         return sorted(agents[name].id for name in names)
 
-    called = ids("woken", "stopped, then told")
-    assert await states.list_attention(NOW, None, 9) == called
-    assert await states.list_attention(NOW, called[0], 9) == called[1:]
-    assert await states.list_attention(NOW, None, 1) == called[:1]
-    concerned = ids("woken", "running", "queued", "stopped", "stopped, then told", "reminded")
+    woken = ids("woken", "stopped, then notified")
+    assert await states.list_attention(NOW, None, 9) == woken
+    assert await states.list_attention(NOW, woken[0], 9) == woken[1:]
+    assert await states.list_attention(NOW, None, 1) == woken[:1]
+    concerned = ids("woken", "running", "queued", "stopped", "stopped, then notified", "reminded")
     assert await states.list_concerned(owner.id, None, 9) == concerned
     assert await states.list_concerned(owner.id, concerned[0], 2) == concerned[1:3]
     assert await states.list_concerned(paused.id, None, 9) == [held.id]
@@ -661,19 +680,19 @@ async def test_running_and_queued_agents_are_listed_longest_first(store: Store) 
     await store.put(agents[2], queued_at=NOW + SECOND)
     await store.put(agents[3], queued_at=NOW)
 
-    assert await store.kept.agent_states.list_running() == [agents[1].id, agents[0].id]
-    assert await store.kept.agent_states.list_queued() == [agents[3].id, agents[2].id]
+    assert await store.storage.agent_states.list_running() == [agents[1].id, agents[0].id]
+    assert await store.storage.agent_states.list_queued() == [agents[3].id, agents[2].id]
 
 
-async def test_lists_of_ids_blockers_and_counts(store: Store) -> None:
+async def test_ids_blockers_and_counts_are_listed(store: Store) -> None:
     owner = await store.new_organization()
     one, two = await store.agent(owner.id), await store.agent(sleep_until=NOW + HOUR)
     await store.started(two)
-    later = await store.arrives(one)
-    earlier = await store.arrives(one, created_at=NOW - MINUTE)
-    await store.arrives(one, scheduled_for=NOW + MINUTE)
+    later = await store.insert(one)
+    earlier = await store.insert(one, created_at=NOW - MINUTE)
+    await store.insert(one, scheduled_for=NOW + MINUTE)
     await store.put(one, failures=5, retry_at=NOW + HOUR)
-    states = store.kept.agent_states
+    states = store.storage.agent_states
 
     assert await states.list_ids(None, None, 9) == sorted([one.id, two.id])
     assert await states.list_ids(owner.id, None, 9) == [one.id]
@@ -691,51 +710,51 @@ async def test_lists_of_ids_blockers_and_counts(store: Store) -> None:
     )
 
 
-async def test_agents_that_wait_for_a_budget_which_is_not_reached_are_listed(store: Store) -> None:
+async def test_agents_waiting_for_an_unreached_budget_are_listed(store: Store) -> None:
     owner = await store.new_organization()
     shared = template(owner.id, max_cost_usd_per_day=Decimal(5))
-    await store.kept.templates.insert(shared)
+    await store.storage.templates.insert(shared)
     asleep, reminded, spent, idle, early = agents = [
         await store.agent(owner.id, template_id=shared.id) for _ in range(5)
     ]
-    await store.arrives(reminded, scheduled_for=NOW + HOUR)
+    await store.insert(reminded, scheduled_for=NOW + HOUR)
     midnight = NOW + 15 * HOUR
     for one in agents:
         until = None if one in (reminded, idle) else NOW + HOUR
         due_at = NOW + HOUR if one is early else midnight
         await store.put(one, sleep_until=until, next_due_at=due_at)
-    await store.kept.usage.insert(usage_record(spent, cost_usd=Decimal(5)))
+    await store.storage.usage.insert(usage_record(spent, cost_usd=Decimal(5)))
     held = sorted([asleep.id, reminded.id])
-    states = store.kept.agent_states
+    states = store.storage.agent_states
 
     assert await states.list_within_budget(NOW, midnight, None, 9) == held
     assert await states.list_within_budget(NOW, midnight, held[0], 9) == held[1:]
-    await store.kept.organizations.update(owner.id, {"max_cost_usd_per_day": Decimal(5)})
+    await store.storage.organizations.update(owner.id, {"max_cost_usd_per_day": Decimal(5)})
     assert await states.list_within_budget(NOW, midnight, None, 9) == []
 
 
-async def test_agents_of_a_template_with_anything_ahead_are_listed(store: Store) -> None:
+async def test_agents_of_a_template_with_something_ahead_are_listed(store: Store) -> None:
     owner = await store.new_organization()
     shared = template(owner.id)
-    await store.kept.templates.insert(shared)
+    await store.storage.templates.insert(shared)
     asleep, running, _ = [await store.agent(owner.id, template_id=shared.id) for _ in range(3)]
     await store.put(asleep, sleep_until=NOW + HOUR)
     await store.started(running)
     await store.started(await store.agent(owner.id))
     concerned = sorted([asleep.id, running.id])
-    states = store.kept.agent_states
+    states = store.storage.agent_states
 
     assert await states.list_concerned_of_template(shared.id, None, 9) == concerned
     assert await states.list_concerned_of_template(shared.id, concerned[0], 9) == concerned[1:]
 
 
-async def test_agents_that_a_templates_window_may_concern_are_listed(store: Store) -> None:
+async def test_agents_held_by_the_window_of_a_template_are_listed(store: Store) -> None:
     owner = await store.new_organization()
     shared = template(owner.id)
-    await store.kept.templates.insert(shared)
+    await store.storage.templates.insert(shared)
     held, running, _ = [await store.agent(owner.id, template_id=shared.id) for _ in range(3)]
     for one in (held, running):
-        await store.arrives(one)
+        await store.insert(one)
     await store.started(running)
 
-    assert await store.kept.agents.holding_of_template(shared.id) == [held.id]
+    assert await store.storage.agents.holding_of_template(shared.id) == [held.id]

@@ -187,7 +187,9 @@ class World:
         self.pool = pool
         self.clock = HeldClock()
         self.began_at = self.clock.now()
-        self.storage = build_storage(pool, on_commit=self._tell, on_clear=self._tell_of_clearings)
+        self.storage = build_storage(
+            pool, on_commit=self._tell, on_clear=self._tell_of_clearings, sleep=SystemClock().sleep
+        )
         self.toolbox = RiggedToolbox(self.storage, self.clock, outbound, checker)
         self.puppets: dict[UUID, Puppet] = {}  # by agent, while their runs are active
         self._latest: dict[UUID, Puppet] = {}

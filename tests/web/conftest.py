@@ -1,4 +1,4 @@
-"""The whole HTTP interface on real storage and a real registry, behind a real socket."""
+"""The HTTP interface with real storage, a real registry and a real socket."""
 
 import asyncio
 import socket
@@ -41,7 +41,7 @@ Address = tuple[str, int]
 
 
 class EndlessHarness:
-    """Works until the run is stopped."""
+    """A harness that works until the run is stopped."""
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         await run.interruptible(asyncio.Event().wait())
@@ -56,7 +56,7 @@ class Answer:
 
 
 class Api:
-    """A client with one credential; organizations and agents for it to work on."""
+    """A client with one credential."""
 
     def __init__(self, client: ClientSession, authorization: str | None = None) -> None:
         self.client = client
@@ -106,7 +106,7 @@ class Api:
 
 
 class Service:
-    """The application as it serves, with hands on what stands behind it."""
+    """The running application, and the parts behind it."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Service:
         return Api(self.client, f"Bearer {OPERATOR_TOKEN}")
 
     async def new_organization(self) -> Api:
-        """A client with an API key of an organization of its own, made without hashing a password."""
+        """Return a client with an API key of a new organization, without hashing a password."""
         now = datetime.now(UTC)
         organization = Organization(new_id(), "Acme", now)
         user = User(new_id(), f"{organization.id}@example.com", "Ann", "!", 1, now)
@@ -148,7 +148,7 @@ StartService = Callable[..., Awaitable[Service]]
 
 @asynccontextmanager
 async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
-    """The parts put together as the composition root does it, with a harness that never ends."""
+    """Compose the parts like the composition root, with a harness that never ends."""
 
     def on_commit(agent_ids: Sequence[UUID]) -> None:
         registry.tell_all(agent_ids, Signal.NOTIFIED)
@@ -156,7 +156,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
     def readiness() -> Readiness:
         return service.readiness
 
-    storage, clock = build_storage(pool, on_commit), SystemClock()
+    storage, clock = build_storage(pool, on_commit, sleep=SystemClock().sleep), SystemClock()
     async with (
         open_guarded_http(OutboundSettings(allow_private=True), clock) as outbound,
         open_schema_checker() as checker,
@@ -197,7 +197,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
 
 @pytest.fixture
 async def start_service(pool: Pool) -> AsyncIterator[StartService]:
-    """Starts the service with other settings than the usual ones."""
+    """Start the service with other settings."""
     async with AsyncExitStack() as stack:
 
         async def start(**changes: Any) -> Service:
@@ -213,11 +213,11 @@ async def service(start_service: StartService) -> Service:
 
 @pytest.fixture
 async def api(service: Service) -> Api:
-    """A client with a key of one organization."""
+    """Return a client with a key of one organization."""
     return await service.new_organization()
 
 
 @pytest.fixture
 async def other(service: Service) -> Api:
-    """A client with a key of another organization."""
+    """Return a client with a key of another organization."""
     return await service.new_organization()

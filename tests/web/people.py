@@ -1,4 +1,4 @@
-"""People for the tests of accounts, in the roles a test needs; their passwords were never hashed."""
+"""Users in the roles that a test needs, without the cost of hashing passwords."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -15,7 +15,7 @@ TOKENS = UserTokens(SETTINGS.token_secret, timedelta(days=1))
 
 
 async def new_user(service: Service, email: str = "", name: str = "Ann") -> tuple[User, Organization]:
-    """A user who owns an organization, and cannot log in."""
+    """Create a user who owns an organization and cannot log in."""
     now = datetime.now(UTC)
     organization = Organization(new_id(), "Acme", now)
     user = User(new_id(), email or f"{organization.id}@example.com", name, "!", 1, now)
@@ -24,26 +24,26 @@ async def new_user(service: Service, email: str = "", name: str = "Ann") -> tupl
 
 
 def as_user(service: Service, user: User) -> Api:
-    """A client with a token of the user."""
+    """Return a client with a token of the user."""
     token = TOKENS.issue(user.id, user.token_version, datetime.now(UTC))
     return service.nobody.with_authorization(f"Token {token}")
 
 
 async def join(service: Service, user: User, organization_id: UUID, role: Role) -> str:
-    """Make the user a member; the id of the membership."""
+    """Make the user a member, and return the id of the membership."""
     membership_id = new_id()
     await service.storage.pool.execute(JOIN, membership_id, organization_id, user.id, role, datetime.now(UTC))
     return str(membership_id)
 
 
 async def staff(service: Service, organization: Organization, role: Role) -> tuple[Api, str]:
-    """Somebody who belongs to this organization only: a client of theirs, and the id of the membership."""
+    """Create a user of this organization only; return a client and the id of the membership."""
     user, own = await new_user(service)
     await service.storage.pool.execute("DELETE FROM membership WHERE organization_id = $1", own.id)
     return as_user(service, user), await join(service, user, organization.id, role)
 
 
 async def founder(service: Service) -> tuple[Api, Organization]:
-    """A client of somebody who owns an organization, and that."""
+    """Create the owner of a new organization; return a client and the organization."""
     user, organization = await new_user(service)
     return as_user(service, user), organization

@@ -1,4 +1,4 @@
-"""Idempotency-Key: a request that is sent again has no second effect and is given the first answer."""
+"""Idempotency-Key: a repeated request has no second effect and receives the first answer."""
 
 import asyncio
 from collections import Counter
@@ -57,19 +57,19 @@ def is_replay(answer: Answer) -> bool:
 
 
 def of(agent: Any, path: str) -> tuple[str, Any]:
-    """The path and the body of a request about this agent."""
+    """Return the path and the body of a request about this agent."""
     body = {name: value.format(**agent) for name, value in BODIES[path].items()}
     return path.format(**agent), body
 
 
-def test_the_decided_routes_take_a_key_and_no_others() -> None:
+def test_only_decided_routes_accept_key() -> None:
     taking = {route.path for route in ROUTES if route.idempotent}
     assert taking == BODIES.keys()
     assert {route.method for route in ROUTES if route.idempotent} == {"POST"}
 
 
 @pytest.mark.parametrize("path", BODIES)
-async def test_a_repeat_is_given_the_first_answer(service: Service, api: Api, path: str) -> None:
+async def test_repeat_receives_first_answer(service: Service, api: Api, path: str) -> None:
     where, body = of(await api.create_agent(), path)
     first = await send(api, where, body)
     count = await service.storage.pool.fetchval(COUNT[path])
@@ -81,7 +81,7 @@ async def test_a_repeat_is_given_the_first_answer(service: Service, api: Api, pa
 
 
 @pytest.mark.parametrize("path", BODIES)
-async def test_a_key_is_not_good_for_another_body(api: Api, path: str) -> None:
+async def test_key_is_refused_with_another_body(api: Api, path: str) -> None:
     where, body = of(await api.create_agent(), path)
     await send(api, where, body)
     answer = await send(api, where, {**body, "one more": 1})
@@ -89,7 +89,7 @@ async def test_a_key_is_not_good_for_another_body(api: Api, path: str) -> None:
     assert answer.body == {"detail": "This Idempotency-Key was used with another request body."}
 
 
-async def test_the_same_body_may_be_written_in_another_order_or_with_another_boundary(api: Api) -> None:
+async def test_same_body_may_differ_in_order_and_boundary(api: Api) -> None:
     await send(api, TEMPLATES, data=b'{"name": "Clerk", "max_turns": 3}', headers={"Content-Type": JSON})
     again = await send(
         api, TEMPLATES, data=b'{ "max_turns":3, "name":"Clerk" }', headers={"Content-Type": JSON}
@@ -114,14 +114,14 @@ async def test_another_organization_is_another_request(api: Api) -> None:
 
 
 @pytest.mark.parametrize("key", BAD_KEYS)
-async def test_a_bad_key_is_refused(service: Service, api: Api, key: str) -> None:
+async def test_bad_key_is_refused(service: Service, api: Api, key: str) -> None:
     answer = await send(api, TEMPLATES, BODIES[TEMPLATES], key)
     assert answer.status == 400
     assert "Idempotency-Key" in answer.body["detail"]
     assert await service.storage.pool.fetchval(COUNT[TEMPLATES]) == 0
 
 
-async def test_quotes_around_a_key_are_not_part_of_it(api: Api) -> None:
+async def test_quotes_are_not_part_of_key(api: Api) -> None:
     for plain in ("x" * 255, "a b", '"', 'a"b', "Ärger"):
         first = await send(api, TEMPLATES, BODIES[TEMPLATES], plain)
         again = await send(api, TEMPLATES, BODIES[TEMPLATES], f'"{plain}"')
@@ -129,7 +129,7 @@ async def test_quotes_around_a_key_are_not_part_of_it(api: Api) -> None:
         assert is_replay(again), plain
 
 
-async def test_a_key_belongs_to_one_credential(service: Service, api: Api) -> None:
+async def test_key_belongs_to_one_credential(service: Service, api: Api) -> None:
     created = await api.post("/api/organizations/api-keys/", {"name": "another"})
     colleague = api.with_authorization(f"Bearer {created.body['key']}")
     first = await send(api, TEMPLATES, BODIES[TEMPLATES])
@@ -138,22 +138,20 @@ async def test_a_key_belongs_to_one_credential(service: Service, api: Api) -> No
     assert second.body["id"] != first.body["id"]
 
 
-async def test_a_key_belongs_to_one_path(api: Api) -> None:
+async def test_key_belongs_to_one_path(api: Api) -> None:
     ann, bob = await api.create_agent(), await api.create_agent()
     answers = [await send(api, f"{AGENTS}{agent['id']}/run/") for agent in (ann, bob)]
     assert [answer.body["status"] for answer in answers] == ["started", "started"]
 
 
-async def test_elsewhere_a_key_is_ignored(api: Api) -> None:
-    """What is shown once is never stored for a replay."""
+async def test_other_routes_ignore_key(api: Api) -> None:
+    """A secret that is shown once is never stored for a replay."""
     answers = [await send(api, "/api/organizations/api-keys/", {"name": "k"}, "") for _ in range(2)]
     assert [answer.status for answer in answers] == [201, 201]
     assert answers[0].body["key"] != answers[1].body["key"]
 
 
-async def test_while_the_first_is_being_answered_a_repeat_is_a_conflict(
-    service: Service, api: Api, database_url: str
-) -> None:
+async def test_repeat_during_first_request_is_conflict(service: Service, api: Api, database_url: str) -> None:
     other_program = await asyncpg.connect(database_url)
     async with other_program.transaction():
         await other_program.execute("LOCK TABLE template IN SHARE MODE")
@@ -174,7 +172,7 @@ async def somebody_waits_for_a_lock(connection: Any) -> None:
             pass
 
 
-async def test_a_hundred_at_once_make_one_row(service: Service, api: Api) -> None:
+async def test_hundred_concurrent_requests_make_one_row(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     body = {"agent": agent["id"], "title": "Hello", "priority": "high"}
     answers = await asyncio.gather(*(send(api, NOTIFICATIONS, body) for _ in range(100)))
@@ -185,7 +183,7 @@ async def test_a_hundred_at_once_make_one_row(service: Service, api: Api) -> Non
     assert len({answer.body["id"] for answer in answers if answer.status == 201}) == 1
 
 
-async def test_a_repeated_high_notification_wakes_once(service: Service, api: Api) -> None:
+async def test_repeated_high_notification_wakes_once(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     body = {"agent": agent["id"], "title": "Hello", "priority": "high"}
     for _ in range(3):
@@ -195,9 +193,7 @@ async def test_a_repeated_high_notification_wakes_once(service: Service, api: Ap
     assert len((await api.get(f"{AGENTS}{agent['id']}/runs/")).body) == 1
 
 
-async def test_an_answer_that_died_with_its_process_is_given_by_the_next(
-    api: Api, start_service: StartService
-) -> None:
+async def test_lost_answer_is_given_by_next_process(api: Api, start_service: StartService) -> None:
     agent = await api.create_agent()
     lost = await send(api, NOTIFICATIONS, {"agent": agent["id"], "title": "Hello"})
     next_process = Api((await start_service()).client, api.authorization)
@@ -207,10 +203,10 @@ async def test_an_answer_that_died_with_its_process_is_given_by_the_next(
 
 
 @pytest.mark.parametrize("path", BODIES)
-async def test_two_processes_that_are_asked_at_once_make_one_row(
+async def test_concurrent_requests_to_two_processes_make_one_row(
     service: Service, api: Api, start_service: StartService, path: str
 ) -> None:
-    """As after a failover, when the old leader's last commit is still on its way."""
+    """After a failover the last commit of the old leader may still be on its way."""
     where, body = of(await api.create_agent(), path)
     before = await service.storage.pool.fetchval(COUNT[path])
     twin = Api((await start_service()).client, api.authorization)
@@ -221,7 +217,7 @@ async def test_two_processes_that_are_asked_at_once_make_one_row(
     assert await service.storage.pool.fetchval(COUNT[path]) == before + 1
 
 
-async def test_a_refused_request_leaves_its_key_free(service: Service, api: Api, other: Api) -> None:
+async def test_refused_request_leaves_key_free(service: Service, api: Api, other: Api) -> None:
     agent, foreign = await api.create_agent(), await other.create_agent()
     refused = (
         ({"agent": agent["id"]}, 400),
@@ -236,7 +232,7 @@ async def test_a_refused_request_leaves_its_key_free(service: Service, api: Api,
     assert await service.storage.pool.fetchval("SELECT count(*) FROM receipt") == 1
 
 
-async def test_a_repeat_is_answered_even_if_what_it_names_has_changed(api: Api) -> None:
+async def test_repeat_is_answered_after_its_references_changed(api: Api) -> None:
     agent = await api.create_agent()
     body = {"name": "Bob", "model": "builtin/inbox", "email_alias": "bob", "parent": agent["id"]}
     first = await send(api, AGENTS, body)
@@ -245,7 +241,7 @@ async def test_a_repeat_is_answered_even_if_what_it_names_has_changed(api: Api) 
     assert (again.status, again.body) == (201, first.body)
 
 
-async def test_what_may_not_be_reached_any_more_is_not_answered_again(service: Service, api: Api) -> None:
+async def test_repeat_is_refused_after_access_was_lost(service: Service, api: Api) -> None:
     account = {"email": "ann@example.com", "password": "correct horse", "organization_name": "Acme"}
     token = (await service.nobody.post("/api/organizations/auth/signup/", account)).body["token"]
     user = api.with_authorization(f"Token {token}")
@@ -259,7 +255,7 @@ async def test_what_may_not_be_reached_any_more_is_not_answered_again(service: S
     assert (await send(user, NOTIFICATIONS, body)).status == 403
 
 
-async def test_who_may_not_reach_the_path_learns_nothing_of_keys(api: Api, other: Api) -> None:
+async def test_callers_without_access_learn_nothing_about_keys(api: Api, other: Api) -> None:
     agent = await api.create_agent()
     path = f"{AGENTS}{agent['id']}/run/"
     await send(api, path)
@@ -269,7 +265,7 @@ async def test_who_may_not_reach_the_path_learns_nothing_of_keys(api: Api, other
     assert (await send(api, path)).status == 404
 
 
-async def test_an_agent_that_is_created_running_runs_once(api: Api) -> None:
+async def test_agent_created_running_runs_once(api: Api) -> None:
     body = {"name": "Bob", "model": "builtin/inbox", "status": "running"}
     first = await send(api, AGENTS, body)
     again = await send(api, AGENTS, body)
@@ -278,7 +274,7 @@ async def test_an_agent_that_is_created_running_runs_once(api: Api) -> None:
     assert len((await api.get(f"{AGENTS}{first.body['id']}/runs/")).body) == 1
 
 
-async def test_a_run_is_requested_once_whatever_the_answer_was(service: Service, api: Api) -> None:
+async def test_run_request_is_repeated_with_every_answer(service: Service, api: Api) -> None:
     agent = await api.create_agent(sleep_until="2099-01-01T00:00Z")
     path = f"{AGENTS}{agent['id']}/run/"
     answers = {
@@ -298,7 +294,7 @@ async def test_a_run_is_requested_once_whatever_the_answer_was(service: Service,
     assert len((await api.get(f"{AGENTS}{agent['id']}/runs/")).body) == 1
 
 
-async def test_after_a_day_a_key_is_free_again(service: Service, api: Api) -> None:
+async def test_key_is_free_after_a_day(service: Service, api: Api) -> None:
     first = await send(api, TEMPLATES, BODIES[TEMPLATES])
     clock = HeldClock(service.app[CLOCK].now())
     purge = ReceiptCleaner(service.storage.receipts, clock)

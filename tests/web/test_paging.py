@@ -1,14 +1,22 @@
 """Pages, links, and whole lists in a stream."""
 
+import json
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
 
 import pytest
-from aiohttp import ClientPayloadError
+from aiohttp import ClientPayloadError, web
+from aiohttp.test_utils import make_mocked_request
 from yarl import URL
 
+from storage.ids import made_until, new_id
+from storage.postgres.paging import Cursor, Page
 from storage.storage import Storage
 from tests.web.conftest import Answer, Api, Service, StartService
-from web.paging import CHUNK_BYTES, FIRST_ROWS
+from web.paging import CHUNK_BYTES, FIRST_ROWS, answer_owned_list
 
 NOTIFICATIONS = "/api/defaults/notifications/"
 MORE_THAN_CONNECTIONS = 11
@@ -21,7 +29,7 @@ FROM agent, generate_series(1, $1) AS n
 
 
 def next_path(page: Answer) -> str:
-    """Where the link of a page leads; blank on the last."""
+    """Return the path of the next page; blank on the last one."""
     link = page.headers.get("Link", "").removeprefix("<").removesuffix('>; rel="next"')
     return str(URL(link).relative()) if link else ""
 
@@ -44,7 +52,7 @@ async def test_pages_follow_their_links_to_the_end(service: Service, api: Api) -
     assert seen == whole
 
 
-async def test_a_client_that_deletes_as_it_pages_sees_all_and_comes_to_the_end(api: Api) -> None:
+async def test_client_that_deletes_while_paging_sees_everything(api: Api) -> None:
     agent = await api.create_agent()
     created = [(await api.create_notification(agent))["id"] for _ in range(7)]
     seen, path = [], f"{NOTIFICATIONS}?limit=2"
@@ -58,18 +66,18 @@ async def test_a_client_that_deletes_as_it_pages_sees_all_and_comes_to_the_end(a
     assert sorted(seen) == sorted(created)
 
 
-async def test_after_one_that_is_gone_nothing_is_skipped(service: Service, api: Api) -> None:
-    """Its id says the millisecond, so what is of the same one may come again."""
+async def test_nothing_is_skipped_after_deleted_item(service: Service, api: Api) -> None:
+    """The id of an item tells its millisecond, so items of the same one may appear again."""
     agent = await api.create_agent()
     created = [await api.create_notification(agent) for _ in range(4)]
     moment = "UPDATE notification SET created_at = (SELECT min(created_at) FROM notification)"
     await service.storage.pool.execute(moment)
-    newest_first = [each["id"] for each in reversed(created)]
+    newest_first = [item["id"] for item in reversed(created)]
     await api.delete(f"{NOTIFICATIONS}{newest_first[1]}/")
 
     rest = await api.get(f"{NOTIFICATIONS}?after={newest_first[1]}")
 
-    assert [each["id"] for each in rest.body][-2:] == newest_first[2:]
+    assert [item["id"] for item in rest.body][-2:] == newest_first[2:]
 
 
 @pytest.mark.parametrize(
@@ -77,13 +85,13 @@ async def test_after_one_that_is_gone_nothing_is_skipped(service: Service, api: 
     ["a1cb1838-94eb-4b1b-a07a-bb9b3f5f2a51", "ffffffff-ffff-7fff-bfff-ffffffffffff"],
     ids=["of another version", "of the year 10889"],
 )
-async def test_an_id_that_cannot_be_one_of_ours_leads_nowhere(api: Api, after: str) -> None:
+async def test_cursor_that_is_no_id_of_ours_is_refused(api: Api, after: str) -> None:
     answer = await api.get(f"{NOTIFICATIONS}?after={after}")
     message = f'Invalid pk "{after}" - object does not exist.'
     assert (answer.status, answer.body) == (400, {"after": [message]})
 
 
-async def test_a_link_leads_to_where_the_service_is_called(
+async def test_link_uses_address_of_client_or_setting(
     start_service: StartService, service: Service, api: Api
 ) -> None:
     await api.create_agent()
@@ -97,7 +105,7 @@ async def test_a_link_leads_to_where_the_service_is_called(
     assert page.headers["Link"].startswith(f"<https://example.org/agents{NOTIFICATIONS}?limit=1&after=")
 
 
-async def test_a_full_last_page_has_no_link(service: Service, api: Api) -> None:
+async def test_full_last_page_has_no_link(service: Service, api: Api) -> None:
     await api.create_agent()
     await fill(service.storage, 2)
     assert "Link" not in (await api.get(f"{NOTIFICATIONS}?limit=2")).headers
@@ -105,7 +113,7 @@ async def test_a_full_last_page_has_no_link(service: Service, api: Api) -> None:
     assert (await api.get(f"{NOTIFICATIONS}?limit=1&offset=2")).body == []
 
 
-async def test_without_a_limit_the_whole_list_comes(service: Service, api: Api) -> None:
+async def test_list_without_limit_is_whole(service: Service, api: Api) -> None:
     await api.create_agent()
     await fill(service.storage, 2500)
     answer = await api.get(NOTIFICATIONS)
@@ -115,13 +123,13 @@ async def test_without_a_limit_the_whole_list_comes(service: Service, api: Api) 
 
 
 @pytest.mark.parametrize("count", [FIRST_ROWS - 1, FIRST_ROWS, FIRST_ROWS + 1])
-async def test_a_list_of_about_one_chunk_is_whole(service: Service, api: Api, count: int) -> None:
+async def test_list_of_about_one_chunk_is_whole(service: Service, api: Api, count: int) -> None:
     await api.create_agent()
     await fill(service.storage, count)
     assert len((await api.get(NOTIFICATIONS)).body) == count
 
 
-async def test_a_list_of_rows_longer_than_a_chunk_is_whole(service: Service, api: Api) -> None:
+async def test_list_of_rows_longer_than_chunk_is_whole(service: Service, api: Api) -> None:
     await api.create_agent()
     await fill(service.storage, FIRST_ROWS + 3, "x" * (CHUNK_BYTES + 1))
     titles = [item["title"] for item in (await api.get(NOTIFICATIONS)).body]
@@ -138,7 +146,7 @@ async def test_slow_readers_hold_no_connection(service: Service, api: Api) -> No
         assert (await api.get(f"{NOTIFICATIONS}?limit=1")).status == 200
 
 
-async def test_a_list_that_breaks_off_is_seen_to_be_broken(service: Service, api: Api) -> None:
+async def test_aborted_list_is_visibly_incomplete(service: Service, api: Api) -> None:
     await api.create_agent()
     await fill(service.storage, 6000, "x" * 4000)
     headers = {"Authorization": api.authorization or ""}
@@ -146,3 +154,65 @@ async def test_a_list_that_breaks_off_is_seen_to_be_broken(service: Service, api
         await service.storage.pool.execute("ALTER TABLE notification RENAME TO elsewhere")
         with pytest.raises(ClientPayloadError):
             await response.read()
+
+
+LONG_AGO = datetime(2020, 2, 2, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Thing:
+    id: UUID
+    organization_id: UUID
+    created_at: datetime
+
+
+class Things:
+    """A store that lists things, and remembers where its last list started."""
+
+    def __init__(self, *things: Thing) -> None:
+        self.things = {thing.id: thing for thing in things}
+        self.after: Cursor | None = None
+
+    async def page(self, page: Page) -> list[Thing]:
+        self.after = page.after
+        return list(self.things.values())
+
+    async def get(self, thing_id: UUID) -> Thing | None:
+        return self.things.get(thing_id)
+
+    async def list_after(self, after: UUID | None, organization_id: UUID) -> list[Any]:
+        query = {"after": after, "limit": None, "offset": None}
+        answer = await answer_owned_list(
+            make_mocked_request("GET", "/things/"),
+            query,
+            (organization_id,),
+            fetch=self.page,
+            get=self.get,
+            serialize=lambda thing: {"id": thing.id},
+        )
+        assert isinstance(answer, web.Response)
+        assert isinstance(answer.body, bytes)
+        items: list[Any] = json.loads(answer.body)
+        return items
+
+
+async def test_owned_list_without_cursor_starts_at_newest() -> None:
+    thing = Thing(new_id(), new_id(), LONG_AGO)
+    things = Things(thing)
+    assert await things.list_after(None, thing.organization_id) == [{"id": str(thing.id)}]
+    assert things.after is None
+
+
+async def test_owned_list_continues_after_own_item() -> None:
+    thing = Thing(new_id(), new_id(), LONG_AGO)
+    things = Things(thing)
+    await things.list_after(thing.id, thing.organization_id)
+    assert things.after == (LONG_AGO, thing.id)
+
+
+async def test_owned_list_treats_foreign_cursor_as_deleted() -> None:
+    """The creation time of another organization's item must not show in what follows it."""
+    thing = Thing(new_id(), new_id(), LONG_AGO)
+    things = Things(thing)
+    await things.list_after(thing.id, new_id())
+    assert things.after == (made_until(thing.id), thing.id)

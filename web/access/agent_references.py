@@ -1,4 +1,4 @@
-"""The ids in an agent's body: that they exist and belong to its organization."""
+"""The ids that the body of an agent refers to: they must exist and belong to its organization."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ NO_CIRCLES = "An agent may not be its own ancestor."
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What a body names; None for what it does not."""
+    """The template and the parent of an agent; None if the body does not name one."""
 
     template: Template | None
     parent: Agent | None
 
 
 async def resolve(storage: Storage, organization_id: UUID, body: Mapping[str, Any]) -> References:
-    """The named template and parent of an agent.
+    """Return the template and the parent that a body names.
 
-    Invalid for ids that name nothing, PermissionDenied for another organization's.
+    Raise Invalid for ids that do not exist, PermissionDenied for those of another organization.
     """
     template_id, parent_id = body.get("template_id"), body.get("parent_id")
     template = await storage.templates.get(template_id) if template_id else None
@@ -41,7 +41,7 @@ async def resolve(storage: Storage, organization_id: UUID, body: Mapping[str, An
     if unknown:
         raise Invalid(unknown)
 
-    owners = {named.organization_id for named in (template, parent) if named is not None}
+    owners = {resource.organization_id for resource in (template, parent) if resource is not None}
     if owners - {organization_id} or not all(visible.values()):
         raise PermissionDenied
     return References(template, parent)
@@ -55,7 +55,10 @@ def _unknown_items(adapters: Sequence[UUID], known: Mapping[UUID, bool]) -> dict
 
 
 def refusal(error: ConstraintError, body: Mapping[str, Any]) -> Invalid:
-    """What the data forbade though the checks had passed: a taken alias, or what was deleted meanwhile."""
+    """Return the error for a constraint that failed after all checks had passed.
+
+    An alias was taken, or a resource deleted, between the checks and the statement.
+    """
     match error:
         case Circle():
             return Invalid({"parent": [NO_CIRCLES]})

@@ -1,4 +1,4 @@
-"""Who calls, and what they may reach."""
+"""Authentication, and what a caller may reach."""
 
 import hmac
 from collections.abc import Mapping
@@ -22,13 +22,13 @@ class RunAccess(StrEnum):
     """When a run's token opens a route."""
 
     NEVER = "never"
-    RUNNING = "running"  # while the run goes on
-    WINDING_UP = "winding_up"  # and after its sleep, while its process still writes down what it did
+    RUNNING = "running"  # until the run has ended
+    WINDING_UP = "winding_up"  # also after its sleep, while its process still reports what it did
 
 
 @dataclass(frozen=True, slots=True)
 class RunScope:
-    """The run that calls by its own token, and all that such a caller may reach."""
+    """The run that a run token belongs to; such a caller reaches nothing else."""
 
     run_id: UUID
     agent_id: UUID
@@ -38,9 +38,9 @@ class RunScope:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An API key or a user, by the roles it has in organizations, its own first; or a run, which has none."""
+    """An API key or user with roles in organizations, the oldest membership first; or a run without roles."""
 
-    credential: UUID  # of the key, the user or the run
+    credential: UUID  # the id of the key, the user or the run
     roles: Mapping[UUID, Role]
     run: RunScope | None = None
     is_user: bool = False
@@ -50,58 +50,61 @@ class Caller:
         return tuple(self.roles)
 
     def administered(self) -> tuple[UUID, ...]:
-        """The organizations that the caller may change themselves; PermissionDenied if there are none."""
-        administered = tuple(place for place, role in self.roles.items() if role in ADMINS)
+        """Return the organizations that the caller administers. Raise PermissionDenied if there are none."""
+        administered = tuple(owner for owner, role in self.roles.items() if role in ADMINS)
         if not administered:
             raise PermissionDenied
         return administered
 
     def require_user(self) -> UUID:
-        """The user who calls; PermissionDenied for a key or a run."""
+        """Return the user who calls. Raise PermissionDenied for a key or a run."""
         if not self.is_user:
             raise PermissionDenied
         return self.credential
 
     def require(self, organization_id: UUID) -> None:
-        """PermissionDenied outside the caller's organizations."""
+        """Raise PermissionDenied unless the caller belongs to the organization."""
         if organization_id not in self.roles:
             raise PermissionDenied
 
     def require_agent(self, agent_id: UUID, organization_id: UUID) -> None:
-        """PermissionDenied outside the caller's organizations, and for a run beyond its own agent."""
+        """Raise PermissionDenied for an agent of other organizations, and for any but a run's own agent."""
         if self.run is None:
             self.require(organization_id)
         elif self.run.agent_id != agent_id:
             raise PermissionDenied
 
     def require_trace(self, trace_id: UUID, organization_id: UUID) -> None:
-        """PermissionDenied outside the caller's organizations, and for a run beyond its own trace."""
+        """Raise PermissionDenied for a trace of other organizations, and for any but a run's own trace."""
         if self.run is None:
             self.require(organization_id)
         elif self.run.run_id != trace_id:  # a run and its trace have one id
             raise PermissionDenied
 
     def require_route(self, access: RunAccess) -> None:
-        """PermissionDenied for a run's token on a route that is not, or not any more, open to it."""
+        """Raise PermissionDenied for a run's token if the route is not open to it, or no longer."""
         if self.run is None or access is RunAccess.WINDING_UP:
             return
         if access is RunAccess.NEVER or self.run.is_over:
             raise PermissionDenied
 
     def require_admin(self, organization_id: UUID) -> None:
-        """PermissionDenied unless the caller may change the organization itself, its keys for example."""
+        """Raise PermissionDenied unless the caller is an admin or owner of the organization."""
         if self.roles.get(organization_id) not in ADMINS:
             raise PermissionDenied
 
 
 def organization_for_create(request: web.Request, caller: Caller) -> UUID:
-    """Where a new resource goes: the organization of the header, else the caller's first."""
-    named = request.headers.get(ORGANIZATION_HEADER)
-    if named is None:
+    """Return the organization of a new resource: that of the X-Organization header, else the caller's first.
+
+    Raise BadRequest for a header that is no UUID, PermissionDenied for another organization.
+    """
+    header = request.headers.get(ORGANIZATION_HEADER)
+    if header is None:
         if not caller.roles:
             raise PermissionDenied
         return next(iter(caller.roles))
-    organization_id = parse_uuid(named)
+    organization_id = parse_uuid(header)
     if organization_id is None:
         raise BadRequest(f"{ORGANIZATION_HEADER}: Must be a valid UUID.")
     caller.require(organization_id)
@@ -109,7 +112,7 @@ def organization_for_create(request: web.Request, caller: Caller) -> UUID:
 
 
 async def authenticate(request: web.Request) -> Caller:
-    """The caller behind an API key, a user's token or a run's; NotAuthenticated otherwise."""
+    """Return the caller behind an API key, a user's token or a run's. Raise NotAuthenticated otherwise."""
     scheme, credential = _credential(request)
     match scheme:
         case "bearer":
@@ -124,18 +127,18 @@ async def authenticate(request: web.Request) -> Caller:
 
 
 def authenticate_operator(request: web.Request) -> None:
-    """NotAuthenticated for anything but the operator's token."""
+    """Raise NotAuthenticated for anything but the operator's token."""
     scheme, credential = _credential(request)
     if scheme not in {"bearer", "token"}:
         raise NotAuthenticated
     expected = request.app[SETTINGS].operator_token.encode()
-    shown = credential.encode(errors="replace")
-    if not (hmac.compare_digest(shown, expected) and scheme == "bearer"):
+    token = credential.encode(errors="replace")
+    if not (hmac.compare_digest(token, expected) and scheme == "bearer"):
         raise NotAuthenticated("Invalid token.")
 
 
 def authenticate_scraper(request: web.Request) -> None:
-    """NotAuthenticated for anything but the operator's token, unless the metrics are open to all."""
+    """Raise NotAuthenticated for anything but the operator's token, unless the metrics are public."""
     if not request.app[SETTINGS].open_metrics:
         authenticate_operator(request)
 
@@ -147,10 +150,10 @@ def _credential(request: web.Request) -> tuple[str, str]:
 
 async def _key_caller(request: web.Request, credential: str, prefix: str) -> Caller:
     keys, now = request.app[STORAGE].api_keys, request.app[CLOCK].now()
-    found = await keys.find(prefix, now)
-    if not found:
+    candidate = await keys.find(prefix, now)
+    if not candidate:
         raise NotAuthenticated("Invalid API key.")
-    key, key_hash = found
+    key, key_hash = candidate
     if not (hmac.compare_digest(hash_secret(credential), key_hash) and key.is_active):
         raise NotAuthenticated("Invalid API key.")
     await keys.touch(key.id, now)
@@ -159,15 +162,15 @@ async def _key_caller(request: web.Request, credential: str, prefix: str) -> Cal
 
 async def _user_caller(request: web.Request, credential: str) -> Caller:
     now = request.app[CLOCK].now()
-    read = request.app[USER_TOKENS].read(credential, now)
-    holder = read and await request.app[STORAGE].token_holders.get(read[0], now)
-    if not (read and holder) or holder.token_version != read[1]:
+    claims = request.app[USER_TOKENS].read(credential, now)
+    holder = claims and await request.app[STORAGE].token_holders.get(claims[0], now)
+    if not (claims and holder) or holder.token_version != claims[1]:
         raise NotAuthenticated("Invalid token.")
     return Caller(holder.user_id, holder.roles, is_user=True)
 
 
 async def _run_caller(request: web.Request, credential: str) -> Caller:
-    """A run that goes on, or whose agent sleeps while its process still writes down what it did."""
+    """Return the run behind a token, until its process has ended: it may report after the agent sleeps."""
     run_id = request.app[RUN_TOKENS].read(credential, request.app[CLOCK].now())
     if run_id is None:
         raise NotAuthenticated("Invalid API key.")

@@ -1,6 +1,6 @@
-"""What a body names by id: that it exists, and belongs to the organization of what is written."""
+"""The agent, contact and project that a body refers to: they must exist, in one organization."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -8,15 +8,33 @@ from aiohttp import web
 
 from storage.storage import Storage
 from web.access.auth import ORGANIZATION_HEADER, Caller, organization_for_create
+from web.access.path_access import OwnedResource
 from web.app_keys import STORAGE
 from web.errors import Invalid, PermissionDenied
 from web.fields import unknown_id
 
 
-async def owner_of_new(request: web.Request, caller: Caller, body: Mapping[str, Any]) -> UUID:
-    """The organization of what the body names, else the one that the caller's new resources go to.
+async def load_named(
+    caller: Caller,
+    get: Callable[[UUID], Awaitable[OwnedResource | None]],
+    field: str,
+    resource_id: UUID,
+) -> OwnedResource:
+    """Return the resource that a body names in `field`.
 
-    Invalid for ids that name nothing, PermissionDenied for another organization's and for a mixture.
+    Raise Invalid if it does not exist, PermissionDenied if it belongs to another organization.
+    """
+    resource = await get(resource_id)
+    if resource is None:
+        raise Invalid({field: [unknown_id(resource_id)]})
+    caller.require(resource.organization_id)
+    return resource
+
+
+async def owner_of_new(request: web.Request, caller: Caller, body: Mapping[str, Any]) -> UUID:
+    """Return the organization of a new resource: that of the resources its body names, else the caller's.
+
+    Raise Invalid for ids that do not exist, PermissionDenied for those of another organization or of several.
     """
     owners = await _owners(request.app[STORAGE], body)
     if not owners or ORGANIZATION_HEADER in request.headers:
@@ -29,22 +47,22 @@ async def owner_of_new(request: web.Request, caller: Caller, body: Mapping[str, 
 
 
 async def require_owner(request: web.Request, organization_id: UUID, changes: Mapping[str, Any]) -> None:
-    """Invalid for ids that name nothing, PermissionDenied for those of other organizations than this."""
+    """Raise Invalid for ids that do not exist, PermissionDenied for those of other organizations."""
     if await _owners(request.app[STORAGE], changes) - {organization_id}:
         raise PermissionDenied
 
 
 async def _owners(storage: Storage, body: Mapping[str, Any]) -> set[UUID]:
-    """Whose the agent, the contact and the project are."""
+    """Return the organizations of the agent, the contact and the project that a body names."""
     owners: set[UUID] = set()
     unknown: dict[str, list[str]] = {}
     for field in ("agent", "contact", "project"):
-        named_id = body.get(f"{field}_id")
-        if named_id is None:
+        resource_id = body.get(f"{field}_id")
+        if resource_id is None:
             continue
-        owner = await _owner(storage, field, named_id)
+        owner = await _owner(storage, field, resource_id)
         if owner is None:
-            unknown[field] = [unknown_id(named_id)]
+            unknown[field] = [unknown_id(resource_id)]
         else:
             owners.add(owner)
     if unknown:
@@ -52,8 +70,8 @@ async def _owners(storage: Storage, body: Mapping[str, Any]) -> set[UUID]:
     return owners
 
 
-async def _owner(storage: Storage, field: str, named_id: UUID) -> UUID | None:
+async def _owner(storage: Storage, field: str, resource_id: UUID) -> UUID | None:
     if field == "agent":
-        return await storage.agents.organization_of(named_id)
-    named = await (storage.contacts if field == "contact" else storage.projects).get(named_id)
-    return named.organization_id if named else None
+        return await storage.agents.organization_of(resource_id)
+    resource = await (storage.contacts if field == "contact" else storage.projects).get(resource_id)
+    return resource.organization_id if resource else None

@@ -1,91 +1,146 @@
-"""Whether a caller may reach what a path or a query names.
+"""Access to the resources that a path or a query refers to.
 
-A filter by another organization's resource is refused; one that names nothing finds nothing.
+A filter by a resource of another organization is refused; a filter by an unknown id finds nothing.
 """
 
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from aiohttp import web
 
-from storage.model import Visibility
+from storage.model import Agent, Visibility
 from storage.toolbox.adapters import Adapter
 from web.access.auth import Caller
 from web.app_keys import STORAGE
 from web.errors import NotFound, PermissionDenied
 from web.fields import parse_uuid
 
+Resource = TypeVar("Resource")
+
+
+class Owned(Protocol):
+    """A resource that belongs to one organization."""
+
+    @property
+    def organization_id(self) -> UUID: ...
+
+
+OwnedResource = TypeVar("OwnedResource", bound=Owned)
+
 
 def path_id(request: web.Request, name: str = "id") -> UUID:
-    """The id in the path; what is no UUID names nothing."""
+    """Return the id in the path. Raise NotFound for text that is no UUID."""
     parsed = parse_uuid(request.match_info[name])
     if parsed is None:
         raise NotFound
     return parsed
 
 
+async def load(
+    request: web.Request, get: Callable[[UUID], Awaitable[Resource | None]], name: str = "id"
+) -> Resource:
+    """Return the resource whose id is in the path, of any organization. Raise NotFound if it does not exist.
+
+    For resources that have an access rule of their own, which the handler must check.
+    """
+    resource = await get(path_id(request, name))
+    if resource is None:
+        raise NotFound
+    return resource
+
+
+async def load_owned(
+    request: web.Request,
+    caller: Caller,
+    get: Callable[[UUID], Awaitable[OwnedResource | None]],
+    require: Callable[[Caller, UUID], None] = Caller.require,
+) -> OwnedResource:
+    """Return the resource whose id is in the path.
+
+    Raise NotFound if it does not exist, PermissionDenied if `require` refuses the caller its organization.
+    """
+    resource = await load(request, get)
+    require(caller, resource.organization_id)
+    return resource
+
+
+async def load_agent(request: web.Request, caller: Caller) -> Agent:
+    """Return the agent whose id is in the path; a run reaches only its own agent.
+
+    Raise NotFound if it does not exist, PermissionDenied if the caller may not reach it.
+    """
+    agent = await load(request, request.app[STORAGE].agents.get)
+    caller.require_agent(agent.id, agent.organization_id)
+    return agent
+
+
 async def require_agent(request: web.Request, caller: Caller, agent_id: UUID | None) -> None:
-    """PermissionDenied for another organization's agent."""
-    if agent_id is not None:
-        _require(caller, await request.app[STORAGE].agents.organization_of(agent_id))
+    """Raise PermissionDenied for another organization's agent."""
+    organization_id = await request.app[STORAGE].agents.organization_of(agent_id) if agent_id else None
+    if organization_id is not None:
+        caller.require(organization_id)
 
 
 async def require_retained_agent(request: web.Request, caller: Caller, agent_id: UUID | None) -> None:
-    """As `require_agent`, for what outlives an agent."""
-    if agent_id is not None:
-        agent = await request.app[STORAGE].agents.get_retained(agent_id)
-        _require(caller, agent.organization_id if agent else None)
+    """Raise PermissionDenied for another organization's agent, also for a while after its deletion."""
+    await _require_owned(caller, request.app[STORAGE].agents.get_retained, agent_id)
 
 
 async def require_contact(request: web.Request, caller: Caller, contact_id: UUID | None) -> None:
-    """PermissionDenied for another organization's contact."""
-    contact = await request.app[STORAGE].contacts.get(contact_id) if contact_id else None
-    _require(caller, contact.organization_id if contact else None)
+    """Raise PermissionDenied for another organization's contact."""
+    await _require_owned(caller, request.app[STORAGE].contacts.get, contact_id)
 
 
 async def require_project(request: web.Request, caller: Caller, project_id: UUID | None) -> None:
-    """PermissionDenied for another organization's project."""
-    project = await request.app[STORAGE].projects.get(project_id) if project_id else None
-    _require(caller, project.organization_id if project else None)
+    """Raise PermissionDenied for another organization's project."""
+    await _require_owned(caller, request.app[STORAGE].projects.get, project_id)
 
 
 async def require_template(request: web.Request, caller: Caller, template_id: UUID | None) -> None:
-    """PermissionDenied for another organization's template."""
-    if template_id is not None:
-        template = await request.app[STORAGE].templates.get(template_id)
-        _require(caller, template.organization_id if template else None)
+    """Raise PermissionDenied for another organization's template."""
+    await _require_owned(caller, request.app[STORAGE].templates.get, template_id)
+
+
+async def _require_owned(
+    caller: Caller, get: Callable[[UUID], Awaitable[OwnedResource | None]], resource_id: UUID | None
+) -> None:
+    resource = await get(resource_id) if resource_id else None
+    if resource is not None:
+        caller.require(resource.organization_id)
 
 
 async def require_adapter(request: web.Request, caller: Caller, adapter_id: UUID | None) -> None:
-    """PermissionDenied for an adapter that the caller may not see."""
+    """Raise PermissionDenied for an adapter that the caller may not see."""
     adapter = await request.app[STORAGE].adapters.get(adapter_id) if adapter_id else None
     if adapter is not None:
         require_visible(caller, adapter)
 
 
 def require_visible(caller: Caller, adapter: Adapter) -> None:
-    """PermissionDenied for another organization's private adapter."""
+    """Raise PermissionDenied for another organization's private adapter."""
     if not may_see(caller, adapter):
         raise PermissionDenied
 
 
 def may_see(caller: Caller, adapter: Adapter) -> bool:
+    """Return whether the adapter is public or belongs to one of the caller's organizations."""
     return adapter.visibility is Visibility.PUBLIC or adapter.organization_id in caller.roles
 
 
 async def require_organization(request: web.Request, caller: Caller, organization_id: UUID | None) -> None:
-    """PermissionDenied for an organization that is not the caller's."""
-    if organization_id is not None and organization_id not in caller.roles:
-        organization = await request.app[STORAGE].organizations.get(organization_id)
-        _require(caller, organization.id if organization else None)
-
-
-def _require(caller: Caller, organization_id: UUID | None) -> None:
-    if organization_id is not None:
-        caller.require(organization_id)
+    """Raise PermissionDenied for an organization that the caller does not belong to."""
+    if organization_id is None or organization_id in caller.roles:
+        return
+    if await request.app[STORAGE].organizations.get(organization_id) is not None:
+        raise PermissionDenied
 
 
 async def agent_of_path(request: web.Request, caller: Caller) -> UUID:
-    """The agent that the path names; NotFound, or PermissionDenied for another organization's."""
+    """Return the id of the agent in the path.
+
+    Raise NotFound if it does not exist, PermissionDenied if it is another organization's.
+    """
     agent_id = path_id(request)
     organization_id = await request.app[STORAGE].agents.organization_of(agent_id)
     if organization_id is None:

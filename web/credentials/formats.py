@@ -1,4 +1,4 @@
-"""The forms of API keys and of the tokens of users and runs: how they are made, and how they are read."""
+"""API keys, one-time codes, and the tokens of users and runs: made and read."""
 
 import hashlib
 import re
@@ -30,7 +30,7 @@ CLAIMS = ["iss", "aud", "sub", "iat", "exp"]
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """An API key as it is shown once; kept are its prefix and its hash."""
+    """A new API key. It is shown once; only its prefix and its hash are stored."""
 
     prefix: str
     text: str = field(repr=False)
@@ -46,24 +46,24 @@ def make_key() -> NewKey:
 
 
 def key_prefix(text: str) -> str | None:
-    """The prefix of what looks like an API key."""
+    """Return the prefix of an API key, or None for text of another form."""
     match = KEY_TEXT.fullmatch(text)
     return match and match[1]
 
 
 def make_code() -> str:
-    """What lets one person in, once: an invitation's, or that of a lost password."""
+    """Return a random code that one person can use once: for an invitation, or to reset a password."""
     return secrets.token_urlsafe(CODE_BYTES)
 
 
 def hash_secret(text: str) -> bytes:
-    """Of a key or a code. The whole text is random, so a plain hash cannot be guessed back."""
+    """Hash a key or a code. Both are random, so a hash without salt cannot be reversed by guessing."""
     return hashlib.sha256(text.encode()).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class UserTokens:
-    """Issues and reads the tokens of users. `version` is the user's: a bump ends all older tokens."""
+    """The tokens of users. Incrementing a user's `version` invalidates all older tokens."""
 
     secret: str = field(repr=False)
     lifetime: timedelta
@@ -72,23 +72,23 @@ class UserTokens:
         return _sign(self.secret, FOR_USERS, user_id, now, self.lifetime, version=version)
 
     def read(self, text: str, now: datetime) -> tuple[UUID, int] | None:
-        """The user and the token's version; None unless we issued it and it is in force."""
+        """Return the user and the token's version, or None if the token is not ours or has expired."""
         claims = _read(text, self.secret, FOR_USERS, now, "version")
         return None if claims is None else (UUID(claims["sub"]), claims["version"])
 
 
 @dataclass(frozen=True, slots=True)
 class RunTokens:
-    """Issues and reads the tokens that runs act with. Whether a run still goes on its row says."""
+    """The tokens of runs. A token does not say whether its run is still going; the run's row does."""
 
     secret: str = field(repr=False)
 
     def issue(self, run_id: UUID, now: datetime, lifetime: timedelta) -> str:
-        """`lifetime` is how long the run may take at most."""
+        """Sign a token; `lifetime` is the maximum duration of the run."""
         return _sign(self.secret, FOR_RUNS, run_id, now, lifetime)
 
     def read(self, text: str, now: datetime) -> UUID | None:
-        """The run; None unless we issued the token and it is in force."""
+        """Return the run, or None if the token is not ours or has expired."""
         claims = _read(text, self.secret, FOR_RUNS, now)
         return None if claims is None else UUID(claims["sub"])
 
@@ -108,7 +108,7 @@ def _sign(
 
 
 def _read(text: str, secret: str, audience: str, now: datetime, *further: str) -> dict[str, Any] | None:
-    """The claims of a token that we issued to this audience and that is in force."""
+    """Return the claims of a valid token for this audience, or None."""
     try:
         claims: dict[str, Any] = jwt.decode(
             text,
@@ -130,6 +130,6 @@ def _read(text: str, secret: str, audience: str, now: datetime, *further: str) -
 
 
 def _is_in_force(claims: dict[str, Any], now: datetime) -> bool:
-    """With leeway both ways, so that a clock stepped back logs nobody out."""
+    """Return whether the token is valid now, with leeway both ways for a clock that was set back."""
     moment, leeway = now.timestamp(), LEEWAY.total_seconds()
     return bool(claims["iat"] - leeway <= moment < claims["exp"] + leeway)

@@ -19,7 +19,7 @@ NOBODYS_HASH = f"$argon2id$v=19$m={MEMORY_KIB},t={PASSES},p={LANES}${SALT}${DIGE
 
 
 class Passwords:
-    """Owns the threads that hash; a context manager."""
+    """The threads that hash and verify passwords; a context manager."""
 
     def __init__(self) -> None:
         self._hasher = PasswordHasher(time_cost=PASSES, memory_cost=MEMORY_KIB, parallelism=LANES)
@@ -36,14 +36,14 @@ class Passwords:
     async def hash(self, password: str) -> str:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._hasher.hash, password)
 
-    async def verify(self, password: str, kept_hash: str | None) -> bool:
-        """Whether it is the password; without a user (None) it takes the same time to say no."""
+    async def verify(self, password: str, stored_hash: str | None) -> bool:
+        """Return whether the password is right; a missing hash takes the same time as a wrong password."""
         return await asyncio.get_running_loop().run_in_executor(
-            self._threads, self._verify, password, kept_hash or NOBODYS_HASH
+            self._threads, self._verify, password, stored_hash or NOBODYS_HASH
         )
 
-    def _verify(self, password: str, kept_hash: str) -> bool:
+    def _verify(self, password: str, stored_hash: str) -> bool:
         try:
-            return self._hasher.verify(kept_hash, password)
+            return self._hasher.verify(stored_hash, password)
         except (VerificationError, InvalidHashError):
             return False

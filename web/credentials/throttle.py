@@ -1,4 +1,4 @@
-"""Slows down guessing: an address with many refused attempts is refused unheard for a while."""
+"""Protection against guessing: an address with many refused attempts must wait before the next one."""
 
 import math
 from collections import deque
@@ -17,27 +17,27 @@ Network = IPv4Network | IPv6Network
 class Throttle:
     """Refused attempts by address; times are monotonic seconds.
 
-    Ten per address includes ten per address and e-mail, so the e-mail need not be counted.
+    Ten attempts for each address also bound the attempts for each address and e-mail.
     """
 
     def __init__(self) -> None:
-        self._refused: dict[str, deque[float]] = {}  # the last refused stands last
+        self._refused: dict[str, deque[float]] = {}  # ordered by the last refusal
 
     def __repr__(self) -> str:
         return f"<Throttle: {len(self._refused)} addresses>"
 
     def check(self, address: str, now: float) -> None:
-        """TooManyAttempts while ten attempts of the last five minutes were refused."""
+        """Raise TooManyAttempts if ten attempts were refused within the last five minutes."""
         times = self._refused.get(address)
         if times is not None and len(times) == MAX_REFUSED and (wait := times[0] + WINDOW_SECONDS - now) > 0:
             raise TooManyAttempts(math.ceil(wait))
 
     def count(self, address: str, now: float) -> None:
-        """Note a refused attempt, and forget the addresses that have been quiet."""
+        """Count a refused attempt, and forget addresses without one in the last five minutes."""
         times = self._refused.pop(address, None) or deque(maxlen=MAX_REFUSED)
         times.append(now)
         self._refused[address] = times
-        for quiet in list(takewhile(lambda each: self._is_quiet(each, now), self._refused)):
+        for quiet in list(takewhile(lambda known: self._is_quiet(known, now), self._refused)):
             del self._refused[quiet]
 
     def _is_quiet(self, address: str, now: float) -> bool:
@@ -45,7 +45,10 @@ class Throttle:
 
 
 def client_address(peer: str, forwarded: Iterable[str], trusted: tuple[Network, ...]) -> str:
-    """Who really sent it: the last of the X-Forwarded-For hops and the peer that is no proxy of ours."""
+    """Return the address of the client: the last hop of X-Forwarded-For that is not a trusted proxy.
+
+    X-Forwarded-For counts only if the peer itself is a trusted proxy.
+    """
     hops = ",".join(forwarded).split(",")
     address = peer
     while hops and _is_within(address, trusted):

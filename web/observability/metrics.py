@@ -1,6 +1,6 @@
-"""What a scraper is told: the numbers that `/status/` has in memory, and what is counted besides.
+"""The metrics for Prometheus: the figures of `/status/`, and counts of requests and notifications.
 
-A label has few values, all known beforehand: no ids, no paths as they were sent, no text of a caller's.
+Every label has few values, all known in advance: no ids, no requested paths, no text from callers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ BOUNDS = (*map(str, BUCKET_SECONDS), "+Inf")
 
 @dataclass(frozen=True, slots=True)
 class Scrape(Collector):
-    """The service at one moment, in the form that prometheus_client writes out. Nothing of it is global."""
+    """The state of the service at one moment, as an unregistered collector of prometheus_client."""
 
     version: str
     state: ServiceState
@@ -35,7 +35,7 @@ class Scrape(Collector):
     notifications: Mapping[Source, int]
 
     def collect(self) -> Iterator[Metric]:
-        """Every family, those that any Prometheus client has of its process among them."""
+        """Yield every metric, including the usual ones about the process."""
         yield InfoMetricFamily("hostsvc", "Which version serves.", {"version": self.version})
         yield _filled(
             Gauges("hostsvc_state", "1 for the state that the service is in.", labels=("state",)),
@@ -68,7 +68,7 @@ def _of_supervisors(overview: Overview) -> Iterator[Metric]:
     )
     yield Counters(
         "hostsvc_supervisor_restarts",
-        "Defects after which a supervisor looked at its agent anew.",
+        "Crashes after which a supervisor reloaded its agent.",
         supervisors.restarts,
     )
     mailbox = supervisors.mailbox
@@ -107,13 +107,13 @@ def _of_runs(overview: Overview) -> Iterator[Metric]:
 
 
 def _of_requests(requests: Mapping[Answered, Sequence[float]]) -> Iterator[Metric]:
-    """How many by status; how fast without it, which would make several times as many series."""
+    """Yield counts by status and durations without it, which would multiply their series."""
     answers = Counters("hostsvc_http_requests", "Requests answered.", labels=("method", "route", "status"))
     durations: dict[tuple[str, str], list[float]] = {}
     for (method, route, status), counts in requests.items():
         answers.add_metric((method, route, str(status)), sum(counts[:-1]))
-        so_far = durations.get((method, route), [0.0] * len(counts))
-        durations[method, route] = [a + b for a, b in zip(so_far, counts, strict=True)]
+        sums = durations.get((method, route), [0.0] * len(counts))
+        durations[method, route] = [a + b for a, b in zip(sums, counts, strict=True)]
     yield answers
     histogram = HistogramMetricFamily(
         "hostsvc_http_request_duration_seconds",
@@ -134,13 +134,13 @@ def _of_database(database: PoolSize) -> Iterator[Metric]:
 
 
 def _quantiles(lateness: Spread) -> Iterable[tuple[str, float]]:
-    """In seconds, the largest as quantile 1; none before the first alarm."""
-    shown = (("0.5", lateness.p50), ("0.99", lateness.p99), ("1", lateness.max))
-    return [(quantile, milliseconds / 1000) for quantile, milliseconds in shown if milliseconds is not None]
+    """Return the quantiles in seconds, the maximum as quantile 1; none before the first measurement."""
+    quantiles = (("0.5", lateness.p50), ("0.99", lateness.p99), ("1", lateness.max))
+    return [(quantile, value / 1000) for quantile, value in quantiles if value is not None]
 
 
 def _filled(family: Gauges | Counters, values: Iterable[tuple[str, float]]) -> Metric:
-    """The family with a series for each value of its label."""
+    """Add a series for each value of the label, and return the family."""
     for value, number in values:
         family.add_metric((value,), number)
     return family

@@ -1,4 +1,4 @@
-"""How many requests were answered, with what status, and how fast; counted as they are answered."""
+"""Counts of answered requests by route, status and duration."""
 
 from bisect import bisect_left
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ BUCKET_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 
 
 class Answered(NamedTuple):
-    """Requests answered alike, by their route's pattern; "*" is for what fits none, or has another method."""
+    """A group of answers: method and pattern of the route, "*" if no route fits, and status."""
 
     method: str
     route: str
@@ -19,25 +19,25 @@ class Answered(NamedTuple):
 
 
 class RequestCounts:
-    """The answers since the start. Every request comes through `add`: it is as little as will do."""
+    """The answers since the start of the process. Every request calls `add`, so it does very little."""
 
     def __init__(self) -> None:
-        # Of each kind of answer: how many were how fast, by bucket and beyond; last, the sum of seconds.
+        # Counts by bucket, one more for longer ones, and last the sum of seconds.
         self._counts: dict[tuple[AbstractRoute | None, int], list[float]] = {}
 
     def add(self, request: web.Request, status: int, seconds: float) -> None:
-        """Count a request that was answered after so long."""
+        """Count a request that was answered after `seconds`."""
         route = request.match_info.route
-        # What no route takes has a route of its own each time; as keys, these would be without end.
-        kind = (route if route.resource is not None else None, status)
-        counts = self._counts.get(kind)
+        # aiohttp makes a new route object for each request that no route fits; as keys they would pile up.
+        key = (route if route.resource is not None else None, status)
+        counts = self._counts.get(key)
         if counts is None:
-            counts = self._counts[kind] = [0] * (len(BUCKET_SECONDS) + 1) + [0.0]
+            counts = self._counts[key] = [0] * (len(BUCKET_SECONDS) + 1) + [0.0]
         counts[bisect_left(BUCKET_SECONDS, seconds)] += 1
         counts[-1] += seconds
 
     def snapshot(self) -> Mapping[Answered, list[float]]:
-        """Of each kind of answer: how many were how fast, by bucket and beyond; last, the sum of seconds."""
+        """Return for each group the counts by bucket, one more for longer ones, and the sum of seconds."""
         return {_answered(route, status): list(counts) for (route, status), counts in self._counts.items()}
 
 

@@ -1,4 +1,4 @@
-"""The id of a request: the client's own if it is usable, else a fresh one; echoed, and in every log line."""
+"""The id of a request, which its response and every log line about it carry."""
 
 import re
 from contextvars import ContextVar
@@ -15,12 +15,13 @@ HEADER = "X-Request-ID"
 USABLE = re.compile(r"[ -~]{1,128}")
 ID = web.RequestKey("request_id", str)
 
-# A connection's requests share one context, so each takes the place of the one before.
+# The requests of a connection share one context, so each id replaces the one before.
 _current: ContextVar[str] = ContextVar("request_id")
 
 
 def fresh_id() -> str:
-    return f"{getrandbits(128):032x}"  # nothing hangs on its being hard to guess
+    """Return a random id; it need not be hard to guess."""
+    return f"{getrandbits(128):032x}"
 
 
 def request_id(request: web.Request) -> str:
@@ -28,24 +29,24 @@ def request_id(request: web.Request) -> str:
 
 
 def name_of(request: web.BaseRequest) -> str:
-    """The client's own id of a request if it is usable, else a fresh one."""
-    given = request.headers.get(HEADER, "")
-    return given if given and USABLE.fullmatch(given) else fresh_id()
+    """Return the id that the client sent if it is usable, else a new one."""
+    sent = request.headers.get(HEADER, "")
+    return sent if USABLE.fullmatch(sent) else fresh_id()
 
 
 def identifying(counts: RequestCounts) -> Middleware:
-    """The outermost middleware: names a request before anything can be said about it, and counts its answer.
+    """Return the outermost middleware, which gives each request its id and counts its response.
 
-    The two are one because each middleware costs a request more than either of them does.
+    It does both because each further middleware costs a request more than either task.
     """
 
     @web.middleware
     async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
-        began = perf_counter()  # the loop's own clock is only set once a turn
+        began = perf_counter()  # the loop's own clock advances only once per iteration
         request[ID] = name = name_of(request)
         _current.set(name)
         response = await handler(request)
-        if not response.prepared:  # a streamed one has gone out with it
+        if not response.prepared:  # a streamed response has already sent its headers, with the id
             response.headers[HEADER] = name
         counts.add(request, response.status, perf_counter() - began)
         return response
@@ -54,7 +55,7 @@ def identifying(counts: RequestCounts) -> Middleware:
 
 
 def name_request(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Processor of log lines: whatever is logged on behalf of a request says of which."""
+    """Add the id of the current request to a log line; a structlog processor."""
     current = _current.get(None)
     if current is not None:
         event.setdefault("request_id", current)

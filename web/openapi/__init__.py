@@ -1,1 +1,1 @@
-"""The OpenAPI document, made of the route table: of what checks requests and of the types of the answers."""
+"""The OpenAPI document, built from the route table, the request schemas and the response types."""

@@ -1,4 +1,4 @@
-"""The schemas that a document names once and refers to from everywhere else."""
+"""The schemas that a document defines once and refers to elsewhere."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,33 +7,33 @@ Json = dict[str, Any]
 
 
 class Components:
-    """Named schemas, each built when it is first asked for."""
+    """Named schemas, each built at its first use."""
 
     def __init__(self) -> None:
         self.schemas: dict[str, Json] = {}
         self._sources: dict[str, object] = {}
 
     def refer(self, name: str, source: object, build: Callable[[], Json]) -> Json:
-        """A reference to the schema of this name; ValueError if another source has that name already."""
+        """Return a reference to the schema of this name. Raise ValueError if another source has the name."""
         if self._sources.setdefault(name, source) != source:
-            raise ValueError(f"two different schemas would be named {name}")
+            raise ValueError(f"two different schemas have the name {name}: rename one of their types")
         if name not in self.schemas:
-            self.schemas[name] = {}  # its place, also for one that refers to itself
+            self.schemas[name] = {}  # a placeholder, so that a schema can refer to itself
             self.schemas[name] = build()
         return {"$ref": f"#/components/schemas/{name}"}
 
     def referred(self, reference: Json) -> Json:
-        """The schema that a reference is to; what is no reference, itself."""
+        """Return the schema behind a reference; any other schema as it is."""
         name = reference.get("$ref", "").rpartition("/")[2]
         return self.schemas[name] if name else reference
 
-    def one_sent(self, body: Json) -> Json:
-        """The schema of one of the things that a body holds, where it may hold a list of them, too."""
+    def single_body(self, body: Json) -> Json:
+        """Return the schema of a single item if the body may also be a list of them."""
         return self.referred(body.get("anyOf", [body])[0])
 
 
 def nullable(schema: Json) -> Json:
-    """The same schema, or null."""
+    """Return the schema with null as a further value."""
     if not schema:
         return schema
     kind = schema.get("type")

@@ -1,15 +1,16 @@
-"""The whole document, from the route table."""
+"""The OpenAPI document as a whole."""
 
 import re
 from collections.abc import Iterable
+from importlib.metadata import version
 from inspect import getdoc
 from typing import Any
 
 from marshmallow import Schema
 
+from supervisors.json_limits import MAX_DEPTH
 from web import idempotency
 from web.access.auth import ORGANIZATION_HEADER, RunAccess
-from web.fields import MAX_DEPTH
 from web.json import JSON_TYPE
 from web.observability import request_id
 from web.openapi import error_responses, examples
@@ -18,10 +19,11 @@ from web.openapi.read_only import mark_read_only
 from web.openapi.requests import body_content, query_parameters
 from web.openapi.responses import answer_schema
 from web.paging import PageQuery
-from web.request.parsing import MAX_FIELDS, MAX_VALUES, MAX_VALUES_OF_ITEMS
+from web.request.forms import MAX_FIELDS
+from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.routes import Access, Route
 
-VERSION = "1.0.0"  # of the interface, not of the service
+VERSION = version("hostsvc")
 PATH_PARAMETER = re.compile(r"\{(\w+)(?::[^{}]*)?\}")
 
 INTRODUCTION = f"""\
@@ -100,7 +102,7 @@ IDEMPOTENCY_KEY: Json = {
 
 
 def build_document(routes: Iterable[Route]) -> Json:
-    """OpenAPI 3.1 for these routes; ValueError if two types of one name would be shown."""
+    """Build the OpenAPI 3.1 document of these routes. Raise ValueError if two types have the same name."""
     components = Components()
     paths: dict[str, Json] = {}
     for route in routes:
@@ -146,7 +148,7 @@ def _operation(route: Route, components: Components) -> Json:
 
 
 def _tag(path: str) -> str:
-    """What a path is about: `agents` for all below `/api/cloud/agents/`."""
+    """Return the subject of a path: `agents` for all paths below `/api/cloud/agents/`."""
     parts = path.strip("/").split("/")
     if parts[0] != "api":
         return "service"
@@ -193,7 +195,7 @@ def _request_body(route: Route, schema: Schema, components: Components) -> Json:
     example = examples.REQUESTS.get(route.handler.__name__)
     if example is not None:
         content[JSON_TYPE] = {**content[JSON_TYPE], "example": example}
-    is_required = "required" in components.one_sent(content[JSON_TYPE]["schema"])
+    is_required = "required" in components.single_body(content[JSON_TYPE]["schema"])
     return {"required": is_required, "content": content}
 
 
@@ -215,7 +217,7 @@ def _success(route: Route, components: Components) -> Json:
     success: Json = {"description": route.summary, "headers": error_responses.headers(*names)}
     if route.answer is not None:
         schema = answer_schema(route.answer, components)
-        success["content"] = {each: {"schema": schema} for each in route.media_types}
+        success["content"] = {media_type: {"schema": schema} for media_type in route.media_types}
         example = examples.ANSWERS.get(route.handler.__name__)
         if example is not None:
             success["content"][JSON_TYPE]["example"] = example

@@ -1,4 +1,4 @@
-"""Which statuses a route can refuse with, and what such answers hold."""
+"""The responses with which a route can refuse."""
 
 from web.openapi.components import Json
 from web.routes import Access, Route
@@ -90,23 +90,23 @@ HEADER_OBJECTS: dict[str, Json] = {
 
 
 def statuses(route: Route) -> set[int]:
-    """Each status that the route can refuse with."""
-    found = {500, *route.refusals}
+    """Return all statuses with which the route can refuse."""
+    statuses = {500, *route.refusals}
     if route.access is not Access.ANYONE or route.method != "GET":
-        found.add(503)  # what reads openly need not ask the database
+        statuses.add(503)  # public reads need no database
     if route.body or route.query:
-        found.add(400)
+        statuses.add(400)
     if route.body:
-        found |= {413, 415}
+        statuses |= {413, 415}
     if route.access is not Access.ANYONE:
-        found.add(401)
+        statuses.add(401)
     if route.access is Access.CALLERS:
-        found.add(403)
+        statuses.add(403)
     if route.idempotent:
-        found |= {409, 422}
+        statuses |= {409, 422}
     if "{" in route.path:
-        found.add(404)
-    return found
+        statuses.add(404)
+    return statuses
 
 
 def reference(status: int) -> Json:
@@ -114,12 +114,12 @@ def reference(status: int) -> Json:
 
 
 def responses() -> Json:
-    """One named response for each status."""
+    """Return a named response for each status."""
     return {name: response(status) for status, name in NAMES.items()}
 
 
 def response(status: int, *further: Json) -> Json:
-    """The response of a status, which can hold what is described by `further` as well."""
+    """Return the response of a status, whose body may also be one of `further`."""
     usual = BODIES.get(status, REFUSAL)
     return {
         "description": DESCRIPTIONS[status],

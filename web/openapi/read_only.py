@@ -1,4 +1,4 @@
-"""Which properties are only shown: those that no request can write."""
+"""The read-only properties: those that no request can write."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,13 +8,13 @@ from web.openapi.components import Components, Json
 
 
 def mark_read_only(path_items: Iterable[Json], components: Components) -> None:
-    """Mark what no body sets, in each object that is the answer to a body which sets some of it."""
+    """Mark the properties that no body sets, in each response to a body that sets some of them."""
     writable: dict[str, set[str]] = {}
     for operation in (operation for item in path_items for operation in item.values()):
-        shown = _answer(operation) if "requestBody" in operation else {}
-        if "$ref" in shown:
-            sent = components.one_sent(_schema_in(operation["requestBody"]))
-            writable.setdefault(shown["$ref"], set()).update(sent.get("properties", {}))
+        answer = _answer(operation) if "requestBody" in operation else {}
+        if "$ref" in answer:
+            body = components.single_body(_schema_in(operation["requestBody"]))
+            writable.setdefault(answer["$ref"], set()).update(body.get("properties", {}))
     for reference, written in writable.items():
         properties = components.referred({"$ref": reference}).get("properties", {})
         if written & properties.keys():
@@ -23,7 +23,7 @@ def mark_read_only(path_items: Iterable[Json], components: Components) -> None:
 
 
 def _answer(operation: Json) -> Json:
-    """The schema of what the operation shows if it succeeds."""
+    """Return the schema of the body of a success, {} if it has none."""
     success = next(iter(operation["responses"].values()))
     return _schema_in(success) if JSON_TYPE in success.get("content", {}) else {}
 

@@ -1,7 +1,7 @@
-"""From the schemas that check requests to the schemas that describe them.
+"""The description of request bodies and queries, from the schemas that check them.
 
-What is described is the usual way to write a value; what else is taken for it (digits for an integer, a
-number for text) is said once, in the document's introduction.
+It covers the usual way to write a value; the document's introduction names the others, such as digits for an
+integer.
 """
 
 import math
@@ -34,7 +34,7 @@ from web.openapi.components import Components, Json, nullable
 from web.openapi.responses import enum_reference
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
-NOT_BLANK = r"[^\s\x1c-\x1f\x85]"  # what is trimmed is more than \s has
+NOT_BLANK = r"[^\s\x1c-\x1f\x85]"  # str.strip removes more than \s matches
 ANY_VALUE_BUT_NULL = ["object", "array", "string", "number", "boolean"]
 INSTANT: Json = {"type": "string", "format": "date-time"}
 PLAIN: tuple[tuple[type[fields.Field[Any]], Json], ...] = (
@@ -50,7 +50,7 @@ PLAIN: tuple[tuple[type[fields.Field[Any]], Json], ...] = (
 MONEY: Json = {
     "type": "number",
     "minimum": 0,
-    "exclusiveMaximum": math.ceil(MAX_MONEY),  # the bound itself is no float
+    "exclusiveMaximum": math.ceil(MAX_MONEY),  # the maximum itself is not a float
     # Not `multipleOf`: as floats even 0.1 is no multiple of a millionth.
     "description": f"US dollars, at most {MONEY_DECIMALS} decimals.",
 }
@@ -63,9 +63,9 @@ FORM_DESCRIPTION = (
 def body_content(
     schema: Schema, components: Components, *, partial: bool = False, max_items: int = 0
 ) -> Json:
-    """The same body in each way it may be written; in JSON also a list of up to so many.
+    """Describe a body in each media type; in JSON it may also be a list of up to `max_items` bodies.
 
-    Forms have schemas of their own, or generated clients could not tell which of the ways is meant.
+    Forms have schemas of their own, because generated clients choose the media type by the class of the body.
     """
     reference = body_reference(schema, components, partial=partial)
     form: Json = {"schema": {"allOf": [reference, {"description": FORM_DESCRIPTION}]}}
@@ -78,7 +78,7 @@ def body_content(
 
 
 def body_reference(schema: Schema, components: Components, *, partial: bool) -> Json:
-    """`AgentBody` for what `Agent` or `AgentBody` checks; `Patched…` where changes are not like the whole."""
+    """Return a reference such as `AgentBody`, or `PatchedAgentBody` if a partial body differs."""
     described = body_schema(schema, components, partial=partial)
     name = type(schema).__name__.removesuffix("Body")
     differs = partial and described != body_schema(schema, components, partial=False)
@@ -87,7 +87,7 @@ def body_reference(schema: Schema, components: Components, *, partial: bool) -> 
 
 
 def body_schema(schema: Schema, components: Components, *, partial: bool) -> Json:
-    """The object that a schema takes; with `partial` nothing is required and nothing filled in."""
+    """Describe the object that a schema accepts; with `partial` nothing is required and nothing filled in."""
     named = _named(schema)
     described: Json = {
         "type": "object",
@@ -121,7 +121,7 @@ def query_parameters(schema: Schema, components: Components) -> list[Json]:
 def field_schema(
     field: fields.Field[Any], components: Components, *, with_default: bool, can_be_null: bool = True
 ) -> Json:
-    """The rules of one field."""
+    """Describe a field."""
     schema = _shape(field, components)
     if not isinstance(field, Money):
         schema = schema | _bounds(field)
@@ -135,7 +135,7 @@ def field_schema(
 
 
 def _is_json(field: fields.Field[Any]) -> bool:
-    """Whether a form has it, or each item of it, as JSON."""
+    """Return whether a form holds the field, or each of its items, as JSON."""
     if isinstance(field, fields.List):
         return _is_json(field.inner)
     return isinstance(field, fields.Raw | fields.Nested)
@@ -165,7 +165,7 @@ def _shape(field: fields.Field[Any], components: Components) -> Json:
     for kind, schema in PLAIN:
         if isinstance(field, kind):
             return dict(schema)
-    raise TypeError(f"there is no schema for {field}")
+    raise TypeError(f"the API document cannot describe the field {field}: add it to web/openapi/requests.py")
 
 
 def _choice(field: Choice[Any], components: Components) -> Json:
@@ -196,12 +196,12 @@ def _text(field: Text) -> Json:
 
 
 def _whole(pattern: re.Pattern[str], field: Text) -> str:
-    """A pattern for the whole of the text, or for nothing where that is allowed."""
+    """Return a pattern for the whole text, or also for no text if blank is allowed."""
     return f"^({pattern.pattern}){'?' if field.blank else ''}$"
 
 
 def _bounds(field: fields.Field[Any]) -> Json:
-    """What the field's validators say about lengths and ranges."""
+    """Return the lengths and ranges of the field's validators."""
     bounds: list[tuple[str, Any]] = []
     for validator in field.validators:
         match validator:

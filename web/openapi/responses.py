@@ -1,4 +1,4 @@
-"""From the types of what is shown to their schemas."""
+"""The description of responses, from their types."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -28,7 +28,7 @@ OBJECTS = (dict, Mapping)
 
 
 def answer_schema(kind: Any, components: Components) -> Json:
-    """The schema of values of this type; TypeError for a type that is never shown."""
+    """Describe the values of a type. Raise TypeError for a type that no response can have."""
     if kind in PLAIN:
         return dict(PLAIN[kind])
     origin, arguments = get_origin(kind), get_args(kind)
@@ -44,7 +44,7 @@ def answer_schema(kind: Any, components: Components) -> Json:
         return enum_reference(kind, components)
     if is_typeddict(kind) or is_dataclass(kind):
         return _refer(kind, components, lambda: _object(kind, components))
-    raise TypeError(f"there is no schema for {kind}")
+    raise TypeError(f"the API document cannot describe the type {kind}: add it to web/openapi/responses.py")
 
 
 def enum_reference(kind: type[StrEnum], components: Components) -> Json:
@@ -52,7 +52,7 @@ def enum_reference(kind: type[StrEnum], components: Components) -> Json:
 
 
 def _refer(kind: type, components: Components, build: Callable[[], Json]) -> Json:
-    """By the name of the type: `Agent` for what `AgentResponse` says."""
+    """Return a reference by the name of the type: `Agent` for `AgentResponse`."""
     return components.refer(kind.__name__.removesuffix("Response"), kind, build)
 
 

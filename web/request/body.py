@@ -1,6 +1,6 @@
-"""From the socket to the bytes of a body.
+"""The bytes of a request body, decompressed.
 
-What was compressed is undone here and not by the framework, which would go on with what nobody reads.
+The framework's own decompression would also work on bodies that nobody reads.
 """
 
 import asyncio
@@ -14,25 +14,28 @@ from web.fields import shown
 
 PLAIN = ("", "identity")
 COMPRESSED = ("gzip", "x-gzip", "deflate")
-WINDOW = zlib.MAX_WBITS + 32  # gzip or zlib, as the first bytes say
+WINDOW = zlib.MAX_WBITS + 32  # detects gzip or zlib by the first bytes
 
 
 async def read_raw(request: web.Request) -> bytes:
-    """The bytes of a body as they were before they were compressed; as many as a plain body may have."""
-    raw = await _received(request)
+    """Return the decompressed bytes of a body; their limit is that of a plain body.
+
+    Raise BadRequest for a body that is late or broken, UnsupportedMediaType for another encoding.
+    """
+    raw = await _receive(request)
     encoding = request.headers.get("Content-Encoding", "").strip().lower()
     if not raw or encoding in PLAIN:
         return raw
     if encoding not in COMPRESSED:
         raise UnsupportedMediaType(f'Unsupported content encoding "{shown(encoding)}" in request.')
-    return await asyncio.to_thread(_decompressed, raw, encoding, request.client_max_size)
+    return await asyncio.to_thread(_decompress, raw, encoding, request.client_max_size)
 
 
-async def _received(request: web.Request) -> bytes:
-    """The body as it came; after a chunk that is none the framework waits for ever, so this does not."""
+async def _receive(request: web.Request) -> bytes:
+    """Return the body as it was sent. The framework alone would wait for ever after a malformed chunk."""
     try:
-        if request.content.is_eof():  # as most are, in one piece with their headers
-            return _at_hand(request)
+        if request.content.is_eof():  # most bodies arrive in one piece with their headers
+            return _read_buffered(request)
         async with asyncio.timeout(request.app[SETTINGS].body_seconds):
             return await request.read()
     except TimeoutError as error:
@@ -42,22 +45,22 @@ async def _received(request: web.Request) -> bytes:
         raise BadRequest("The request body could not be read.") from error
 
 
-def _at_hand(request: web.Request) -> bytes:
-    """What `read` would gather chunk by chunk, at a quarter of its cost."""
+def _read_buffered(request: web.Request) -> bytes:
+    """Return a body that has arrived whole, at a quarter of the cost of `request.read`."""
     raw = request.content.read_nowait()
     if len(raw) > request.client_max_size:
         raise web.HTTPRequestEntityTooLarge(request.client_max_size)
     return raw
 
 
-def _decompressed(raw: bytes, encoding: str, most: int) -> bytes:
+def _decompress(raw: bytes, encoding: str, max_bytes: int) -> bytes:
     decompressor = zlib.decompressobj(wbits=WINDOW)
     try:
-        body = decompressor.decompress(raw, most + 1)
+        body = decompressor.decompress(raw, max_bytes + 1)
     except zlib.error as error:
         raise BadRequest(f"The request body is not {encoding}.") from error
-    if len(body) > most:
-        raise web.HTTPRequestEntityTooLarge(most)
+    if len(body) > max_bytes:
+        raise web.HTTPRequestEntityTooLarge(max_bytes)
     if not decompressor.eof or decompressor.unused_data:
         raise BadRequest(f"The request body is cut short, or goes on after its {encoding}.")
     return body

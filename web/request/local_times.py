@@ -1,4 +1,4 @@
-"""Local times in a body, placed in the timezone they are meant in."""
+"""Local times in a body, converted to UTC."""
 
 from collections.abc import Iterable
 from datetime import datetime, tzinfo
@@ -11,7 +11,7 @@ from web.fields import to_utc
 
 
 def localize(body: dict[str, Any], names: Iterable[str], zone: tzinfo) -> None:
-    """Turn the datetimes of these fields that came without an offset into UTC, in place."""
+    """Convert the datetimes of these fields that came without an offset to UTC, in place."""
     for name in names:
         moment = body.get(name)
         if isinstance(moment, datetime) and moment.tzinfo is None:

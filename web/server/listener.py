@@ -1,4 +1,4 @@
-"""An application on a listening socket; what comes in there and is not even HTTP is refused in JSON, too."""
+"""An application on a listening socket, which refuses even malformed HTTP in JSON."""
 
 import asyncio
 import socket
@@ -14,17 +14,17 @@ from web.json import json_response
 from web.observability.request_id import HEADER, fresh_id, name_of
 
 BACKLOG = 1024
-FAREWELL_SECONDS = 1.0  # for requests still under way at the end; drained has been before
+FAREWELL_SECONDS = 1.0  # for the last requests; the service has drained before
 OPTIONS: dict[str, Any] = {
-    "access_log": None,  # what is said of a request, the application says
-    "auto_decompress": False,  # `web/request/body.py` decompresses; here a body nobody reads would be, too
+    "access_log": None,  # the application logs requests itself
+    "auto_decompress": False,  # `web/request/body.py` decompresses, and only bodies that are read
 }
 
 log = structlog.get_logger(__name__)
 
 
 class Protocol(web.RequestHandler):
-    """A connection. What aiohttp cannot read it repeats in answer and log, with secrets; this does not."""
+    """A connection. Unlike aiohttp's own it never repeats malformed input, which may hold secrets."""
 
     __slots__ = ()
 
@@ -35,12 +35,12 @@ class Protocol(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """What could not be read is 400; all else that gets here is a defect."""
+        """Answer 400 to malformed HTTP, and 500 to any other error that reaches the connection."""
         if request.writer.output_size > 0:
-            raise ConnectionError("an answer has begun already")
+            raise ConnectionError("the response has already begun")
         request_id, body = fresh_id(), {"detail": "The request is not valid HTTP."}
         if status < 500:
-            log.info("request not understood", reason=type(exc).__name__, request_id=request_id)
+            log.info("malformed request refused", reason=type(exc).__name__, request_id=request_id)
         else:
             log.error("request failed", exc_info=exc, request_id=request_id)
             body = {"detail": "Internal server error.", "request_id": request_id}
@@ -51,14 +51,14 @@ class Protocol(web.RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """What is refused before any middleware is asked, as a strange `Expect`, is refused in JSON, too."""
+        """Send refusals that no middleware sees, such as that of an unknown `Expect`, in JSON as well."""
         if isinstance(resp, web.HTTPException) and resp.status >= 400:
             resp = of_framework(resp)
             resp.headers[HEADER] = name_of(request)
         return await super().finish_response(request, resp, start_time)
 
     async def shutdown(self, timeout: float | None = None) -> None:
-        """End with the service; who has not taken the answer by then does not keep it from ending."""
+        """Close the connection, even if the client has not read the whole response."""
         transport = self.transport
         await super().shutdown(timeout)
         if transport is not None:
@@ -67,7 +67,7 @@ class Protocol(web.RequestHandler):
 
 @asynccontextmanager
 async def serving(app: web.Application, listener: socket.socket) -> AsyncIterator[None]:
-    """Answer what comes in; on leaving, the socket goes on listening for whoever serves next."""
+    """Serve requests from a socket, which still listens afterwards so that another server can take over."""
     runner = web.AppRunner(app, shutdown_timeout=FAREWELL_SECONDS)
     await runner.setup()
     try:

@@ -1,4 +1,4 @@
-"""What an instance answers while another one leads, or while it is still getting ready."""
+"""The application of an instance that does not serve: another one leads, or it is still starting."""
 
 from aiohttp import web
 
@@ -8,7 +8,7 @@ RETRY_AFTER_SECONDS = "1"
 
 
 def build_standby_app() -> web.Application:
-    """Alive, and nothing else."""
+    """Build an application that answers `/healthz`, and 503 to everything else."""
     app = web.Application()
     app.router.add_get("/healthz", _is_alive)
     app.router.add_route("*", "/{path:.*}", _is_not_serving)

@@ -1,4 +1,4 @@
-"""An instance of its own process for the tests: leads, says so, and writes until it is killed."""
+"""An instance in a process of its own, for tests: it leads, says so, and writes until it is killed."""
 
 import asyncio
 import sys
@@ -7,7 +7,7 @@ from storage.postgres.leadership import lead
 from storage.postgres.pool import DatabaseSettings, open_pool
 from supervisors.clock import SystemClock
 
-# Still at work in the server when the process has long been killed.
+# Still running on the server long after the process was killed.
 SLOW_WRITE = """
     INSERT INTO organization (id, name, created_at)
     SELECT gen_random_uuid(), 'late', now() FROM pg_sleep(10)

@@ -1,15 +1,15 @@
-"""Group commit: who shares a flush, who is answered, and that nobody suffers for a neighbour."""
+"""Group commit: which items share a flush, what each caller gets, and how failures are kept apart."""
 
 import asyncio
 
 import pytest
 
 from storage.errors import ConstraintError, DatabaseUnavailable, NotUnique, RowLocked
-from storage.postgres.group_commit import GroupCommit
+from storage.postgres.group_commit import PAUSE_SECONDS, GroupCommit
 
 
 class Table:
-    """Stands for the flush of a table: takes upper-cased text, refuses what it is told to, can be held."""
+    """A fake flush: answers with upper-case text, raises the given errors, and can be held up by its gate."""
 
     def __init__(self, refusals: dict[str, Exception] | None = None) -> None:
         self.refusals = refusals or {}
@@ -30,70 +30,82 @@ class Table:
         return [item.upper() for item in items]
 
 
-async def add_all(batch: GroupCommit[str, str], *items: str) -> list[str | BaseException]:
-    return await asyncio.gather(*(batch.add(item) for item in items), return_exceptions=True)
+async def add_all(group: GroupCommit[str, str], *items: str) -> list[str | BaseException]:
+    return await asyncio.gather(*(group.add(item) for item in items), return_exceptions=True)
 
 
 async def let_others_run() -> None:
-    """Enough trips through the loop for every ready task to come to its next wait."""
+    """Yield to the loop often enough for every ready task to reach its next wait."""
     for _ in range(5):
         await asyncio.sleep(0)
 
 
-async def test_callers_of_one_tick_share_a_flush_and_each_gets_its_own_answer() -> None:
+async def test_concurrent_callers_share_a_flush_and_get_their_own_answers() -> None:
     table = Table()
-    batch = GroupCommit("letters", table.flush)
-    assert await add_all(batch, "a", "b", "c") == ["A", "B", "C"]
+    group = GroupCommit("letters", table.flush)
+    assert await add_all(group, "a", "b", "c") == ["A", "B", "C"]
     assert table.flushes == [["a", "b", "c"]]
 
 
-async def test_a_lone_item_is_flushed_at_once() -> None:
+async def test_lone_item_is_flushed_at_once() -> None:
     table = Table()
-    batch = GroupCommit("letters", table.flush)
-    add = asyncio.create_task(batch.add("a"))
+    group = GroupCommit("letters", table.flush)
+    add = asyncio.create_task(group.add("a"))
     await let_others_run()
     assert table.flushes == [["a"]]
     assert await add == "A"
 
 
-async def test_what_arrives_in_the_pause_after_a_flush_of_several_shares_the_next() -> None:
+async def test_items_arriving_in_the_pause_share_the_next_flush() -> None:
     table = Table()
-    batch = GroupCommit("letters", table.flush, pause_seconds=0.5)
-    await add_all(batch, "a", "b")
+    pauses: list[float] = []
+    resume = asyncio.Event()
 
-    first = asyncio.create_task(batch.add("c"))
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        await resume.wait()
+
+    group = GroupCommit("letters", table.flush, sleep=sleep)
+    await add_all(group, "a", "b")
+
+    first = asyncio.create_task(group.add("c"))
     await let_others_run()
-    await asyncio.gather(first, batch.add("d"))
+    second = asyncio.create_task(group.add("d"))
+    await let_others_run()
+    assert table.flushes == [["a", "b"]], "flushed during the pause"
+    resume.set()
+    await asyncio.gather(first, second)
 
     assert table.flushes == [["a", "b"], ["c", "d"]]
+    assert pauses[0] == PAUSE_SECONDS
 
 
-async def test_what_arrives_during_a_flush_forms_the_next_one_in_order() -> None:
+async def test_items_arriving_during_a_flush_form_the_next_in_order() -> None:
     table = Table()
     table.gate.clear()
-    batch = GroupCommit("letters", table.flush)
-    first = asyncio.create_task(add_all(batch, "a"))
+    group = GroupCommit("letters", table.flush)
+    first = asyncio.create_task(add_all(group, "a"))
     await table.entered.wait()
-    second = asyncio.create_task(add_all(batch, "b", "c"))
-    third = asyncio.create_task(add_all(batch, "d"))
+    second = asyncio.create_task(add_all(group, "b", "c"))
+    third = asyncio.create_task(add_all(group, "d"))
     await let_others_run()
     table.gate.set()
     await asyncio.gather(first, second, third)
     assert table.flushes == [["a"], ["b", "c", "d"]]
 
 
-async def test_a_flush_takes_no_more_than_its_most() -> None:
+async def test_flush_takes_at_most_max_items() -> None:
     table = Table()
-    batch = GroupCommit("letters", table.flush, most=2)
-    await add_all(batch, "a", "b", "c", "d", "e")
+    group = GroupCommit("letters", table.flush, max_items=2)
+    await add_all(group, "a", "b", "c", "d", "e")
     assert table.flushes == [["a", "b"], ["c", "d"], ["e"]]
 
 
-async def test_a_cancelled_caller_cancels_neither_its_item_nor_its_neighbours() -> None:
+async def test_cancelled_caller_cancels_neither_its_item_nor_others() -> None:
     table = Table()
     table.gate.clear()
-    batch = GroupCommit("letters", table.flush)
-    gone, stays = asyncio.create_task(batch.add("a")), asyncio.create_task(batch.add("b"))
+    group = GroupCommit("letters", table.flush)
+    gone, stays = asyncio.create_task(group.add("a")), asyncio.create_task(group.add("b"))
     await table.entered.wait()
     gone.cancel()
     await asyncio.wait({gone})
@@ -104,113 +116,113 @@ async def test_a_cancelled_caller_cancels_neither_its_item_nor_its_neighbours() 
 
 
 @pytest.mark.parametrize("error", [NotUnique("id"), RowLocked("held")], ids=["constraint", "lock"])
-async def test_a_bad_item_fails_alone(error: Exception) -> None:
+async def test_bad_item_fails_alone(error: Exception) -> None:
     table = Table({"b": error})
-    batch = GroupCommit("letters", table.flush)
-    assert await add_all(batch, "a", "b", "c") == ["A", error, "C"]
-    assert table.rows == ["a", "c"], "order is kept"
+    group = GroupCommit("letters", table.flush)
+    assert await add_all(group, "a", "b", "c") == ["A", error, "C"]
+    assert table.rows == ["a", "c"], "the order must be kept"
 
 
-async def test_a_database_that_is_away_fails_all_of_a_flush_at_once() -> None:
+async def test_unavailable_database_fails_the_whole_flush_once() -> None:
     table = Table({"b": DatabaseUnavailable("away")})
-    batch = GroupCommit("letters", table.flush)
-    answers = await add_all(batch, "a", "b", "c")
+    group = GroupCommit("letters", table.flush)
+    answers = await add_all(group, "a", "b", "c")
     assert [type(answer) for answer in answers] == [DatabaseUnavailable] * 3
-    assert len(table.flushes) == 1, "nothing is tried again on a database that is away"
+    assert len(table.flushes) == 1, "a flush was repeated although the database is unavailable"
 
 
-async def test_a_defect_in_the_flush_reaches_its_callers_and_the_batch_goes_on() -> None:
+async def test_crash_in_a_flush_reaches_callers_and_work_continues() -> None:
     table = Table({"b": ZeroDivisionError()})
-    batch = GroupCommit("letters", table.flush)
-    assert [type(answer) for answer in await add_all(batch, "a", "b")] == [ZeroDivisionError] * 2
-    assert await batch.add("c") == "C"
+    group = GroupCommit("letters", table.flush)
+    assert [type(answer) for answer in await add_all(group, "a", "b")] == [ZeroDivisionError] * 2
+    assert await group.add("c") == "C"
 
 
-async def test_a_flush_that_answers_fewer_than_it_was_given_is_a_defect() -> None:
+async def test_flush_with_too_few_results_raises() -> None:
     async def flush(items: list[str]) -> list[str]:
         return items[1:]
 
-    batch = GroupCommit("letters", flush)
-    assert [type(answer) for answer in await add_all(batch, "a", "b")] == [ValueError] * 2
+    group = GroupCommit("letters", flush)
+    assert [type(answer) for answer in await add_all(group, "a", "b")] == [ValueError] * 2
 
 
-async def test_beyond_its_limit_the_batch_refuses_before_it_takes_anything() -> None:
+async def test_item_beyond_max_pending_is_refused_before_any_effect() -> None:
     table = Table()
     table.gate.clear()
-    batch = GroupCommit("letters", table.flush, pending_limit=2)
-    first = asyncio.create_task(add_all(batch, "a"))
+    group = GroupCommit("letters", table.flush, max_pending=2)
+    first = asyncio.create_task(add_all(group, "a"))
     await table.entered.wait()
-    waiting = asyncio.create_task(add_all(batch, "b", "c"))
+    waiting = asyncio.create_task(add_all(group, "b", "c"))
     await let_others_run()
-    with pytest.raises(DatabaseUnavailable, match="too many writes wait"):
-        await batch.add("d")
+    with pytest.raises(DatabaseUnavailable, match="too many requests are waiting"):
+        await group.add("d")
     table.gate.set()
     await asyncio.gather(first, waiting)
     assert table.rows == ["a", "b", "c"]
 
 
-async def test_closing_flushes_what_is_pending_then_refuses() -> None:
+async def test_close_flushes_pending_items_then_refuses() -> None:
     table = Table()
     table.gate.clear()
-    batch = GroupCommit("letters", table.flush)
-    adding = asyncio.create_task(add_all(batch, "a", "b"))
+    group = GroupCommit("letters", table.flush)
+    adding = asyncio.create_task(add_all(group, "a", "b"))
     await table.entered.wait()
-    late = asyncio.create_task(batch.add("c"))
+    late = asyncio.create_task(group.add("c"))
     await let_others_run()
-    closing = asyncio.create_task(batch.close())
+    closing = asyncio.create_task(group.close())
     await let_others_run()
     with pytest.raises(DatabaseUnavailable, match="closed"):
-        await batch.add("d")
+        await group.add("d")
     table.gate.set()
     await closing
     assert table.rows == ["a", "b", "c"]
     assert [*await adding, await late] == ["A", "B", "C"]
 
 
-async def test_an_idle_batch_closes_at_once_and_leaves_no_task() -> None:
+async def test_idle_group_closes_at_once_and_leaves_no_task() -> None:
     table = Table()
-    batch = GroupCommit("letters", table.flush)
-    await batch.add("a")
-    await batch.close()
+    group = GroupCommit("letters", table.flush)
+    await group.add("a")
+    await group.close()
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_an_item_added_the_moment_a_flush_ends_is_not_forgotten() -> None:
+async def test_item_added_as_a_flush_ends_is_flushed() -> None:
     table = Table()
-    batch = GroupCommit("letters", table.flush)
+    group = GroupCommit("letters", table.flush)
 
     async def add_again() -> str:
-        await batch.add("a")
-        return await batch.add("b")  # runs right after the answer, while the worker is ending
+        await group.add("a")
+        return await group.add("b")  # runs right after the answer, while the worker ends
 
     assert await asyncio.wait_for(add_again(), timeout=5) == "B"
 
 
-async def test_many_callers_are_each_answered_with_their_own_row() -> None:
+async def test_many_callers_each_get_their_own_result() -> None:
     async def flush(items: list[int]) -> list[int]:
         await asyncio.sleep(0)
         return [item * 2 for item in items]
 
-    batch = GroupCommit("numbers", flush, most=7)
+    group = GroupCommit("numbers", flush, max_items=7)
 
     async def caller(number: int, trips: int) -> bool:
         for _ in range(trips):
             await asyncio.sleep(0)
-        return await batch.add(number) == number * 2
+        return await group.add(number) == number * 2
 
     assert all(await asyncio.gather(*(caller(number, number % 11) for number in range(500))))
 
 
-async def test_an_error_of_the_constraint_kind_from_a_lone_item_is_not_tried_again() -> None:
+async def test_constraint_error_of_a_lone_item_is_not_retried() -> None:
     table = Table({"a": ConstraintError("bad")})
-    batch = GroupCommit("letters", table.flush)
+    group = GroupCommit("letters", table.flush)
     with pytest.raises(ConstraintError, match="bad"):
-        await batch.add("a")
+        await group.add("a")
     assert len(table.flushes) == 1
 
 
-def test_a_batch_tells_its_state() -> None:
+def test_repr_shows_the_state() -> None:
     async def flush(items: list[str]) -> list[str]:
         return items
 
-    assert repr(GroupCommit("letters", flush)) == "<Batch letters: idle, 0 pending>"
+    assert repr(GroupCommit("letters", flush)) == "<GroupCommit letters: idle, 0 pending>"

@@ -1,4 +1,4 @@
-"""One leader: how it is chosen, how it is replaced, and what of the one before still counts."""
+"""Leadership: how a leader is chosen and replaced, and that its predecessor can commit nothing more."""
 
 import asyncio
 import sys
@@ -13,7 +13,7 @@ from storage.postgres.leadership import Leadership, is_led, lead
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from supervisors.clock import SystemClock
 
-PATIENCE_SECONDS = 20  # for a loaded machine; what is waited for takes well under two seconds
+PATIENCE_SECONDS = 20  # for a loaded machine; every wait here takes well under two seconds
 
 END_LEADER = """
     SELECT count(pg_terminate_backend(pid)) FROM pg_locks
@@ -39,14 +39,14 @@ INSERT_ORGANIZATION = (
 )
 
 
-async def until(true: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not true():
+        while not condition():
             await SystemClock().sleep(0.01)
 
 
 class Pace:
-    """A sleep ten times as fast, which counts its calls and can be stopped."""
+    """A sleep that is ten times as fast, counts its calls, and can be suspended."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -65,7 +65,7 @@ class Pace:
 
 @asynccontextmanager
 async def instance(database_url: str, pace: Pace) -> AsyncIterator[asyncio.Future[Leadership]]:
-    """One that wants to lead; the future is done when it does."""
+    """Run an instance that wants to lead; the future is done once it leads."""
     won: asyncio.Future[Leadership] = asyncio.get_running_loop().create_future()
     leave = asyncio.Event()
 
@@ -95,31 +95,31 @@ async def ask(database_url: str, sql: str) -> int:
         return int(answer)
 
 
-async def test_each_lead_has_an_epoch_of_its_own(database_url: str) -> None:
+async def test_each_lead_has_its_own_epoch(database_url: str) -> None:
     async with lead(database_url, Pace().sleep) as first:
         assert (first.epoch, first.held()) == (1, True)
     async with lead(database_url, Pace().sleep) as second:
         assert (second.epoch, second.held()) == (2, True)
 
 
-async def test_it_can_be_seen_whether_somebody_leads(database_url: str) -> None:
+async def test_is_led_tells_whether_an_instance_leads(database_url: str) -> None:
     assert not await is_led(database_url)
     async with lead(database_url, Pace().sleep):
         assert await is_led(database_url)
 
 
-async def test_a_standby_leads_when_the_leader_leaves_and_not_before(database_url: str) -> None:
+async def test_standby_leads_only_after_the_leader_leaves(database_url: str) -> None:
     pace = Pace()
     async with AsyncExitStack() as standby:
         async with lead(database_url, Pace().sleep) as leader:
             second = await standby.enter_async_context(instance(database_url, pace))
             await pace.several_calls()
             assert leader.held()
-            assert not second.done(), "two lead at once"
+            assert not second.done(), "two instances lead at once"
         assert (await soon(second)).epoch == 2
 
 
-async def test_a_waiting_standby_blocks_no_connection_of_the_leader(database_url: str) -> None:
+async def test_waiting_standby_does_not_block_connections_of_the_leader(database_url: str) -> None:
     pace = Pace()
     async with lead(database_url, Pace().sleep) as leader, instance(database_url, pace):
         await pace.several_calls()
@@ -129,7 +129,7 @@ async def test_a_waiting_standby_blocks_no_connection_of_the_leader(database_url
             assert await ask(database_url, COUNT_BLOCKED) == 0
 
 
-async def test_a_standby_takes_over_from_a_killed_process_and_ends_what_it_left(database_url: str) -> None:
+async def test_standby_replaces_killed_process_and_terminates_its_backends(database_url: str) -> None:
     killed = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -145,21 +145,21 @@ async def test_a_standby_takes_over_from_a_killed_process_and_ends_what_it_left(
         await killed.wait()
     async with instance(database_url, Pace()) as standby:
         assert (await soon(standby)).epoch == 2
-        assert await ask(database_url, COUNT_MEMBERS) == 0, "a backend of the killed process is at work"
+        assert await ask(database_url, COUNT_MEMBERS) == 0, "a backend of the killed process is still at work"
         assert await ask(database_url, COUNT_ORGANIZATIONS) == 0
 
 
-async def test_an_open_transaction_of_the_epoch_before_cannot_commit(database_url: str) -> None:
+async def test_open_transaction_of_the_previous_epoch_cannot_commit(database_url: str) -> None:
     async def write_across_the_change(pool: Pool) -> None:
         async with pool.transaction() as connection:
             await connection.execute(INSERT_ORGANIZATION)
             async with lead(database_url, Pace().sleep):
                 await connection.execute(INSERT_ORGANIZATION)
 
-    async with AsyncExitStack() as left_open:
+    async with AsyncExitStack() as open_pools:
         async with lead(database_url, Pace().sleep) as former:
             settings = DatabaseSettings(url=database_url, pool_size=1)
-            pool = await left_open.enter_async_context(open_pool(settings, epoch=former.epoch))
+            pool = await open_pools.enter_async_context(open_pool(settings, epoch=former.epoch))
         with pytest.raises(DatabaseUnavailable):
             await write_across_the_change(pool)
         with pytest.raises(LeadershipLost):
@@ -167,7 +167,7 @@ async def test_an_open_transaction_of_the_epoch_before_cannot_commit(database_ur
     assert await ask(database_url, COUNT_ORGANIZATIONS) == 0
 
 
-async def test_connections_of_the_epoch_before_that_close_in_time_are_not_waited_out(
+async def test_standby_leads_as_soon_as_previous_connections_close(
     database_url: str,
 ) -> None:
     pace = Pace()
@@ -175,14 +175,14 @@ async def test_connections_of_the_epoch_before_that_close_in_time_are_not_waited
         async with lead(database_url, Pace().sleep) as former:
             settings = DatabaseSettings(url=database_url)
             await former_pool.enter_async_context(open_pool(settings, epoch=former.epoch))
-        async with instance(database_url, pace) as next_one:
+        async with instance(database_url, pace) as successor:
             await pace.several_calls()
-            assert not next_one.done(), "it leads while connections of the epoch before live"
+            assert not successor.done(), "it leads although connections of the previous epoch are alive"
             await former_pool.aclose()
-            assert (await soon(next_one)).epoch == 2
+            assert (await soon(successor)).epoch == 2
 
 
-async def test_a_leader_whose_connection_breaks_goes_on_in_its_epoch(database_url: str) -> None:
+async def test_leader_with_broken_connection_resumes_its_epoch(database_url: str) -> None:
     pace = Pace()
     async with lead(database_url, pace.sleep) as leader:
         pace.running.clear()
@@ -193,10 +193,8 @@ async def test_a_leader_whose_connection_breaks_goes_on_in_its_epoch(database_ur
         assert leader.epoch == 1
 
 
-@pytest.mark.parametrize("successor_stays", [True, False], ids=["still leads", "has gone again"])
-async def test_a_leader_that_another_has_replaced_meanwhile_has_lost(
-    database_url: str, successor_stays: bool
-) -> None:
+@pytest.mark.parametrize("successor_stays", [True, False], ids=["successor leads", "successor has left"])
+async def test_leader_replaced_while_disconnected_has_lost(database_url: str, successor_stays: bool) -> None:
     pace = Pace()
     async with lead(database_url, pace.sleep) as former, AsyncExitStack() as successor:
         pace.running.clear()
@@ -209,7 +207,7 @@ async def test_a_leader_that_another_has_replaced_meanwhile_has_lost(
         assert not former.held()
 
 
-async def test_a_standby_outlives_a_database_that_is_away(database_url: str) -> None:
+async def test_standby_survives_an_unavailable_database(database_url: str) -> None:
     pace = Pace()
     async with AsyncExitStack() as standby:
         async with lead(database_url, Pace().sleep):

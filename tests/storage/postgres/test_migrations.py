@@ -1,4 +1,4 @@
-"""Migrations: applied once, by one instance, and only where schema and version go together."""
+"""Migrations: applied once, by one instance, and only if the schema and the version fit together."""
 
 import asyncio
 
@@ -10,9 +10,15 @@ from storage.errors import DatabaseRefused, SchemaMismatch
 from storage.postgres.migrations import check, migrate, read_migrations, refuse_unsafe
 from tests.paths import ROOT
 from tests.postgres import TestServer, url_as
-from tests.storage.postgres.transaction_pooler import transaction_pooler
+from tests.storage.postgres.proxies.transaction_pooler import transaction_pooler
 
 NAMES = [migration.name for migration in read_migrations()]
+
+# The checksums of all released migrations. Add those of new migrations with each release; never change one.
+RELEASED = {
+    "0001_main_job.sql": "4c652bfdca2dc2cff1d75b8a9e6029df8a790417c490665ecc141b7f61ff9628",  # 0.1.0
+    "0002_contract.sql": "61bb9d440f0bf5574fbe2aafc069f8314420a1fc18dbc391677db9ccc798e4a3",  # 0.1.0
+}
 
 
 async def run(database_url: str, sql: str) -> None:
@@ -27,8 +33,8 @@ async def count(database_url: str, sql: str) -> int:
         return int(number)
 
 
-async def until_it_is_off(database_url: str, setting: str) -> None:
-    """The server reads its settings anew a moment after it was told to."""
+async def wait_until_off(database_url: str, setting: str) -> None:
+    """Wait until the server has reloaded its settings, which takes a moment."""
     async with asyncio.timeout(20):
         while True:
             async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
@@ -37,17 +43,26 @@ async def until_it_is_off(database_url: str, setting: str) -> None:
                     return
 
 
-def test_the_shipped_migrations_are_numbered_without_a_gap() -> None:
+def test_migrations_are_numbered_without_gaps() -> None:
     versions = [migration.version for migration in read_migrations()]
     assert versions == list(range(1, len(versions) + 1))
 
 
-def test_every_sql_file_in_the_folder_is_a_migration() -> None:
+def test_every_sql_file_is_a_migration() -> None:
     folder = ROOT / "storage" / "migrations"
     assert sorted(file.name for file in folder.iterdir() if file.suffix == ".sql") == NAMES
 
 
-async def test_an_empty_database_gets_all_migrations_and_then_none(empty_database_url: str) -> None:
+def test_released_migrations_are_unchanged() -> None:
+    checksums = {migration.name: migration.checksum for migration in read_migrations()}
+    changed = [name for name, checksum in RELEASED.items() if checksums.get(name) != checksum]
+    assert not changed, (
+        f"{changed} differ from their release: every database that has applied them would be refused. "
+        "Restore the files, and put the change into a new migration with the next number."
+    )
+
+
+async def test_empty_database_gets_all_migrations_once(empty_database_url: str) -> None:
     assert await check(empty_database_url) == NAMES
     assert await migrate(empty_database_url) == NAMES
     assert await check(empty_database_url) == []
@@ -55,35 +70,37 @@ async def test_an_empty_database_gets_all_migrations_and_then_none(empty_databas
     assert await count(empty_database_url, "SELECT count(*) FROM instance") == 1
 
 
-async def test_checking_changes_nothing(empty_database_url: str) -> None:
+async def test_check_changes_nothing(empty_database_url: str) -> None:
     await check(empty_database_url)
     assert await count(empty_database_url, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
 
 
-async def test_of_several_that_start_at_once_one_migrates(empty_database_url: str) -> None:
+async def test_only_one_of_several_concurrent_starts_migrates(empty_database_url: str) -> None:
     applied = await asyncio.gather(*(migrate(empty_database_url) for _ in range(4)))
     assert sorted(applied) == [[], [], [], NAMES]
 
 
-async def test_a_migration_that_fails_leaves_no_trace_of_itself(empty_database_url: str) -> None:
-    await run(empty_database_url, "CREATE TABLE span (id integer)")  # in the way of the migration's last part
+async def test_failed_migration_is_rolled_back(empty_database_url: str) -> None:
+    await run(
+        empty_database_url, "CREATE TABLE span (id integer)"
+    )  # conflicts with the last part of the migration
     with pytest.raises(Exception, match='relation "span" already exists'):
         await migrate(empty_database_url)
     assert await check(empty_database_url) == NAMES
     assert await count(empty_database_url, "SELECT count(*) FROM pg_tables WHERE tablename = 'agent'") == 0
 
 
-@pytest.mark.parametrize("somebody_elses", ["TABLE agent (id integer)", "VIEW agent AS SELECT 1 AS id"])
-async def test_a_database_of_somebody_else_is_refused_and_left_as_it_is(
-    empty_database_url: str, somebody_elses: str
+@pytest.mark.parametrize("foreign_object", ["TABLE agent (id integer)", "VIEW agent AS SELECT 1 AS id"])
+async def test_foreign_database_is_refused_and_left_unchanged(
+    empty_database_url: str, foreign_object: str
 ) -> None:
-    await run(empty_database_url, f"CREATE {somebody_elses}")
+    await run(empty_database_url, f"CREATE {foreign_object}")
     with pytest.raises(DatabaseRefused, match='"agent" already exists; give the service a database of its'):
         await migrate(empty_database_url)
     assert await check(empty_database_url) == NAMES
 
 
-async def test_a_newer_schema_is_refused_by_name(database_url: str) -> None:
+async def test_newer_schema_is_refused_by_name(database_url: str) -> None:
     await run(
         database_url,
         "INSERT INTO schema_migration (version, name, checksum) VALUES (9999, '9999_later.sql', 'x')",
@@ -93,58 +110,58 @@ async def test_a_newer_schema_is_refused_by_name(database_url: str) -> None:
             await operation(database_url)
 
 
-async def test_a_migration_changed_after_it_was_applied_is_refused_by_name(database_url: str) -> None:
+async def test_migration_changed_after_being_applied_is_refused(database_url: str) -> None:
     await run(database_url, "UPDATE schema_migration SET checksum = 'other' WHERE version = 1")
     for operation in (migrate, check):
-        with pytest.raises(SchemaMismatch, match=r"0001_main_job\.sql is not what was applied"):
+        with pytest.raises(SchemaMismatch, match=r"0001_main_job\.sql differs from the one applied"):
             await operation(database_url)
 
 
-async def test_a_role_that_may_not_make_tables_is_refused(
+async def test_role_without_create_privilege_is_refused(
     empty_database_url: str, postgres_server: TestServer
 ) -> None:
     with postgres_server.role() as role, pytest.raises(DatabaseRefused, match="permission denied"):
         await migrate(url_as(empty_database_url, role))
 
 
-async def test_a_durable_database_is_accepted(database_url: str) -> None:
+async def test_durable_database_is_accepted(database_url: str) -> None:
     await refuse_unsafe(database_url)
 
 
-async def test_a_server_that_does_not_flush_what_it_writes_is_refused(own_server: EmbeddedPostgres) -> None:
+async def test_server_with_fsync_off_is_refused(own_server: EmbeddedPostgres) -> None:
     url = await asyncio.to_thread(own_server.start)
     await run(url, "ALTER SYSTEM SET fsync = off")
     await run(url, "SELECT pg_reload_conf()")
-    await until_it_is_off(url, "fsync")
+    await wait_until_off(url, "fsync")
     with pytest.raises(DatabaseRefused, match="fsync is off"):
         await refuse_unsafe(url)
 
 
 @pytest.mark.parametrize(
-    "whose", ["DATABASE {database}", "ROLE {role}", "ROLE {role} IN DATABASE {database}"]
+    "scope", ["DATABASE {database}", "ROLE {role}", "ROLE {role} IN DATABASE {database}"]
 )
-async def test_a_commit_that_does_not_wait_for_the_disk_is_refused_whoever_set_it(
-    empty_database_url: str, postgres_server: TestServer, whose: str
+async def test_synchronous_commit_off_is_refused_wherever_it_is_set(
+    empty_database_url: str, postgres_server: TestServer, scope: str
 ) -> None:
     with postgres_server.role() as role:
-        target = whose.format(database=empty_database_url.split("?")[0].rsplit("/")[-1], role=role)
+        target = scope.format(database=empty_database_url.split("?")[0].rsplit("/")[-1], role=role)
         await run(empty_database_url, f"ALTER {target} SET synchronous_commit = off")
         with pytest.raises(DatabaseRefused, match="synchronous_commit is off"):
             await refuse_unsafe(url_as(empty_database_url, role))
 
 
-async def test_a_url_that_asks_not_to_wait_for_the_disk_is_refused(database_url: str) -> None:
+async def test_url_with_synchronous_commit_off_is_refused(database_url: str) -> None:
     with pytest.raises(DatabaseRefused, match="synchronous_commit is off"):
         await refuse_unsafe(f"{database_url}&synchronous_commit=off")
 
 
-async def test_a_proxy_that_pools_transactions_is_refused(database_url: str) -> None:
+async def test_transaction_pooling_proxy_is_refused(database_url: str) -> None:
     async with transaction_pooler(database_url) as proxied_url:
         with pytest.raises(DatabaseRefused, match="transaction-pooling proxy"):
             await refuse_unsafe(proxied_url)
 
 
-async def test_a_proxy_that_knows_only_some_settings_is_refused(database_url: str) -> None:
+async def test_proxy_without_support_for_our_settings_is_refused(database_url: str) -> None:
     async with transaction_pooler(database_url, refuse_settings=True) as proxied_url:
         with pytest.raises(DatabaseRefused, match="unsupported startup parameter"):
             await refuse_unsafe(proxied_url)

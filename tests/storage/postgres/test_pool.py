@@ -1,4 +1,4 @@
-"""The pool: sessions as the service needs them, limits on every wait, errors in storage's words."""
+"""The pool: session settings, limits on every wait, and translation into storage errors."""
 
 import asyncio
 import json
@@ -17,10 +17,9 @@ from storage.errors import (
     RowLocked,
 )
 from storage.ids import new_id
-from storage.postgres.constraints import meaning
 from storage.postgres.pool import CLOSE_TIMEOUT_SECONDS, DatabaseSettings, Pool, PoolSize, connect, open_pool
 from tests.storage.factories import NOW
-from tests.storage.postgres.dying_server import dying_server
+from tests.storage.postgres.proxies.dying_server import dying_server
 
 INSERT_ORGANIZATION = "INSERT INTO organization (id, name, created_at) VALUES ($1, $2, $3)"
 INSERT_USER = "INSERT INTO user_account (id, email, password_hash, created_at) VALUES ($1, $2, '', $3)"
@@ -32,7 +31,7 @@ END_OTHERS = """
 
 
 async def end_connections(database_url: str) -> None:
-    """What a restart of the server or its administrator does to our connections."""
+    """End the connections of the service, as a restart of the server or an administrator does."""
     async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
         await cursor.execute(END_OTHERS)
 
@@ -44,7 +43,7 @@ async def count_by_another_client(database_url: str) -> int:
         return int(count)
 
 
-async def test_a_session_is_marked_as_ours_and_speaks_utc(pool: Pool) -> None:
+async def test_session_has_the_settings_of_the_service(pool: Pool) -> None:
     row = await pool.fetchrow(
         "SELECT current_setting('hostsvc.origin') AS origin, current_setting('jit') AS jit,"
         " current_setting('timezone') AS timezone, current_setting('application_name') AS application"
@@ -53,7 +52,7 @@ async def test_a_session_is_marked_as_ours_and_speaks_utc(pool: Pool) -> None:
     assert dict(row) == {"origin": "service", "jit": "off", "timezone": "UTC", "application": "hostsvc"}
 
 
-async def test_the_marks_of_a_session_outlive_its_return_to_the_pool(database_url: str) -> None:
+async def test_session_settings_survive_return_to_the_pool(database_url: str) -> None:
     async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
         process = await pool.fetchval("SELECT pg_backend_pid()")
         assert await pool.fetchval("SELECT current_setting('hostsvc.origin')") == "service"
@@ -65,31 +64,31 @@ async def test_the_marks_of_a_session_outlive_its_return_to_the_pool(database_ur
     [{"b": [1, "ä", None, {"b": 1.5}], "a": 1e300}, [], "text", 0, True],
     ids=lambda value: type(value).__name__,
 )
-async def test_json_comes_back_as_it_was_given(pool: Pool, value: object) -> None:
+async def test_json_value_round_trips_unchanged(pool: Pool, value: object) -> None:
     assert json.dumps(await pool.fetchval("SELECT $1::json", value)) == json.dumps(value)
 
 
-async def test_an_id_read_from_the_database_may_stand_in_json(pool: Pool) -> None:
+async def test_id_read_from_the_database_can_be_stored_in_json(pool: Pool) -> None:
     read = await pool.fetchval("SELECT gen_random_uuid()")
     stored = await pool.fetchval("SELECT $1::json", {"id": read})
     assert isinstance(read, UUID)
     assert stored == {"id": str(read)}
 
 
-async def test_what_has_no_json_form_is_refused(pool: Pool) -> None:
+async def test_value_without_json_form_is_refused(pool: Pool) -> None:
     with pytest.raises(Exception, match="not JSON serializable"):
         await pool.fetchval("SELECT $1::json", {"at": object()})
 
 
-async def test_a_transaction_commits_as_one(pool: Pool, database_url: str) -> None:
+async def test_transaction_commits_all_rows_together(pool: Pool, database_url: str) -> None:
     async with pool.transaction() as connection:
         await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
         await connection.execute(INSERT_ORGANIZATION, new_id(), "two", NOW)
-        assert await count_by_another_client(database_url) == 0, "nothing is seen before the commit"
+        assert await count_by_another_client(database_url) == 0, "rows are visible before the commit"
     assert await pool.fetchval(COUNT_ORGANIZATIONS) == 2
 
 
-async def test_a_transaction_whose_body_raises_leaves_nothing(pool: Pool) -> None:
+async def test_transaction_with_failing_body_is_rolled_back(pool: Pool) -> None:
     async def write() -> None:
         async with pool.transaction() as connection:
             await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
@@ -100,7 +99,7 @@ async def test_a_transaction_whose_body_raises_leaves_nothing(pool: Pool) -> Non
     assert await pool.fetchval(COUNT_ORGANIZATIONS) == 0
 
 
-async def test_a_cancelled_transaction_leaves_nothing_and_gives_its_connection_back(
+async def test_cancelled_transaction_is_rolled_back_and_returns_its_connection(
     database_url: str,
 ) -> None:
     async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
@@ -120,27 +119,27 @@ async def test_a_cancelled_transaction_leaves_nothing_and_gives_its_connection_b
         assert await pool.fetchval(COUNT_ORGANIZATIONS) == 0
 
 
-async def test_a_write_to_the_end_is_committed_though_its_caller_is_cancelled(pool: Pool) -> None:
-    under_way, go_on, told = asyncio.Event(), asyncio.Event(), asyncio.Event()
+async def test_run_to_completion_commits_despite_cancelled_caller(pool: Pool) -> None:
+    under_way, go_on, reported = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def write() -> None:
         async with pool.transaction() as connection:
             await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
             under_way.set()
             await go_on.wait()
-        told.set()
+        reported.set()
 
     caller = asyncio.create_task(pool.run_to_completion(write(), "write"))
     await under_way.wait()
     caller.cancel()
     await asyncio.wait({caller})
     go_on.set()
-    await told.wait()
+    await reported.wait()
     assert caller.cancelled()
     assert await pool.fetchval(COUNT_ORGANIZATIONS) == 1
 
 
-async def test_closing_waits_for_a_write_whose_caller_has_gone(database_url: str) -> None:
+async def test_closing_waits_for_a_write_without_its_caller(database_url: str) -> None:
     under_way = asyncio.Event()
 
     async def write(pool: Pool) -> None:
@@ -155,7 +154,7 @@ async def test_closing_waits_for_a_write_whose_caller_has_gone(database_url: str
     assert await count_by_another_client(database_url) == 1
 
 
-async def test_closing_waits_for_a_connection_in_use_and_no_longer(database_url: str) -> None:
+async def test_closing_waits_only_for_connections_in_use(database_url: str) -> None:
     under_way, go_on = asyncio.Event(), asyncio.Event()
 
     async def write(pool: Pool) -> None:
@@ -173,35 +172,35 @@ async def test_closing_waits_for_a_connection_in_use_and_no_longer(database_url:
     assert await count_by_another_client(database_url) == 1
 
 
-async def test_who_gives_up_waiting_for_a_connection_takes_nobody_s_turn(database_url: str) -> None:
+async def test_cancelled_waiter_does_not_take_a_turn(database_url: str) -> None:
     async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
         async with pool.transaction():
             waiting = [asyncio.create_task(pool.fetchval("SELECT 1")) for _ in range(3)]
             await asyncio.sleep(0)
             waiting[0].cancel()
-        waiting[1].cancel()  # its turn has come, and it has not taken it
+        waiting[1].cancel()  # its turn has come, but it has not run yet
         assert await waiting[2] == 1
         assert pool.size() == PoolSize(connections=1, idle=1, waiting=0)
 
 
-async def test_a_write_to_the_end_answers_and_raises_like_any_other(pool: Pool) -> None:
+async def test_run_to_completion_returns_results_and_raises_errors(pool: Pool) -> None:
     assert await pool.run_to_completion(pool.fetchval("SELECT 7"), "read") == 7
     with pytest.raises(NotUnique):
-        await pool.run_to_completion(_two_accounts_of_one_address(pool), "write")
+        await pool.run_to_completion(_insert_two_accounts_with_one_address(pool), "write")
 
 
-async def _two_accounts_of_one_address(pool: Pool) -> None:
+async def _insert_two_accounts_with_one_address(pool: Pool) -> None:
     await pool.execute(INSERT_USER, new_id(), "ada@example.org", NOW)
     await pool.execute(INSERT_USER, new_id(), "ADA@example.org", NOW)
 
 
-async def test_a_second_account_of_one_address_is_not_unique_by_email(pool: Pool) -> None:
+async def test_second_account_with_one_address_is_not_unique(pool: Pool) -> None:
     with pytest.raises(NotUnique) as raised:
-        await _two_accounts_of_one_address(pool)
+        await _insert_two_accounts_with_one_address(pool)
     assert raised.value.fields == ("email",)
 
 
-async def test_a_row_of_an_organization_that_is_not_there_misses_its_reference(pool: Pool) -> None:
+async def test_row_of_unknown_organization_raises_reference_missing(pool: Pool) -> None:
     with pytest.raises(ReferenceMissing) as raised:
         await pool.execute(
             "INSERT INTO template (id, organization_id, name, created_at) VALUES ($1, $2, 'x', $3)",
@@ -210,17 +209,7 @@ async def test_a_row_of_an_organization_that_is_not_there_misses_its_reference(p
     assert raised.value.field == "organization"
 
 
-async def test_every_unique_and_foreign_key_of_the_schema_has_a_meaning(pool: Pool) -> None:
-    rows = await pool.fetch(
-        "SELECT c.conname AS name FROM pg_constraint c JOIN pg_class t ON t.oid = c.conrelid"
-        " WHERE c.contype IN ('u', 'f') AND t.relnamespace = 'public'::regnamespace"
-        " UNION SELECT i.relname FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid"
-        " WHERE x.indisunique AND NOT x.indisprimary AND i.relnamespace = 'public'::regnamespace"
-    )
-    assert [row["name"] for row in rows if meaning(row["name"]) is None] == []
-
-
-async def test_a_row_that_somebody_else_holds_is_locked_not_a_defect(pool: Pool) -> None:
+async def test_row_held_by_another_transaction_raises_row_locked(pool: Pool) -> None:
     async def write() -> None:
         async with pool.transaction() as connection:
             await connection.execute("SET LOCAL lock_timeout = '20ms'")
@@ -232,13 +221,13 @@ async def test_a_row_that_somebody_else_holds_is_locked_not_a_defect(pool: Pool)
             await write()
 
 
-async def test_a_defect_of_ours_is_not_taken_for_the_database_being_away(pool: Pool) -> None:
+async def test_bug_in_a_statement_is_not_reported_as_unavailable(pool: Pool) -> None:
     with pytest.raises(Exception, match="does not exist") as raised:
         await pool.fetch("SELECT * FROM no_such_table")
     assert not isinstance(raised.value, DatabaseUnavailable)
 
 
-async def test_a_command_beyond_its_limit_is_unavailable_and_the_pool_goes_on(database_url: str) -> None:
+async def test_command_timeout_raises_and_the_pool_recovers(database_url: str) -> None:
     settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=0.05)
     async with open_pool(settings, epoch=None) as pool:
         with pytest.raises(DatabaseUnavailable, match="no answer in time"):
@@ -246,14 +235,14 @@ async def test_a_command_beyond_its_limit_is_unavailable_and_the_pool_goes_on(da
         assert await pool.fetchval("SELECT 1") == 1
 
 
-async def test_a_caller_that_gets_no_connection_in_time_is_told_so(database_url: str) -> None:
+async def test_acquire_timeout_raises_database_unavailable(database_url: str) -> None:
     settings = DatabaseSettings(url=database_url, pool_size=1, acquire_timeout_seconds=0.05)
     async with open_pool(settings, epoch=None) as pool, pool.transaction():
         with pytest.raises(DatabaseUnavailable):
             await pool.fetchval("SELECT 1")
 
 
-async def test_the_size_tells_connections_idle_ones_and_waiting_callers(database_url: str) -> None:
+async def test_size_counts_connections_idle_ones_and_waiting_callers(database_url: str) -> None:
     async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
         assert pool.size() == PoolSize(connections=1, idle=1, waiting=0)
         async with pool.transaction():
@@ -263,16 +252,18 @@ async def test_the_size_tells_connections_idle_ones_and_waiting_callers(database
         await waiting
 
 
-async def test_connections_that_the_server_ends_are_replaced(pool: Pool, database_url: str) -> None:
+async def test_connections_ended_by_the_server_are_replaced(pool: Pool, database_url: str) -> None:
     assert await pool.fetchval("SELECT 1") == 1
     await end_connections(database_url)
     for _ in range(pool.size().connections):
-        with suppress(DatabaseUnavailable):  # each may have been noticed by then or not
+        with suppress(DatabaseUnavailable):  # each loss may have been noticed by then or not
             await pool.fetchval("SELECT 1")
     assert await pool.fetchval("SELECT 1") == 1
 
 
-async def test_a_transaction_whose_connection_dies_is_unavailable(pool: Pool, database_url: str) -> None:
+async def test_transaction_with_dead_connection_raises_database_unavailable(
+    pool: Pool, database_url: str
+) -> None:
     async def write() -> None:
         async with pool.transaction() as connection:
             await connection.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
@@ -284,7 +275,7 @@ async def test_a_transaction_whose_connection_dies_is_unavailable(pool: Pool, da
     assert await count_by_another_client(database_url) == 0
 
 
-async def test_a_connection_that_dies_at_its_birth_is_unavailable(database_url: str) -> None:
+async def test_connection_that_dies_at_once_raises_database_unavailable(database_url: str) -> None:
     async with dying_server(database_url) as url:
         with pytest.raises(DatabaseUnavailable):
             async with open_pool(DatabaseSettings(url=url), epoch=0):
@@ -294,26 +285,26 @@ async def test_a_connection_that_dies_at_its_birth_is_unavailable(database_url: 
                 await connection.fetchval("SELECT 1")
 
 
-async def test_a_server_that_is_not_there_is_unavailable(tmp_path: object) -> None:
+async def test_missing_server_raises_database_unavailable(tmp_path: object) -> None:
     with pytest.raises(DatabaseUnavailable, match="cannot be reached"):
         async with open_pool(DatabaseSettings(url=f"postgresql:///x?host={tmp_path}"), epoch=None):
             pass
 
 
-async def test_a_database_that_is_not_there_is_unavailable_by_name(postgres_url: str) -> None:
+async def test_missing_database_is_named_in_the_error(postgres_url: str) -> None:
     with pytest.raises(DatabaseUnavailable, match="no_such_database"):
         async with connect(postgres_url.replace("/postgres?", "/no_such_database?")):
             pass
 
 
 @pytest.mark.parametrize("url", ["http://localhost/x", "postgresql://localhost:port/x"])
-async def test_a_url_that_is_none_is_refused(url: str) -> None:
+async def test_malformed_url_is_refused(url: str) -> None:
     with pytest.raises(DatabaseRefused, match="cannot be used"):
         async with connect(url):
             pass
 
 
-async def test_a_connection_of_a_past_epoch_is_refused(database_url: str) -> None:
+async def test_connection_of_a_past_epoch_is_refused(database_url: str) -> None:
     async with connect(database_url) as connection:
         await connection.execute("UPDATE instance SET epoch = 2")
     with pytest.raises(LeadershipLost, match="epoch is 2, ours was 1"):
@@ -321,7 +312,7 @@ async def test_a_connection_of_a_past_epoch_is_refused(database_url: str) -> Non
             pass
 
 
-async def test_each_connection_of_an_epoch_holds_its_membership_for_life(database_url: str) -> None:
+async def test_each_connection_holds_the_lock_of_its_epoch(database_url: str) -> None:
     async with connect(database_url) as connection:
         await connection.execute("UPDATE instance SET epoch = 3")
     count = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objid = 3"
@@ -330,11 +321,11 @@ async def test_each_connection_of_an_epoch_holds_its_membership_for_life(databas
             assert await pool.fetchval(count) == 2
 
 
-def test_settings_hide_the_url_for_it_may_hold_a_password() -> None:
+def test_settings_hide_the_url_in_their_repr() -> None:
     assert "secret" not in repr(DatabaseSettings(url="postgresql://ada:secret@db/x"))
 
 
-def test_settings_that_let_nothing_through_are_refused() -> None:
+def test_settings_without_capacity_or_time_are_refused() -> None:
     with pytest.raises(ValueError, match="pool_size"):
         DatabaseSettings(url="postgresql://db/x", pool_size=0)
     with pytest.raises(ValueError, match="timeouts"):

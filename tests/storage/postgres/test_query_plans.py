@@ -1,8 +1,7 @@
-"""What a notification, a look, a start and a clearing ask touches the rows it is about, and few more.
+"""Query plans: the statements of a wake read the rows they concern, and few others.
 
-In a database that has just grown PostgreSQL knows nothing of its tables yet: a plan that is good only once it
-does would read every agent for each notification. A plan that was made before it grew, and kept, is not seen
-here.
+In a database that has just grown PostgreSQL has no statistics yet. A plan that is good only with statistics
+would read every agent for each notification. Plans cached before the growth are not tested here.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ from tests.storage.factories import HOUR, NOW, new_notification, stored_agent
 MANY = 3_000
 TOGETHER = 12
 FEW = 20 * TOGETHER
-ASKED = ("arrival", "look", "start", "agent", "newcomers", "queue", "clearing")
+STATEMENTS = ("insert", "facts", "start", "agent", "recent", "queue", "clear")
 
 COPY_AGENT = """
 INSERT INTO agent SELECT (jsonb_populate_record(a, jsonb_build_object('id', gen_random_uuid()))).*
@@ -41,7 +40,7 @@ WHERE s.agent_id = $1 AND NOT EXISTS (SELECT FROM agent_state WHERE agent_id = a
 
 
 class ExplainingPool(Pool):
-    """The pool that it is given; it has each statement explained before it is carried out."""
+    """A copy of the given pool that explains each statement before it executes it."""
 
     def __init__(self, pool: Pool) -> None:
         vars(self).update(vars(pool))
@@ -59,7 +58,7 @@ class ExplainingPool(Pool):
 
 
 def _rows_touched(node: dict[str, Any]) -> Iterator[int]:
-    """How many rows each step of a plan has read, those included that it had no use for."""
+    """Yield the number of rows that each step of a plan has read, including rows it discarded."""
     removed = sum(value for key, value in node.items() if key.startswith("Rows Removed"))
     yield int((node["Actual Rows"] + removed) * node["Actual Loops"])
     for child in node.get("Plans", ()):
@@ -68,7 +67,7 @@ def _rows_touched(node: dict[str, Any]) -> Iterator[int]:
 
 @pytest.fixture
 async def crowded(pool: Pool) -> tuple[ExplainingPool, list[Agent]]:
-    """A few agents of thousands that came all at once."""
+    """Return a few of the thousands of agents that were inserted at once."""
     first = await stored_agent(pool)
     others = [await stored_agent(pool, first.organization_id) for _ in range(TOGETHER - 1)]
     await pool.execute(COPY_AGENT, MANY, first.id)
@@ -76,7 +75,7 @@ async def crowded(pool: Pool) -> tuple[ExplainingPool, list[Agent]]:
     return ExplainingPool(pool), [first, *others]
 
 
-async def test_some_agents_among_thousands_are_found_by_their_ids(
+async def test_statements_of_a_wake_find_agents_by_id(
     crowded: tuple[ExplainingPool, list[Agent]],
 ) -> None:
     pool, agents = crowded
@@ -84,22 +83,22 @@ async def test_some_agents_among_thousands_are_found_by_their_ids(
         Notifications(pool, on_commit=lambda _: None, sleep=asyncio.sleep),
         AgentStates(pool),
     )
-    every_agent, recent_notifications = Agents(pool), RecentNotifications(pool)
+    all_agents, recent_notifications = Agents(pool), RecentNotifications(pool)
 
     async def wake_and_clear(agent: Agent) -> None:
-        arrival = new_notification(agent.id)
-        await notifications.insert(arrival, {agent.organization_id})
+        notification = new_notification(agent.id)
+        await notifications.insert(notification, {agent.organization_id})
         assert await states.update(_start(await states.get_facts(agent.id, NOW)))
-        assert await every_agent.get(agent.id) is not None
+        assert await all_agents.get(agent.id) is not None
         await recent_notifications.list_for_agent(agent.id, since=NOW, limit=100, now=NOW)
         assert await notifications.list_for_agent(agent.id, include_cleared=False, limit=100, now=NOW)
-        assert await notifications.clear(agent.id, arrival.id, NOW)
+        assert await notifications.clear(agent.id, notification.id, NOW)
 
     await asyncio.gather(*map(wake_and_clear, agents))
 
     wasteful = {sql: rows for sql, rows in pool.rows_touched.items() if rows > FEW}
-    assert not wasteful, f"of {MANY} agents too many were read for {TOGETHER}: {wasteful}"
-    assert len(pool.rows_touched) == len(ASKED), "not all was explained that a wake asks"
+    assert not wasteful, f"too many of {MANY} agents were read for {TOGETHER}: {wasteful}"
+    assert len(pool.rows_touched) == len(STATEMENTS), "not every statement of a wake was explained"
 
 
 def _start(facts: AgentFacts | None) -> StateUpdate:

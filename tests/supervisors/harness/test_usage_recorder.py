@@ -17,6 +17,7 @@ from storage.ids import new_id
 from storage.model import Agent, Outcome, RunStart
 from storage.postgres.pool import Pool
 from storage.storage import build_storage
+from supervisors.clock import SystemClock
 from supervisors.engine.messages import Reply, Request
 from supervisors.engine.run import ActiveRun
 from supervisors.harness.budget_guard import BudgetGuard
@@ -90,7 +91,7 @@ def new_run(agent: Agent) -> ActiveRun:
 
 
 async def carry_out(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -> None:
-    clock, storage = HeldClock(), build_storage(pool, lambda _: None)
+    clock, storage = HeldClock(), build_storage(pool, lambda _: None, sleep=SystemClock().sleep)
     harness = BuiltinHarness(
         agents=storage.agents,
         templates=storage.templates,

@@ -75,7 +75,7 @@ class Post:
 
 @pytest.fixture
 async def post(pool: Pool) -> AsyncIterator[Post]:
-    storage = build_storage(pool, on_commit=lambda _: None)
+    storage = build_storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
     async with AsyncExitStack() as stack:
         yield Post(storage, stack)
     await storage.close()

@@ -1,4 +1,4 @@
-"""What a run may write by its own token, also after its sleep: its trace's end, its spans, its usage."""
+"""Run tokens: the end of the trace, spans and usage that a run may write, also after its sleep."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -25,14 +25,14 @@ def usage_of(agent: Any) -> str:
 
 
 async def start_run(api: Api, agent: Any) -> tuple[str, Api]:
-    """A run that goes on, and a client with its token."""
+    """Start a run; return its id and a client with its token."""
     run = (await api.post(f"/api/cloud/agents/{agent['id']}/run/")).body["run"]
     token = RunTokens(SETTINGS.token_secret).issue(UUID(run), datetime.now(UTC), timedelta(hours=1))
     return run, api.with_authorization(f"Bearer {token}")
 
 
 async def written(by: Api, run: str, agent: Any) -> list[int]:
-    """The answers to all that a run may write."""
+    """Return the statuses of all writes that are open to a run."""
     span = await by.post(SPANS, {"trace": run, "name": "step"})
     ended = await by.post(f"{SPANS}{span.body['id']}/end/") if span.status == 201 else span
     return [
@@ -44,7 +44,7 @@ async def written(by: Api, run: str, agent: Any) -> list[int]:
     ]
 
 
-async def test_a_run_writes_its_own_record_until_its_process_has_ended(service: Service, api: Api) -> None:
+async def test_run_writes_own_record_until_its_process_ends(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     run, own = await start_run(api, agent)
     assert await written(own, run, agent) == [201, 201, 200, 200, 201]
@@ -53,7 +53,7 @@ async def test_a_run_writes_its_own_record_until_its_process_has_ended(service: 
     assert (await api.get(usage_of(agent))).body["total_cost_usd"] == 1.0
 
 
-async def test_a_run_that_slept_and_is_gone_writes_nothing_more(api: Api) -> None:
+async def test_run_that_slept_and_is_gone_writes_nothing(api: Api) -> None:
     agent = await api.create_agent()
     run, own = await start_run(api, agent)
     path = f"/api/cloud/agents/{agent['id']}/"
@@ -67,7 +67,7 @@ async def test_a_run_that_slept_and_is_gone_writes_nothing_more(api: Api) -> Non
     assert (answer.status, answer.body) == (401, {"detail": "Invalid token."})
 
 
-async def test_a_run_writes_no_record_but_its_own(api: Api) -> None:
+async def test_run_writes_only_its_own_record(api: Api) -> None:
     agent, bob = await api.create_agent(), await api.create_agent()
     run, own = await start_run(api, agent)
     bobs_run, _ = await start_run(api, bob)
@@ -88,7 +88,7 @@ async def test_a_run_writes_no_record_but_its_own(api: Api) -> None:
         assert (await own.get(path)).status == 403, path
 
 
-async def test_usage_that_a_run_reports_is_that_of_its_own_trace(api: Api) -> None:
+async def test_usage_reported_by_run_belongs_to_its_trace(api: Api) -> None:
     agent = await api.create_agent()
     run, own = await start_run(api, agent)
     record = await own.create(usage_of(agent), **CALL)

@@ -1,4 +1,4 @@
-"""What Prometheus is told."""
+"""The metrics for Prometheus."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +9,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as from_text
 
 from storage.ids import new_id
-from tests.web.conftest import Api, Service, StartService
+from tests.web.conftest import Api, Service
 from web.app import ROUTES
 from web.observability.request_counts import BUCKET_SECONDS
 from web.ports import Readiness, ServiceState
@@ -27,7 +27,7 @@ def from_openmetrics(text: str) -> Iterable[Metric]:
 
 
 class Scraped:
-    """The samples of one answer, by name and labels."""
+    """The samples of one response, by name and labels."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self.families = list(families)
@@ -66,7 +66,7 @@ async def test_requests_are_counted_by_method_route_and_status(service: Service,
     assert seen.value(REQUESTS, method="HEAD", route=ONE_AGENT, status="200") == 1
 
 
-async def test_what_no_route_takes_makes_no_series_of_its_own(service: Service) -> None:
+async def test_unknown_paths_share_one_series(service: Service) -> None:
     for path in ("/nothing/1/", "/nothing/2/"):
         assert (await service.nobody.get(path)).status == 404
     assert (await service.nobody.request("PROPFIND", "/nothing/")).status == 404
@@ -80,7 +80,7 @@ async def test_what_no_route_takes_makes_no_series_of_its_own(service: Service) 
     assert seen.value(REQUESTS, method="*", route="*", status="404") == 3
 
 
-async def test_the_labels_of_a_request_are_those_of_the_route_table(service: Service, api: Api) -> None:
+async def test_request_labels_come_from_route_table(service: Service, api: Api) -> None:
     for route in ROUTES:
         await api.request(route.method, route.path.replace("{", "").replace("}", ""))
     routes = {(route.method, route.path) for route in ROUTES}
@@ -100,7 +100,7 @@ async def test_durations_are_a_histogram_over_all_statuses(service: Service, api
     assert 0 < (seen.value(f"{DURATION}_sum", **labels) or 0) < 3 * BUCKET_SECONDS[-1]
 
 
-async def test_notifications_are_counted_by_source_once_they_are_stored(service: Service, api: Api) -> None:
+async def test_stored_notifications_are_counted_by_source(service: Service, api: Api) -> None:
     agent = await api.create_agent(debounce_window_seconds=3600)
     for body in ({"source": "sms"}, {"source": "sms", "priority": "low"}, {"source": "portal"}):
         await api.create_notification(agent, **body)
@@ -115,7 +115,7 @@ async def test_notifications_are_counted_by_source_once_they_are_stored(service:
     assert created == {"sms": 2, "portal": 1, "email": 1, "browser": 0}
 
 
-async def test_runs_are_counted_as_they_start_and_by_how_they_end(service: Service, api: Api) -> None:
+async def test_runs_are_counted_by_start_and_outcome(service: Service, api: Api) -> None:
     agent, _ = await api.create_agent(status="running"), await api.create_agent(status="running")
     seen = await scrape(service)
     assert seen.value("hostsvc_runs_started_total") == 2
@@ -133,7 +133,7 @@ async def test_runs_are_counted_as_they_start_and_by_how_they_end(service: Servi
     assert seen.value("hostsvc_runs_ended_total", outcome="slept") == 0
 
 
-async def test_it_says_what_the_status_says(service: Service, api: Api) -> None:
+async def test_metrics_agree_with_status(service: Service, api: Api) -> None:
     await api.create_notification(
         await api.create_agent(debounce_window_seconds=3600), source="sms", priority="high"
     )
@@ -161,52 +161,15 @@ async def test_it_says_what_the_status_says(service: Service, api: Api) -> None:
 
 
 @pytest.mark.parametrize("state", ServiceState)
-async def test_one_state_is_the_one_that_it_is_in(service: Service, state: ServiceState) -> None:
+async def test_current_state_is_one_and_others_zero(service: Service, state: ServiceState) -> None:
     service.readiness = Readiness(state, ("Because.",))
     seen = await scrape(service)
     states = {each: seen.value("hostsvc_state", state=each) for each in ServiceState}
     assert states == {each: each is state for each in ServiceState}
 
 
-async def test_every_family_is_named_by_the_rules(service: Service, api: Api) -> None:
+async def test_metric_names_follow_conventions(service: Service, api: Api) -> None:
     answer = await service.operator.get(METRICS, headers={"Accept": "application/openmetrics-text"})
     for family in from_openmetrics(answer.body):
         assert family.name.startswith(("hostsvc", "process_")), family.name
         assert family.documentation.endswith("."), family.name
-
-
-@pytest.mark.parametrize(
-    ("accept", "content_type"),
-    [
-        (None, "text/plain; version=0.0.4; charset=utf-8"),
-        ("*/*", "text/plain; version=0.0.4; charset=utf-8"),
-        (
-            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.2",
-            "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=allow-utf-8",
-        ),
-        ("text/plain;version=1.0.0", "text/plain; version=1.0.0; charset=utf-8; escaping=underscores"),
-        ("application/openmetrics-text;version=2\u00fc", "text/plain; version=0.0.4; charset=utf-8"),
-        ("application/openmetrics-text;version=x", "text/plain; version=0.0.4; charset=utf-8"),
-        ("application/openmetrics-text;version=99.0.0", "text/plain; version=0.0.4; charset=utf-8"),
-    ],
-)
-async def test_the_format_is_one_that_is_asked_for(
-    service: Service, accept: str | None, content_type: str
-) -> None:
-    answer = await service.operator.get(METRICS, headers={"Accept": accept} if accept else {})
-    assert (answer.status, answer.headers["Content-Type"]) == (200, content_type)
-    parse = from_openmetrics if content_type.startswith("application/openmetrics") else from_text
-    assert Scraped(parse(answer.body)).value("hostsvc_state", state="ready") == 1
-
-
-async def test_only_the_operators_token_opens_the_metrics(service: Service, api: Api) -> None:
-    for authorization in (None, api.authorization, "Bearer nonsense"):
-        answer = await service.nobody.with_authorization(authorization).get(METRICS)
-        assert (answer.status, list(answer.body)) == (401, ["detail"]), authorization
-
-
-async def test_open_metrics_ask_for_no_token_and_open_nothing_else(start_service: StartService) -> None:
-    service = await start_service(open_metrics=True)
-    for client in (service.nobody, service.nobody.with_authorization("Bearer nonsense")):
-        assert (await client.get(METRICS)).status == 200
-        assert (await client.get("/status/")).status == 401

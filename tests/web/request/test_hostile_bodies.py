@@ -1,4 +1,4 @@
-"""Bodies made to cost more than they look: refused, or taken where they are right, before anybody waits."""
+"""Bodies made to cost more than they seem to: answered before other requests have to wait."""
 
 import gc
 import time
@@ -22,7 +22,7 @@ MULTIPART = "multipart/form-data; boundary=b"
 PART = b'--b\r\nContent-Disposition: form-data; name="a"'
 END = b"\r\n\r\n\r\n"
 FULL = 1_048_576 - 200  # a body with so much in it is just not too large
-MOST_TIMES = 30  # as much of the processor's time as an honest body of that size, the sender's included
+MAX_RATIO = 30  # of processor time to that of an honest body of the same size, including the sender's
 
 
 def full_of(piece: bytes) -> bytes:
@@ -39,7 +39,7 @@ def in_metadata(value: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Hostile:
-    """A body, where it is sent, and the status of the answer."""
+    """A body, the path that it is sent to, and the status of the response."""
 
     what: str
     status: int
@@ -98,7 +98,7 @@ HONEST = Hostile("honest", 201, in_metadata(b'{"text": "' + full_of(b"x") + b'"}
 
 @pytest.fixture
 def no_garbage_of_others() -> Iterator[None]:
-    """Collections look at what the test makes, not at what is left of all tests before it."""
+    """Keep objects of earlier tests out of garbage collections."""
     gc.collect()
     gc.freeze()
     yield
@@ -107,14 +107,14 @@ def no_garbage_of_others() -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_garbage_of_others")
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.what)
-async def test_hostile_bodies_are_answered_before_anybody_waits(api: Api, hostile: Hostile) -> None:
+async def test_hostile_body_costs_little_more_than_honest_one(api: Api, hostile: Hostile) -> None:
     honest = min([await seconds_of(api, HONEST) for _ in range(3)])
     times = await seconds_of(api, hostile) / honest
-    assert times < MOST_TIMES, f"{hostile.what} cost {times:.0f} times as much as an honest body of that size"
+    assert times < MAX_RATIO, f"{hostile.what} cost {times:.0f} times as much as an honest body of that size"
 
 
 async def seconds_of(api: Api, sent: Hostile) -> float:
-    """Of the processor."""
+    """Return the processor time of a request."""
     begun = time.process_time()
     answer = await api.request(
         "POST", sent.path, data=BytesIO(sent.body), headers={"Content-Type": sent.content_type}

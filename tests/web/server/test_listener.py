@@ -1,4 +1,4 @@
-"""What comes in on the socket and is no HTTP request."""
+"""Malformed HTTP, crashes and disconnects on the listening socket."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ async def answer(address: Address, request: bytes) -> tuple[int, dict[str, str],
     ],
     ids=lambda request_bytes: repr(request_bytes[:30]),
 )
-async def test_what_is_no_http_is_refused_in_json_and_not_repeated(
+async def test_malformed_http_is_refused_in_json_without_repeating_it(
     address: Address, request_bytes: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with capture_logs() as logged, caplog.at_level(logging.DEBUG):
@@ -70,7 +70,7 @@ async def test_what_is_no_http_is_refused_in_json_and_not_repeated(
     assert SECRET.decode() not in caplog.text + str(logged)
 
 
-async def test_a_defect_of_the_application_says_nothing_but_its_request_id() -> None:
+async def test_crash_of_application_reveals_only_its_request_id() -> None:
     async def fail(_: web.Request) -> web.Response:
         raise RuntimeError("a secret")
 
@@ -86,7 +86,7 @@ async def test_a_defect_of_the_application_says_nothing_but_its_request_id() -> 
     assert [(line["event"], line["log_level"]) for line in logged] == [("request failed", "error")]
 
 
-async def test_the_socket_goes_on_listening_for_whoever_serves_next() -> None:
+async def test_socket_stays_open_for_next_server() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         for _ in range(2):
             async with serving(build_standby_app(), listener):

@@ -1,4 +1,4 @@
-"""A relay before a PostgreSQL, which can fall silent without a word, as a network can."""
+"""A relay in front of PostgreSQL that can fall silent without closing, as a network can."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,19 +9,19 @@ _SOCKET_NAME = ".s.PGSQL.5432"
 
 
 class Relay:
-    """Passes on what it is sent, unless it is silent."""
+    """Forwards data in both directions until it falls silent."""
 
     def __init__(self, socket_path: str) -> None:
         self.port = 0
         self.connections = 0
         self._socket_path = socket_path
         self._open: set[asyncio.Task[None]] = set()
-        self._deaf: set[asyncio.StreamReader] = set()
+        self._silenced: set[asyncio.StreamReader] = set()
         self._readers: set[asyncio.StreamReader] = set()
 
     def fall_silent(self) -> None:
-        """Pass nothing on any more, on the connections that there are."""
-        self._deaf |= self._readers
+        """Stop forwarding on the present connections, without closing them."""
+        self._silenced |= self._readers
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -31,8 +31,8 @@ class Relay:
         try:
             server_reader, server_writer = await asyncio.open_unix_connection(self._socket_path)
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._pass_on(reader, server_writer))
-                group.create_task(self._pass_on(server_reader, writer))
+                group.create_task(self._forward(reader, server_writer))
+                group.create_task(self._forward(server_reader, writer))
         finally:
             self._open.discard(task)
 
@@ -41,12 +41,12 @@ class Relay:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._readers.add(reader)
         try:
             with suppress(ConnectionError):
                 while data := await reader.read(65536):
-                    if reader not in self._deaf:
+                    if reader not in self._silenced:
                         writer.write(data)
         finally:
             self._readers.discard(reader)
@@ -55,20 +55,20 @@ class Relay:
 
 @asynccontextmanager
 async def relay(database_url: str) -> AsyncIterator[tuple[Relay, str]]:
-    """A relay before the server of `database_url`, which must be on a Unix socket; and the relay's URL."""
+    """Yield a relay to the server of `database_url`, which must be on a Unix socket, and the relay's URL."""
     url = urlsplit(database_url)
-    before = Relay(f"{parse_qs(url.query)['host'][0]}/{_SOCKET_NAME}")
+    in_between = Relay(f"{parse_qs(url.query)['host'][0]}/{_SOCKET_NAME}")
     tasks: set[asyncio.Task[None]] = set()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(before.serve(reader, writer))
+        task = asyncio.create_task(in_between.serve(reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    before.port = server.sockets[0].getsockname()[1]
+    in_between.port = server.sockets[0].getsockname()[1]
     try:
-        yield before, f"postgresql://postgres@127.0.0.1:{before.port}{url.path}?sslmode=disable"
+        yield in_between, f"postgresql://postgres@127.0.0.1:{in_between.port}{url.path}?sslmode=disable"
     finally:
         server.close()
-        await before.close()
+        await in_between.close()

@@ -1,4 +1,4 @@
-"""A proxy that gives a client another session for every transaction, as connection poolers can."""
+"""A proxy that assigns another session to every transaction of a client, as connection poolers can."""
 
 import asyncio
 import struct
@@ -10,13 +10,13 @@ from urllib.parse import parse_qs, urlsplit
 _SOCKET_NAME = ".s.PGSQL.5432"
 _READY = b"Z"
 _TERMINATE = b"X"
-# What a client waits for after Sync, Query, and the Flush by which asyncpg has a statement described.
+# The messages a client waits for after Sync, Query, and the Flush with which asyncpg describes a statement.
 _LAST_OF_ANSWER = {b"S": b"Z", b"Q": b"Z", b"H": b"TnE"}
 
 
 @dataclass
 class _Session:
-    """One session with the real server, and what the server said when it began."""
+    """One session with the real server, and the greeting with which it began."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -25,7 +25,7 @@ class _Session:
 
 @asynccontextmanager
 async def transaction_pooler(database_url: str, *, refuse_settings: bool = False) -> AsyncIterator[str]:
-    """The URL of a pooler before the server of `database_url`, which must be on a Unix socket."""
+    """Yield the URL of a pooler for the server of `database_url`, which must be on a Unix socket."""
     url = urlsplit(database_url)
     pooler = _Pooler(parse_qs(url.query)["host"][0], url.path.removeprefix("/"), refuse_settings)
     server = await asyncio.start_server(pooler.serve, "127.0.0.1", 0)
@@ -58,7 +58,7 @@ class _Pooler:
             while await self._transaction(reader, writer):
                 pass
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client has gone
+            pass  # the client has disconnected
         finally:
             self.clients.discard(task)
             writer.close()
@@ -75,7 +75,7 @@ class _Pooler:
         self.idle.insert(0, session)
 
     async def _transaction(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Pass messages to one session until it is outside a transaction; False when the client ends."""
+        """Relay messages to a session until its transaction ends. Return False if the client disconnects."""
         kind, message = await _read_message(reader)
         if kind == _TERMINATE:
             return False
@@ -86,7 +86,7 @@ class _Pooler:
             if last and await _answer(session, writer, last) == _READY + b"I":
                 break
             kind, message = await _read_message(reader)
-        self.idle.insert(0, session)  # the next one to be taken is another
+        self.idle.insert(0, session)  # so another session is taken next
         return True
 
     async def _take(self) -> _Session:
@@ -103,7 +103,7 @@ class _Pooler:
 
 
 async def _answer(session: _Session, writer: asyncio.StreamWriter, last: bytes) -> bytes:
-    """Pass the server's answer on up to a message of the kinds in `last`; that one's kind and last byte."""
+    """Relay the server's answer up to a message of a kind in `last`; return its kind and last byte."""
     while True:
         kind, message = await _read_message(session.reader)
         writer.write(message)

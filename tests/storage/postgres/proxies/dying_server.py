@@ -1,4 +1,4 @@
-"""A server that ends each session the moment it has begun, as an administrator's command can."""
+"""A server that ends each session as soon as it has begun, as an administrator's command can."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ _FAREWELL = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrat
 
 @asynccontextmanager
 async def dying_server(database_url: str) -> AsyncIterator[str]:
-    """The URL of a server that greets like that of `database_url`, which must be on a Unix socket."""
+    """Yield the URL of a server that greets like that of `database_url`, which must be on a Unix socket."""
     url = urlsplit(database_url)
     path = f"{parse_qs(url.query)['host'][0]}/{_SOCKET_NAME}"
     clients: set[asyncio.Task[None]] = set()
@@ -26,9 +26,11 @@ async def dying_server(database_url: str) -> AsyncIterator[str]:
         greeting = b""
         while not greeting.endswith(_READY):
             greeting += await from_server.read(65536)
-        # In one piece with the greeting: the client reads it while it believes to be idle.
+        # In one piece with the greeting, so that the client reads it while it believes itself idle.
         writer.write(greeting + b"E" + (len(_FAREWELL) + 4).to_bytes(4) + _FAREWELL)
-        await reader.read()  # until the client has gone: the end of a session is read later than its farewell
+        await (
+            reader.read()
+        )  # until the client has left: it reads the end of the session later than the farewell
         writer.close()
         to_server.close()
 

@@ -1,0 +1,17 @@
+"""Instants as text: ISO 8601, UTC, with microseconds and `Z`."""
+
+from datetime import UTC, datetime
+from typing import overload
+
+
+@overload
+def iso(moment: datetime) -> str: ...
+@overload
+def iso(moment: None) -> None: ...
+
+
+def iso(moment: datetime | None) -> str | None:
+    """Format an aware datetime, such as 2026-11-21T09:00:00.000000Z; None stays None."""
+    if moment is None:
+        return None
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,125 @@
+"""The release: one version everywhere, and distributions that run without the checkout."""
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hostsvc.cli.commands import main
+from tests.paths import ROOT
+from web.app import ROUTES
+from web.handlers.status import VERSION
+from web.openapi.document import build_document
+
+PACKAGES = ("hostsvc", "web", "supervisors", "storage")
+LIST_MODULES = """
+import importlib.metadata, json, pkgutil, sys
+import hostsvc, web, supervisors, storage
+for package in (hostsvc, web, supervisors, storage):
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if module.name != "hostsvc.__main__":
+            __import__(module.name)
+files = {name: module.__file__ for name, module in sys.modules.items() if name.split(".")[0] in sys.argv[1:]}
+print(json.dumps([importlib.metadata.version("hostsvc"), files]))
+"""
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> str:
+    """Run a command without the variables that could lead it to the checkout. Return its output."""
+    passed_on = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    finished = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env=passed_on | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+    )
+    assert finished.returncode == 0, finished.stdout
+    return finished.stdout
+
+
+@pytest.fixture(scope="module")
+def directory() -> Iterator[Path]:
+    """Yield a directory outside the checkout, which a server started by root can enter."""
+    with tempfile.TemporaryDirectory(prefix="hostsvc-tests-") as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def wheel(directory: Path) -> Path:
+    """Build the sdist from the checkout, and the wheel from the unpacked sdist alone."""
+    run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", directory / "dist", cwd=ROOT)
+    (sdist,) = (directory / "dist").glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(directory / "source", filter="data")
+    (source,) = (directory / "source").iterdir()
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", directory / "dist", cwd=source)
+    (wheel,) = (directory / "dist").glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def bin_folder(directory: Path, wheel: Path) -> Path:
+    """Install the wheel into a new virtual environment, which gets the dependencies of this one."""
+    run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=directory)
+    python = directory / "venv" / "bin" / "python"
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--no-deps",
+        "--no-index",
+        wheel,
+        cwd=directory,
+    )
+    # A path in a .pth file is searched, but the .pth files there are not read: so the dependencies are found,
+    # and the checkout, to which such a file leads, is not.
+    (site_packages,) = (directory / "venv" / "lib").glob("python*/site-packages")
+    (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    return python.parent
+
+
+def test_version_is_the_same_everywhere() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert importlib.metadata.version("hostsvc") == version, "install the checkout again: rm .venv/.installed"
+    assert CliRunner().invoke(main, ["--version"]).output == f"hostsvc {version}\n"
+    assert build_document(ROUTES)["info"]["version"] == version
+    assert version == VERSION, "of /status/ and /metrics"
+    assert f"\n## [{version}] - 20" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.slow
+def test_installed_wheel_contains_every_module(bin_folder: Path, directory: Path, wheel: Path) -> None:
+    output = run(bin_folder / "python", "-c", LIST_MODULES, *PACKAGES, cwd=directory)
+    version, files = json.loads(output)
+    assert f"hostsvc-{version}-" in wheel.name
+    shipped = {str(file.relative_to(ROOT)) for name in PACKAGES for file in (ROOT / name).rglob("*.py")}
+    installed = {file.partition("/site-packages/")[2] for file in files.values() if file}
+    assert installed == shipped - {"hostsvc/__main__.py"}
+    assert all(file is None or file.startswith(str(directory)) for file in files.values())
+
+
+@pytest.mark.slow
+def test_installed_wheel_runs_the_demo(bin_folder: Path, directory: Path) -> None:
+    home = directory / "home"
+    home.mkdir()
+    version = run(bin_folder / "hostsvc", "--version", cwd=home)
+    assert version == f"hostsvc {VERSION}\n"
+    output = run(bin_folder / "hostsvc", "demo", cwd=home, TMPDIR=str(home))
+    assert "one wake for 3 texts" in output
+    assert list(home.iterdir()) == []

@@ -1,0 +1,89 @@
+"""Resources that a path names: found, missing, another organization's."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+
+from storage.ids import new_id
+from storage.model import Role
+from web.access.auth import Caller, RunScope
+from web.access.path_access import load, load_owned, path_id
+from web.errors import NotFound, PermissionDenied
+
+
+@dataclass(frozen=True)
+class Thing:
+    id: UUID
+    organization_id: UUID
+
+
+class Things:
+    """A store of things by id."""
+
+    def __init__(self, *things: Thing) -> None:
+        self.things = {thing.id: thing for thing in things}
+
+    async def get(self, thing_id: UUID) -> Thing | None:
+        return self.things.get(thing_id)
+
+
+def asking_for(text: object) -> web.Request:
+    return make_mocked_request("GET", f"/things/{text}/", match_info={"id": str(text)})
+
+
+def member_of(organization_id: UUID, role: Role = Role.MEMBER) -> Caller:
+    return Caller(new_id(), {organization_id: role})
+
+
+def test_path_id_that_is_no_uuid_names_nothing() -> None:
+    with pytest.raises(NotFound):
+        path_id(asking_for("everything"))
+
+
+async def test_load_returns_resource_of_any_organization() -> None:
+    thing = Thing(new_id(), new_id())
+    assert await load(asking_for(thing.id), Things(thing).get) == thing
+
+
+async def test_load_of_unknown_id_is_not_found() -> None:
+    with pytest.raises(NotFound):
+        await load(asking_for(new_id()), Things().get)
+
+
+async def test_load_owned_returns_resource_of_own_organization() -> None:
+    thing = Thing(new_id(), new_id())
+    loaded = await load_owned(asking_for(thing.id), member_of(thing.organization_id), Things(thing).get)
+    assert loaded == thing
+
+
+async def test_load_owned_of_unknown_id_is_not_found() -> None:
+    with pytest.raises(NotFound):
+        await load_owned(asking_for(new_id()), member_of(new_id()), Things().get)
+
+
+async def test_load_owned_refuses_another_organization() -> None:
+    thing = Thing(new_id(), new_id())
+    with pytest.raises(PermissionDenied):
+        await load_owned(asking_for(thing.id), member_of(new_id()), Things(thing).get)
+
+
+async def test_load_owned_refuses_run_token() -> None:
+    thing = Thing(new_id(), new_id())
+    scope = RunScope(new_id(), new_id(), thing.organization_id, is_over=False)
+    with pytest.raises(PermissionDenied):
+        await load_owned(asking_for(thing.id), Caller(scope.run_id, {}, scope), Things(thing).get)
+
+
+@pytest.mark.parametrize("role", Role)
+async def test_load_owned_applies_stricter_rule(role: Role) -> None:
+    thing = Thing(new_id(), new_id())
+    caller = member_of(thing.organization_id, role)
+    loading = load_owned(asking_for(thing.id), caller, Things(thing).get, Caller.require_admin)
+    if role is Role.MEMBER:
+        with pytest.raises(PermissionDenied):
+            await loading
+    else:
+        assert await loading == thing

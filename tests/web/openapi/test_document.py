@@ -1,0 +1,38 @@
+"""The document of a small route table; `tests/contract` checks that of the service."""
+
+from tests.web.openapi.routes import CREATE, LIST, STATUS
+from web.openapi.document import build_document
+
+DOCUMENT = build_document([LIST, CREATE, STATUS])
+THING = {"$ref": "#/components/schemas/Thing"}
+
+
+def test_operation_describes_its_route() -> None:
+    operation = DOCUMENT["paths"]["/api/shop/things/"]["get"]
+    assert (operation["operationId"], operation["summary"]) == ("list_things", "List things")
+    assert operation["description"] == "All of them."
+    assert operation["tags"] == ["things"]
+    assert operation["security"] == []
+    assert [parameter.get("name") for parameter in operation["parameters"]] == [None, "size"]
+    assert operation["responses"]["200"]["content"]["application/json"]["schema"]["items"] == THING
+
+
+def test_caller_operation_names_credentials_and_headers() -> None:
+    operation = DOCUMENT["paths"]["/api/shop/things/{id}/"]["post"]
+    assert operation["security"] == [{"ApiKey": []}, {"UserToken": []}, {"RunToken": []}]
+    names = [parameter.get("name") for parameter in operation["parameters"]]
+    assert names == ["id", None, "X-Organization", "Idempotency-Key"]
+    assert operation["requestBody"]["required"]
+    assert "Idempotency-Replayed" in operation["responses"]["201"]["headers"]
+
+
+def test_operator_operation_names_its_token() -> None:
+    operation = DOCUMENT["paths"]["/status/"]["get"]
+    assert operation["security"] == [{"OperatorToken": []}]
+    assert operation["tags"] == ["service"]
+
+
+def test_components_hold_bodies_and_responses() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    assert schemas["ThingBody"]["required"] == ["name"]
+    assert schemas["Thing"]["properties"]["id"] == {"type": "integer", "readOnly": True}

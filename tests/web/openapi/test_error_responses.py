@@ -1,0 +1,31 @@
+"""The statuses with which routes refuse."""
+
+import pytest
+
+from tests.web.openapi.routes import CREATE, LIST, STATUS
+from web.openapi.error_responses import NAMES, reference, response, responses, statuses
+from web.routes import Route
+
+
+@pytest.mark.parametrize(
+    ("route", "expected"),
+    [
+        (LIST, {400, 500}),
+        (CREATE, {400, 401, 403, 404, 409, 413, 415, 422, 500, 503}),
+        (STATUS, {401, 500, 503}),
+    ],
+)
+def test_statuses_follow_from_route(route: Route, expected: set[int]) -> None:
+    assert statuses(route) == expected
+
+
+def test_every_status_has_named_response() -> None:
+    assert responses().keys() == set(NAMES.values())
+    assert reference(404) == {"$ref": "#/components/responses/NotFound"}
+    assert set(response(503)["headers"]) == {"X-Request-ID", "Retry-After"}
+
+
+def test_further_body_is_an_alternative() -> None:
+    further = {"type": "integer"}
+    schema = response(404, further)["content"]["application/json"]["schema"]
+    assert further in schema["anyOf"]

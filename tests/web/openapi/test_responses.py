@@ -1,0 +1,66 @@
+"""The description of response types."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NotRequired, TypedDict
+from uuid import UUID
+
+import pytest
+
+from storage.model import Priority
+from web.openapi.components import Components, Json
+from web.openapi.responses import answer_schema
+
+
+class ThingResponse(TypedDict):
+    """A thing."""
+
+    id: UUID
+    made_at: NotRequired[datetime]
+
+
+@dataclass
+class Plain:
+    parent: "Plain | None"
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (int, {"type": "integer"}),
+        (UUID, {"type": "string", "format": "uuid"}),
+        (Any, {}),
+        (str | None, {"type": ["string", "null"]}),
+        (int | str, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
+        (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+        (list[int], {"type": "array", "items": {"type": "integer"}}),
+        (Sequence[str], {"type": "array", "items": {"type": "string"}}),
+        (Mapping[str, bool], {"type": "object", "additionalProperties": {"type": "boolean"}}),
+        (Priority, {"$ref": "#/components/schemas/Priority"}),
+        (ThingResponse, {"$ref": "#/components/schemas/Thing"}),
+    ],
+)
+def test_type_is_described(kind: Any, expected: Json) -> None:
+    assert answer_schema(kind, Components()) == expected
+
+
+def test_typed_dict_has_required_properties_and_description() -> None:
+    components = Components()
+    answer_schema(ThingResponse, components)
+    schema = components.schemas["Thing"]
+    assert (schema["required"], schema["description"]) == (["id"], "A thing.")
+
+
+def test_dataclass_may_refer_to_itself() -> None:
+    components = Components()
+    answer_schema(Plain, components)
+    schema = components.schemas["Plain"]
+    assert "description" not in schema
+    assert schema["properties"]["parent"]["anyOf"][0] == {"$ref": "#/components/schemas/Plain"}
+
+
+@pytest.mark.parametrize("kind", [object, bytes, set[int]])
+def test_type_that_no_response_has_is_refused(kind: Any) -> None:
+    with pytest.raises(TypeError):
+        answer_schema(kind, Components())

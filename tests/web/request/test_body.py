@@ -1,0 +1,108 @@
+"""The bytes of request bodies: size, compression, and bodies that never end."""
+
+import asyncio
+import gzip
+import time
+import zlib
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.web.conftest import Api, Service, StartService
+
+AGENTS = "/api/cloud/agents/"
+UNAUTHENTICATED = {"detail": "Authentication credentials were not provided."}
+TOO_LARGE = (413, {"detail": "The request body is too large."})
+JSON = {"Content-Type": "application/json"}
+COMPRESSIONS = (("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zlib.compress))
+
+
+async def test_body_has_maximum_size(start_service: StartService) -> None:
+    api = await (await start_service(body_bytes=1000)).new_organization()
+    answer = await api.request("POST", AGENTS, data=b'"' + b"x" * 1000 + b'"', headers=JSON)
+    assert (answer.status, answer.body) == TOO_LARGE
+    for encoding, compress in COMPRESSIONS:
+        for size, expected in ((1000, 201), (1001, 413)):
+            data = compress(b'{"name": "n", "model": "m"}'.ljust(size))
+            answer = await api.request(
+                "POST", AGENTS, data=data, headers=JSON | {"Content-Encoding": encoding}
+            )
+            assert answer.status == expected, (encoding, size)
+
+
+async def test_decompression_bomb_is_not_unpacked(service: Service, api: Api) -> None:
+    bomb = gzip.compress(b" " * 100_000_000)
+    for client, expected in ((api, TOO_LARGE), (service.nobody, (401, UNAUTHENTICATED))):
+        begun = time.process_time()
+        answer = await client.request("POST", AGENTS, data=bomb, headers=JSON | {"Content-Encoding": "gzip"})
+        assert (answer.status, answer.body) == expected
+        assert (await api.get("/healthz")).status == 200
+        assert time.process_time() - begun < 0.1, "to unpack it takes longer"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "data"),
+    [
+        ("gzip", b"no gzip at all"),
+        ("deflate", b"nothing deflated"),
+        ("gzip", gzip.compress(b"{}")[:-1]),
+        ("deflate", zlib.compress(b"{}")[:-1]),
+        ("gzip", gzip.compress(b"{}")[:12]),
+        ("gzip", gzip.compress(b"{}") + b"more"),
+    ],
+    ids=["not gzip", "not deflate", "no end of gzip", "no end of deflate", "half a gzip", "more than gzip"],
+)
+async def test_broken_compression_is_bad_request(api: Api, encoding: str, data: bytes) -> None:
+    answer = await api.request("POST", AGENTS, data=data, headers=JSON | {"Content-Encoding": encoding})
+    assert (answer.status, list(answer.body)) == (400, ["detail"])
+
+
+async def test_unknown_encoding_is_unsupported(api: Api) -> None:
+    for encoding in ("br", "zstd", "wizard", "gzip, gzip"):
+        answer = await api.request("POST", AGENTS, data=b"{}", headers=JSON | {"Content-Encoding": encoding})
+        detail = f'Unsupported content encoding "{encoding}" in request.'
+        assert (answer.status, answer.body) == (415, {"detail": detail})
+
+
+@pytest.mark.parametrize("rest", [b"", b"zz\r\n\r\n"], ids=["nothing", "what is no chunk"])
+async def test_unfinished_body_times_out(start_service: StartService, rest: bytes) -> None:
+    service = await start_service(body_seconds=0.1)
+    api = await service.new_organization()
+    head = f"POST {AGENTS} HTTP/1.1\r\nHost: x\r\nAuthorization: {api.authorization}\r\n"
+    reader, writer = await asyncio.open_connection(*service.address)
+    writer.write(f"{head}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n".encode())
+    await writer.drain()
+    await api.get("/healthz")
+    writer.write(rest)
+    told = await reader.readuntil(b"}")
+    writer.close()
+    await writer.wait_closed()
+    assert told.startswith(b"HTTP/1.1 400 ")
+    assert told.endswith(b'{"detail":"The request body did not arrive within 0.1 seconds."}')
+
+
+async def test_client_that_disconnects_mid_body_logs_no_error(service: Service, api: Api) -> None:
+    head = f"POST {AGENTS} HTTP/1.1\r\nHost: x\r\nAuthorization: {api.authorization}\r\nContent-Length: 9"
+    with capture_logs() as logged:
+        _, writer = await asyncio.open_connection(*service.address)
+        writer.write(f"{head}\r\n\r\n{{".encode())
+        await writer.drain()
+        await api.get(AGENTS)
+        writer.close()
+        await writer.wait_closed()
+        await api.get(AGENTS)
+    assert logged == []
+
+
+async def test_other_media_types_are_unsupported(api: Api) -> None:
+    answer = await api.request("POST", AGENTS, data=b"x", headers={"Content-Type": "text/plain"})
+    assert (answer.status, answer.body) == (
+        415,
+        {"detail": 'Unsupported media type "text/plain" in request.'},
+    )
+
+
+async def test_broken_json_is_refused(api: Api) -> None:
+    answer = await api.request("POST", AGENTS, data=b"{", headers={"Content-Type": "application/json"})
+    assert answer.status == 400
+    assert answer.body["detail"].startswith("JSON parse error - ")

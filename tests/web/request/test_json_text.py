@@ -1,0 +1,83 @@
+"""JSON from clients: exact, strict and bounded."""
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from web.errors import BadRequest, TooLarge
+from web.request.json_text import parse_json
+
+JSON_VALUES = st.recursive(
+    st.text(st.sampled_from('a:{}[]"\\,')) | st.integers() | st.none(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.sampled_from('a:"\\{')), inner),
+    max_leaves=20,
+)
+
+
+@given(JSON_VALUES)
+def test_json_is_read_as_it_was_written(value: Any) -> None:
+    assert parse_json(json.dumps(value).encode()) == value
+    assert parse_json(json.dumps(value, ensure_ascii=False).encode()) == value
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**30])
+def test_integers_of_any_size_are_exact(number: int) -> None:
+    assert parse_json(f'{{"a": {number}}}'.encode()) == {"a": number}
+
+
+@pytest.mark.parametrize(
+    ("raw", "key"),
+    [
+        (b'{"name": "a", "name": "a"}', "name"),
+        (b'{"name": "a", "other": ":", "n\\u0061me": "b"}', "name"),
+        (b'{"config": [{"a": 1}, {"x": {"b": 1, "c": ":{", "b": "\\":"}}]}', "b"),
+        (b'{"": 1, "a:": "\\\\", "": 2}', ""),
+        (b'[{"a": 1}, {"a": 1, "a": 1}]', "a"),
+    ],
+)
+def test_duplicate_key_is_refused_by_name(raw: bytes, key: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        parse_json(raw)
+    assert refused.value.body == {"detail": f'JSON parse error - duplicate key "{key}"'}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"{",
+        b"nope",
+        b'{"a": NaN}',
+        b'{"a": Infinity}',
+        b'{"a": 1e400}',
+        b'{"a": "\\ud800"}',
+        b'{"a": "\xff"}',
+        b"[" * 10_000,
+        b'{"a": ' + b"9" * 5000 + b"}",
+        b'{"a": "\n"}',
+        b"\xef\xbb\xbf{}",
+        '"text"'.encode("utf-16"),
+    ],
+)
+def test_text_that_is_not_json_is_refused(raw: bytes) -> None:
+    with pytest.raises(BadRequest, match=r"^JSON parse error - "):
+        parse_json(raw)
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [(b'{"config":', b"}"), (b'[{"config":', b"}]")], ids=["a body", "a list of bodies"]
+)
+def test_depth_is_counted_in_values_of_bodies(start: bytes, end: bytes) -> None:
+    deepest = start + b"[" * 64 + b"]" * 64 + end
+    assert parse_json(deepest) == orjson.loads(deepest)
+    with pytest.raises(BadRequest, match="nested deeper than 64 levels"):
+        parse_json(start + b"[" * 65 + b"]" * 65 + end)
+
+
+def test_too_many_values_are_refused_before_parsing() -> None:
+    with pytest.raises(TooLarge):
+        parse_json(b"[1,2,3", max_values=2)

@@ -1,0 +1,61 @@
+"""Errors as responses: redirects, refusals and crashes."""
+
+import asyncio
+
+from storage.ids import new_id
+from tests.web.conftest import Api, Service
+
+AGENTS = "/api/cloud/agents/"
+STRANGE_LINES = (
+    b"GET /api/cloud/agents/?search=\xff HTTP/1.1",
+    b"GET /api/cloud/agents/?purpose=\xff HTTP/1.1",
+    b"GET /api/cloud/agents/?search=%ff%00 HTTP/1.1",
+    b"GET /api/cloud/agents/?purpose=%00 HTTP/1.1",
+    b"GET /api/cloud/agents/\xff/ HTTP/1.1",
+    b"GET /api/cloud/agents/%00/ HTTP/1.1",
+    b"GET /\xff HTTP/1.1",
+)
+
+
+async def test_missing_slash_is_redirected_with_method_and_query(api: Api) -> None:
+    answer = await api.post("/api/cloud/agents?x=1", {})
+    assert (answer.status, answer.headers["Location"]) == (308, "/api/cloud/agents/?x=1")
+    assert (await api.get("/nowhere")).status == 404
+
+
+async def test_crash_reveals_only_its_request_id(service: Service, api: Api) -> None:
+    await service.storage.pool.execute("ALTER TABLE agent RENAME TO elsewhere")
+    answer = await api.get(AGENTS)
+    assert (answer.status, answer.body) == (
+        500,
+        {"detail": "Internal server error.", "request_id": answer.headers["X-Request-ID"]},
+    )
+
+
+async def test_unavailable_database_asks_for_retry(service: Service, api: Api) -> None:
+    await service.storage.close()
+    answer = await api.post("/api/defaults/notifications/", {"agent": str(new_id()), "title": "x"})
+    assert (answer.status, answer.body) == (503, {"detail": "The database is not available."})
+    assert int(answer.headers["Retry-After"]) > 0
+
+
+async def test_strange_bytes_in_path_never_crash(service: Service, api: Api) -> None:
+    head = f"\r\nHost: x\r\nConnection: close\r\nAuthorization: {api.authorization}\r\n\r\n"
+    for line in STRANGE_LINES:
+        reader, writer = await asyncio.open_connection(*service.address)
+        writer.write(line + head.encode())
+        status_line = await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+        assert int(status_line.split()[1]) in {200, 400, 404}, line
+
+
+async def test_missing_slash_never_redirects_to_another_host(service: Service) -> None:
+    for line in (b"GET //evil.example/api/cloud/agents", b"GET //evil.example/api/cloud/agents?x=1"):
+        reader, writer = await asyncio.open_connection(*service.address)
+        writer.write(line + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        head = (await reader.read()).partition(b"\r\n\r\n")[0].lower()
+        writer.close()
+        await writer.wait_closed()
+        assert head.startswith(b"http/1.1 404 ")
+        assert b"\r\nlocation:" not in head
