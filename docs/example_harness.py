@@ -1,6 +1,6 @@
-"""A harness to copy: what an agent of hostsvc does from waking to sleeping. Standard library only.
+"""A harness to copy: an agent of hostsvc from waking to sleeping. It needs only the standard library.
 
-hostsvc starts it for each run (`docs/harness.md`). `answer` is where your model and your tools belong.
+hostsvc starts it for each run (`docs/harness.md`). Put your model and your tools into `answer`.
 """
 
 import http.client
@@ -17,7 +17,7 @@ MODEL = "example/echo"
 
 
 class Refused(Exception):
-    """An answer that is no success; `code` says what kind, where a tool refused."""
+    """A response other than success; `code` is the error code of a tool."""
 
     def __init__(self, status: int, answer: dict) -> None:
         super().__init__(f"{status}: {json.dumps(answer)}")
@@ -25,7 +25,7 @@ class Refused(Exception):
 
 
 class Service:
-    """The REST API, over one connection, by the token of this run; steps are recorded below `parent`."""
+    """A client of the REST API with the token of this run; it records steps below the span `parent`."""
 
     def __init__(self, url: str, token: str, parent: str) -> None:
         parts = urlsplit(url)
@@ -38,18 +38,18 @@ class Service:
     def post(self, path: str, **body: object) -> dict:
         self._connection.request("POST", self._path + path, json.dumps(body), self._headers)
         response = self._connection.getresponse()
-        answer = json.load(response)
+        content = json.load(response)
         if response.status >= 300:
-            raise Refused(response.status, answer)
-        return answer
+            raise Refused(response.status, content)
+        return content
 
     def call(self, tool: str, **arguments: object) -> object:
-        """What the tool answers."""
+        """Call a tool and return its result."""
         return self.post(f"/api/cloud/agents/{AGENT}/tools/{tool}/", **arguments)["result"]
 
     @contextmanager
     def span(self, name: str, span_type: str, **metadata: object) -> Iterator[None]:
-        """A step of the run, as its trace shows it."""
+        """Record a step of the run in its trace."""
         started_at, error = datetime.now(UTC).isoformat(), ""
         try:
             yield
@@ -64,7 +64,7 @@ class Service:
 
 
 def answer(service: Service, notification: dict) -> str:
-    """What is to be done about a notification. Ask your model here, and report what it used."""
+    """Decide what to do about a notification. Ask your model here, and report its usage."""
     with service.span(f"chat {MODEL}", "llm", about=notification["id"]):
         thought = f"Noted: {notification['title']}"
     usage = {"input_tokens": 120, "output_tokens": 8, "cost_usd": 0.0004}
@@ -73,17 +73,17 @@ def answer(service: Service, notification: dict) -> str:
 
 
 def handle_all(service: Service) -> int:
-    """Handle what waits in the queue, high before low; how much it was."""
-    waiting = service.call("list_notifications")
-    for notification in waiting:
+    """Handle all uncleared notifications, high priority first. Return their number."""
+    notifications = service.call("list_notifications")
+    for notification in notifications:
         print(answer(service, notification))
         with service.span("execute_tool clear_notification", "tool"):
             service.call("clear_notification", notification_id=notification["id"])
-    return len(waiting)
+    return len(notifications)
 
 
 def sleep(service: Service) -> bool:
-    """End the run; refused while something urgent that has come meanwhile is uncleared."""
+    """End the run. Return False if a high-priority notification is uncleared."""
     try:
         service.call("sleep", hours=24)
     except Refused as refusal:
@@ -100,7 +100,7 @@ def main() -> None:
     handled = handle_all(service)
     while not sleep(service):
         handled += handle_all(service)
-    # The token still writes the run's record for a moment, and nothing else.
+    # For a short time the token can still write the trace of the run, but nothing else.
     service.post(f"/api/tracing/traces/{RUN}/end/", metadata={"handled": handled})
 
 

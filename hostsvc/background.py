@@ -1,7 +1,8 @@
-"""What is done every few seconds for as long as the service is up."""
+"""The maintenance services that run as long as the service does, and their intervals."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import aiojobs
@@ -33,45 +34,61 @@ STUCK_CHECK_SECONDS = 10.0
 CLOSE_SECONDS = 5.0
 
 
-@asynccontextmanager
-async def standing_duties(
+@dataclass(frozen=True, slots=True)
+class MaintenanceService:
+    """A function that is called again and again; 0 seconds if it waits by itself for its next task."""
+
+    name: str
+    run_once: Callable[[], Awaitable[object]]
+    interval_seconds: float
+
+
+def maintenance_services(
     config: Config,
     storage: Storage,
     registry: Registry,
     scan: DueScan,
     webhooks: WebhookSender,
     stuck_agents: StuckAgentWatch,
-    leads: Callable[[], bool],
+    may_start_runs: Callable[[], bool],
     clock: Clock,
-) -> AsyncIterator[None]:
-    """`leads`: whether runs may start here."""
+) -> Sequence[MaintenanceService]:
+    """Build every maintenance service."""
     interval = config.supervisors.scan_interval_seconds
-    lead = LeadershipGate(leads, registry, scan)
+    lead = LeadershipGate(may_start_runs, registry, scan)
     pauses = PauseSync(storage.agent_states, storage.organizations, registry, clock)
     budgets = BudgetRenewal(storage.agent_states, registry, clock)
     counting = AgentCounter(storage.agent_states, registry.statistics, clock)
     retention = RetentionCleaner(storage.expired, config.retention, clock)
-    scheduler = aiojobs.Scheduler(limit=None, close_timeout=CLOSE_SECONDS, exception_handler=_log_failure)
+    receipts = ReceiptCleaner(storage.receipts, clock)
 
     async def drop_idle() -> None:
         registry.drop_idle()
 
-    for name, run_once, seconds in (
-        ("lead", lead.run_once, LEAD_POLL_SECONDS),
-        ("due scan", scan.run_once, interval),
-        ("pauses", pauses.run_once, interval),
-        ("budgets", budgets.run_once, interval),
-        ("counting", counting.run_once, interval),
-        ("outbox", storage.outbox.measure, interval),
-        ("webhooks", webhooks.run_once, 0),
-        ("forgotten agents", stuck_agents.run_once, STUCK_CHECK_SECONDS),
-        ("loop lag", LoopLagProbe(registry.statistics, clock).run_once, 0),
-        ("idle supervisors", drop_idle, IDLE_SWEEP_SECONDS),
-        ("deleted agents", retention.empty_deleted_agents, PURGE_SECONDS),
-        ("retention", retention.run_once, RETENTION_SECONDS),
-        ("receipts", ReceiptCleaner(storage.receipts, clock).run_once, PURGE_SECONDS),
-    ):
-        await scheduler.spawn(repeat(name, run_once, seconds, clock), name=name)
+    return (
+        MaintenanceService("leadership gate", lead.run_once, LEAD_POLL_SECONDS),
+        MaintenanceService("due scan", scan.run_once, interval),
+        MaintenanceService("pause sync", pauses.run_once, interval),
+        MaintenanceService("budget renewal", budgets.run_once, interval),
+        MaintenanceService("agent counter", counting.run_once, interval),
+        MaintenanceService("outbox measurement", storage.outbox.measure, interval),
+        MaintenanceService("webhook sender", webhooks.run_once, 0),
+        MaintenanceService("stuck agent watch", stuck_agents.run_once, STUCK_CHECK_SECONDS),
+        MaintenanceService("loop lag probe", LoopLagProbe(registry.statistics, clock).run_once, 0),
+        MaintenanceService("idle supervisor cleaner", drop_idle, IDLE_SWEEP_SECONDS),
+        MaintenanceService("deleted agent cleaner", retention.empty_deleted_agents, PURGE_SECONDS),
+        MaintenanceService("retention cleaner", retention.run_once, RETENTION_SECONDS),
+        MaintenanceService("receipt cleaner", receipts.run_once, PURGE_SECONDS),
+    )
+
+
+@asynccontextmanager
+async def run_maintenance(services: Sequence[MaintenanceService], clock: Clock) -> AsyncIterator[None]:
+    """Run each service at its interval, in a task of its own, until the block ends."""
+    scheduler = aiojobs.Scheduler(limit=None, close_timeout=CLOSE_SECONDS, exception_handler=_log_failure)
+    for service in services:
+        loop = repeat(service.name, service.run_once, service.interval_seconds, clock)
+        await scheduler.spawn(loop, name=service.name)
     try:
         yield
     finally:
@@ -79,4 +96,8 @@ async def standing_duties(
 
 
 def _log_failure(_: aiojobs.Scheduler, context: dict[str, Any]) -> None:
-    log.error("a duty ended", duty=repr(context.get("job")), exc_info=context.get("exception"))
+    log.error(
+        "a maintenance service has stopped",
+        service=repr(context.get("job")),
+        exc_info=context.get("exception"),
+    )

@@ -1,4 +1,4 @@
-"""The configuration: a TOML file, overridden by `HOSTSVC__SECTION__KEY`, as the settings each layer owns."""
+"""The configuration: a TOML file, overridden by `HOSTSVC__SECTION__KEY`, as the settings of each layer."""
 
 import re
 import tomllib
@@ -23,18 +23,18 @@ from web.settings import MIN_SECRET_BYTES, SPAN_BODY_BYTES
 
 DEFAULT_FILE = Path("config.toml")
 ENVIRONMENT_PREFIX = "HOSTSVC__"
-POOL = DatabaseSettings(url="postgresql://")  # for its defaults
-MODELS = "models"  # holds no keys but sections: one for each provider of models
+POOL_DEFAULTS = DatabaseSettings(url="postgresql://")
+MODELS = "models"  # contains one section for each model provider instead of keys
 PROVIDER_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; the message names the key and says what it takes."""
+    """The configuration is invalid; the message names the key, what it must be, and what was given."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """Where the service listens and how it is reached; port 0 is any free one."""
+    """Where the service listens and how clients reach it; port 0 selects any free port."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -44,34 +44,34 @@ class ServerSettings:
 
     def __post_init__(self) -> None:
         if not self.host.strip():
-            raise ValueError("host takes an address or a host name, not a blank")
+            raise ValueError("host must be an address or a host name, got a blank")
         require_between("port", self.port, 0, 65_535)
         require_between("drain_seconds", self.drain_seconds, 0, 3600)
         if self.base_url and (self.base_url.endswith("/") or not is_base_url(self.base_url)):
             raise ValueError(
-                f"base_url takes http(s)://host[:port][/path] without a final slash, not {self.base_url!r}"
+                f"base_url must be http(s)://host[:port][/path] without a final slash, got {self.base_url!r}"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseChoice:
-    """The PostgreSQL to use: the one at `url`, or an embedded one with its files in `data_dir`."""
+    """The PostgreSQL to use: the server at `url`, or (if blank) an embedded one that stores in `data_dir`."""
 
     url: str = field(default="", repr=False)
     data_dir: Path = Path("data")
-    pool_size: int = POOL.pool_size
-    acquire_timeout_seconds: float = POOL.acquire_timeout_seconds
-    command_timeout_seconds: float = POOL.command_timeout_seconds
+    pool_size: int = POOL_DEFAULTS.pool_size
+    acquire_timeout_seconds: float = POOL_DEFAULTS.acquire_timeout_seconds
+    command_timeout_seconds: float = POOL_DEFAULTS.command_timeout_seconds
 
     def __post_init__(self) -> None:
         if self.url and not _is_database_url(self.url):
-            raise ValueError("url takes postgresql://user:password@host:port/name, or a blank")
+            raise ValueError("url must be postgresql://user:password@host:port/name or blank")
         require_between("pool_size", self.pool_size, 1, 1000)
         require_between("acquire_timeout_seconds", self.acquire_timeout_seconds, 0.1, 3600)
         require_between("command_timeout_seconds", self.command_timeout_seconds, 0.1, 3600)
 
-    def at(self, url: str) -> DatabaseSettings:
-        """The pool's settings for the database that was found: this one's URL or the embedded one's."""
+    def pool_settings(self, url: str) -> DatabaseSettings:
+        """Return the settings of a pool on `url`: the configured database or the embedded one."""
         return DatabaseSettings(
             url, self.pool_size, self.acquire_timeout_seconds, self.command_timeout_seconds
         )
@@ -79,7 +79,7 @@ class DatabaseChoice:
 
 @dataclass(frozen=True, slots=True)
 class AccountSettings:
-    """Who may sign up, and what signs their tokens (blank: a secret kept in the database)."""
+    """Who may sign up, and the secret that signs user tokens (blank: one stored in the database)."""
 
     signup: Literal["open", "closed"] = "open"
     token_secret: str = field(default="", repr=False)
@@ -87,25 +87,25 @@ class AccountSettings:
 
     def __post_init__(self) -> None:
         if self.token_secret and len(self.token_secret.encode()) < MIN_SECRET_BYTES:
-            raise ValueError(f"token_secret takes at least {MIN_SECRET_BYTES} bytes, or a blank")
+            raise ValueError(f"token_secret must have at least {MIN_SECRET_BYTES} bytes or be blank")
         require_between("token_days", self.token_days, 1, 3650)
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:
-    """What operators show at `/status/` (blank: a token kept in the database), and whether at `/metrics`."""
+    """The token for `/status/` (blank: one stored in the database), and whether `/metrics` needs it, too."""
 
     token: str = field(default="", repr=False)
     open_metrics: bool = False
 
     def __post_init__(self) -> None:
         if not is_visible_ascii(self.token):
-            raise ValueError("token takes visible ASCII characters without spaces, or a blank")
+            raise ValueError("token must consist of visible ASCII characters without spaces, or be blank")
 
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """How much one caller may send."""
+    """The largest request bodies and span metadata, in bytes."""
 
     body_bytes: int = 1_048_576
     span_metadata_bytes: int = 1_048_576
@@ -117,9 +117,9 @@ class LimitSettings:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All sections; `origins` names the file and the environment variables that were used.
+    """All sections; `origins` names the file and the environment variables they came from.
 
-    `models` are the providers by name, `model_keys` the values of the variables that they name.
+    `models` contains the model providers by name, `model_keys` their API keys by the same names.
     """
 
     server: ServerSettings = field(default_factory=ServerSettings)
@@ -138,58 +138,58 @@ class Config:
     origins: tuple[str, ...] = ()
 
     def require_models(self) -> None:
-        """Raise ConfigError if the default provider is none, or the key of one is not there, or is no key."""
+        """Raise ConfigError if the default provider is unknown, or if an API key is missing or malformed."""
         if self.runs.default_provider not in {PROVIDER, *self.models}:
             known = ", ".join((PROVIDER, *self.models))
             raise ConfigError(
-                f"runs.default_provider: takes one of {known}, not {self.runs.default_provider!r}"
+                f"runs.default_provider must be one of {known}, got {self.runs.default_provider!r}"
             )
         for name, provider in self.models.items():
+            variable = f"{MODELS}.{name}.api_key_env: the variable {provider.api_key_env}"
             if provider.api_key_env and name not in self.model_keys:
-                raise ConfigError(
-                    f"{MODELS}.{name}.api_key_env: the variable {provider.api_key_env} is not set; "
-                    "it takes the key of the provider"
-                )
+                raise ConfigError(f"{variable} is not set; set it to the API key of the provider")
             if not is_visible_ascii(self.model_keys.get(name, "")):
                 raise ConfigError(
-                    f"{MODELS}.{name}.api_key_env: the variable {provider.api_key_env} holds what is no key; "
-                    "keys are visible ASCII characters without spaces and line breaks"
+                    f"{variable} does not hold an API key; "
+                    "a key consists of visible ASCII characters without spaces and line breaks"
                 )
 
 
-NO_SECTIONS = frozenset({MODELS, "model_keys", "origins"})
-SECTIONS = tuple(section.name for section in fields(Config) if section.name not in NO_SECTIONS)
+NOT_SECTIONS = frozenset({MODELS, "model_keys", "origins"})
+SECTIONS = tuple(section.name for section in fields(Config) if section.name not in NOT_SECTIONS)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """A value as it was written: in the file, or as the text of a variable; `origin` names its place."""
+class ConfigEntry:
+    """One key with its unparsed value; `origin` is the file or the environment variable it stands in."""
 
     section: str
     key: str
     value: object
     origin: str
-    from_text: bool = False
+    is_text: bool = False  # from a variable, so any type is written as text
 
 
 def load_config(file: Path | None, environment: Mapping[str, str]) -> Config:
-    """Read `file` (None: config.toml here, if there is one), then the overriding environment variables."""
+    """Read `file` (None: config.toml in this directory, if it exists), then the environment variables.
+
+    Raise ConfigError if anything in them is invalid.
+    """
     if file is None and DEFAULT_FILE.exists():
         file = DEFAULT_FILE
-    of_file = [] if file is None else list(_in_file(file))
-    of_environment = list(_in_environment(environment))
-    config = Config(
-        origins=(*(() if file is None else (str(file),)), *(each.origin for each in of_environment))
-    )
-    of_providers: list[Written] = []
-    for written in (*of_file, *of_environment):
-        if written.section in SECTIONS:
-            config = _with_key(config, written)
+    file_entries = [] if file is None else list(_file_entries(file))
+    variables = list(_environment_entries(environment))
+    origins = (*([] if file is None else [str(file)]), *(entry.origin for entry in variables))
+    config = Config(origins=origins)
+    provider_entries: list[ConfigEntry] = []
+    for entry in (*file_entries, *variables):
+        if entry.section in SECTIONS:
+            config = _with_entry(config, entry)
         else:
-            of_providers.append(written)
+            provider_entries.append(entry)
     if missing := config.harness.missing():
-        raise ConfigError(f'harness.{missing}: is needed where harness.kind is "process"')
-    providers = _providers(of_providers)
+        raise ConfigError(f'harness.{missing} must be set because harness.kind is "process"')
+    providers = _providers(provider_entries)
     keys = {
         name: environment[provider.api_key_env]
         for name, provider in providers.items()
@@ -198,28 +198,31 @@ def load_config(file: Path | None, environment: Mapping[str, str]) -> Config:
     return replace(config, models=MappingProxyType(providers), model_keys=MappingProxyType(keys))
 
 
-def _in_file(file: Path) -> Iterator[Written]:
+def _file_entries(file: Path) -> Iterator[ConfigEntry]:
     for section, keys in _read_toml(file).items():
         if section not in SECTIONS and section != MODELS:
             known = ", ".join((*SECTIONS, f"{MODELS}.<provider>"))
-            raise ConfigError(f"{file}: there is no section [{section}]; there are {known}")
+            raise ConfigError(f"{file}: unknown section [{section}]; the sections are {known}")
         if not isinstance(keys, dict):
             raise ConfigError(f"{file}: {section} is a section: write [{section}] and its keys below it")
         if section == MODELS:
-            yield from _of_providers(file, keys)
+            yield from _file_provider_entries(file, keys)
         else:
             for key, value in keys.items():
-                yield Written(section, key, value, f"{file}: {section}.{key}")
+                yield ConfigEntry(section, key, value, str(file))
 
 
-def _of_providers(file: Path, tables: Mapping[str, Any]) -> Iterator[Written]:
+def _file_provider_entries(file: Path, tables: Mapping[str, Any]) -> Iterator[ConfigEntry]:
     for name, keys in tables.items():
         if not isinstance(keys, dict):
-            raise ConfigError(f"{file}: {MODELS} holds providers: write [{MODELS}.<provider>] above {name}")
+            raise ConfigError(
+                f"{file}: {MODELS} contains a section for each provider: "
+                f"write [{MODELS}.<provider>] above {name}"
+            )
         if not keys:
-            raise ConfigError(f"{file}: {MODELS}.{name}: is empty; it takes at least a base_url")
+            raise ConfigError(f"{file}: {MODELS}.{name} is empty: set at least base_url")
         for key, value in keys.items():
-            yield Written(f"{MODELS}.{name}", key, value, f"{file}: {MODELS}.{name}.{key}")
+            yield ConfigEntry(f"{MODELS}.{name}", key, value, str(file))
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -228,11 +231,11 @@ def _read_toml(file: Path) -> dict[str, Any]:
             return tomllib.load(stream)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
-    except ValueError as error:  # TOMLDecodeError, and what is no UTF-8
-        raise ConfigError(f"{file}: is not TOML: {error}") from error
+    except ValueError as error:  # TOMLDecodeError, or UnicodeDecodeError
+        raise ConfigError(f"{file}: is not valid TOML: {error}") from error
 
 
-def _in_environment(environment: Mapping[str, str]) -> Iterator[Written]:
+def _environment_entries(environment: Mapping[str, str]) -> Iterator[ConfigEntry]:
     for name in sorted(environment):
         if not name.startswith(ENVIRONMENT_PREFIX):
             continue
@@ -244,63 +247,66 @@ def _in_environment(environment: Mapping[str, str]) -> Iterator[Written]:
             key = ""
         if name != name.upper() or not key:
             raise ConfigError(
-                f"{name}: takes the form {ENVIRONMENT_PREFIX}SECTION__KEY in capitals; "
-                f"sections are {', '.join(SECTIONS)} and {MODELS}__PROVIDER"
+                f"{name} must have the form {ENVIRONMENT_PREFIX}SECTION__KEY in capitals; "
+                f"the sections are {', '.join(SECTIONS)} and {MODELS}__PROVIDER"
             )
-        yield Written(section, key, environment[name], name, from_text=True)
+        yield ConfigEntry(section, key, environment[name], name, is_text=True)
 
 
-def _with_key(config: Config, written: Written) -> Config:
-    settings = getattr(config, written.section)
-    accepted = _accepted(type(settings), written)
+def _with_entry(config: Config, entry: ConfigEntry) -> Config:
+    settings = getattr(config, entry.section)
+    value = _parse(type(settings), entry)
     try:
-        return replace(config, **{written.section: replace(settings, **{written.key: accepted})})
-    except ValueError as error:
-        raise ConfigError(f"{written.origin}: {error}") from error
+        return replace(config, **{entry.section: replace(settings, **{entry.key: value})})
+    except ValueError as error:  # its message begins with the key
+        raise ConfigError(f"{entry.origin}: {entry.section}.{error}") from error
 
 
-def _providers(of_providers: list[Written]) -> dict[str, ProviderSettings]:
-    """Each is built once all of its keys are known: what it has no default for may come from anywhere."""
+def _providers(entries: list[ConfigEntry]) -> dict[str, ProviderSettings]:
+    """Build each provider once all of its keys are known: file and variables may each set some of them."""
     values: dict[str, dict[str, Any]] = {}
     origins: dict[str, str] = {}
-    for written in of_providers:
-        values.setdefault(written.section, {})[written.key] = _accepted(ProviderSettings, written)
-        origins.setdefault(written.section, written.origin)
+    for entry in entries:
+        values.setdefault(entry.section, {})[entry.key] = _parse(ProviderSettings, entry)
+        origins.setdefault(entry.section, entry.origin)
     providers = {}
     for section, keys in values.items():
-        name, origin = section.removeprefix(f"{MODELS}."), origins[section].rpartition(": ")[0]
-        at = f"{origin}: {section}" if origin else section
+        name, location = section.removeprefix(f"{MODELS}."), f"{origins[section]}: {section}"
         if name == PROVIDER or not PROVIDER_NAME.fullmatch(name):
             raise ConfigError(
-                f"{at}: a provider's name takes small letters, digits and _.-, and {PROVIDER} is taken"
+                f"{location}: the name of a provider must consist of lowercase letters, digits and _.-, "
+                f"and must not be {PROVIDER}"
             )
         if "base_url" not in keys:
-            raise ConfigError(f"{at}.base_url: is missing; it takes the address of the provider")
+            raise ConfigError(f"{location}.base_url is missing: set it to the address of the provider")
         try:
             providers[name] = ProviderSettings(**keys)
         except ValueError as error:
-            raise ConfigError(f"{at}: {error}") from error
+            raise ConfigError(f"{location}.{error}") from error
     return providers
 
 
-def _accepted(settings: type, written: Written) -> Any:
-    """The value by the type of its key; raises ConfigError."""
+def _parse(settings: type, entry: ConfigEntry) -> Any:
+    """Return the entry's value as the type that `settings` declares. Raise ConfigError if it does not fit."""
     hints = get_type_hints(settings)
-    if written.key not in hints:
+    if entry.key not in hints:
         raise ConfigError(
-            f"{written.origin}: there is no such key; [{written.section}] has {', '.join(hints)}"
+            f"{entry.origin}: unknown key {entry.section}.{entry.key}; "
+            f"[{entry.section}] has {', '.join(hints)}"
         )
-    secret = not next(known.repr for known in fields(settings) if known.name == written.key)
-    reader = reader_of(hints[written.key])
+    is_secret = not next(setting.repr for setting in fields(settings) if setting.name == entry.key)
+    reader = reader_of(hints[entry.key])
     try:
-        return reader.from_text(str(written.value)) if written.from_text else reader.from_toml(written.value)
+        return reader.from_text(str(entry.value)) if entry.is_text else reader.from_toml(entry.value)
     except ValueError as error:
-        shown = "" if secret else f", not {written.value!r}"
-        raise ConfigError(f"{written.origin}: takes {reader.takes}{shown}") from error
+        given = "" if is_secret else f", got {entry.value!r}"
+        raise ConfigError(
+            f"{entry.origin}: {entry.section}.{entry.key} must be {reader.takes}{given}"
+        ) from error
 
 
 def _is_database_url(text: str) -> bool:
-    """Whether the driver can take it apart; what it finds there it judges itself."""
+    """Return whether the driver can parse this URL; the driver itself judges the parts."""
     try:
         parts = urlsplit(text)
         for host in parts.netloc.rpartition("@")[2].split(","):

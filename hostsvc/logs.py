@@ -1,4 +1,4 @@
-"""Log lines, ours and the libraries': one pipe to stderr, JSON in production, readable on a terminal."""
+"""Logging: our lines and those of libraries go to stderr, as JSON or, on a terminal, as readable text."""
 
 import logging
 import sys
@@ -50,20 +50,20 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *_rendering(console, stream),
+                *_renderers(console, stream),
             ],
         )
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # A line for each model call, which its span tells better.
+    # httpx2 logs a line for each model call; the span of the call says more.
     logging.getLogger("httpx2").setLevel(max(level, logging.WARNING))
     logging.captureWarnings(True)
 
 
-def _rendering(console: bool, stream: TextIO) -> list[Processor]:
-    # Plain tracebacks in both: the rich ones print local variables, and those hold secrets.
+def _renderers(console: bool, stream: TextIO) -> list[Processor]:
+    # Both use plain tracebacks: rich ones print local variables, which may hold secrets.
     if console:
         return [
             structlog.dev.ConsoleRenderer(
@@ -74,7 +74,7 @@ def _rendering(console: bool, stream: TextIO) -> list[Processor]:
 
 
 def hide_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """The last line of defence: a value under a telling key is not printed, whoever logged it."""
+    """Replace values under SECRET_KEYS, as a last line of defence."""
     for key in SECRET_KEYS & event.keys():
         event[key] = HIDDEN
     return event

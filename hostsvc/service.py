@@ -1,4 +1,4 @@
-"""The composition root: everything the process is made of, opened in order and closed in reverse."""
+"""The composition root: opens all parts of the process in order, and closes them in reverse order."""
 
 import asyncio
 import gc
@@ -6,18 +6,20 @@ import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 from uuid import UUID
 
 import structlog
+from aiohttp import web
 
-from hostsvc.background import standing_duties
+from hostsvc.background import maintenance_services, run_maintenance
 from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
-from hostsvc.execution import access_of_runs, open_execution
+from hostsvc.execution import Execution, open_execution, run_credentials
 from hostsvc.llm.price_list import PriceList
 from hostsvc.outbound.guarded_http import open_guarded_http
 from storage.errors import LeadershipLost
@@ -47,7 +49,7 @@ MAX_DESCRIPTORS = 65_536
 
 @dataclass(slots=True)
 class Service:
-    """A service that is up: where it listens, and how it is doing."""
+    """A running service: its address and its state."""
 
     base_url: str
     operator_token: str
@@ -57,12 +59,12 @@ class Service:
     stuck_agents: StuckAgentWatch
     draining: bool = False
 
-    def leads(self) -> bool:
-        """Whether runs may start here."""
+    def may_start_runs(self) -> bool:
+        """Return whether runs may start in this process."""
         return self.leadership.held() and not self.draining
 
     def readiness(self) -> Readiness:
-        """What /readyz and /status/ say."""
+        """Return the state that /readyz and /status/ show."""
         if self.draining:
             return Readiness(ServiceState.DRAINING, ("The service is shutting down.",), may_serve=False)
         reasons = tuple(self._reasons())
@@ -73,42 +75,42 @@ class Service:
         if not self.leadership.held():
             yield "The lead is being regained; no run starts until then."
         if self.doorbell.away_since is not None:
+            since = when(self.doorbell.away_since)
             yield (
-                f"The doorbell is away since {when(self.doorbell.away_since)} ({self.doorbell.reason}); "
+                f"The doorbell has been away since {since} ({self.doorbell.reason}); "
                 "until it is back, rows that other programs write wait for the next scan."
             )
         yield from self.stuck_agents.reasons()
 
 
 async def serve(config: Config, announce: Callable[[str], None], on_ready: Callable[[Service], None]) -> None:
-    """Serve until SIGTERM or SIGINT; raises LeadershipLost if another instance takes the lead."""
-    asked_to_end = asyncio.Event()
+    """Serve until SIGTERM or SIGINT. Raise LeadershipLost if another instance takes the lead."""
+    end_requested = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked_to_end.set)
-    async with open_service(config, announce, asked_to_end) as service:
+        loop.add_signal_handler(number, end_requested.set)
+    async with open_service(config, announce, end_requested) as service:
         if service is None:
             return
         announce(f"hostsvc: listening on {service.base_url}")
         on_ready(service)
-        await _first_of(asked_to_end.wait(), service.leadership.lost())
-        if not asked_to_end.is_set():
+        await _first_of(end_requested.wait(), service.leadership.lost())
+        if not end_requested.is_set():
             service.registry.abandon()
             raise LeadershipLost("another instance has taken the lead; this one ends")
 
 
 @asynccontextmanager
 async def open_service(
-    config: Config, announce: Callable[[str], None], asked_to_end: asyncio.Event
+    config: Config, announce: Callable[[str], None], end_requested: asyncio.Event
 ) -> AsyncIterator[Service | None]:
-    """A service that is up and leads; None if it was asked to end while it was standing by.
+    """Yield a service that leads, or None if its end was requested while it was standing by.
 
-    On leaving, runs are let to end at a turn boundary for `server.drain_seconds`, and everything is stored.
+    On exit, runs have `server.drain_seconds` to end at a turn boundary, and everything is stored.
     """
     config.require_models()
-    _allow_descriptors()
-    clock, prices = SystemClock(), PriceList()
-    random = Random()  # noqa: S311 -- spreads load, keeps no secret
+    _raise_descriptor_limit()
+    clock = SystemClock()
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
         base_url = config.server.base_url or _url_of(listener)
@@ -117,94 +119,111 @@ async def open_service(
         )
         await refuse_unsafe(database)
         await migrate(database)
-        leadership = await _stand_by(stack, listener, database, clock, announce, base_url, asked_to_end)
+        async with serving(build_standby_app(), listener):
+            if await is_led(database):
+                announce(f"hostsvc: standing by on {base_url}")
+            leadership = await _wait_for_leadership(stack, database, clock, end_requested)
         if leadership is None:
             yield None
             return
-        pool = await stack.enter_async_context(
-            open_pool(config.database.at(database), epoch=leadership.epoch)
-        )
-
-        def tell_supervisors(agent_ids: Sequence[UUID]) -> None:
-            registry.tell_all(agent_ids, Signal.NOTIFIED)
-
-        def tell_of_clearings(agent_ids: Sequence[UUID]) -> None:
-            registry.tell_all(agent_ids, Signal.CLEARED)
-
-        storage = build_storage(
-            pool, on_commit=tell_supervisors, on_clear=tell_of_clearings, sleep=clock.sleep
-        )
-        stack.push_async_callback(storage.close)
-        outbound = await stack.enter_async_context(open_guarded_http(config.outbound, clock))
-        webhooks = await stack.enter_async_context(
-            open_webhook_sender(storage.outbox, outbound, clock, random)
-        )
-        settings = await _web_settings(config, storage)
-        access = access_of_runs(config, settings.token_secret, _url_of(listener), clock)
-        execution = await stack.enter_async_context(
-            open_execution(config, storage, outbound, prices, clock, access)
-        )
-        registry = await stack.enter_async_context(
-            open_registry(
-                store=storage.agent_states,
-                harness=execution.harness,
-                clock=clock,
-                supervisor_settings=config.supervisors,
-                run_settings=config.runs,
-                random=random,
-            )
-        )
-        scan = DueScan(storage.agent_states, registry, clock, random)
-        # It listens before the scan looks, so that no row of another program falls between the two.
-        doorbell = await stack.enter_async_context(
-            open_notify_listener(database, tell_supervisors, scan.run_once, clock)
-        )
-        stuck_agents = StuckAgentWatch(storage.agent_states, clock)
-        service = Service(base_url, settings.operator_token, leadership, doorbell, registry, stuck_agents)
-        await scan.recover()
-        await stack.enter_async_context(
-            standing_duties(config, storage, registry, scan, webhooks, stuck_agents, service.leads, clock)
-        )
-        app = build_app(
-            storage=storage,
-            registry=registry,
-            status_reader=registry.status,
-            toolbox=execution.toolbox,
-            clock=clock,
-            prices=prices,
-            schema_checker=execution.schema_checker,
-            settings=settings,
-            readiness=service.readiness,
-        )
-        await stack.enter_async_context(serving(app, listener))
-        _settle_memory()
+        service = await _open_leader(stack, config, clock, listener, database, leadership)
+        _tune_garbage_collection()
         try:
             yield service
         finally:
             service.draining = True
-            await registry.drain(config.server.drain_seconds)
+            await service.registry.drain(config.server.drain_seconds)
 
 
-async def _stand_by(
+async def _wait_for_leadership(
+    stack: AsyncExitStack, database: str, clock: Clock, end_requested: asyncio.Event
+) -> Leadership | None:
+    """Wait until this process leads, or return None if its end is requested before."""
+    candidacy = asyncio.ensure_future(stack.enter_async_context(lead(database, clock.sleep)))
+    await _first_of(end_requested.wait(), asyncio.wait({candidacy}))
+    if not candidacy.done():
+        candidacy.cancel()
+        await asyncio.wait({candidacy})
+        return None
+    return candidacy.result()
+
+
+async def _open_leader(
     stack: AsyncExitStack,
+    config: Config,
+    clock: Clock,
     listener: socket.socket,
     database: str,
+    leadership: Leadership,
+) -> Service:
+    """Open storage, execution, supervisors, maintenance and the API of a process that leads."""
+    enter = stack.enter_async_context
+    url, prices = _url_of(listener), PriceList()
+    random = Random()  # noqa: S311 -- spreads load, protects no secret
+
+    def tell(signal: Signal, agent_ids: Sequence[UUID]) -> None:
+        registry.tell_all(agent_ids, signal)
+
+    on_commit, on_clear = partial(tell, Signal.NOTIFIED), partial(tell, Signal.CLEARED)
+    pool = await enter(open_pool(config.database.pool_settings(database), epoch=leadership.epoch))
+    storage = build_storage(pool, on_commit=on_commit, on_clear=on_clear, sleep=clock.sleep)
+    stack.push_async_callback(storage.close)
+    outbound = await enter(open_guarded_http(config.outbound, clock))
+    webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
+    settings = await _web_settings(config, storage)
+    credentials = run_credentials(config, settings.token_secret, url, clock)
+    execution = await enter(open_execution(config, storage, outbound, prices, clock, credentials))
+    registry = await enter(_open_registry(config, storage, execution, clock, random))
+    scan = DueScan(storage.agent_states, registry, clock, random)
+    # Listen before scanning, so that no row of another program is missed in between.
+    doorbell = await enter(open_notify_listener(database, on_commit, scan.run_once, clock))
+    stuck_agents = StuckAgentWatch(storage.agent_states, clock)
+    service = Service(
+        config.server.base_url or url, settings.operator_token, leadership, doorbell, registry, stuck_agents
+    )
+    await scan.recover()
+    services = maintenance_services(
+        config, storage, registry, scan, webhooks, stuck_agents, service.may_start_runs, clock
+    )
+    await enter(run_maintenance(services, clock))
+    app = _build_app(storage, registry, execution, clock, prices, settings, service)
+    await enter(serving(app, listener))
+    return service
+
+
+def _open_registry(
+    config: Config, storage: Storage, execution: Execution, clock: Clock, random: Random
+) -> AbstractAsyncContextManager[Registry]:
+    return open_registry(
+        store=storage.agent_states,
+        harness=execution.harness,
+        clock=clock,
+        supervisor_settings=config.supervisors,
+        run_settings=config.runs,
+        random=random,
+    )
+
+
+def _build_app(
+    storage: Storage,
+    registry: Registry,
+    execution: Execution,
     clock: Clock,
-    announce: Callable[[str], None],
-    base_url: str,
-    asked_to_end: asyncio.Event,
-) -> Leadership | None:
-    """The lead, once it is to be had; meanwhile the process says that it is alive and serves nothing."""
-    async with serving(build_standby_app(), listener):
-        if await is_led(database):
-            announce(f"hostsvc: standing by on {base_url}")
-        candidacy = asyncio.ensure_future(stack.enter_async_context(lead(database, clock.sleep)))
-        await _first_of(asked_to_end.wait(), asyncio.wait({candidacy}))
-        if not candidacy.done():
-            candidacy.cancel()
-            await asyncio.wait({candidacy})
-            return None
-        return candidacy.result()
+    prices: PriceList,
+    settings: WebSettings,
+    service: Service,
+) -> web.Application:
+    return build_app(
+        storage=storage,
+        registry=registry,
+        status_reader=registry.status,
+        toolbox=execution.toolbox,
+        clock=clock,
+        prices=prices,
+        schema_checker=execution.schema_checker,
+        settings=settings,
+        readiness=service.readiness,
+    )
 
 
 async def _web_settings(config: Config, storage: Storage) -> WebSettings:
@@ -222,7 +241,7 @@ async def _web_settings(config: Config, storage: Storage) -> WebSettings:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """The listening socket: open from the start, so a port in use is found out before anything else."""
+    """Open the listening socket. This comes first, so that a port in use is reported before anything else."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
@@ -232,24 +251,24 @@ def _url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _allow_descriptors() -> None:
-    """Each client and each run that waits for its model is a descriptor; the usual limit of 1,024 is soft."""
+def _raise_descriptor_limit() -> None:
+    """Raise the soft limit, usually 1,024: each client and each waiting model call needs a descriptor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < MAX_DESCRIPTORS:
-        most = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        limit = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
-def _settle_memory() -> None:
-    """What is alive now stays, so no collection need look at it again; and requests leave few circles."""
+def _tune_garbage_collection() -> None:
+    """Exclude the objects alive now from collections, and collect seldom: requests leave few cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(ALLOCATIONS_BETWEEN_COLLECTIONS)
 
 
-async def _first_of(*waits: Any) -> None:
-    """Return when the first of them does."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
+async def _first_of(*awaitables: Any) -> None:
+    """Return when the first of the awaitables is done, and cancel the others."""
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

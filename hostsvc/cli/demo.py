@@ -1,4 +1,4 @@
-"""The main job over HTTP, like any client: told as it happens, ended by the first broken promise."""
+"""The demonstration: the main job over HTTP, reported step by step, ended by the first step that fails."""
 
 import asyncio
 import signal
@@ -16,7 +16,7 @@ from hostsvc.config import Config, DatabaseChoice, ServerSettings
 from hostsvc.service import Service, open_service
 from supervisors.clock import Clock, SystemClock
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 Json = dict[str, Any]
 
 WINDOW_SECONDS = 2
@@ -26,44 +26,44 @@ MAX_SLEEP_HOURS = 8
 REMINDER_SECONDS = 3.0
 LATENESS_LIMIT_SECONDS = 0.050
 HOLD_TOLERANCE_SECONDS = 0.250
-PATIENCE_SECONDS = 10.0
+STEP_TIMEOUT_SECONDS = 10.0
 POLL_SECONDS = 0.02
 
 
-class BrokenPromise(Exception):
-    """The service did not do what the demo says it does."""
+class StepFailed(Exception):
+    """The service did not do what the demo says it does; the message names the expectation."""
 
 
-class Story:
-    """Tells each step with the seconds since the beginning."""
+class StepReport:
+    """Prints each step with the seconds since the start."""
 
-    def __init__(self, clock: Clock, tell: Callable[[str], None]) -> None:
+    def __init__(self, clock: Clock, print_line: Callable[[str], None]) -> None:
         self.clock = clock
-        self._tell = tell
-        self._began = clock.monotonic()
+        self._print_line = print_line
+        self._started = clock.monotonic()
 
-    def say(self, text: str) -> None:
-        self._tell(f"{self.clock.monotonic() - self._began:6.2f} s  {text}")
+    def add(self, text: str) -> None:
+        self._print_line(f"{self.clock.monotonic() - self._started:6.2f} s  {text}")
 
-    def promise(self, kept: bool, text: str) -> None:
-        """Say what holds; raise `BrokenPromise` if it does not."""
-        if not kept:
-            raise BrokenPromise(text)
-        self.say(f"✓ {text}")
+    def check(self, is_true: bool, text: str) -> None:
+        """Report the text as checked. Raise StepFailed if it is not true."""
+        if not is_true:
+            raise StepFailed(text)
+        self.add(f"✓ {text}")
 
-    async def until(self, look: Callable[[], Awaitable[Found | None]], what: str) -> Found:
-        """What `look` finds, asked again and again until it finds something."""
-        given_up_at = self.clock.monotonic() + PATIENCE_SECONDS
-        while self.clock.monotonic() < given_up_at:
-            found = await look()
-            if found is not None:
-                return found
+    async def wait_for(self, poll: Callable[[], Awaitable[Result | None]], expectation: str) -> Result:
+        """Call `poll` until it returns a result. Raise StepFailed after STEP_TIMEOUT_SECONDS."""
+        wait_until = self.clock.monotonic() + STEP_TIMEOUT_SECONDS
+        while self.clock.monotonic() < wait_until:
+            result = await poll()
+            if result is not None:
+                return result
             await self.clock.sleep(POLL_SECONDS)
-        raise BrokenPromise(f"{what}, within {PATIENCE_SECONDS:g} s")
+        raise StepFailed(f"{expectation}, within {STEP_TIMEOUT_SECONDS:g} s")
 
 
 class Client:
-    """A client of the REST API; any answer but the expected one is a broken promise."""
+    """A client of the REST API. Raises StepFailed for any response but the expected one."""
 
     def __init__(self, base_url: str, credential: str = "") -> None:
         headers = {"Authorization": credential} if credential else {}
@@ -81,129 +81,128 @@ class Client:
         await self._session.close()
 
     async def get(self, path: str, **query: str) -> Any:
-        return await self._ask("GET", path, 200, params=query)
+        return await self._request("GET", path, 200, params=query)
 
     async def post(self, path: str, **body: Any) -> Any:
-        return await self._ask("POST", path, 201, json=body)
+        return await self._request("POST", path, 201, json=body)
 
-    async def _ask(self, method: str, path: str, expected: int, **options: Any) -> Any:
+    async def _request(self, method: str, path: str, expected: int, **options: Any) -> Any:
         try:
             async with self._session.request(method, path, **options) as response:
                 answer = await response.json()
                 if response.status != expected:
-                    raise BrokenPromise(
-                        f"{method} {path} answers {expected}, not {response.status}: {answer}"
-                    )
+                    raise StepFailed(f"{method} {path} returns {expected}, got {response.status}: {answer}")
                 return answer
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise BrokenPromise(f"{method} {path} is answered in JSON: {error!r}") from error
+            raise StepFailed(f"{method} {path} returns JSON: {error!r}") from error
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """Where the story plays: one agent, its organization's client, and the operator's."""
+class DemoAgent:
+    """The agent of the demonstration, with clients of its organization and of the operator."""
 
-    story: Story
-    agent_id: str
+    report: StepReport
+    id: str
     api: Client
     operator: Client
 
     async def runs(self) -> list[Json]:
-        return list(await self.api.get(f"/api/cloud/agents/{self.agent_id}/runs/"))
+        return list(await self.api.get(f"/api/cloud/agents/{self.id}/runs/"))
 
     async def snapshot(self) -> Json:
-        return dict(await self.operator.get(f"/status/supervisors/{self.agent_id}/"))
+        return dict(await self.operator.get(f"/status/supervisors/{self.id}/"))
 
     async def ended_run(self, number: int) -> Json:
-        """The agent's run of that number, once it is over."""
+        """Wait until the agent's run of this number (from 1) has ended, and return it."""
 
-        async def look() -> Json | None:
+        async def poll() -> Json | None:
             runs = await self.runs()
             return runs[-number] if len(runs) >= number and runs[-number]["ended_at"] else None
 
-        return await self.story.until(look, f"run {number} of the agent ends")
+        return await self.report.wait_for(poll, f"run {number} of the agent ends")
 
 
-async def demo(config: Config, *, keep: bool, tell: Callable[[str], None]) -> int:
-    """Tell the main job at an instance that exists for it alone; the exit code. `keep` leaves it serving."""
-    asked_to_end = asyncio.Event()
+async def demo(config: Config, *, keep: bool, print_line: Callable[[str], None]) -> int:
+    """Run the demonstration on a temporary instance and return the exit code; `keep` leaves it running."""
+    end_requested = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, asked_to_end.set)
-    story = Story(SystemClock(), tell)
+        asyncio.get_running_loop().add_signal_handler(number, end_requested.set)
+    report = StepReport(SystemClock(), print_line)
     with TemporaryDirectory(prefix="hostsvc-demo-") as directory:
         private = Config(
             server=ServerSettings(port=0), database=DatabaseChoice(data_dir=Path(directory)), log=config.log
         )
-        async with open_service(private, tell, asked_to_end) as service:
+        async with open_service(private, print_line, end_requested) as service:
             if service is None:
                 return 0
-            story.say(f"an instance with an empty PostgreSQL of its own serves on {service.base_url}")
+            report.add(f"a temporary instance with an empty PostgreSQL serves on {service.base_url}")
             try:
-                key = await _unless_asked_to_end(_tell_main_job(service, story), asked_to_end)
-            except BrokenPromise as error:
-                story.say(f"✗ not as promised: {error}")
+                key = await _run_unless_ended(_show_main_job(service, report), end_requested)
+            except StepFailed as error:
+                report.add(f"✗ not as promised: {error}")
                 return 1
             if keep and key:
-                tell(_addresses(service, key))
-                await asked_to_end.wait()
+                print_line(_addresses(service, key))
+                await end_requested.wait()
         return 0
 
 
-async def _unless_asked_to_end(telling: Coroutine[Any, Any, str], asked_to_end: asyncio.Event) -> str | None:
-    told = asyncio.create_task(telling, name="the demo's story")
-    asked = asyncio.create_task(asked_to_end.wait(), name="the demo is asked to end")
-    await asyncio.wait({told, asked}, return_when=asyncio.FIRST_COMPLETED)
-    asked.cancel()
-    if told.done():
-        return told.result()
-    told.cancel()
-    await asyncio.wait({told})
+async def _run_unless_ended(steps: Coroutine[Any, Any, str], end_requested: asyncio.Event) -> str | None:
+    """Return the result of the steps, or None if the end was requested before they were done."""
+    running = asyncio.create_task(steps, name="demo steps")
+    ending = asyncio.create_task(end_requested.wait(), name="demo end requested")
+    await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)
+    ending.cancel()
+    if running.done():
+        return running.result()
+    running.cancel()
+    await asyncio.wait({running})
     return None
 
 
 def _addresses(service: Service, key: str) -> str:
     return (
-        f"\nIt goes on serving until Ctrl-C; its data goes with it.\n"
+        f"\nThe instance runs until Ctrl-C; its data is then deleted.\n"
         f"  curl -s {service.base_url}/api/cloud/agents/ -H 'Authorization: Bearer {key}'\n"
         f"  curl -s {service.base_url}/status/ -H 'Authorization: Bearer {service.operator_token}'"
     )
 
 
-async def _tell_main_job(service: Service, story: Story) -> str:
-    """Tell it all; the API key that was made on the way."""
-    key = await _sign_up(service.base_url, story)
+async def _show_main_job(service: Service, report: StepReport) -> str:
+    """Show every step and return the API key that was created on the way."""
+    key = await _sign_up(service.base_url, report)
     async with (
         Client(service.base_url, f"Bearer {key}") as api,
         Client(service.base_url, f"Bearer {service.operator_token}") as operator,
     ):
-        scene = Scene(story, await _make_agent(api, story), api, operator)
-        texts = await _send_texts(scene)
-        run = await _see_one_wake(scene, texts)
-        await _see_it_sleep(scene, run)
-        await _see_the_reminder(scene)
-        await _show_trace(scene, run)
-        await _show_status(scene)
+        agent = DemoAgent(report, await _create_agent(api, report), api, operator)
+        texts = await _send_texts(agent)
+        run = await _check_one_wake(agent, texts)
+        await _check_sleep(agent, run)
+        await _check_reminder(agent)
+        await _check_trace(agent, run)
+        await _check_status(agent)
     return key
 
 
-async def _sign_up(base_url: str, story: Story) -> str:
+async def _sign_up(base_url: str, report: StepReport) -> str:
     async with Client(base_url) as anybody:
         account = await anybody.post(
             "/api/organizations/auth/signup/",
             email="ada@example.org",
-            password="correct horse battery staple",  # noqa: S106 - of an instance that lives for seconds
+            password="correct horse battery staple",  # noqa: S106 - of an instance that exists for seconds
             organization_name="Example",
         )
-    story.say(f"signed up {account['user']['email']}, organization {account['organization']['name']}")
+    report.add(f"signed up {account['user']['email']}, organization {account['organization']['name']}")
     async with Client(base_url, f"Token {account['token']}") as user:
         key = await user.post("/api/organizations/api-keys/", name="demo")
-    story.say(f"made the API key {key['prefix']}… with the token from the sign-up")
+    report.add(f"created the API key {key['prefix']}… with the token from the sign-up")
     return str(key["key"])
 
 
-async def _make_agent(api: Client, story: Story) -> str:
+async def _create_agent(api: Client, report: StepReport) -> str:
     template = await api.post("/api/templates/", name="Support", debounce_window_seconds=WINDOW_SECONDS)
-    story.say(f"made a template with a debounce window of {WINDOW_SECONDS} s")
+    report.add(f"created a template with a debounce window of {WINDOW_SECONDS} s")
     agent = await api.post(
         "/api/cloud/agents/",
         name="Grace",
@@ -211,89 +210,89 @@ async def _make_agent(api: Client, story: Story) -> str:
         template=template["id"],
         max_sleep_hours=MAX_SLEEP_HOURS,
     )
-    story.promise(agent["status"] == "sleeping", f"the agent {agent['name']} exists, and it sleeps")
+    report.check(agent["status"] == "sleeping", f"the agent {agent['name']} exists, and it sleeps")
     return str(agent["id"])
 
 
-async def _send_texts(scene: Scene) -> list[Json]:
-    """Inbound texts at an even pace, each resetting the window."""
-    story = scene.story
-    began = story.clock.monotonic()
+async def _send_texts(agent: DemoAgent) -> list[Json]:
+    """Send inbound texts at an even pace, each of which resets the debounce window."""
+    report = agent.report
+    started = report.clock.monotonic()
     sent = []
     for number, text in enumerate(TEXTS):
-        await story.clock.sleep(began + number * TEXT_INTERVAL_SECONDS - story.clock.monotonic())
+        await report.clock.sleep(started + number * TEXT_INTERVAL_SECONDS - report.clock.monotonic())
         sent.append(
-            await scene.api.post(
+            await agent.api.post(
                 "/api/defaults/notifications/",
-                agent=scene.agent_id,
+                agent=agent.id,
                 source="sms",
                 title="New sms from Bob",
                 body=text,
                 priority="high",
             )
         )
-        story.say(f"a text comes in: “{text}”")
-    snapshot = await scene.snapshot()
-    story.promise(snapshot["phase"] == "holding", f"the agent holds: “{snapshot['why']}”")
+        report.add(f"a text comes in: “{text}”")
+    snapshot = await agent.snapshot()
+    report.check(snapshot["phase"] == "holding", f"the agent holds: “{snapshot['why']}”")
     return sent
 
 
-async def _see_one_wake(scene: Scene, texts: Sequence[Json]) -> Json:
-    run = await scene.ended_run(1)
-    held = _seconds(texts[-1]["created_at"], run["started_at"])
-    scene.story.promise(
+async def _check_one_wake(agent: DemoAgent, texts: Sequence[Json]) -> Json:
+    run = await agent.ended_run(1)
+    held = _seconds_between(texts[-1]["created_at"], run["started_at"])
+    agent.report.check(
         0 <= held - WINDOW_SECONDS <= HOLD_TOLERANCE_SECONDS,
         f"it woke {held:.3f} s after the last text, because of {run['wake_reason']}",
     )
-    scene.story.promise(
-        set(run["notifications"]) == {text["id"] for text in texts} and len(await scene.runs()) == 1,
+    agent.report.check(
+        set(run["notifications"]) == {text["id"] for text in texts} and len(await agent.runs()) == 1,
         f"one wake for {len(texts)} texts",
     )
-    uncleared = await scene.api.get("/api/defaults/notifications/", agent=scene.agent_id, cleared="false")
-    scene.story.promise(not uncleared, f"it listed and cleared all {len(texts)} in {run['turns']} turns")
+    uncleared = await agent.api.get("/api/defaults/notifications/", agent=agent.id, cleared="false")
+    agent.report.check(not uncleared, f"it listed and cleared all {len(texts)} in {run['turns']} turns")
     return run
 
 
-async def _see_it_sleep(scene: Scene, run: Json) -> None:
-    agent = await scene.api.get(f"/api/cloud/agents/{scene.agent_id}/")
-    cap = _moment(run["started_at"]) + timedelta(hours=MAX_SLEEP_HOURS)
-    scene.story.promise(
-        run["outcome"] == "slept" and agent["status"] == "sleeping" and _moment(agent["sleep_until"]) == cap,
+async def _check_sleep(agent: DemoAgent, run: Json) -> None:
+    body = await agent.api.get(f"/api/cloud/agents/{agent.id}/")
+    cap = _parse(run["started_at"]) + timedelta(hours=MAX_SLEEP_HOURS)
+    agent.report.check(
+        run["outcome"] == "slept" and body["status"] == "sleeping" and _parse(body["sleep_until"]) == cap,
         f"sleep was granted, clamped from “until woken” to the cap of {MAX_SLEEP_HOURS} h: {cap:%F %T} UTC",
     )
 
 
-async def _see_the_reminder(scene: Scene) -> None:
-    due_at = scene.story.clock.now() + timedelta(seconds=REMINDER_SECONDS)
-    await scene.api.post(
+async def _check_reminder(agent: DemoAgent) -> None:
+    due_at = agent.report.clock.now() + timedelta(seconds=REMINDER_SECONDS)
+    await agent.api.post(
         "/api/defaults/notifications/",
-        agent=scene.agent_id,
+        agent=agent.id,
         title="Ask the carrier about order 4711",
         priority="high",
         scheduled_for=due_at.isoformat(),
     )
-    scene.story.say(f"a reminder is set for {due_at:%T.%f} UTC, in {REMINDER_SECONDS:g} s")
-    run = await scene.ended_run(2)
-    late = (_moment(run["started_at"]) - due_at).total_seconds()
-    scene.story.promise(
+    agent.report.add(f"a reminder is set for {due_at:%T.%f} UTC, in {REMINDER_SECONDS:g} s")
+    run = await agent.ended_run(2)
+    late = (_parse(run["started_at"]) - due_at).total_seconds()
+    agent.report.check(
         run["wake_reason"] == "reminder" and 0 <= late <= LATENESS_LIMIT_SECONDS,
         f"the reminder woke it {late * 1000:.1f} ms after its time",
     )
 
 
-async def _show_trace(scene: Scene, run: Json) -> None:
-    trace = await scene.api.get(f"/api/tracing/traces/{run['trace']}/")
+async def _check_trace(agent: DemoAgent, run: Json) -> None:
+    trace = await agent.api.get(f"/api/tracing/traces/{run['trace']}/")
     spans = trace["spans"]
-    scene.story.promise(
+    agent.report.check(
         bool(spans) and trace["ended_at"] is not None,
         f"the first run left a trace of {trace['total_spans']} spans: {trace['name']}",
     )
     for line in span_tree(spans, None):
-        scene.story.say(f"  {line}")
+        agent.report.add(f"  {line}")
 
 
 def span_tree(spans: Sequence[Json], parent: str | None, indent: str = "") -> list[str]:
-    """The spans below `parent` as indented lines, each with its duration."""
+    """Return the spans below `parent` as indented lines, each with its duration."""
     lines = []
     for span in spans:
         if span["parent"] == parent:
@@ -302,16 +301,16 @@ def span_tree(spans: Sequence[Json], parent: str | None, indent: str = "") -> li
     return lines
 
 
-async def _show_status(scene: Scene) -> None:
-    snapshot = await scene.snapshot()
-    scene.story.promise(
+async def _check_status(agent: DemoAgent) -> None:
+    snapshot = await agent.snapshot()
+    agent.report.check(
         snapshot["phase"] == "asleep" and bool(snapshot["why"]), f"the status says: “{snapshot['why']}”"
     )
 
 
-def _moment(text: str) -> datetime:
+def _parse(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def _seconds(begin: str, end: str) -> float:
-    return (_moment(end) - _moment(begin)).total_seconds()
+def _seconds_between(begin: str, end: str) -> float:
+    return (_parse(end) - _parse(begin)).total_seconds()

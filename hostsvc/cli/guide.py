@@ -1,4 +1,4 @@
-"""What `serve --guide` prints for somebody who sees the service for the first time."""
+"""The guide that `serve --guide` prints for a first-time user."""
 
 GUIDE = """
 Paste into another terminal to sign up and get an API key:
@@ -10,23 +10,23 @@ Paste into another terminal to sign up and get an API key:
       | sed 's/.*"key": *"\\([^"]*\\)".*/\\1/')
   curl -s {base_url}/api/cloud/agents/ -H "Authorization: Bearer $KEY"
 
-Signed up before? Then the first line is
+Already signed up? Then the first line is
 
   TOKEN=$(curl -s {base_url}/api/organizations/auth/login/ \\
       -d email=ada@example.org -d password=change-me-please | sed 's/.*"token": *"\\([^"]*\\)".*/\\1/')
 
 Addresses
   {base_url}/api/       the API: a key as "Authorization: Bearer KEY"
-  {base_url}/status/    what every agent is doing, and why: with the operator's token
-  {base_url}/healthz    the process lives
-  {base_url}/readyz     it serves
+  {base_url}/status/    what every agent is doing, and why: needs the operator token
+  {base_url}/healthz    whether the process is alive
+  {base_url}/readyz     whether it is ready to serve
 
   curl -s {base_url}/status/ -H "Authorization: Bearer $({operator_token_command})"
 
-Ctrl-C ends it; the data stays.
+Ctrl-C ends the service; its data stays.
 """
 
 
 def guide(base_url: str, operator_token_command: str) -> str:
-    """Lines to paste, made for this address; the command is how this shell prints the operator's token."""
+    """Return lines to paste for a service at this address; the command prints the operator token."""
     return GUIDE.format(base_url=base_url, operator_token_command=operator_token_command)

@@ -1,4 +1,4 @@
-"""The status of a service as a person reads it in a terminal. Pure: the API's answers in, a picture out."""
+"""The status of a service as text for a terminal. Pure functions from API responses to renderables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -19,38 +19,40 @@ COLORS = {
 }
 
 
-def service_screen(status: Json, agents: Sequence[Json], most: int) -> RenderableType:
-    """The whole service, and some of its agents."""
-    parts: list[RenderableType] = [_facts(_of_service(status)), Text(""), _agents(agents)]
-    if len(agents) == most:
-        parts.append(Text(f"These are the first {most}; --phase shows those of one phase.", style="dim"))
+def service_screen(status: Json, agents: Sequence[Json], max_agents: int) -> RenderableType:
+    """Render the whole service with up to `max_agents` of its agents."""
+    parts: list[RenderableType] = [_fact_table(_service_facts(status)), Text(""), _agent_table(agents)]
+    if len(agents) == max_agents:
+        parts.append(
+            Text(f"The first {max_agents} agents; use --phase to see those in one phase.", style="dim")
+        )
     return Group(*parts)
 
 
 def agent_screen(agent: Json) -> RenderableType:
-    """One agent, and what was said to its supervisor lately."""
-    parts: list[RenderableType] = [_facts(_of_agent(agent))]
+    """Render one agent with the recent messages to its supervisor."""
+    parts: list[RenderableType] = [_fact_table(_agent_facts(agent))]
     if agent["recent"]:
-        parts += [Text(""), _recent(agent["recent"])]
+        parts += [Text(""), _message_table(agent["recent"])]
     return Group(*parts)
 
 
-def moment(written: str | None) -> str:
-    """An instant of the API as people write it, in UTC."""
-    return f"{datetime.fromisoformat(written):%Y-%m-%d %H:%M:%S}" if written else "none"
+def moment(timestamp: str | None) -> str:
+    """Format a timestamp of the API to the second, in UTC."""
+    return f"{datetime.fromisoformat(timestamp):%Y-%m-%d %H:%M:%S}" if timestamp else "none"
 
 
 def duration(seconds: float) -> str:
-    """Two units at most."""
+    """Format a duration with its two largest units."""
     minutes, seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     units = ((days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s"))
-    largest = next((place for place, (amount, _) in enumerate(units) if amount), 3)
+    largest = next((index for index, (amount, _) in enumerate(units) if amount), 3)
     return " ".join(f"{amount} {unit}" for amount, unit in units[largest : largest + 2])
 
 
-def _of_service(status: Json) -> Iterable[tuple[str, str | Text]]:
+def _service_facts(status: Json) -> Iterable[tuple[str, str | Text]]:
     service, supervisors, timers = status["service"], status["supervisors"], status["timers"]
     agents, runs, database = status["agents"], status["runs"], status["database"]
     phases = ", ".join(f"{count} {phase}" for phase, count in sorted(supervisors["by_phase"].items()))
@@ -58,7 +60,7 @@ def _of_service(status: Json) -> Iterable[tuple[str, str | Text]]:
     yield "state", _state(service["state"])
     for reason in service["reasons"]:
         yield "because", _plain(reason)
-    yield "agents", ", ".join(f"{agents[each]} {each}" for each in ("running", "sleeping", "archived"))
+    yield "agents", ", ".join(f"{agents[state]} {state}" for state in ("running", "sleeping", "archived"))
     yield "runs", f"{runs['running']} of {runs['limit']} at most, {runs['queued']} queued"
     yield "supervisors", f"{supervisors['active']} live" + (f": {phases}" if phases else "")
     yield "in trouble", f"{supervisors['quarantined']} quarantined, {supervisors['restarts']} restarted"
@@ -68,13 +70,13 @@ def _of_service(status: Json) -> Iterable[tuple[str, str | Text]]:
     )
     yield "timers", f"{timers['pending']} set, the next for {moment(timers['next_due_at'])}"
     yield "lateness", f"{_spread(timers['lateness_ms'])}; event loop {_spread(status['loop_lag_ms'])}"
-    yield "database", ", ".join(f"{database[each]} {each}" for each in ("connections", "idle", "waiting"))
+    yield "database", ", ".join(f"{database[name]} {name}" for name in ("connections", "idle", "waiting"))
     oldest = status["oldest_uncleared_high_seconds"]
     if oldest is not None:
         yield "oldest", f"high-priority notification uncleared for {duration(oldest)}"
 
 
-def _of_agent(agent: Json) -> Iterable[tuple[str, str | Text]]:
+def _agent_facts(agent: Json) -> Iterable[tuple[str, str | Text]]:
     run, wake, failures = agent["run"], agent["next_wake"], agent["failures"]
     yield "agent", f"{_plain(agent['name'])} ({agent['agent']})"
     yield "organization", agent["organization"]
@@ -91,7 +93,7 @@ def _of_agent(agent: Json) -> Iterable[tuple[str, str | Text]]:
     yield "mailbox", f"{agent['mailbox']['depth']} of {agent['mailbox']['limit']} at most"
 
 
-def _facts(facts: Iterable[tuple[str, str | Text]]) -> Table:
+def _fact_table(facts: Iterable[tuple[str, str | Text]]) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -100,7 +102,7 @@ def _facts(facts: Iterable[tuple[str, str | Text]]) -> Table:
     return table
 
 
-def _agents(agents: Sequence[Json]) -> RenderableType:
+def _agent_table(agents: Sequence[Json]) -> RenderableType:
     if not agents:
         return Text("No agents.")
     table = Table(box=box.SIMPLE, pad_edge=False)
@@ -114,17 +116,17 @@ def _agents(agents: Sequence[Json]) -> RenderableType:
     return table
 
 
-def _recent(messages: Sequence[Json]) -> Table:
+def _message_table(messages: Sequence[Json]) -> Table:
     table = Table(box=box.SIMPLE, pad_edge=False)
     for heading in ("at (UTC)", "message", "outcome"):
         table.add_column(heading, overflow="fold")
-    for each in messages:
-        table.add_row(moment(each["at"]), Text(_plain(each["message"])), Text(_plain(each["outcome"])))
+    for entry in messages:
+        table.add_row(moment(entry["at"]), Text(_plain(entry["message"])), Text(_plain(entry["outcome"])))
     return table
 
 
-def _state(state: str, more: str = "") -> Text:
-    return Text.assemble((state, COLORS.get(state, "")), more)
+def _state(state: str, suffix: str = "") -> Text:
+    return Text.assemble((state, COLORS.get(state, "")), suffix)
 
 
 def _spread(milliseconds: Json) -> str:
@@ -134,5 +136,5 @@ def _spread(milliseconds: Json) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what a terminal would take for a command: names and errors are written by anybody."""
+    """Replace unprintable characters: names and errors come from tenants and could hold terminal commands."""
     return "".join(character if character.isprintable() else "·" for character in text)

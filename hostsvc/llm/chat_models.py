@@ -1,7 +1,7 @@
-"""Calls models behind an address that the operator configured, by the openai SDK on aiohttp.
+"""Calls to the models of configured providers, through the openai SDK on aiohttp.
 
-Heavy, as the SDK is: half a second, and memory that a service without providers never needs. `models` imports
-it where there are some.
+Importing the SDK takes half a second and much memory, so `configured_models` imports this module only if
+there are providers.
 """
 
 import json
@@ -17,7 +17,8 @@ import openai
 import orjson
 import structlog
 
-from hostsvc.llm.chat_protocol import NotTheProtocol, StreamedAnswer, answer_of, body_of, error_text
+from hostsvc.llm import chat_protocol
+from hostsvc.llm.chat_protocol import InvalidResponse, StreamedResponse
 from hostsvc.llm.providers import ProviderSettings
 from supervisors.engine.run import RunError
 from supervisors.llm.port import ModelRequest, ModelResponse
@@ -26,13 +27,14 @@ log = structlog.get_logger()
 
 PATH = "/chat/completions"
 CONNECT_SECONDS = 10.0
-ANSWER_BYTES = 2**26  # a stream takes some 300 for each token
+MAX_RESPONSE_BYTES = 2**26  # a stream needs about 300 for each token
 HIDDEN = "(hidden)"
+STATUS_CODES = frozenset(HTTPStatus)
 CONTEXT_TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|too many tokens|prompt is too long", re.I)
 
 
 class ChatModels:
-    """The models of one provider. Fits `supervisors.llm.port.Model`."""
+    """The models of one provider. Implements `supervisors.llm.port.Model`."""
 
     def __init__(
         self,
@@ -52,28 +54,28 @@ class ChatModels:
         return f"<ChatModels of {self._name} at {self._settings.base_url}>"
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        """The answer. Refusals for the moment (429, 5xx) and lost connections are tried again by the SDK."""
-        with self._explained(request.model):
-            answer = await (self._streamed(request) if self._settings.stream else self._whole(request))
-        if not answer.input_tokens and not answer.output_tokens:
+        """Return the response; the SDK retries 429, 5xx and lost connections. Raise RunError if it fails."""
+        with self._as_run_error(request.model):
+            response = await (self._streamed(request) if self._settings.stream else self._whole(request))
+        if not response.input_tokens and not response.output_tokens:
             log.warning(
-                "a provider reports no usage: the call is not billed",
+                "a provider reports no usage, so the call costs nothing",
                 provider=self._name,
                 model=request.model,
             )
-        return answer
+        return response
 
     async def _whole(self, request: ModelRequest) -> ModelResponse:
-        body = orjson.dumps(body_of(request, self._settings.thinking_field, stream=False))
-        # Not by the SDK's own types: building them takes longer than all else, and they are strict for some.
+        body = orjson.dumps(chat_protocol.request_body(request, self._settings.thinking_field, stream=False))
+        # Bypass the SDK's response types: building them is slow, and they reject some servers' responses.
         response = await self._client.post(
             PATH, content=body, cast_to=httpx2.Response, options={"headers": self._headers}
         )
-        return answer_of(response.content)
+        return chat_protocol.parse_response(response.content)
 
     async def _streamed(self, request: ModelRequest) -> ModelResponse:
-        body = orjson.dumps(body_of(request, self._settings.thinking_field, stream=True))
-        answer = StreamedAnswer()
+        body = orjson.dumps(chat_protocol.request_body(request, self._settings.thinking_field, stream=True))
+        response = StreamedResponse()
         async with await self._client.post(
             PATH,
             content=body,
@@ -84,14 +86,14 @@ class ChatModels:
         ) as stream:
             try:
                 async for chunk in stream:
-                    answer.add(chunk)
-            except openai.APIConnectionError as error:  # not tried again: a part of the answer was here
+                    response.add(chunk)
+            except openai.APIConnectionError as error:  # not retried: a part of the response has arrived
                 raise self._error(self._failure(error, attempts=1)) from error
-        return answer.answer()
+        return response.result()
 
     @contextmanager
-    def _explained(self, model: str) -> Iterator[None]:
-        """Turn what can go wrong into a RunError that says what it was and what to do. It holds no secret."""
+    def _as_run_error(self, model: str) -> Iterator[None]:
+        """Turn failures into a RunError that says what went wrong and what to do. It contains no secret."""
         try:
             yield
         except openai.APIStatusError as error:
@@ -100,63 +102,63 @@ class ChatModels:
             raise self._error(self._failure(error, self._settings.max_retries + 1)) from error
         except openai.APIError as error:  # in the middle of a stream
             raise self._error("failed in the middle of its answer", error.message) from error
-        except NotTheProtocol as error:
-            raise self._error(f"gave no valid answer: {error}", error.said) from error
+        except InvalidResponse as error:
+            raise self._error(f"gave no valid answer: {error}", error.content) from error
         except aiohttp.ClientResponseError as error:
             raise self._error("gave no valid answer: it is not HTTP", error.message) from error
         except (json.JSONDecodeError, UnicodeError, RecursionError) as error:
             raise self._error("gave no valid answer: its stream is not JSON", str(error)) from error
 
     def _refusal(self, model: str, error: openai.APIStatusError) -> str:
-        said = self._quoted(error.response.text)
-        phrase = HTTPStatus(error.status_code).phrase if error.status_code in _STATUSES else ""
-        refused = f'refused the call with {error.status_code} {phrase}: "{said}".'
+        message = self._redact(error.response.text)
+        phrase = HTTPStatus(error.status_code).phrase if error.status_code in STATUS_CODES else ""
+        refused = f'refused the call with {error.status_code} {phrase}: "{message}".'
         match error.status_code:
-            case 400 | 413 | 422 if CONTEXT_TOO_LONG.search(f"{error.code} {said}"):
+            case 400 | 413 | 422 if CONTEXT_TOO_LONG.search(f"{error.code} {message}"):
                 hint = f"The conversation is too long for {model}."
             case 401 | 403:
                 source = self._settings.api_key_env
-                hint = f"Check the key in {source}." if source else "It may want a key: set its api_key_env."
+                hint = f"Check the key in {source}." if source else "It may need a key: set its api_key_env."
             case 404:
-                hint = f"Check that it has a model {model}, and its base_url."
+                hint = f"Check its base_url, and that it has a model {model}."
             case 429:
-                hint = "Its limit of calls is reached, or what was paid for is used up."
+                hint = "Its rate limit is reached, or its quota is used up."
             case _:
                 hint = ""
         return f"{refused} {hint}".rstrip()
 
     def _failure(self, error: openai.APIConnectionError, attempts: int) -> str:
         cause = _cause_of(error)
-        tried = f" ({attempts} attempts)" if attempts > 1 else ""
+        suffix = f" ({attempts} attempts)" if attempts > 1 else ""
         match cause:
             case aiohttp.ConnectionTimeoutError():
-                return f"cannot be reached: no connection within {CONNECT_SECONDS:g} s{tried}."
+                return f"cannot be reached: no connection within {CONNECT_SECONDS:g} s{suffix}."
             case TimeoutError():
-                return f"was silent for {self._settings.timeout_seconds:g} s{tried}."
+                return f"was silent for {self._settings.timeout_seconds:g} s{suffix}."
             case aiohttp.ClientConnectorError():
-                return f"cannot be reached: {_reason_of(cause.os_error)}{tried}."
+                return f"cannot be reached: {_reason_of(cause.os_error)}{suffix}."
             case httpx2.DecodingError():
-                return f"sent an answer that cannot be decompressed{tried}."
+                return f"sent an answer that cannot be decompressed{suffix}."
             case _:
-                return f"ended the connection in the middle of its answer{tried}."
+                return f"ended the connection in the middle of its answer{suffix}."
 
-    def _error(self, what: str, said: str = "") -> RunError:
-        reason = f"{what}: {self._quoted(said)}" if said else what
+    def _error(self, failure: str, content: str = "") -> RunError:
+        reason = f"{failure}: {self._redact(content)}" if content else failure
         log.warning("a model call failed", provider=self._name, reason=reason)
         return RunError(f"The model provider {self._name} {reason}")
 
-    def _quoted(self, said: str) -> str:
-        """What the provider said, on one line. The key is taken out first: a cut could leave a part of it."""
-        return error_text(said.replace(self._key, HIDDEN) if self._key else said)
+    def _redact(self, content: str) -> str:
+        """Return an error on one line. The key is hidden first: cutting could leave half of it."""
+        return chat_protocol.error_text(content.replace(self._key, HIDDEN) if self._key else content)
 
 
 @asynccontextmanager
 async def connect(
     providers: Mapping[str, ProviderSettings], keys: Mapping[str, str]
 ) -> AsyncIterator[dict[str, ChatModels]]:
-    """The models of all providers, by name, with connections of their own; `keys` by name of the provider."""
-    # Without a limit, so that a run that waits for its model never keeps another from asking; 0 is aiohttp's
-    # way to say so, and None would be a hundred.
+    """Connect to all providers and yield their models; models and `keys` are by the provider's name."""
+    # No limit, so that a run waiting for its model never blocks another; aiohttp takes 0 for none, and None
+    # for a hundred.
     limits = httpx2.Limits(max_connections=0)
     hooks = {"response": [limit_size]}
     async with openai.DefaultAioHttpClient(limits=limits, follow_redirects=False, event_hooks=hooks) as http:
@@ -174,7 +176,7 @@ def _chat_models(name: str, settings: ProviderSettings, key: str, http: httpx2.A
         max_retries=settings.max_retries,
         http_client=http,
     )
-    # The configuration says what is sent, not the variables that the SDK looks for.
+    # Only the configuration decides what is sent, not the environment variables that the SDK reads.
     headers: dict[str, str | openai.Omit] = {
         "OpenAI-Organization": openai.Omit(),
         "OpenAI-Project": openai.Omit(),
@@ -185,40 +187,37 @@ def _chat_models(name: str, settings: ProviderSettings, key: str, http: httpx2.A
 
 
 async def limit_size(response: httpx2.Response) -> None:
-    """See to it that reading the answer ends with NotTheProtocol where it takes more than ANSWER_BYTES."""
+    """Make reading the response raise InvalidResponse beyond MAX_RESPONSE_BYTES."""
     encoded = httpx2.Response(
         response.status_code,
         headers=response.headers,
         stream=response.stream,
         request=response.request,
     )
-    response.stream = _Limited(encoded)
-    response.headers.pop("Content-Encoding", None)  # it is decoded by then: few bytes can unfold to many
+    response.stream = _LimitedStream(encoded)
+    response.headers.pop("Content-Encoding", None)  # the limit is on decoded bytes: a few expand to many
 
 
-class _Limited(httpx2.AsyncByteStream):
-    """The decoded bytes of a response, as far as the limit."""
+class _LimitedStream(httpx2.AsyncByteStream):
+    """The decoded bytes of a response, up to the limit."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = ANSWER_BYTES
+        remaining = MAX_RESPONSE_BYTES
         async for piece in self._response.aiter_bytes():
-            left -= len(piece)
-            if left < 0:
-                raise NotTheProtocol(f"it is longer than {ANSWER_BYTES} bytes")
+            remaining -= len(piece)
+            if remaining < 0:
+                raise InvalidResponse(f"it is longer than {MAX_RESPONSE_BYTES} bytes")
             yield piece
 
     async def aclose(self) -> None:
         await self._response.aclose()
 
 
-_STATUSES = frozenset(HTTPStatus)
-
-
 def _cause_of(error: BaseException) -> BaseException:
-    """What it was at first: the SDK and its transport wrap it, and take a lost connection for a timeout."""
+    """Return the original error: the SDK wraps it, and reports a lost connection as a timeout."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, aiohttp.ClientError | httpx2.DecodingError):
         cause = cause.__cause__
@@ -226,7 +225,7 @@ def _cause_of(error: BaseException) -> BaseException:
 
 
 def _reason_of(error: OSError) -> str:
-    """Without the address, which is the operator's own business."""
+    """Return the reason without the address, which only operators may see."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or type(error).__name__

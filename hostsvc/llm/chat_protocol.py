@@ -1,6 +1,6 @@
-"""The chat-completions protocol of OpenAI: a request as its JSON, and answers, whole or streamed, as ours.
+"""The chat-completions protocol of OpenAI: builds request bodies, and parses responses, whole or streamed.
 
-Only what is needed is read, and that leniently: the many servers that speak it differ in the rest.
+It reads only the fields it needs, and leniently: servers differ in everything else.
 """
 
 import json
@@ -18,88 +18,88 @@ from supervisors.tools.toolkit import ToolDefinition
 
 Json = dict[str, Any]
 
-MAX_TOKENS = 2**31  # of a call; sums of them, and what they cost, stay within what the database holds
+MAX_TOKENS = 2**31  # of a call; the database can hold sums of them, and their cost
 EXCERPT_CHARACTERS = 300
-WORD_CHARACTERS = 255  # of an id or a name
+NAME_CHARACTERS = 255  # of an id or a name
 
 
-class NotTheProtocol(Exception):
-    """What came is no answer in the terms of the protocol: what is wrong with it, and what it said, uncut."""
+class InvalidResponse(Exception):
+    """A response violates the protocol; the message says how, `content` is the response in full."""
 
-    def __init__(self, what: str, said: object = "") -> None:
-        super().__init__(what)
-        self.said = said if isinstance(said, str) else json.dumps(said)
+    def __init__(self, problem: str, content: object = "") -> None:
+        super().__init__(problem)
+        self.content = content if isinstance(content, str) else json.dumps(content)
 
 
-def body_of(request: ModelRequest, thinking: ThinkingField, *, stream: bool) -> Json:
-    """The body of the call."""
-    body: Json = {"model": request.model, "messages": [_message(each) for each in request.messages]}
+def request_body(request: ModelRequest, thinking: ThinkingField, *, stream: bool) -> Json:
+    """Build the body of a call."""
+    body: Json = {"model": request.model, "messages": [_message(message) for message in request.messages]}
     if request.tools:
-        body["tools"] = [_tool(each) for each in request.tools]
+        body["tools"] = [_tool(tool) for tool in request.tools]
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     return body | _thinking(request, thinking)
 
 
-def answer_of(body: bytes) -> ModelResponse:
-    """The answer in a whole body; raises NotTheProtocol."""
-    payload = _parsed(body)
+def parse_response(body: bytes) -> ModelResponse:
+    """Parse a whole response. Raise InvalidResponse."""
+    payload = _parse_json(body)
     choice = _first_choice(payload)
     message = choice.get("message") if choice else None
     if choice is None or not isinstance(message, dict):
-        raise NotTheProtocol("it holds no choices[0].message", payload)
+        raise InvalidResponse("it holds no choices[0].message", payload)
     return ModelResponse(
         text=_text(message.get("content")) or _text(message.get("refusal")),
-        tool_requests=_told_apart(_tool_request(each) for each in _dicts(message.get("tool_calls"))),
-        id=_word(payload.get("id")),
-        model=_word(payload.get("model")),
-        finish_reason=_word(choice.get("finish_reason")),
+        tool_requests=_with_unique_ids(_tool_request(call) for call in _dicts(message.get("tool_calls"))),
+        id=_name(payload.get("id")),
+        model=_name(payload.get("model")),
+        finish_reason=_name(choice.get("finish_reason")),
         **_usage(payload.get("usage")),
     )
 
 
 @dataclass(slots=True)
-class StreamedAnswer:
-    """Puts an answer together from the chunks of a stream."""
+class StreamedResponse:
+    """Assembles a response from the chunks of a stream."""
 
     _texts: list[str] = field(default_factory=list)
     _calls: list["_StreamedCall"] = field(default_factory=list)
-    _places: dict[int, "_StreamedCall"] = field(default_factory=dict)  # which call goes on at which index
+    _by_index: dict[int, "_StreamedCall"] = field(default_factory=dict)  # the current call of each index
     _usage: dict[str, int] = field(default_factory=dict)
     _id: str = ""
     _model: str = ""
     _finish_reason: str = ""
-    _began: bool = False
+    _has_chunks: bool = False
 
     def add(self, chunk: Any) -> None:
-        """The next chunk; raises NotTheProtocol."""
+        """Add the next chunk. Raise InvalidResponse."""
         if not isinstance(chunk, dict):
-            raise NotTheProtocol("a chunk of its stream is no object", chunk)
-        self._began = True
-        self._id = self._id or _word(chunk.get("id"))
-        self._model = self._model or _word(chunk.get("model"))
+            raise InvalidResponse("a chunk of its stream is not an object", chunk)
+        self._has_chunks = True
+        self._id = self._id or _name(chunk.get("id"))
+        self._model = self._model or _name(chunk.get("model"))
         usage = _usage(chunk.get("usage"))
-        if any(usage.values()):  # some servers end with one of nothing but zeros
+        if any(usage.values()):  # some servers end with a usage of zeros
             self._usage = usage
         choice = _first_choice(chunk)
-        if choice is None:  # so comes the usage
+        if choice is None:  # a chunk with the usage alone
             return
-        self._finish_reason = _word(choice.get("finish_reason")) or self._finish_reason
+        self._finish_reason = _name(choice.get("finish_reason")) or self._finish_reason
         delta = choice.get("delta")
         if isinstance(delta, dict):
             self._texts.append(_text(delta.get("content")) or _text(delta.get("refusal")))
             for position, call in enumerate(_dicts(delta.get("tool_calls"))):
                 self._add_to_call(position, call)
 
-    def answer(self) -> ModelResponse:
-        """What came; NotTheProtocol if the end is missing."""
-        if not self._began:
-            raise NotTheProtocol("it is no stream")
+    def result(self) -> ModelResponse:
+        """Return the complete response. Raise InvalidResponse if its end is missing."""
+        if not self._has_chunks:
+            raise InvalidResponse("it is not a stream")
         if not self._finish_reason:
-            raise NotTheProtocol("its stream ended in the middle of the answer")
+            raise InvalidResponse("its stream ended in the middle of the answer")
         return ModelResponse(
             text="".join(self._texts),
-            tool_requests=_told_apart(call.request() for call in self._calls),
+            tool_requests=_with_unique_ids(call.request() for call in self._calls),
             id=self._id,
             model=self._model,
             finish_reason=self._finish_reason,
@@ -107,14 +107,14 @@ class StreamedAnswer:
         )
 
     def _add_to_call(self, position: int, part: Json) -> None:
-        """Some servers give all calls of an answer the same index, or none: a new id tells them apart."""
+        """Add a part to its call. Some servers repeat one index or omit it: there a new id starts a call."""
         function = part.get("function")
         function = function if isinstance(function, dict) else {}
-        index, id_, name = part.get("index"), _text(part.get("id")), _word(function.get("name"))
-        place = index if isinstance(index, int) else position
-        call = self._places.get(place)
+        index, id_, name = part.get("index"), _text(part.get("id")), _name(function.get("name"))
+        index_or_position = index if isinstance(index, int) else position
+        call = self._by_index.get(index_or_position)
         if call is None or (id_ and call.id not in {"", id_}) or (name and not id_ and index is None):
-            call = self._places[place] = _StreamedCall()
+            call = self._by_index[index_or_position] = _StreamedCall()
             self._calls.append(call)
         call.id = call.id or id_
         call.name = call.name or name
@@ -132,7 +132,7 @@ class _StreamedCall:
 
 
 def error_text(text: str) -> str:
-    """What a server says of a failure, on one line: its error's message, else the beginning of its body."""
+    """Return the error message in a response on one line, or else the beginning of the response."""
     try:
         body = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -143,24 +143,24 @@ def error_text(text: str) -> str:
 
 
 def _message(message: ChatMessage) -> Json:
-    shown: Json = {"role": str(message.speaker), "content": message.text}
+    body: Json = {"role": str(message.speaker), "content": message.text}
     if message.speaker is ChatRole.TOOL:
-        shown["tool_call_id"] = message.tool_call_id
+        body["tool_call_id"] = message.tool_call_id
     if message.tool_requests:
-        shown["content"] = message.text or None
-        shown["tool_calls"] = [
+        body["content"] = message.text or None
+        body["tool_calls"] = [
             {
                 "id": request.id,
                 "type": "function",
-                "function": {"name": request.name, "arguments": _repeatable(request.arguments)},
+                "function": {"name": request.name, "arguments": _valid_arguments(request.arguments)},
             }
             for request in message.tool_requests
         ]
-    return shown
+    return body
 
 
-def _repeatable(arguments: str) -> str:
-    """Some servers fail on arguments that are not JSON when they see them again; the tool has said so."""
+def _valid_arguments(arguments: str) -> str:
+    """Replace arguments that are not JSON: some servers fail on them in every further request."""
     try:
         orjson.loads(arguments)
     except orjson.JSONDecodeError:
@@ -176,15 +176,15 @@ def _tool(tool: ToolDefinition) -> Json:
 
 
 def _thinking(request: ModelRequest, field_: ThinkingField) -> Json:
-    """A limit of tokens says more than an effort; servers that take both take one of them at a time."""
-    most = request.thinking_max_tokens
-    match field_ if most else "none":
+    """Build the field for thinking. A token limit replaces the effort: servers accept only one of them."""
+    limit = request.thinking_max_tokens
+    match field_ if limit else "none":
         case "reasoning":
-            return {"reasoning": {"max_tokens": most}}
+            return {"reasoning": {"max_tokens": limit}}
         case "thinking":
-            return {"thinking": {"type": "enabled", "budget_tokens": most}}
+            return {"thinking": {"type": "enabled", "budget_tokens": limit}}
         case "thinking_token_budget":
-            return {"thinking_token_budget": most}
+            return {"thinking_token_budget": limit}
         case _:
             return {"reasoning_effort": request.reasoning_effort} if request.reasoning_effort else {}
 
@@ -197,29 +197,29 @@ def _first_choice(payload: Any) -> Json | None:
 def _tool_request(call: Mapping[str, Any]) -> ToolRequest:
     function = call.get("function")
     if not isinstance(function, dict):
-        raise NotTheProtocol("a tool call of it names no function", call)
+        raise InvalidResponse("one of its tool calls names no function", call)
     return ToolRequest(
-        _text(call.get("id")), _word(function.get("name")), _arguments(function.get("arguments"))
+        _text(call.get("id")), _name(function.get("name")), _arguments(function.get("arguments"))
     )
 
 
-def _told_apart(requests: Iterable[ToolRequest]) -> tuple[ToolRequest, ...]:
-    """Each under an id of its own. An id has no meaning but in our own next request, where it must be one."""
+def _with_unique_ids(requests: Iterable[ToolRequest]) -> tuple[ToolRequest, ...]:
+    """Replace missing, long and repeated ids: our next request needs a unique id for each call."""
     by_id: dict[str, ToolRequest] = {}
     for request in requests:
-        usable = 0 < len(request.id) <= WORD_CHARACTERS and request.id not in by_id
-        kept = request if usable else replace(request, id=f"call_{new_id().hex}")
-        by_id[kept.id] = kept
+        is_usable = 0 < len(request.id) <= NAME_CHARACTERS and request.id not in by_id
+        request = request if is_usable else replace(request, id=f"call_{new_id().hex}")
+        by_id[request.id] = request
     return tuple(by_id.values())
 
 
 def _arguments(value: Any) -> str:
-    """As the model wrote them; some servers have parsed them already."""
+    """Return the arguments as text; some servers send them parsed."""
     return json.dumps(value) if isinstance(value, dict) else _text(value)
 
 
-def _parsed(body: bytes) -> Any:
-    """What is JSON to orjson, and what Python takes as well: half a surrogate pair, NaN, other encodings."""
+def _parse_json(body: bytes) -> Any:
+    """Parse JSON strictly, or else as Python does: with lone surrogates, NaN and other encodings."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -227,28 +227,28 @@ def _parsed(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        what = "it is not JSON" if body else "it is empty"
-        raise NotTheProtocol(what, body.decode(errors="replace")) from None
+        problem = "it is not JSON" if body else "it is empty"
+        raise InvalidResponse(problem, body.decode(errors="replace")) from None
 
 
-def _word(value: Any) -> str:
-    """A text that is an id or a name."""
-    return excerpt(_text(value), WORD_CHARACTERS)
+def _name(value: Any) -> str:
+    """Return a text cut to the length of an id or a name."""
+    return excerpt(_text(value), NAME_CHARACTERS)
 
 
 def _text(value: Any) -> str:
-    """A text, also where it comes in parts; blank for anything else."""
+    """Return a text, joined if it comes in parts; a blank for anything else."""
     if isinstance(value, list):
         return "".join(_text(part.get("text")) for part in _dicts(value))
     return storable(value) if isinstance(value, str) else ""
 
 
 def _dicts(value: Any) -> Sequence[Json]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _usage(usage: Any) -> dict[str, int]:
-    """Nothing where a server says nothing."""
+    """Return the token counts, or {} if the server reports no usage."""
     if not isinstance(usage, dict):
         return {}
     details = usage.get("prompt_tokens_details")
@@ -262,7 +262,7 @@ def _usage(usage: Any) -> dict[str, int]:
 
 
 def _count(value: Any) -> int:
-    """Some servers write 12.0 or "12"; what cannot be a count is none."""
+    """Return a count, also from 12.0 or "12" as some servers write it; 0 for anything else."""
     try:
         count = int(value)
     except (TypeError, ValueError, OverflowError):

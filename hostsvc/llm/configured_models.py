@@ -1,4 +1,4 @@
-"""The models that the operator has configured."""
+"""The models of the configured providers."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -11,11 +11,11 @@ from supervisors.llm.port import Model
 async def open_models(
     providers: Mapping[str, ProviderSettings], keys: Mapping[str, str]
 ) -> AsyncIterator[Mapping[str, Model]]:
-    """The models of all providers while the block lasts; both `keys` and models by name of the provider."""
+    """Open the models of all providers; models and `keys` are by the provider's name."""
     if not providers:
         yield {}
         return
-    # A heavy client that an installation without providers never needs, hence imported here.
+    # Imported here because it is heavy, and an installation without providers never needs it.
     from hostsvc.llm.chat_models import connect
 
     async with connect(providers, keys) as models:

@@ -1,4 +1,4 @@
-"""What model calls cost, by the price list that genai-prices ships. Nothing is fetched."""
+"""The prices of model calls, from the list bundled with genai-prices. Nothing is fetched."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,13 +13,16 @@ Lookup = Callable[[str, str | None, ModelCall], Decimal]
 
 
 class PriceList:
-    """Implement `supervisors.llm.pricing.Prices`. It loads the list at first use, in a thread."""
+    """The bundled prices, loaded at first use in a thread. Implements `supervisors.llm.pricing.Prices`."""
 
     def __init__(self) -> None:
         self._lookup: Lookup | None = None
 
     async def cost_of(self, call: ModelCall) -> Decimal | None:
-        """A model behind a provider that the list does not know is not taken for a namesake elsewhere."""
+        """Return the cost in US dollars, or None if this provider and model are not in the list.
+
+        A model of the same name at another provider does not count.
+        """
         prefix, separator, name = call.model.partition("/")
         if separator and prefix == PROVIDER:
             return Decimal(0)
@@ -27,20 +30,20 @@ class PriceList:
             self._lookup = await asyncio.to_thread(_load)
         try:
             price = self._lookup(name, prefix, call) if separator else self._lookup(prefix, None, call)
-        except (LookupError, ValueError):  # not in the list, or counts that it has no price for
+        except (LookupError, ValueError):  # not in the list, or it has no price for these counts
             return None
         return price.quantize(MICRODOLLAR, ROUND_HALF_UP)
 
 
 def _load() -> Lookup:
-    # A heavy client that an installation without priced models never needs, hence imported here.
+    # Imported here because it is heavy, and an installation without priced models never needs it.
     from genai_prices import Usage
     from genai_prices.data_snapshot import DataSnapshot, get_snapshot
 
     providers = get_snapshot().providers
 
     def look_up(name: str, provider: str | None, call: ModelCall) -> Decimal:
-        # A snapshot remembers all names it was ever asked for, and callers choose them: each has its own.
+        # A snapshot caches every name it is asked for, and tenants choose them: use a new one each time.
         snapshot = DataSnapshot(providers, from_auto_update=False)
         usage = Usage(
             input_tokens=call.input_tokens,

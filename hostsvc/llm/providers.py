@@ -1,4 +1,4 @@
-"""What an operator says of a provider of models."""
+"""The settings of a model provider."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,9 +6,9 @@ from typing import Literal
 from hostsvc.config_values import is_base_url
 from supervisors.settings import require_between
 
-# How a server takes a limit of the tokens spent on thinking; the protocol itself knows none.
+# The field in which a server expects the limit of thinking tokens; the protocol itself defines none.
 ThinkingField = Literal[
-    "none",  # not at all
+    "none",  # the limit is not sent
     "reasoning",  # {"reasoning": {"max_tokens": n}}: OpenRouter
     "thinking",  # {"thinking": {"type": "enabled", "budget_tokens": n}}: LiteLLM, Anthropic
     "thinking_token_budget",  # {"thinking_token_budget": n}: vLLM
@@ -17,7 +17,7 @@ ThinkingField = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ProviderSettings:
-    """A provider of models: where it is, and how it is called."""
+    """The address of a model provider, and how it is called."""
 
     base_url: str
     api_key_env: str = ""
@@ -29,8 +29,8 @@ class ProviderSettings:
     def __post_init__(self) -> None:
         if not is_base_url(self.base_url):
             raise ValueError(
-                "base_url takes http(s)://host[:port][/path] without user, password and query, such as "
-                f"https://api.openai.com/v1, not {self.base_url!r}"
+                "base_url must be http(s)://host[:port][/path] without user, password and query, such as "
+                f"https://api.openai.com/v1, got {self.base_url!r}"
             )
         require_between("timeout_seconds", self.timeout_seconds, 0.1, 86_400)
         require_between("max_retries", self.max_retries, 0, 10)

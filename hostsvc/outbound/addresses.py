@@ -1,22 +1,22 @@
-"""Which addresses are public, so that what a tenant names may be called there."""
+"""The classification of IP addresses: outbound calls for tenants may go to public ones only."""
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 Network = IPv4Network | IPv6Network
 
-# By the registries of special addresses of IANA. Not by `ipaddress.is_global`, which differs between the
-# versions of Python, and has no word for why.
+# From the IANA registries of special-purpose addresses. `ipaddress.is_global` differs between versions of
+# Python and does not name the kind.
 _KINDS = {
     "unspecified": ("0.0.0.0/8", "::/128"),
     "loopback": ("127.0.0.0/8", "::1/128"),
     "link-local": ("169.254.0.0/16", "fe80::/10"),
     "private": (
         "10.0.0.0/8",
-        "100.64.0.0/10",  # shared behind the NAT of a carrier
-        "168.63.129.16/32",  # where Azure talks to its machines
+        "100.64.0.0/10",  # shared by the customers of a carrier-grade NAT
+        "168.63.129.16/32",  # the Azure platform, as virtual machines see it
         "172.16.0.0/12",
         "192.168.0.0/16",
-        "64:ff9b:1::/48",  # NAT64 of the network's own
+        "64:ff9b:1::/48",  # local-use NAT64
         "fc00::/7",
         "fec0::/10",
     ),
@@ -29,7 +29,7 @@ _KINDS = {
         "198.51.100.0/24",
         "203.0.113.0/24",
         "240.0.0.0/4",
-        "2001::/23",  # Teredo among them
+        "2001::/23",  # includes Teredo
         "2001:db8::/32",
         "2002::/16",  # 6to4
         "3fff::/20",
@@ -38,13 +38,13 @@ _KINDS = {
 SPECIAL: tuple[tuple[Network, str], ...] = tuple(
     (ip_network(network), kind) for kind, networks in _KINDS.items() for network in networks
 )
-UNICAST = IPv6Network("2000::/3")  # all that is assigned so far of IPv6
-NAT64 = IPv6Network("64:ff9b::/96")  # an IPv4 address in its last four bytes
+UNICAST = IPv6Network("2000::/3")  # the only IPv6 range assigned so far
+NAT64 = IPv6Network("64:ff9b::/96")  # the last four bytes are an IPv4 address
 
 
-def why_not_public(address: IPv4Address | IPv6Address) -> str | None:
-    """What kind of address it is instead; None for one that is public."""
-    address = _behind(address)
+def special_kind(address: IPv4Address | IPv6Address) -> str | None:
+    """Return the kind of a special address, such as "loopback", or None if the address is public."""
+    address = _embedded_ipv4(address)
     for network, kind in SPECIAL:
         if address.version == network.version and address in network:
             return kind
@@ -53,8 +53,8 @@ def why_not_public(address: IPv4Address | IPv6Address) -> str | None:
     return None
 
 
-def _behind(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address that an IPv6 address leads to, if it does."""
+def _embedded_ipv4(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Return the IPv4 address that an IPv6 address translates to, or else the address itself."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped
@@ -63,18 +63,18 @@ def _behind(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     return address
 
 
-def as_address(host: str) -> IPv4Address | IPv6Address | None:
-    """The address that a host is written as; None for a name."""
+def parse_address(host: str) -> IPv4Address | IPv6Address | None:
+    """Parse an IP address. Return None for a name."""
     try:
         return ip_address(host)
     except ValueError:
         return None
 
 
-def is_odd_address(host: str) -> bool:
-    """Whether it is an IPv4 address to those who take `127.1`, `0x7f.0.0.1` or `2130706433` for one.
+def is_ambiguous_address(host: str) -> bool:
+    """Return whether some resolvers take this for an IPv4 address: `127.1`, `0x7f.0.0.1`, `2130706433`.
 
-    No top-level domain is a number, so neither is this a name.
+    It is no name either, since no top-level domain is a number.
     """
     last = host.rstrip(".").rpartition(".")[2].lower()
-    return as_address(host) is None and (last.isdigit() or last.startswith("0x"))
+    return parse_address(host) is None and (last.isdigit() or last.startswith("0x"))

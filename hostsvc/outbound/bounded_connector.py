@@ -1,8 +1,8 @@
-"""Connections that take no more from the other side than a whole answer can need.
+"""Connections that receive no more than the longest allowed response.
 
-What aiohttp limits are the headers and, by who reads it, the body. Not what comes before, between and after:
-any number of provisional answers, of chunks of a byte, of a chunk's extensions. All of it is parsed on the
-event loop, as fast as it comes, so that one address could stop the whole process.
+aiohttp limits the headers and lets the reader limit the body, but not informational (1xx) responses, chunks
+of one byte or chunk extensions. The event loop parses all of them as fast as they come, so that one server
+could block the whole process.
 """
 
 from functools import partial
@@ -14,17 +14,17 @@ from aiohttp.streams import EMPTY_PAYLOAD
 
 from supervisors.outbound import NoAnswer
 
-MAX_BYTES = 1 << 20  # of an answer's body
-MAX_HEAD_BYTES = 65_536  # with the provisional answers before it
-MAX_TOTAL_BYTES = MAX_BYTES + (1 << 18)  # head, body, and what is said of its chunks
-PIECE = 16_384  # what is parsed before the next look at how much it was
+MAX_BYTES = 1 << 20  # of a response body
+MAX_HEAD_BYTES = 65_536  # with the informational responses before it
+MAX_TOTAL_BYTES = MAX_BYTES + (1 << 18)  # head, body, and the headers of its chunks
+PIECE_BYTES = 16_384  # parsed before the total is checked again
 
 TOO_LONG = f"The answer is longer than {MAX_BYTES:,} bytes; the rest was not read."
 HEAD_TOO_LONG = f"What came before the answer's body is longer than {MAX_HEAD_BYTES:,} bytes."
 
 
 class BoundedConnector(TCPConnector):
-    """For one call by each connection. Calls raise NoAnswer where too much comes."""
+    """A connector for one call per connection. Calls raise NoAnswer if too many bytes come."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options, force_close=True)
@@ -36,24 +36,24 @@ class _BoundedProtocol(ResponseHandler):
     _received = 0
 
     def data_received(self, data: bytes) -> None:
-        for start in range(0, len(data), PIECE):
-            piece = data[start : start + PIECE]
+        for start in range(0, len(data), PIECE_BYTES):
+            piece = data[start : start + PIECE_BYTES]
             self._received += len(piece)
             body = self._body()
             if self._received > (MAX_HEAD_BYTES if body is None else MAX_TOTAL_BYTES):
-                return self._give_up(body)
+                return self._abort(body)
             super().data_received(piece)
         return None
 
     def _body(self) -> StreamReader | None:
-        """None before there is one: a provisional answer has an empty one."""
+        """Return the body, or None before it begins: an informational response has an empty one."""
         return None if self._payload is EMPTY_PAYLOAD else self._payload
 
-    def _give_up(self, body: StreamReader | None) -> None:
+    def _abort(self, body: StreamReader | None) -> None:
         if body is None:
             self.set_exception(NoAnswer(HEAD_TOO_LONG))
         else:
-            self._payload = None  # so that the loss of the connection is not what is told of it
+            self._payload = None  # so that the lost connection is not reported instead
             body.set_exception(NoAnswer(TOO_LONG))
         if self.transport is not None:
             self.transport.abort()

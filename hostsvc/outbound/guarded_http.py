@@ -1,7 +1,7 @@
 """Calls to addresses that tenants name, kept out of the operator's network and within limits.
 
-Each call makes a connection of its own: so the address of each is judged, by the very lookup that it connects
-by, and none is lost on a connection that the other side is just about to close.
+Each call opens its own connection. So the address that is checked is the one that is connected to, and no
+call is lost on a connection that the server is about to close.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from hostsvc.outbound.addresses import as_address, is_odd_address, why_not_public
+from hostsvc.outbound.addresses import is_ambiguous_address, parse_address, special_kind
 from hostsvc.outbound.bounded_connector import MAX_BYTES, TOO_LONG, BoundedConnector
 from hostsvc.outbound.fair_slots import FairSlots
 from hostsvc.outbound.signatures import signed_headers
@@ -31,13 +31,13 @@ from supervisors.clock import Clock
 from supervisors.outbound import AddressRefused, NoAnswer, NotConnected, OutboundAnswer, OutboundCall
 from supervisors.settings import require_between
 
-CALLS = 400  # at once
+MAX_CALLS = 400
 ONLY_PUBLIC = "outbound calls go to public addresses only"
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundSettings:
-    """Where outbound calls may go, and how long one may take from lookup to last byte."""
+    """The addresses that outbound calls may go to, and the time limit from lookup to last byte."""
 
     allow_private: bool = False
     timeout_seconds: float = 30.0
@@ -47,17 +47,17 @@ class OutboundSettings:
 
 
 class GuardedHttp:
-    """Fits `supervisors.outbound.Outbound`."""
+    """The client for outbound calls. Implements `supervisors.outbound.Outbound`."""
 
     def __init__(self, session: aiohttp.ClientSession, settings: OutboundSettings, clock: Clock) -> None:
         self._session = session
         self._settings = settings
         self._clock = clock
-        self._slots = FairSlots(CALLS)
+        self._slots = FairSlots(MAX_CALLS)
 
     async def post(self, call: OutboundCall) -> OutboundAnswer:
-        """The answer, redirects included: they are not followed. Raises OutboundError."""
-        url = _callable_url(call.url)
+        """Send a call and return the response; redirects are not followed. Raise OutboundError."""
+        url = _parse_url(call.url)
         host = url.raw_host or ""
         if not self._settings.allow_private:
             _refuse_address(host)
@@ -66,7 +66,7 @@ class GuardedHttp:
 
     @asynccontextmanager
     async def _slot(self, organization_id: UUID, host: str) -> AsyncIterator[None]:
-        """Room for a call of the organization's; to wait for it takes nothing of the call's own time."""
+        """Hold a slot of the organization's. Waiting for it does not count as time of the call."""
         seconds = self._settings.timeout_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -108,13 +108,13 @@ class GuardedHttp:
 async def open_guarded_http(
     settings: OutboundSettings, clock: Clock, names: AbstractResolver | None = None
 ) -> AsyncIterator[GuardedHttp]:
-    """The client, for as long as the block lasts; `names` looks names up, if not the system does."""
-    threads = ThreadPoolExecutor(CALLS, thread_name_prefix="lookup")
+    """Open the client; `names` resolves names, by default like the system."""
+    threads = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="lookup")
     resolver = names or SystemNames(threads)
     connector = BoundedConnector(
         resolver=resolver if settings.allow_private else PublicNames(resolver),
         use_dns_cache=False,
-        limit=0,  # the calls have one
+        limit=0,  # FairSlots is the limit
     )
     tracing = aiohttp.TraceConfig()
     tracing.on_connection_create_end.append(_note_connection)
@@ -122,7 +122,7 @@ async def open_guarded_http(
         async with aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
-            # Not decoded, since nobody knows what it would come to.
+            # Not decompressed: a few bytes could expand to very many.
             headers={"User-Agent": "hostsvc", "Accept-Encoding": "identity"},
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None),
@@ -130,11 +130,11 @@ async def open_guarded_http(
         ) as session:
             yield GuardedHttp(session, settings, clock)
     finally:
-        threads.shutdown(wait=False, cancel_futures=True)  # a lookup that hangs is not waited for
+        threads.shutdown(wait=False, cancel_futures=True)  # without waiting for lookups that hang
 
 
 class SystemNames(AbstractResolver):
-    """Names as the machine knows them, in threads of its own: a slow name server delays nothing else."""
+    """The system's resolver, in threads of its own, so that a slow name server delays nothing else."""
 
     def __init__(self, threads: ThreadPoolExecutor) -> None:
         self._threads = threads
@@ -146,7 +146,7 @@ class SystemNames(AbstractResolver):
             socket.getaddrinfo, host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
         )
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
+            addresses = await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
         except ValueError as error:
             raise OSError(None, "it is no valid name") from error
         return [
@@ -158,15 +158,15 @@ class SystemNames(AbstractResolver):
                 proto=protocol,
                 flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             )
-            for family, _, protocol, _, address in found
+            for family, _, protocol, _, address in addresses
         ]
 
     async def close(self) -> None:
-        """The threads are closed by whoever opened them."""
+        """Do nothing: `open_guarded_http` shuts the threads down."""
 
 
 class PublicNames(AbstractResolver):
-    """Only the public addresses of names; what is connected to is what was judged here."""
+    """A resolver that returns public addresses only; calls connect to exactly these."""
 
     def __init__(self, names: AbstractResolver) -> None:
         self._names = names
@@ -174,16 +174,16 @@ class PublicNames(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Raises AddressRefused if the name has addresses, but none that is public."""
+        """Raise AddressRefused if the name has addresses, but no public one."""
         public: list[ResolveResult] = []
         reason = ""
-        for found in await self._names.resolve(host, port, family):
-            address = as_address(found["host"])
-            kind = "reserved" if address is None else why_not_public(address)
+        for result in await self._names.resolve(host, port, family):
+            address = parse_address(result["host"])
+            kind = "reserved" if address is None else special_kind(address)
             if kind is None:
-                public.append(found)
+                public.append(result)
             else:
-                reason = f"The address {found['host']} of {host} is {kind}; {ONLY_PUBLIC}."
+                reason = f"The address {result['host']} of {host} is {kind}; {ONLY_PUBLIC}."
         if reason and not public:
             raise AddressRefused(reason)
         return public
@@ -194,7 +194,7 @@ class PublicNames(AbstractResolver):
 
 @dataclass(slots=True)
 class _Progress:
-    """How far a call has come."""
+    """The progress of a call: it decides whether a failure may be retried."""
 
     is_connected: bool = False
 
@@ -203,8 +203,8 @@ async def _note_connection(_session: aiohttp.ClientSession, call: SimpleNamespac
     call.trace_request_ctx.is_connected = True
 
 
-def _callable_url(text: str) -> URL:
-    """The URL, if it is one that is called at all; its credentials and its query are not repeated."""
+def _parse_url(text: str) -> URL:
+    """Parse the URL. Raise AddressRefused if it cannot be called, without its credentials and query."""
     try:
         url = URL(text)
         host = url.raw_host
@@ -213,19 +213,19 @@ def _callable_url(text: str) -> URL:
     if url.scheme not in {"http", "https"}:
         raise AddressRefused(f"The address is not http or https, but {url.scheme or 'nothing'}.")
     if not host:
-        raise AddressRefused("The address names no host.")
+        raise AddressRefused("The address has no host.")
     if url.raw_user is not None or url.raw_password is not None:
-        raise AddressRefused(f"The address of {host} has credentials in it.")
+        raise AddressRefused(f"The address of {host} must not contain credentials.")
     return url
 
 
 def _refuse_address(host: str) -> None:
-    """Raise AddressRefused for an address that is not public, however it is written; names are for later."""
+    """Raise AddressRefused for an address that is not public. Names are checked when they are resolved."""
     plain = host.removesuffix(".")
-    if is_odd_address(plain):
-        raise AddressRefused(f"{host} is not how an address is written.")
-    address = as_address(plain)
-    kind = None if address is None else why_not_public(address)
+    if is_ambiguous_address(plain):
+        raise AddressRefused(f"{host} is not a valid address.")
+    address = parse_address(plain)
+    kind = None if address is None else special_kind(address)
     if plain == "localhost" or plain.endswith(".localhost"):
         kind = "loopback"
     if kind is not None:
@@ -234,13 +234,13 @@ def _refuse_address(host: str) -> None:
 
 @contextmanager
 def _translated(host: str, progress: _Progress, seconds: float) -> Iterator[None]:
-    """Turn what goes wrong into the port's errors. What aiohttp says can hold the whole URL."""
+    """Turn errors of aiohttp, which may contain the whole URL, into errors of the port."""
     try:
         yield
-    except (aiohttp.ClientError, OSError) as error:  # TimeoutError among them
+    except (aiohttp.ClientError, OSError) as error:  # includes TimeoutError
         reason = f"it took more than {seconds:g} s" if isinstance(error, TimeoutError) else _reason(error)
         if isinstance(error, aiohttp.InvalidURL):
-            raise AddressRefused(f"{host} is not how an address is written.") from error
+            raise AddressRefused(f"{host} is not a valid address.") from error
         if progress.is_connected:
             raise NoAnswer(f"No whole answer came from {host}: {reason}.") from error
         raise NotConnected(f"No connection to {host} was made: {reason}.") from error
@@ -254,11 +254,11 @@ def _reason(error: Exception) -> str:
         case aiohttp.ClientConnectorDNSError():
             return f"its address was not found ({error.os_error.strerror})"
         case aiohttp.ClientSSLError():
-            return "it does not speak TLS as it should"
+            return "it violates the TLS protocol"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
             return "the connection was closed"
         case aiohttp.ClientResponseError():
-            return "it does not speak HTTP as it should"
+            return "it violates the HTTP protocol"
         case OSError(errno=int(number)) if number > 0:
             return os.strerror(number)
         case _:
@@ -275,14 +275,14 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _content_type(response: aiohttp.ClientResponse) -> str:
-    """What the body is as it came: compressed bytes are not of the type that they hold."""
+    """Return the type of the body as received: compressed bytes are not of the declared type."""
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         return "application/octet-stream"
     return response.content_type
 
 
 def _retry_after(value: str, now: datetime) -> timedelta | None:
-    """Seconds, or the date of an HTTP header; None for anything else."""
+    """Parse seconds or an HTTP date. Return None for anything else."""
     if re.fullmatch(r"[0-9]{1,9}", value):
         return timedelta(seconds=int(value))
     try:

@@ -1,4 +1,4 @@
-"""The headers of a Standard Webhook (https://www.standardwebhooks.com)."""
+"""Signatures by the Standard Webhooks specification (https://www.standardwebhooks.com)."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -8,7 +8,7 @@ from standardwebhooks.webhooks import EmptyWebhookSecretError
 
 
 def signed_headers(secret: str, message_id: str, body: bytes, now: datetime) -> Mapping[str, str]:
-    """Who sends what since when, provably unless the secret is blank. `body` is UTF-8."""
+    """Return the headers of a message, without a signature if the secret is blank; `body` is UTF-8."""
     headers = {"webhook-id": message_id, "webhook-timestamp": str(int(now.timestamp()))}
     if secret:
         headers["webhook-signature"] = _key(secret).sign(message_id, now, body.decode())
@@ -16,10 +16,10 @@ def signed_headers(secret: str, message_id: str, body: bytes, now: datetime) -> 
 
 
 def _key(secret: str) -> Webhook:
-    """`whsec_` and Base64 stand for the bytes behind them; any other secret for its own."""
+    """Return the signer: `whsec_` and Base64 encode the key; any other secret is the key itself."""
     if secret.startswith("whsec_"):
         try:
             return Webhook(secret)
         except (ValueError, EmptyWebhookSecretError):
-            pass  # it only begins like one
+            pass  # not Base64, so the text is the key
     return Webhook(secret.encode())

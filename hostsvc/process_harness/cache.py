@@ -1,11 +1,11 @@
-"""The directory in which the harness keeps what it can make again. One service at a time uses it.
+"""The cache directory of the harness; all of it can be created again. One service at a time uses it.
 
-cache_dir/lock                              held by that service; the kernel lets go of it for a killed one
-cache_dir/gitconfig                         all the configuration that git is given
-cache_dir/repositories/<hash>/mirror.git/   of the one repository that is configured
+cache_dir/lock                              held by that service; the kernel releases it if it is killed
+cache_dir/gitconfig                         the whole configuration of git
+cache_dir/repositories/<hash>/mirror.git/   of the configured repository
 cache_dir/repositories/<hash>/checkouts/<commit>/
-cache_dir/unfinished/                       what is being made or removed
-cache_dir/homes/<run>/                      the HOME of a run, for as long as it goes on
+cache_dir/unfinished/                       directories that are being created or removed
+cache_dir/homes/<run>/                      the HOME of a run, removed at its end
 """
 
 import asyncio
@@ -24,18 +24,18 @@ from storage.ids import new_id
 from supervisors.clock import Clock
 
 HASH_CHARACTERS = 16
-PASSAGE = 0o711
-POLL_SECONDS = 0.1
-ATTEMPTS = 150
+TRAVERSE_ONLY = 0o711
+LOCK_POLL_SECONDS = 0.1
+LOCK_ATTEMPTS = 150
 
 
 class HarnessRefused(Exception):
-    """The service may not start with this harness; the message says what to do."""
+    """The service cannot start with this harness; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class HarnessCache:
-    """Where everything is. All methods block, if only for a moment."""
+    """The paths in the cache, and the operations on them. All methods block, if only for a moment."""
 
     root: Path
     repository: Path
@@ -48,50 +48,50 @@ class HarnessCache:
     def checkouts(self) -> Path:
         return self.repository / "checkouts"
 
-    def clear(self) -> None:
-        """Remove what a killed service left, and what is of another repository."""
+    def clean(self) -> None:
+        """Create the directories, and remove leftovers of a killed service and of other repositories."""
         for directory in (self.checkouts, self.root / "unfinished", self.root / "homes"):
             directory.mkdir(parents=True, exist_ok=True)
-        # Whatever the umask: a run gets to its checkout and its home, but need not see those of others.
+        # Independent of the umask: a run can reach its checkout and its home, but not list those of others.
         for directory in (self.repository.parent, self.repository, self.checkouts, self.root / "homes"):
-            directory.chmod(PASSAGE)
+            directory.chmod(TRAVERSE_ONLY)
         others = set(self.repository.parent.iterdir()) - {self.repository}
-        for left in (*others, *(self.root / "unfinished").iterdir(), *(self.root / "homes").iterdir()):
-            remove(left)
+        for leftover in (*others, *(self.root / "unfinished").iterdir(), *(self.root / "homes").iterdir()):
+            remove(leftover)
 
     def commits(self) -> list[str]:
-        """What is checked out, least recently used first."""
+        """Return the commits that are checked out, least recently used first."""
         return [path.name for path in sorted(self.checkouts.iterdir(), key=lambda path: path.stat().st_mtime)]
 
-    def begin(self) -> Path:
-        """An empty directory of its own, for a checkout in the making."""
-        fresh = self.root / "unfinished" / str(new_id())
-        fresh.mkdir()
-        return fresh
+    def make_unfinished(self) -> Path:
+        """Create an empty directory for a new checkout."""
+        unfinished = self.root / "unfinished" / str(new_id())
+        unfinished.mkdir()
+        return unfinished
 
-    def keep(self, fresh: Path, commit: str) -> None:
-        """Put what was made in its place, readable by all and writable by nobody."""
-        seal(fresh)
-        fresh.chmod(0o755)  # what cannot be written cannot be moved either
-        place = fresh.rename(self.checkouts / commit)
-        place.chmod(READ_ONLY | EXECUTABLE)
+    def publish(self, unfinished: Path, commit: str) -> None:
+        """Move a complete checkout to its place, readable by everybody and writable by nobody."""
+        seal(unfinished)
+        unfinished.chmod(0o755)  # a directory without write permission cannot be moved
+        checkout = unfinished.rename(self.checkouts / commit)
+        checkout.chmod(READ_ONLY | EXECUTABLE)
 
     def touch(self, commit: str) -> bool:
-        """Note that a checkout is used; whether it is there."""
+        """Mark a checkout as used now. Return whether it exists."""
         try:
             os.utime(self.checkouts / commit)
         except FileNotFoundError:
             return False
         return True
 
-    def set_aside(self, commit: str) -> Path:
-        """Take a checkout away in one step; where it is to be removed from."""
-        place = self.checkouts / commit
-        place.chmod(0o755)
-        return place.rename(self.root / "unfinished" / str(new_id()))
+    def unpublish(self, commit: str) -> Path:
+        """Take a checkout away in one step. Return its new path, from which the caller removes it."""
+        checkout = self.checkouts / commit
+        checkout.chmod(0o755)
+        return checkout.rename(self.root / "unfinished" / str(new_id()))
 
     def make_home(self, run_id: UUID, owner: tuple[int, int] | None) -> Path:
-        """An empty directory for a run alone; `owner`: the ids of its user and group, if not ours."""
+        """Create an empty directory for one run; `owner` is a (uid, gid) pair, None for our own."""
         home = self.root / "homes" / str(run_id)
         home.mkdir(mode=0o700)
         if owner is not None:
@@ -101,29 +101,29 @@ class HarnessCache:
 
 @asynccontextmanager
 async def open_cache(directory: Path, repository: str, clock: Clock) -> AsyncIterator[HarnessCache]:
-    """The cache for as long as the block lasts; raises HarnessRefused, and OSError if it is not writable."""
-    root = await asyncio.to_thread(_made, directory)
+    """Lock the cache. Raise HarnessRefused if another service uses it, and OSError if it is not writable."""
+    root = await asyncio.to_thread(_make_root, directory)
     with (root / "lock").open("a") as lock:
-        # A service that has just lost the lead to this one takes a moment to end.
-        for _ in range(ATTEMPTS):
-            if _is_taken(lock):
+        # A service that has just lost the lead to this one needs a moment to end.
+        for _ in range(LOCK_ATTEMPTS):
+            if _try_lock(lock):
                 break
-            await clock.sleep(POLL_SECONDS)
+            await clock.sleep(LOCK_POLL_SECONDS)
         else:
-            raise HarnessRefused(f"another service uses {root}: end it, or set another harness.cache_dir")
+            raise HarnessRefused(f"another service uses {root}: stop it, or set another harness.cache_dir")
         name = hashlib.sha256(repository.encode()).hexdigest()[:HASH_CHARACTERS]
         yield HarnessCache(root, root / "repositories" / name)
 
 
-def _made(directory: Path) -> Path:
+def _make_root(directory: Path) -> Path:
     root = directory.expanduser().absolute()
     if not root.exists():
         root.mkdir(parents=True)
-        root.chmod(PASSAGE)
+        root.chmod(TRAVERSE_ONLY)
     return root
 
 
-def _is_taken(lock: IO[str]) -> bool:
+def _try_lock(lock: IO[str]) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

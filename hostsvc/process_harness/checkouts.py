@@ -1,4 +1,4 @@
-"""Checked-out commits: each is made once, used by many runs, and goes when others were used since."""
+"""Checkouts of commits: each is made once, shared by many runs, and removed when others were used since."""
 
 import asyncio
 from collections import Counter
@@ -13,16 +13,16 @@ import structlog
 
 from hostsvc.process_harness.cache import HarnessCache
 from hostsvc.process_harness.directory_trees import remove
-from hostsvc.process_harness.git import GitFailed, Mirror, NoSuchRef, is_full_hash, require_sound
+from hostsvc.process_harness.git import GitFailed, Mirror, NoSuchRef, is_full_hash, require_valid_ref
 
 log = structlog.get_logger()
 
-AS_FAR_AS_KNOWN = "as far as is known: it cannot be fetched at the moment"
+LAST_KNOWN_STATE = "in its last known state; it cannot be fetched at the moment"
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A commit's files. `outdated`: the newest state of the repository was not to be had."""
+    """The files of a commit. `outdated`: the repository could not be fetched, so there may be a newer one."""
 
     commit: str
     directory: Path
@@ -30,118 +30,117 @@ class Checkout:
 
 
 class Checkouts:
-    """Fits runs with the code they ask for; `open_checkouts` makes one."""
+    """The checkouts of one repository; `open_checkouts` creates it."""
 
-    def __init__(self, cache: HarnessCache, mirror: Mirror, most: int) -> None:
+    def __init__(self, cache: HarnessCache, mirror: Mirror, max_checkouts: int) -> None:
         self._cache = cache
         self._mirror = mirror
-        self._most = most
-        self._known = dict.fromkeys(cache.commits())  # least recently used first
+        self._max_checkouts = max_checkouts
+        self._commits = dict.fromkeys(cache.commits())  # least recently used first
         self._users: Counter[str] = Counter()
-        self._in_the_making: dict[str, asyncio.Task[None]] = {}
+        self._pending: dict[str, asyncio.Task[None]] = {}
         self._fetch: asyncio.Task[bool] | None = None
         self._next_fetch: asyncio.Task[bool] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def __repr__(self) -> str:
-        return f"<Checkouts: {len(self._known)} of {self._most}, {self._users.total()} users>"
+        return f"<Checkouts: {len(self._commits)} of {self._max_checkouts}, {self._users.total()} users>"
 
     @contextmanager
     def lease(self) -> Iterator["Lease"]:
-        """A place for one run's checkout, which stays as long as the block lasts."""
+        """Yield a lease for one run, whose checkout stays until the block ends."""
         lease = Lease(self)
         try:
             yield lease
         finally:
             if lease.checkout is not None:
-                self._note_use(lease.checkout.commit, users=-1)
+                self._count_user(lease.checkout.commit, -1)
 
-    async def take(self, ref: str, lease: "Lease") -> Checkout:
-        """Check out what the ref is at this moment; a commit named in full needs no fetch if it is here.
+    async def check_out(self, ref: str, lease: "Lease") -> Checkout:
+        """Check out the commit that the ref names now; a known commit named by its full hash needs no fetch.
 
-        Raises GitError.
+        Raise GitError if there is no such commit.
         """
-        require_sound(ref)
+        require_valid_ref(ref)
         outdated, commit = False, ref
-        if not (is_full_hash(ref) and ref in self._known):
-            outdated = not await self._fetched()
+        if not (is_full_hash(ref) and ref in self._commits):
+            outdated = not await self._fetch_now()
             try:
                 commit = await self._mirror.resolve(ref)
             except NoSuchRef as error:
                 if outdated:
-                    raise GitFailed(f"{error}, {AS_FAR_AS_KNOWN}") from error
+                    raise GitFailed(f"{error} {LAST_KNOWN_STATE}") from error
                 raise
         while not self._cache.touch(commit):
-            await self._made(commit)
+            await self._ensure_checked_out(commit)
         lease.checkout = Checkout(commit, self._cache.checkouts / commit, outdated)
-        self._note_use(commit, users=1)
+        self._count_user(commit, 1)
         return lease.checkout
 
-    async def _fetched(self) -> bool:
-        """Wait for a fetch that has not begun yet, so that it sees all there is; whether it succeeded.
+    async def _fetch_now(self) -> bool:
+        """Wait for a fetch that starts after this call, so that it sees every commit. Return its success.
 
-        All who come while one is under way share the next.
+        All calls during a fetch share the next one.
         """
         if self._next_fetch is None:
             self._next_fetch = self._spawn(self._fetch_after(self._fetch))
         return await asyncio.shield(self._next_fetch)
 
-    async def _fetch_after(self, earlier: asyncio.Task[bool] | None) -> bool:
-        if earlier is not None:
-            await asyncio.wait({earlier})
+    async def _fetch_after(self, previous: asyncio.Task[bool] | None) -> bool:
+        if previous is not None:
+            await asyncio.wait({previous})
         self._fetch, self._next_fetch = self._next_fetch, None
         try:
             await self._mirror.fetch()
         except GitFailed as error:
             log.warning("the repository could not be fetched", reason=str(error))
             return False
-        self._spawn(self._mirror.tidy())
+        self._spawn(self._mirror.collect_garbage())
         return True
 
-    async def _made(self, commit: str) -> None:
-        """Wait until the commit is checked out; all who want it wait for the same."""
-        task = self._in_the_making.get(commit)
+    async def _ensure_checked_out(self, commit: str) -> None:
+        """Wait until the commit is checked out; concurrent calls for one commit share the work."""
+        task = self._pending.get(commit)
         if task is None:
-            task = self._in_the_making[commit] = self._spawn(self._make(commit))
-            task.add_done_callback(lambda _: self._in_the_making.pop(commit))
+            task = self._pending[commit] = self._spawn(self._make(commit))
+            task.add_done_callback(lambda _: self._pending.pop(commit))
         await asyncio.shield(task)
 
     async def _make(self, commit: str) -> None:
-        fresh = await asyncio.to_thread(self._cache.begin)
-        index = fresh.with_suffix(".index")
+        unfinished = await asyncio.to_thread(self._cache.make_unfinished)
+        index = unfinished.with_suffix(".index")
         try:
-            await self._mirror.write(commit, fresh, index)
-            await asyncio.to_thread(self._cache.keep, fresh, commit)
+            await self._mirror.write(commit, unfinished, index)
+            await asyncio.to_thread(self._cache.publish, unfinished, commit)
         finally:
-            for left in (fresh, index):
-                await asyncio.to_thread(remove, left)
+            for leftover in (unfinished, index):
+                await asyncio.to_thread(remove, leftover)
 
-    def _note_use(self, commit: str, *, users: int) -> None:
-        """Let go of what was not used for the longest time; what is in use stays, however much that is."""
-        self._known.pop(commit, None)
-        self._known[commit] = None
-        self._users[commit] += users
-        idle = [commit for commit in self._known if not self._users[commit]]
-        for commit in idle[: max(0, len(self._known) - self._most)]:
-            del self._known[commit], self._users[commit]
+    def _count_user(self, commit: str, change: int) -> None:
+        """Add or subtract a user, and remove unused checkouts over the limit, least recently used first."""
+        self._commits.pop(commit, None)
+        self._commits[commit] = None
+        self._users[commit] += change
+        unused = [commit for commit in self._commits if not self._users[commit]]
+        for commit in unused[: max(0, len(self._commits) - self._max_checkouts)]:
+            del self._commits[commit], self._users[commit]
             with suppress(FileNotFoundError):
-                aside = self._cache.set_aside(commit)
-                self._spawn(asyncio.to_thread(remove, aside))
+                self._spawn(asyncio.to_thread(remove, self._cache.unpublish(commit)))
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        # In a context of its own: what it logs is not about the run that happened to be first.
+        # An empty context, so that its log lines do not name the run that happened to come first.
         task = asyncio.get_running_loop().create_task(work, context=Context())
         self._tasks.add(task)
-        task.add_done_callback(self._forget)
+        task.add_done_callback(self._discard)
         return task
 
-    def _forget(self, task: "asyncio.Task[Any]") -> None:
+    def _discard(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited has it; perhaps nobody waits any more
+            task.exception()  # marks it as retrieved: perhaps nobody waits for this task any more
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel all tasks and wait for their end."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -150,22 +149,22 @@ class Checkouts:
 
 @dataclass(slots=True)
 class Lease:
-    """One run's hold on a checkout. Whatever cuts the taking short, what was taken is let go of."""
+    """One run's use of a checkout, which the block of `Checkouts.lease` ends even if it was cancelled."""
 
     source: Checkouts
     checkout: Checkout | None = None
 
-    async def take(self, ref: str) -> Checkout:
-        """Raises GitError."""
-        return await self.source.take(ref, self)
+    async def check_out(self, ref: str) -> Checkout:
+        """Check out the commit that the ref names now. Raise GitError if there is none."""
+        return await self.source.check_out(ref, self)
 
 
 @asynccontextmanager
-async def open_checkouts(cache: HarnessCache, mirror: Mirror, most: int) -> AsyncIterator[Checkouts]:
-    """Checkouts for as long as the block lasts."""
-    await asyncio.to_thread(cache.clear)
+async def open_checkouts(cache: HarnessCache, mirror: Mirror, max_checkouts: int) -> AsyncIterator[Checkouts]:
+    """Clean the cache and yield the checkouts; only those in use may exceed `max_checkouts`."""
+    await asyncio.to_thread(cache.clean)
     await mirror.prepare()
-    checkouts = Checkouts(cache, mirror, most)
+    checkouts = Checkouts(cache, mirror, max_checkouts)
     try:
         yield checkouts
     finally:

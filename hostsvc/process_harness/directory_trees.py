@@ -1,7 +1,7 @@
-"""Trees of directories that others made: as deep as they like, and with whatever rights.
+"""Directory trees written by untrusted code: of any depth, with any permissions.
 
-So nothing here recurses, follows a symbolic link, or changes the rights of a directory by its path, which may
-be a link by then that the owner of the tree has put there.
+Nothing here recurses, follows a symbolic link, or changes permissions of a directory by its path, which the
+owner of the tree could replace by a link.
 """
 
 import os
@@ -14,13 +14,13 @@ from storage.ids import new_id
 
 READ_ONLY, EXECUTABLE = 0o444, 0o111
 OWN_DIRECTORY = 0o700
-A_DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW
+DIRECTORY_ONLY = os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a directory as far as that can be done.
+    """Remove a file or a directory tree, as far as possible.
 
-    What is below comes up first, directory by directory, so no path grows longer than its name.
+    Subdirectories are moved up to the top one by one, so that no path is longer than a name.
     """
     try:
         path.unlink(missing_ok=True)
@@ -28,26 +28,26 @@ def remove(path: Path) -> None:
         with suppress(OSError), _opened(str(path)) as top:
             pending = os.listdir(top)
             while pending:
-                pending += _take_apart(pending.pop(), top)
+                pending += _remove_level(pending.pop(), top)
             path.rmdir()
 
 
 def seal(tree: Path) -> None:
-    """Let all read what is in the tree, and nobody write it."""
+    """Make the tree readable for everybody and writable for nobody."""
     with _opened(str(tree)) as top:
         pending = ["."]
         while pending:
-            place = pending.pop()
-            directory = os.open(place, os.O_RDONLY | A_DIRECTORY, dir_fd=top)
+            path = pending.pop()
+            directory = os.open(path, os.O_RDONLY | DIRECTORY_ONLY, dir_fd=top)
             try:
-                pending += [f"{place}/{name}" for name in _seal_files(directory)]
+                pending += [f"{path}/{name}" for name in _seal_files(directory)]
                 os.fchmod(directory, READ_ONLY | EXECUTABLE)
             finally:
                 os.close(directory)
 
 
 def files_below(directory: Path) -> Iterator[Path]:
-    """All that is no directory, wherever it lies; some of it may go meanwhile."""
+    """Yield everything below that is not a directory; files may disappear while this runs."""
     pending = [directory]
     while pending:
         with suppress(FileNotFoundError), os.scandir(pending.pop()) as entries:
@@ -58,28 +58,28 @@ def files_below(directory: Path) -> Iterator[Path]:
                     yield Path(entry.path)
 
 
-def _take_apart(name: str, top: int) -> list[str]:
-    """Remove an entry of `top`; the directories it held become entries of `top`, whose names are returned."""
-    raised: list[str] = []
+def _remove_level(name: str, top: int) -> list[str]:
+    """Remove an entry of `top`; move its subdirectories into `top` and return their new names."""
+    moved: list[str] = []
     with suppress(OSError):
-        if _unlinked(name, top):
+        if _unlink(name, top):
             return []
         with _opened(name, top) as directory:
-            left = (below for below in os.listdir(directory) if not _unlinked(below, directory))
-            raised.extend(_raised(below, directory, top) for below in left)
+            subdirectories = (below for below in os.listdir(directory) if not _unlink(below, directory))
+            moved.extend(_move_up(below, directory, top) for below in subdirectories)
         os.rmdir(name, dir_fd=top)
-    return raised
+    return moved
 
 
-def _raised(name: str, directory: int, top: int) -> str:
-    fresh = str(new_id())
-    with _opened(name, directory):  # one that cannot be written cannot be moved either
-        os.rename(name, fresh, src_dir_fd=directory, dst_dir_fd=top)
-    return fresh
+def _move_up(name: str, directory: int, top: int) -> str:
+    new_name = str(new_id())
+    with _opened(name, directory):  # makes it writable: otherwise it cannot be moved
+        os.rename(name, new_name, src_dir_fd=directory, dst_dir_fd=top)
+    return new_name
 
 
-def _unlinked(name: str, directory: int) -> bool:
-    """Whether it is gone; a directory is not."""
+def _unlink(name: str, directory: int) -> bool:
+    """Remove a file. Return False if it is a directory."""
     try:
         os.unlink(name, dir_fd=directory)
     except IsADirectoryError:
@@ -88,7 +88,7 @@ def _unlinked(name: str, directory: int) -> bool:
 
 
 def _seal_files(directory: int) -> list[str]:
-    """The names of the directories in it."""
+    """Seal the files of a directory and return the names of its subdirectories."""
     below: list[str] = []
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -103,13 +103,13 @@ def _seal_files(directory: int) -> list[str]:
 
 @contextmanager
 def _opened(name: str, within: int | None = None) -> Iterator[int]:
-    """A directory, opened after it was given the rights for that."""
-    place = os.open(name, os.O_PATH | A_DIRECTORY, dir_fd=within)
+    """Open a directory, after making it accessible for its owner."""
+    handle = os.open(name, os.O_PATH | DIRECTORY_ONLY, dir_fd=within)
     try:
-        os.chmod(f"/proc/self/fd/{place}", OWN_DIRECTORY)
-        directory = os.open(".", os.O_RDONLY, dir_fd=place)
+        os.chmod(f"/proc/self/fd/{handle}", OWN_DIRECTORY)
+        directory = os.open(".", os.O_RDONLY, dir_fd=handle)
     finally:
-        os.close(place)
+        os.close(handle)
     try:
         yield directory
     finally:

@@ -1,6 +1,6 @@
-"""The process harness: each run is a process of the agents' own code, which works through the REST API.
+"""The process harness: each run is a process of the agents' own code, which uses the REST API.
 
-`docs/harness.md` says what such a process is given and what is expected of it.
+`docs/harness.md` describes what such a process gets and what it must do.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from hostsvc.process_harness.cache import HarnessCache, HarnessRefused, open_cac
 from hostsvc.process_harness.checkouts import Checkout, Checkouts, Lease, open_checkouts
 from hostsvc.process_harness.directory_trees import remove
 from hostsvc.process_harness.git import DEFAULT_REF, PROGRAMS, GitError, Mirror, address_of
-from hostsvc.process_harness.kept_process import KeptProcess, Order, ProcessEnd, kept_process
+from hostsvc.process_harness.kept_process import KeptProcess, ProcessEnd, ProcessSpec, open_kept_process
 from hostsvc.process_harness.settings import HarnessSettings
 from storage.model import Agent, Outcome, Template
 from supervisors.clock import Clock, comes_within
@@ -36,34 +36,34 @@ from supervisors.timestamps import iso
 log = structlog.get_logger()
 
 LANGUAGE = "C.UTF-8"
-TRUSTED = "the agents' code runs as this service's own user, and so must be trusted: else set harness.user"
-OUTDATED = "The repository could not be fetched; this is the commit as far as is known."
+TRUSTED = "the agents' code runs as the user of this service and must be trusted; otherwise set harness.user"
+OUTDATED = "The repository could not be fetched; the run uses the last known commit."
 HIDDEN = "[run token]"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """How a process reaches the service: where, and with a token that is issued for its run."""
+class RunCredentials:
+    """The URL of the API, and an issuer of tokens, each for one run."""
 
     url: str
     issue_token: Callable[[UUID], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """Whom a process runs as; without ids as the service itself."""
+class UnixUser:
+    """The operating-system user that a process runs as; without ids the user of the service."""
 
-    user: int | None = None
-    group: int | None = None
+    uid: int | None = None
+    gid: int | None = None
     groups: tuple[int, ...] = ()
 
     @property
     def owner(self) -> tuple[int, int] | None:
-        return None if self.user is None or self.group is None else (self.user, self.group)
+        return None if self.uid is None or self.gid is None else (self.uid, self.gid)
 
 
 class ProcessHarness:
-    """Executes runs in processes of their own; `open_process_harness` makes one."""
+    """Executes each run in a process of its own; `open_process_harness` creates it."""
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class ProcessHarness:
         clock: Clock,
         settings: HarnessSettings,
         run_settings: RunSettings,
-        access: Access,
-        account: Account,
+        credentials: RunCredentials,
+        user: UnixUser,
         environment: Mapping[str, str],
         cache: HarnessCache,
         checkouts: Checkouts,
@@ -86,14 +86,14 @@ class ProcessHarness:
         self._clock = clock
         self._command = settings.command
         self._run_settings = run_settings
-        self._access = access
-        self._account = account
+        self._credentials = credentials
+        self._user = user
         self._environment = environment
         self._cache = cache
         self._checkouts = checkouts
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
-        """Start the agent's code, and see it through to its end; raises RunError when it fails."""
+        """Run the agent's code until it ends. Raise RunError if it fails."""
         recorder = SpanRecorder(run.id, self._spans, self._clock)
         agent = await self._agents.get(run.agent_id)
         if agent is None:
@@ -102,7 +102,7 @@ class ProcessHarness:
         try:
             with (
                 recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as span,
-                _in_plain_words(),
+                _as_run_error(),
                 self._checkouts.lease() as lease,
             ):
                 span.metadata["gen_ai.operation.name"] = "invoke_agent"
@@ -111,24 +111,24 @@ class ProcessHarness:
                 checkout = await self._check_out(run, lease, ref, span)
                 run.at_turn_boundary()
                 code = {"span": str(span.id), "ref": ref, "commit": checkout.commit}
-                told = orjson.dumps(self._context(run, agent, template) | code).decode()
-                return await self._run_process(run, checkout, told, span)
+                context = orjson.dumps(self._context(run, agent, template) | code).decode()
+                return await self._execute(run, checkout, context, span)
         finally:
             await recorder.flush()
 
     async def _check_out(self, run: ActiveRun, lease: Lease, ref: str, span: OpenSpan) -> Checkout:
         span.metadata["harness.ref"] = ref
         try:
-            checkout = await run.interruptible(lease.take(ref))
+            checkout = await run.interruptible(lease.check_out(ref))
         except GitError as error:
-            raise RunError(f"The code of the run could not be had: {error}") from error
+            raise RunError(f"The code of the run could not be checked out: {error}") from error
         span.metadata["harness.commit"] = checkout.commit
         if checkout.outdated:
             span.metadata["harness.outdated"] = OUTDATED
         return checkout
 
     def _context(self, run: ActiveRun, agent: Agent, template: Template | None) -> dict[str, Any]:
-        """What the process finds on its input."""
+        """Return the object that the process reads from its standard input."""
         inherited_effort = template.default_reasoning_effort if template else ""
         return {
             "run": str(run.id),
@@ -146,22 +146,22 @@ class ProcessHarness:
             "max_turns": effective_max_turns(agent, template, self._run_settings.max_turns),
         }
 
-    async def _run_process(self, run: ActiveRun, checkout: Checkout, told: str, span: OpenSpan) -> RunResult:
-        token = self._access.issue_token(run.id)
+    async def _execute(self, run: ActiveRun, checkout: Checkout, context: str, span: OpenSpan) -> RunResult:
+        token = self._credentials.issue_token(run.id)
         async with (
             self._home(run.id) as home,
-            kept_process(self._order(run, checkout, home, token, told)) as process,
+            open_kept_process(self._spec(run, checkout, home, token, context)) as process,
         ):
             try:
-                await self._supervise(run, process)
+                await self._wait_until_ended(run, process)
             finally:
-                end = (await process.kill()).without(token, HIDDEN)
+                end = (await process.kill()).redact(token, HIDDEN)
                 span.metadata["process.exit.code"] = end.code
                 span.metadata["output"] = end.output
         return _result(run, end, span)
 
-    def _order(self, run: ActiveRun, checkout: Checkout, home: str, token: str, told: str) -> Order:
-        return Order(
+    def _spec(self, run: ActiveRun, checkout: Checkout, home: str, token: str, context: str) -> ProcessSpec:
+        return ProcessSpec(
             command=self._command,
             directory=str(checkout.directory),
             home=home,
@@ -169,54 +169,54 @@ class ProcessHarness:
                 "PATH": self._environment.get("PATH", os.defpath),
                 "HOME": home,
                 "LANG": self._environment.get("LANG", LANGUAGE),
-                "HOSTSVC_URL": self._access.url,
+                "HOSTSVC_URL": self._credentials.url,
                 "HOSTSVC_RUN_TOKEN": token,
                 "HOSTSVC_AGENT_ID": str(run.agent_id),
                 "HOSTSVC_RUN_ID": str(run.id),
             },
-            input=told,
-            user=self._account.user,
-            group=self._account.group,
-            groups=self._account.groups,
+            input=context,
+            uid=self._user.uid,
+            gid=self._user.gid,
+            groups=self._user.groups,
         )
 
     @asynccontextmanager
     async def _home(self, run_id: UUID) -> AsyncIterator[str]:
-        home = await asyncio.to_thread(self._cache.make_home, run_id, self._account.owner)
+        home = await asyncio.to_thread(self._cache.make_home, run_id, self._user.owner)
         try:
             yield str(home)
         finally:
             await asyncio.to_thread(remove, home)
 
-    async def _supervise(self, run: ActiveRun, process: KeptProcess) -> None:
-        """Return when the process has ended, by itself or after its sleep; else raises what ends the run."""
+    async def _wait_until_ended(self, run: ActiveRun, process: KeptProcess) -> None:
+        """Return once the process has ended by itself or after its sleep. Raise what else ends the run."""
         try:
-            await run.interruptible(self._until_over(run, process))
+            await run.interruptible(self._ended_or_slept(run, process))
         except RunStopped:
-            process.ask_to_end()
-            await process.over.wait()  # for no longer than the grace of the stop: then the run is cancelled
+            process.terminate()
+            await process.ended.wait()  # the run is cancelled when the grace period of the stop is over
             raise
         except asyncio.CancelledError:
-            if not run.stopping:  # it took too long, or the service is shutting down
-                await self._end(process)
+            if not run.stopping:  # the run took too long, or the service is shutting down
+                await self._terminate(process)
             raise
 
-    async def _until_over(self, run: ActiveRun, process: KeptProcess) -> None:
-        """Once its sleep is granted, the process has a grace to write down what it did."""
-        waits = [asyncio.ensure_future(event.wait()) for event in (process.over, run.slept)]
+    async def _ended_or_slept(self, run: ActiveRun, process: KeptProcess) -> None:
+        """Wait for the end; after a granted sleep, for at most the grace period to record what was done."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (process.ended, run.slept)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
         grace_seconds = self._run_settings.stop_grace_seconds
-        if run.slept.is_set() and not await comes_within(process.over, grace_seconds, self._clock):
-            await self._end(process)
+        if run.slept.is_set() and not await comes_within(process.ended, grace_seconds, self._clock):
+            await self._terminate(process)
 
-    async def _end(self, process: KeptProcess) -> None:
-        """Ask the process to end, and give it as long for that as a stop does."""
-        process.ask_to_end()
-        await comes_within(process.over, self._run_settings.stop_grace_seconds, self._clock)
+    async def _terminate(self, process: KeptProcess) -> None:
+        """Send SIGTERM, and wait as long as a stop does."""
+        process.terminate()
+        await comes_within(process.ended, self._run_settings.stop_grace_seconds, self._clock)
 
 
 @asynccontextmanager
@@ -228,10 +228,10 @@ async def open_process_harness(
     clock: Clock,
     settings: HarnessSettings,
     run_settings: RunSettings,
-    access: Access,
+    credentials: RunCredentials,
     environment: Mapping[str, str],
 ) -> AsyncIterator[ProcessHarness]:
-    """The harness for as long as the block lasts; raises HarnessRefused."""
+    """Open the harness. Raise HarnessRefused if this machine or its settings do not allow it."""
     if sys.platform != "linux":
         raise HarnessRefused('harness.kind "process" needs Linux')
     for program in PROGRAMS:
@@ -241,7 +241,7 @@ async def open_process_harness(
             )
     repository = address_of(settings.repository)
     async with open_cache(settings.cache_dir, repository, clock) as cache:
-        account = _account_of(settings.user, cache.root)
+        user = _look_up_user(settings.user, cache.root)
         mirror = Mirror(repository, cache.mirror, cache.root, settings.git_timeout_seconds, environment)
         async with open_checkouts(cache, mirror, settings.cache_commits) as checkouts:
             yield ProcessHarness(
@@ -251,41 +251,41 @@ async def open_process_harness(
                 clock=clock,
                 settings=settings,
                 run_settings=run_settings,
-                access=access,
-                account=account,
+                credentials=credentials,
+                user=user,
                 environment=environment,
                 cache=cache,
                 checkouts=checkouts,
             )
 
 
-def _account_of(user: str, cache: Path) -> Account:
-    """Whom the agents' code runs as; raises HarnessRefused if it could not, or could not get to its files."""
-    if not user:
+def _look_up_user(name: str, cache: Path) -> UnixUser:
+    """Return the user to run code as. Raise HarnessRefused if it is unusable, or cannot enter the cache."""
+    if not name:
         log.warning(TRUSTED)
-        return Account()
+        return UnixUser()
     try:
-        entry = pwd.getpwnam(user)
+        entry = pwd.getpwnam(name)
     except KeyError:
-        raise HarnessRefused(f"there is no user {user}: make it, or correct harness.user") from None
+        raise HarnessRefused(f"there is no user {name}: create it, or correct harness.user") from None
     if os.geteuid() != 0:
-        raise HarnessRefused("only root may run code as somebody else: start as root, or set no harness.user")
-    account = Account(entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(user, entry.pw_gid)))
+        raise HarnessRefused("only root can run code as another user: start as root, or unset harness.user")
+    user = UnixUser(entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(name, entry.pw_gid)))
     for directory in (cache, *cache.parents):
-        if not _may_pass(account, directory.stat()):
-            raise HarnessRefused(f"{user} may not pass through {directory}: set another harness.cache_dir")
-    return account
+        if not _can_enter(user, directory.stat()):
+            raise HarnessRefused(f"{name} cannot enter {directory}: set another harness.cache_dir")
+    return user
 
 
-def _may_pass(account: Account, directory: os.stat_result) -> bool:
-    if directory.st_uid == account.user:
+def _can_enter(user: UnixUser, directory: os.stat_result) -> bool:
+    if directory.st_uid == user.uid:
         return bool(directory.st_mode & 0o100)
-    return bool(directory.st_mode & (0o010 if directory.st_gid in account.groups else 0o001))
+    return bool(directory.st_mode & (0o010 if directory.st_gid in user.groups else 0o001))
 
 
 @contextmanager
-def _in_plain_words() -> Iterator[None]:
-    """What the machine lacks or denies, as the agent's people may read it; the log has where that was."""
+def _as_run_error() -> Iterator[None]:
+    """Turn an OSError into a RunError, which tenants may read: without the path, which only the log has."""
     try:
         yield
     except OSError as error:
@@ -294,12 +294,12 @@ def _in_plain_words() -> Iterator[None]:
 
 
 def _ref_of(agent: Agent, template: Template | None) -> str:
-    """The agent's, else its template's, else that of the newest main."""
+    """Return the ref of the agent, else of its template, else the default."""
     return agent.harness_git_ref or (template.harness_git_ref if template else "") or DEFAULT_REF
 
 
 def _result(run: ActiveRun, end: ProcessEnd, span: OpenSpan) -> RunResult:
-    """How the run ended, given how its process did; a sleep that was granted stays."""
+    """Return the result of the run. A granted sleep stays, even if the process failed afterwards."""
     failure = end.describe()
     if run.slept.is_set():
         span.error = failure

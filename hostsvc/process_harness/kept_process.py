@@ -1,4 +1,4 @@
-"""A process of somebody else's making, in the hands of a keeper of its own (`process_keeper`)."""
+"""A process of the agents' code, controlled through a keeper process of its own (`process_keeper`)."""
 
 import asyncio
 import signal
@@ -22,10 +22,10 @@ KILL_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What is to run: where, with what on its input, and as whom (None: as the service itself).
+class ProcessSpec:
+    """The command to run, its directories, environment and input, and the user to run it as.
 
-    `home` is a directory of the process's own.
+    `home` is an empty directory for this process alone. Without `uid` it runs as the user of the service.
     """
 
     command: Sequence[str]
@@ -33,65 +33,65 @@ class Order:
     home: str
     environment: Mapping[str, str] = field(repr=False)
     input: str = field(repr=False)
-    user: int | None = None
-    group: int | None = None
+    uid: int | None = None
+    gid: int | None = None
     groups: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessEnd:
-    """How a process ended: `code` is its exit code, or minus the signal that ended it.
+    """The end of a process: `code` is its exit code, or minus the signal that killed it.
 
-    `error` says why it did not even start. `output` is the last of what it wrote. Without a code its keeper
-    ended early, and the command with it.
+    `error` says why it did not start. `output` is the end of what it wrote. `code` is None if the keeper
+    ended too early to report one, in which case the kernel killed the command with it.
     """
 
     code: int | None
     error: str = ""
     output: str = field(default="", repr=False)
 
-    def without(self, secret: str, instead: str) -> "ProcessEnd":
-        """The same, should the process have written a secret out."""
-        return replace(self, output=self.output.replace(secret, instead))
+    def redact(self, secret: str, replacement: str) -> "ProcessEnd":
+        """Replace a secret that the process may have written."""
+        return replace(self, output=self.output.replace(secret, replacement))
 
     def describe(self) -> str:
-        """In a few words, with the last line it wrote; blank if all went well."""
+        """Describe a failure with the last line of output; return a blank for exit code 0."""
         if self.error:
             return f"the command could not be started: {self.error}"
         if self.code is None:
             return "its keeper ended, and the command with it"
         if self.code == 0:
             return ""
-        how = f"exit code {self.code}" if self.code > 0 else f"killed by {_signal_name(-self.code)}"
-        last = _last_line(self.output)
-        return f"{how}: {last}" if last else how
+        cause = f"exit code {self.code}" if self.code > 0 else f"killed by {_signal_name(-self.code)}"
+        last_line = _last_line(self.output)
+        return f"{cause}: {last_line}" if last_line else cause
 
 
 class KeptProcess:
-    """One process, by way of its keeper; `kept_process` starts it."""
+    """One process with its descendants; `open_kept_process` starts it."""
 
-    def __init__(self, keeper: Process, order: bytes) -> None:
-        self.over = asyncio.Event()  # set when nothing of it is left
+    def __init__(self, keeper: Process, spec: bytes) -> None:
+        self.ended = asyncio.Event()  # set when no process of it is left
         self._keeper = keeper
         self._stdin = cast(asyncio.StreamWriter, keeper.stdin)
-        self._stdin.write(order + b"\n")
+        self._stdin.write(spec + b"\n")
         self._end = asyncio.ensure_future(self._wait())
-        self._end.add_done_callback(lambda _: self.over.set())
+        self._end.add_done_callback(lambda _: self.ended.set())
 
     def __repr__(self) -> str:
-        return f"<KeptProcess of keeper {self._keeper.pid}: {'over' if self.over.is_set() else 'going on'}>"
+        return f"<KeptProcess of keeper {self._keeper.pid}: {'ended' if self.ended.is_set() else 'running'}>"
 
-    def ask_to_end(self) -> None:
-        """SIGTERM to its group."""
-        if not self.over.is_set():
+    def terminate(self) -> None:
+        """Send SIGTERM to its process group."""
+        if not self.ended.is_set():
             self._stdin.write(b".")
 
     async def kill(self) -> ProcessEnd:
-        """SIGKILL to all that is left of it; how it ended, once it has gone."""
+        """Send SIGKILL to all that is left of it, wait until it is gone, and return its end."""
         self._stdin.close()
-        _, late = await asyncio.wait({self._end}, timeout=KILL_SECONDS)
-        if late:
-            log.error("the keeper of a process does not end", keeper=self._keeper.pid)
+        _, pending = await asyncio.wait({self._end}, timeout=KILL_SECONDS)
+        if pending:
+            log.error("a process keeper did not end in time and is killed", keeper=self._keeper.pid)
             self._keeper.kill()
         return await asyncio.shield(self._end)
 
@@ -99,17 +99,17 @@ class KeptProcess:
         report = await cast(asyncio.StreamReader, self._keeper.stdout).read()
         await self._keeper.wait()
         head, _, output = report.partition(b"\n")
-        told = orjson.loads(head) if head else {"code": None}
-        return ProcessEnd(**told, output=output.decode(errors="replace"))
+        fields = orjson.loads(head) if head else {"code": None}
+        return ProcessEnd(**fields, output=output.decode(errors="replace"))
 
 
 @asynccontextmanager
-async def kept_process(order: Order) -> AsyncIterator[KeptProcess]:
-    """A process that has just been started; on leaving, nothing of it is left."""
+async def open_kept_process(spec: ProcessSpec) -> AsyncIterator[KeptProcess]:
+    """Start a process; on exit, kill what is left of it."""
     keeper = await asyncio.create_subprocess_exec(
         *KEEPER, stdin=PIPE, stdout=PIPE, env={}, cwd="/", start_new_session=True
     )
-    process = KeptProcess(keeper, orjson.dumps(asdict(order)))
+    process = KeptProcess(keeper, orjson.dumps(asdict(spec)))
     try:
         yield process
     finally:
@@ -119,7 +119,7 @@ async def kept_process(order: Order) -> AsyncIterator[KeptProcess]:
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # most of the real-time signals have none
+    except ValueError:  # most real-time signals have no name
         return f"signal {number}"
 
 

@@ -1,4 +1,4 @@
-"""What an operator can set about the harness: what executes runs."""
+"""The settings of the harness, which executes runs."""
 
 import re
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Literal
 
 from supervisors.settings import YEAR_SECONDS, require_between
 
-# git takes `<helper>::<address>` for a program to run.
+# git would run the program that `<helper>::<address>` names.
 REMOTE_HELPER = re.compile(r"[A-Za-z0-9]+::")
 
 
@@ -15,7 +15,8 @@ REMOTE_HELPER = re.compile(r"[A-Za-z0-9]+::")
 class HarnessSettings:
     """The built-in loop, or the agents' own code: a command in a git repository, started for each run.
 
-    `repository` may hold a password. `user` is whom that code runs as; blank: whoever the service runs as.
+    `repository` may contain a password. `user` is the operating-system user that runs the code; blank means
+    the user of the service.
     """
 
     kind: Literal["builtin", "process"] = "builtin"
@@ -28,16 +29,16 @@ class HarnessSettings:
 
     def __post_init__(self) -> None:
         if self.repository.startswith("-") or REMOTE_HELPER.match(self.repository):
-            raise ValueError("repository takes a path or a URL that git takes")
+            raise ValueError("repository must be a path or a URL that git can fetch from")
         if self.repository and not self.repository.isprintable():
-            raise ValueError("repository takes visible characters only")
+            raise ValueError("repository must consist of visible characters")
         if self.command and not self.command[0].strip():
-            raise ValueError('command takes a program and its arguments, such as ["python3", "run.py"]')
+            raise ValueError('command must be a program and its arguments, such as ["python3", "run.py"]')
         require_between("cache_commits", self.cache_commits, 1, 100_000)
         require_between("git_timeout_seconds", self.git_timeout_seconds, 0.1, YEAR_SECONDS)
 
     def missing(self) -> str | None:
-        """The key without which the others make no harness."""
+        """Return the first key that `kind` needs and that is not set, or None."""
         if self.kind == "builtin":
             return None
         return "repository" if not self.repository.strip() else "command" if not self.command else None

@@ -1,4 +1,4 @@
-"""Another program that writes the queue: plain SQL over a connection that is none of the service's."""
+"""Another program that writes notifications: plain SQL over a connection of its own."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ INSERT = """
     INSERT INTO notification (agent_id, title, source, priority) VALUES (%s, 'From psql', %s, %s) RETURNING id
 """
 COPY = "COPY notification (agent_id, title, priority) FROM STDIN"
-SLEEPERS = """
+INSERT_AGENTS = """
     WITH sleeper AS (
         INSERT INTO agent (id, organization_id, name, model, created_at)
         SELECT gen_random_uuid(), organization.id, 'Sleeper', 'builtin/inbox', now()
@@ -30,7 +30,7 @@ NEXT_DUE = "SELECT next_due_at FROM agent_state WHERE agent_id = %s"
 
 
 class ForeignProgram:
-    """Each call is a transaction of its own."""
+    """A foreign writer, each of whose calls is a transaction."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -41,26 +41,26 @@ class ForeignProgram:
             return list(cursor.fetchall()) if cursor.description else []
 
     def insert(self, agent: str, source: str = "api", priority: str = "high") -> str:
-        """The id of a notification."""
+        """Insert a notification and return its id."""
         [(notification,)] = self.run(INSERT, agent, source, priority)
         return str(notification)
 
     def copy(self, agents: Sequence[str]) -> None:
-        """Load a notification for each agent."""
+        """Load one notification for each agent with COPY."""
         rows = "".join(f"{agent}\tFrom a file\thigh\n" for agent in agents)
         with self._connection.cursor() as cursor:
             cursor.copy_expert(COPY, io.StringIO(rows))
 
-    def sleepers(self, number: int) -> list[str]:
-        """The ids of so many agents of the one organization there is, made by the way."""
-        return [str(agent) for (agent,) in self.run(SLEEPERS, number)]
+    def insert_agents(self, count: int) -> list[str]:
+        """Insert agents of the only organization, and return their ids."""
+        return [str(agent) for (agent,) in self.run(INSERT_AGENTS, count)]
 
     def starts(self) -> dict[str, datetime]:
-        """When each agent's run began that such a notification started."""
+        """Return when the run that such a notification started began, by agent."""
         return {str(agent): started_at.astimezone(UTC) for agent, started_at in self.run(STARTS)}
 
     def end_doorbell(self) -> int:
-        """End the service's doorbell as an administrator can; how many there were."""
+        """Terminate the service's doorbell connections, and return their number."""
         return len(self.run(END_DOORBELL))
 
 

@@ -1,24 +1,24 @@
-"""Code of agents for the process harness: each text is the run.py of a branch, beside a common.py."""
+"""Agents' code for the process harness: each text is the run.py of a branch that also has common.py."""
 
-# The API by the run's token, and a word to the test by way of a file beside the cache.
+# The API with the run's token, and reports to the test in files beside the cache.
 COMMON = '''
 import json, os, sys, time, urllib.error, urllib.request
 from pathlib import Path
 
 AGENT, RUN = os.environ["HOSTSVC_AGENT_ID"], os.environ["HOSTSVC_RUN_ID"]
-TOLD = Path(os.environ["HOME"]).parents[2] / "told"
+REPORTS = Path(os.environ["HOME"]).parents[2] / "reports"
 
 
 def post(path, body, agent=AGENT):
-    """The status and the answer."""
+    """Return the status and the response."""
     request = urllib.request.Request(
         os.environ["HOSTSVC_URL"] + path.format(agent=agent, run=RUN),
         json.dumps(body).encode(),
         {"Authorization": "Bearer " + os.environ["HOSTSVC_RUN_TOKEN"], "Content-Type": "application/json"},
     )
     try:
-        with urllib.request.urlopen(request) as answer:
-            return answer.status, json.load(answer)
+        with urllib.request.urlopen(request) as response:
+            return response.status, json.load(response)
     except urllib.error.HTTPError as refusal:
         return refusal.code, json.load(refusal)
 
@@ -27,14 +27,14 @@ def tool(name, agent=AGENT, **arguments):
     return post("/api/cloud/agents/{agent}/tools/" + name + "/", arguments, agent)
 
 
-def tell(name, what=""):
-    fresh = TOLD / (name + ".new")
-    fresh.write_text(json.dumps(what) + "\\n")
-    fresh.rename(TOLD / name)
+def report(name, content=""):
+    unfinished = REPORTS / (name + ".new")
+    unfinished.write_text(json.dumps(content) + "\\n")
+    unfinished.rename(REPORTS / name)
 
 
 def wait_for(name):
-    while not (TOLD / name).exists():
+    while not (REPORTS / name).exists():
         time.sleep(0.01)
 '''
 
@@ -44,7 +44,7 @@ RUNS = {
     "shows": """
 import json, os, sys
 from common import *
-tell(AGENT, {"environment": dict(os.environ), "context": json.load(sys.stdin), "cwd": os.getcwd(),
+report(AGENT, {"environment": dict(os.environ), "context": json.load(sys.stdin), "cwd": os.getcwd(),
              "files": sorted(os.listdir())})
 print(os.environ["HOSTSVC_RUN_TOKEN"])
 """,
@@ -61,26 +61,26 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if os.fork() == 0:
     os.setsid()
     time.sleep(600)
-tell(AGENT)
+report(AGENT)
 time.sleep(600)
 """,
     "lingers": """
 from common import *
-tell(AGENT, [tool("sleep", hours=1)[0], tool("sleep", hours=1)[0], tool("list_notifications")[0]])
+report(AGENT, [tool("sleep", hours=1)[0], tool("sleep", hours=1)[0], tool("list_notifications")[0]])
 time.sleep(600)
 """,
     "pries": """
 from common import *
 wait_for("another")
-another = (TOLD / "another").read_text().strip()
-tell(AGENT, [
+another = (REPORTS / "another").read_text().strip()
+report(AGENT, [
     tool("list_notifications", agent=another)[0],
     post("/api/cloud/agents/{agent}/usage/", {"model": "x", "input_tokens": 1}, another)[0],
     post("/api/cloud/agents/", {"name": "Mallory", "model": "x"})[0],
     post("/api/organizations/api-keys/", {"name": "mine"})[0],
 ])
 """,
-    # In the shell, which is there at once, as there are many of it.
+    # In the shell, which starts fast, because a test runs many of these.
     "many": """
 trap '' TERM
 setsid sleep 600 &

@@ -1,4 +1,4 @@
-"""Somebody else holds the row that the service wants to write: a way to keep a run going, or a connection."""
+"""Row locks that block the service: they keep a run active, or a connection in use."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ LOCK_AGENT = "SELECT 1 FROM agent WHERE id = %s FOR UPDATE"
 
 @contextmanager
 def held_by_somebody_else(database_url: str, row_id: str, lock: str = LOCK_NOTIFICATION) -> Iterator[None]:
-    """Whoever clears this notification, or changes what else is locked, waits until the block is left."""
+    """Lock a notification, or another row by `lock`: its writers wait until the block ends."""
     connection = psycopg2.connect(database_url)
     try:
         with connection.cursor() as cursor:

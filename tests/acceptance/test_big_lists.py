@@ -1,4 +1,4 @@
-"""A list too long to be held, while others stop reading it in the middle."""
+"""A list too long for memory, which other clients stop reading in the middle."""
 
 import socket
 from contextlib import ExitStack
@@ -15,8 +15,8 @@ from tests.acceptance.services import OPERATOR_TOKEN, Services
 NOTIFICATIONS = "/api/defaults/notifications/"
 ROWS = 20_000
 BODY = "x" * 400
-MOST_GROWTH = 40 << 20
-READERS_WHO_STOP = 50
+MAX_GROWTH_BYTES = 40 << 20
+STOPPED_READERS = 50
 
 FILL = """
 INSERT INTO notification (organization_id, agent_id, title, body, priority, created_at)
@@ -26,18 +26,18 @@ FROM agent, generate_series(1, %s) AS n
 
 
 def peak_bytes(service: ServiceProcess) -> int:
-    """The most memory the process had since `forget_peak`."""
+    """Return the peak memory of the process since `reset_peak`."""
     lines = Path(f"/proc/{service.pid}/status").read_text().splitlines()
     [peak] = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
     return int(peak) * 1024
 
 
-def forget_peak(service: ServiceProcess) -> None:
+def reset_peak(service: ServiceProcess) -> None:
     Path(f"/proc/{service.pid}/clear_refs").write_text("5")
 
 
 def stopped_reader(client: Client) -> socket.socket:
-    """Asks for the whole list and takes nothing of it."""
+    """Request the whole list and read nothing of it."""
     address = urlsplit(client.url)
     reader = socket.create_connection((address.hostname, address.port))
     head = f"GET {NOTIFICATIONS} HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: {client.authorization}"
@@ -45,7 +45,7 @@ def stopped_reader(client: Client) -> socket.socket:
     return reader
 
 
-async def test_a_long_list_is_streamed_past_readers_who_stop(
+async def test_long_list_is_streamed_despite_stopped_readers(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     service = await services.start()
@@ -56,7 +56,7 @@ async def test_a_long_list_is_streamed_past_readers_who_stop(
     with connection, connection.cursor() as cursor:
         cursor.execute(FILL, (BODY, ROWS))
     connection.close()
-    forget_peak(service)
+    reset_peak(service)
     before = peak_bytes(service)
 
     async def connections_are_idle() -> Json | None:
@@ -64,12 +64,12 @@ async def test_a_long_list_is_streamed_past_readers_who_stop(
         return database if database["idle"] == database["connections"] else None
 
     with ExitStack() as readers:
-        for _ in range(READERS_WHO_STOP):
+        for _ in range(STOPPED_READERS):
             readers.enter_context(stopped_reader(client))
         whole = await client.get(NOTIFICATIONS)
         assert [each["title"] for each in whole] == [f"n{n}" for n in range(ROWS, 0, -1)]
         assert (await client.notify(agent))["cleared"] is False
         await eventually(connections_are_idle, "stopped readers to hold no connection")
-        assert peak_bytes(service) - before < MOST_GROWTH
+        assert peak_bytes(service) - before < MAX_GROWTH_BYTES
         service.terminate()
         assert await service.exit_code() == 0

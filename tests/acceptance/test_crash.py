@@ -1,4 +1,4 @@
-"""kill -9: nothing acknowledged is lost, nobody is left asleep, and starting again is all it takes."""
+"""kill -9: no acknowledged write is lost, no agent stays asleep, and a restart is all that is needed."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ ACKNOWLEDGED_BEFORE_THE_KILL = 150
 Ledger = dict[str, str]  # acknowledged notification -> its agent
 
 
-async def test_kill_9_loses_nothing_acknowledged_and_leaves_nobody_asleep(
+async def test_killed_service_loses_no_acknowledged_notification(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
     service = await services.start()
@@ -35,7 +35,7 @@ async def test_kill_9_loses_nothing_acknowledged_and_leaves_nobody_asleep(
     await _all_present_and_handled(client, agents, ledger)
 
 
-async def test_kill_9_beside_an_embedded_database_takes_only_a_start(
+async def test_killed_service_recovers_with_embedded_database(
     embedded_services: Services, session: aiohttp.ClientSession
 ) -> None:
     service = await embedded_services.start()
@@ -47,7 +47,7 @@ async def test_kill_9_beside_an_embedded_database_takes_only_a_start(
     await _all_present_and_handled(again, agents, ledger)
 
 
-async def test_kill_9_of_the_service_and_its_postgresql_takes_only_a_start(
+async def test_service_killed_with_its_postgresql_recovers(
     embedded_services: Services, session: aiohttp.ClientSession
 ) -> None:
     service = await embedded_services.start()
@@ -60,7 +60,7 @@ async def test_kill_9_of_the_service_and_its_postgresql_takes_only_a_start(
     await _all_present_and_handled(again, agents, ledger)
 
 
-async def test_an_embedded_postgresql_that_dies_alone_is_started_again(
+async def test_embedded_postgresql_killed_alone_is_restarted(
     embedded_services: Services, session: aiohttp.ClientSession
 ) -> None:
     service = await embedded_services.start()
@@ -84,7 +84,7 @@ async def test_an_embedded_postgresql_that_dies_alone_is_started_again(
     await _all_present_and_handled(client, [agent], {note: agent})
 
 
-async def test_a_run_that_died_with_the_service_is_taken_up_again_and_cannot_write_any_more(
+async def test_run_of_a_killed_service_is_fenced_and_recovered(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     service = await services.start()
@@ -95,7 +95,7 @@ async def test_a_run_that_died_with_the_service_is_taken_up_again_and_cannot_wri
         await client.post(f"/api/cloud/agents/{agent}/run/")
         await _waits_for_a_lock(client, agent)
         await service.kill()
-        # The dead service's connection still waits to clear the note; before the next one leads it is ended.
+        # The dead service's connection still waits to clear the note; the next leader ends it first.
         again = client.at((await services.start()).url)
         first = await again.ended_run(agent)
         assert first["outcome"] == "interrupted"
@@ -113,8 +113,8 @@ async def _write_until_killed(
     ledger: Ledger,
     postmaster: int | None = None,
 ) -> None:
-    """Send high-priority notifications from all sides, note what was acknowledged, kill in the middle."""
-    enough = len(ledger) + ACKNOWLEDGED_BEFORE_THE_KILL
+    """Send high-priority notifications concurrently, record the acknowledged ones, and kill the service."""
+    target = len(ledger) + ACKNOWLEDGED_BEFORE_THE_KILL
     reached = asyncio.Event()
 
     async def write(writer: int) -> None:
@@ -122,7 +122,7 @@ async def _write_until_killed(
             agent = agents[(writer + turn) % len(agents)]
             answer = await client.notify(agent, f"{writer}.{turn}")
             ledger[answer["id"]] = agent
-            if len(ledger) >= enough:
+            if len(ledger) >= target:
                 reached.set()
 
     async def write_until_refused(writer: int) -> None:
@@ -138,13 +138,13 @@ async def _write_until_killed(
 
 
 async def _all_present_and_handled(client: Client, agents: Sequence[str], ledger: Ledger) -> None:
-    """Every acknowledged notification is there, and by and by each has been cleared by a run."""
+    """Assert that every acknowledged notification exists and that a run clears each of them."""
     for agent in agents:
-        kept = {each["id"] for each in await client.notifications(agent)}
-        missing = {each for each, owner in ledger.items() if owner == agent} - kept
-        assert not missing, f"acknowledged, and lost: {missing}"
+        present = {note["id"] for note in await client.notifications(agent)}
+        lost = {note for note, owner in ledger.items() if owner == agent} - present
+        assert not lost, f"acknowledged, but lost: {lost}"
 
-    async def everybody_is_done() -> bool | None:
+    async def all_agents_are_done() -> bool | None:
         for agent in agents:
             if await client.notifications(agent, cleared="false"):
                 return None
@@ -152,20 +152,20 @@ async def _all_present_and_handled(client: Client, agents: Sequence[str], ledger
                 return None
         return True
 
-    await eventually(everybody_is_done, "every agent to clear what woke it and sleep again", within=40.0)
+    await eventually(all_agents_are_done, "every agent to clear what woke it and sleep again", within=40.0)
     for agent in agents:
         assert (await client.runs(agent))[-1]["outcome"] == "slept"
 
 
 async def _waits_for_a_lock(client: Client, agent: str) -> None:
-    async def look() -> bool | None:
+    async def is_in_second_turn() -> bool | None:
         run = (await client.supervisor(agent))["run"]
         return True if run and run["turn"] == 2 else None
 
-    await eventually(look, "the run to be in its second turn")
+    await eventually(is_in_second_turn, "the run to be in its second turn")
 
 
 def _postmaster_of(services: Services) -> int:
-    """The process id of the PostgreSQL that the service has started."""
+    """Return the process id of the service's PostgreSQL."""
     pid_file = Path(services.database["data_dir"]) / "postgres" / "postmaster.pid"
     return int(pid_file.read_text().splitlines()[0])

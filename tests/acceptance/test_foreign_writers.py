@@ -1,6 +1,6 @@
-"""Other programs may write the queue themselves, and are heard at once.
+"""Notifications that other programs write wake agents at once.
 
-The scan, which would find their rows by and by, runs once an hour here: what wakes is the doorbell.
+The scan, which would also find them, runs once a minute here, so it is the doorbell that wakes.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.acceptance.services import OPERATOR_TOKEN, Services
 
 NO_SCAN = {"scan_interval_seconds": 60}
 INSERTS_TIMED = 100
-LOOSE_LIMIT_SECONDS = 0.2  # 0.02 s on a machine that does nothing else
+LOOSE_LIMIT_SECONDS = 0.2  # 0.02 s on an idle machine
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def started(services: Services, session: aiohttp.ClientSession) -> tuple[S
     return service, await sign_up(session, service.url)
 
 
-async def test_an_insert_by_another_program_wakes_the_agent(
+async def test_foreign_insert_wakes_the_agent(
     services: Services, session: aiohttp.ClientSession, program: ForeignProgram
 ) -> None:
     _, client = await started(services, session)
@@ -44,7 +44,7 @@ async def test_an_insert_by_another_program_wakes_the_agent(
     assert run["notifications"] == [notification]
 
 
-async def test_raising_one_to_high_wakes_the_agent(
+async def test_foreign_update_to_high_wakes_the_agent(
     services: Services, session: aiohttp.ClientSession, program: ForeignProgram
 ) -> None:
     _, client = await started(services, session)
@@ -64,7 +64,7 @@ async def test_raising_one_to_high_wakes_the_agent(
     ],
     ids=["cleared", "lowered", "put off", "deleted"],
 )
-async def test_a_message_taken_away_releases_the_hold_that_it_began(
+async def test_foreign_removal_of_a_message_releases_its_hold(
     services: Services, session: aiohttp.ClientSession, program: ForeignProgram, release: str
 ) -> None:
     service, client = await started(services, session)
@@ -81,20 +81,20 @@ async def test_a_message_taken_away_releases_the_hold_that_it_began(
     again = client.at((await services.start(supervisors=NO_SCAN)).url)
     await again.supervisor_in("asleep", agent)
 
-    async def nothing_is_left_of_the_hold() -> bool | None:
+    async def hold_is_gone() -> bool | None:
         [(due_at,)] = program.run(NEXT_DUE, agent)
         is_far = due_at is not None and (due_at - datetime.now(UTC)).days > 300
         return True if due_at is None or is_far else None
 
-    await eventually(nothing_is_left_of_the_hold, "the moment of the hold to be forgotten")
+    await eventually(hold_is_gone, "the due time of the hold to be cleared")
     assert await again.runs(agent) == []
 
 
-async def test_a_bulk_load_wakes_each_of_a_thousand_agents(
+async def test_bulk_load_wakes_a_thousand_agents(
     services: Services, session: aiohttp.ClientSession, program: ForeignProgram
 ) -> None:
     await started(services, session)
-    agents = program.sleepers(1000)
+    agents = program.insert_agents(1000)
     program.copy(agents)
 
     async def all_have_run() -> bool | None:
@@ -103,7 +103,7 @@ async def test_a_bulk_load_wakes_each_of_a_thousand_agents(
     await eventually(all_have_run, "a thousand runs")
 
 
-async def test_an_insert_by_another_program_is_seen_by_the_next_start(
+async def test_foreign_insert_while_service_is_down_wakes_after_start(
     services: Services, session: aiohttp.ClientSession, program: ForeignProgram
 ) -> None:
     service, client = await started(services, session)
@@ -115,14 +115,14 @@ async def test_an_insert_by_another_program_is_seen_by_the_next_start(
     assert (run["wake_reason"], run["notifications"]) == ("notification:api", [notification])
 
 
-async def test_what_is_written_while_the_doorbell_is_away_wakes_when_it_is_back(
+async def test_foreign_insert_during_doorbell_outage_wakes_afterwards(
     services: Services, session: aiohttp.ClientSession, program: ForeignProgram
 ) -> None:
     _, client = await started(services, session)
     agent = await client.create_agent()
     for number in range(1, 4):
         assert program.end_doorbell() == 1
-        program.insert(agent)  # sooner than it is back
+        program.insert(agent)  # before the doorbell is back
         await client.ended_run(agent, number)
 
         async def is_back() -> bool | None:
@@ -131,7 +131,7 @@ async def test_what_is_written_while_the_doorbell_is_away_wakes_when_it_is_back(
         await eventually(is_back, "the doorbell to be back")
 
 
-async def test_a_restart_of_postgresql_costs_neither_wakes_nor_the_doorbell(
+async def test_postgresql_restart_loses_no_wakes_and_no_doorbell(
     directory: Path, session: aiohttp.ClientSession
 ) -> None:
     server = EmbeddedPostgres(directory / "own")
@@ -144,10 +144,10 @@ async def test_a_restart_of_postgresql_costs_neither_wakes_nor_the_doorbell(
         server.stop()
 
         async def reasons() -> str | None:
-            shown = (await operator.get("/status/"))["service"]
-            return " ".join(shown["reasons"]) if shown["state"] == "degraded" else None
+            state = (await operator.get("/status/"))["service"]
+            return " ".join(state["reasons"]) if state["state"] == "degraded" else None
 
-        assert "The doorbell is away since" in await eventually(reasons, "the outage to show")
+        assert "The doorbell has been away since" in await eventually(reasons, "the outage to show")
         server.start()
         with foreign_program(url) as program:
             program.insert(agent)
@@ -164,25 +164,25 @@ async def test_a_restart_of_postgresql_costs_neither_wakes_nor_the_doorbell(
         server.stop()
 
 
-async def test_a_run_starts_within_milliseconds_of_another_programs_commit(
+async def test_run_starts_milliseconds_after_a_foreign_commit(
     services: Services,
     session: aiohttp.ClientSession,
     program: ForeignProgram,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     await started(services, session)
-    late = []
-    for agent in program.sleepers(INSERTS_TIMED):
+    delays = []
+    for agent in program.insert_agents(INSERTS_TIMED):
         before = datetime.now(UTC)
         program.insert(agent)
 
         async def start(agent: str = agent) -> datetime | None:
             return program.starts().get(agent)
 
-        late.append((await eventually(start, "the run to begin") - before).total_seconds())
+        delays.append((await eventually(start, "the run to begin") - before).total_seconds())
     with capsys.disabled():
         print(  # noqa: T201
-            f"\nfrom a foreign INSERT to the run: median {median(late) * 1000:.1f} ms, "
-            f"worst {max(late) * 1000:.1f} ms of {INSERTS_TIMED}"
+            f"\nfrom a foreign INSERT to the run: median {median(delays) * 1000:.1f} ms, "
+            f"worst {max(delays) * 1000:.1f} ms of {INSERTS_TIMED}"
         )
-    assert median(late) < LOOSE_LIMIT_SECONDS
+    assert median(delays) < LOOSE_LIMIT_SECONDS

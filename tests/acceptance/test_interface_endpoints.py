@@ -1,6 +1,6 @@
-"""Each endpoint of the interface, by its method and path: what it takes, what it answers, and that it did it.
+"""Each endpoint of the interface, by method and path: its requests, its responses and its effects.
 
-A long file, so that what the interface lists is found in one place and in its order.
+It is one long file, in the order of the interface.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 @dataclass(frozen=True)
 class Caller:
-    """Speaks to the service with one credential, and looks at the status of each answer."""
+    """A client with one credential that checks the status of each response."""
 
     client: Client
 
@@ -93,7 +93,7 @@ class Caller:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def nobody(postgres_server: TestServer, template_database: str) -> AsyncIterator[Caller]:
-    """A caller without a credential; the service is one for all tests here."""
+    """A caller without a credential, of a service that all tests here share."""
     directory = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
     with postgres_server.database(template_database) as url:
         services = Services(directory, {"url": url})

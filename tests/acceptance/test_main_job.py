@@ -1,4 +1,4 @@
-"""What the service is for, from sign-up to sleep, over HTTP."""
+"""The main job, from sign-up to sleep, over HTTP."""
 
 from datetime import timedelta
 
@@ -8,10 +8,10 @@ from tests.acceptance.client import moment, sign_up
 from tests.acceptance.services import Services
 
 WINDOW = timedelta(seconds=1)
-LATE = timedelta(seconds=1)  # what a busy machine may add
+LATE = timedelta(seconds=1)  # tolerance for a busy machine
 
 
-async def test_three_texts_are_one_wake_after_which_the_agent_sleeps_until_a_reminder(
+async def test_three_texts_cause_one_wake_then_sleep_until_reminder(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
     service = await services.start()
@@ -51,7 +51,9 @@ async def test_three_texts_are_one_wake_after_which_the_agent_sleeps_until_a_rem
     assert trace["total_spans"] == len(names)
 
 
-async def test_low_priority_wakes_nobody(services: Services, session: aiohttp.ClientSession) -> None:
+async def test_low_priority_notification_wakes_no_agent(
+    services: Services, session: aiohttp.ClientSession
+) -> None:
     service = await services.start()
     client = await sign_up(session, service.url)
     agent = await client.create_agent()

@@ -1,4 +1,4 @@
-"""What Prometheus reads of the whole service."""
+"""The metrics of the whole service, as Prometheus reads them."""
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
@@ -7,7 +7,7 @@ from tests.acceptance.client import eventually, sign_up
 from tests.acceptance.services import Services
 
 
-async def test_a_run_is_seen_by_a_scraper_that_needs_no_token_where_metrics_are_open(
+async def test_open_metrics_count_a_run_without_a_token(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
     service = await services.start(
@@ -19,18 +19,18 @@ async def test_a_run_is_seen_by_a_scraper_that_needs_no_token_where_metrics_are_
     await client.ended_run(agent)
 
     async def scrape() -> dict[str, float] | None:
-        async with session.get(f"{service.url}/metrics") as answer:
-            families = text_string_to_metric_families(await answer.text())
-        seen = {
+        async with session.get(f"{service.url}/metrics") as response:
+            families = text_string_to_metric_families(await response.text())
+        samples = {
             " ".join((sample.name, *sample.labels.values())): sample.value
             for family in families
             for sample in family.samples
         }
-        still = seen["hostsvc_runs running"] or seen["hostsvc_oldest_uncleared_high_seconds"]
-        return seen if seen["hostsvc_agents sleeping"] and not still else None
+        is_busy = samples["hostsvc_runs running"] or samples["hostsvc_oldest_uncleared_high_seconds"]
+        return samples if samples["hostsvc_agents sleeping"] and not is_busy else None
 
-    seen = await eventually(scrape, "the agent to be counted asleep, with nothing to do")
-    assert seen["hostsvc_state ready"] == 1
-    assert seen["hostsvc_runs_started_total"] == seen["hostsvc_runs_ended_total slept"] == 1
-    assert seen["hostsvc_notifications_created_total api"] == 1
-    assert seen["hostsvc_http_requests_total POST /api/defaults/notifications/ 201"] == 1
+    samples = await eventually(scrape, "the agent to be counted asleep, with nothing to do")
+    assert samples["hostsvc_state ready"] == 1
+    assert samples["hostsvc_runs_started_total"] == samples["hostsvc_runs_ended_total slept"] == 1
+    assert samples["hostsvc_notifications_created_total api"] == 1
+    assert samples["hostsvc_http_requests_total POST /api/defaults/notifications/ 201"] == 1

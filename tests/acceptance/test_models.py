@@ -1,4 +1,4 @@
-"""An agent with a real model, as far as the service can tell: a whole process, and an endpoint that bills."""
+"""Agents with models: a whole process, and an endpoint that counts what it bills."""
 
 import asyncio
 from decimal import Decimal
@@ -16,7 +16,7 @@ from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services
 from tests.openai_endpoint import Endpoint, Hangs, Json, Refuses, Says, clerk, open_endpoint
 
-MODEL = "openai/gpt-4o"  # whose price is known
+MODEL = "openai/gpt-4o"  # has a price in the list
 
 
 async def serve(services: Services, endpoint: Endpoint, **provider: Any) -> ServiceProcess:
@@ -25,11 +25,11 @@ async def serve(services: Services, endpoint: Endpoint, **provider: Any) -> Serv
 
 
 async def bill(endpoint: Endpoint) -> Decimal:
-    """What all that was answered costs."""
+    """Return the cost of all responses of the endpoint."""
     prices, now, total = PriceList(), SystemClock().now(), Decimal()
-    for said in endpoint.billed:
+    for response in endpoint.billed:
         cost = await prices.cost_of(
-            ModelCall(MODEL, said.input_tokens, said.output_tokens, said.cached_tokens, now)
+            ModelCall(MODEL, response.input_tokens, response.output_tokens, response.cached_tokens, now)
         )
         assert cost
         total += cost
@@ -37,26 +37,26 @@ async def bill(endpoint: Endpoint) -> Decimal:
 
 
 async def usage(client: Client, agent: str) -> Json:
-    """The usage of the agent's one model."""
+    """Return the usage of the agent's only model."""
     summary: Json = await client.get(f"/api/cloud/agents/{agent}/usage/")
     assert summary["model_breakdown"].keys() == {MODEL}
-    found: Json = summary["model_breakdown"][MODEL]
-    return found
+    breakdown: Json = summary["model_breakdown"][MODEL]
+    return breakdown
 
 
 def priced(body: Json, *calls: tuple[str, str]) -> Says:
-    """An answer whose price is that of no other in its conversation."""
-    said = len(body["messages"])
-    return Says(calls=calls, input_tokens=1000 + 7 * said, output_tokens=13 * said, cached_tokens=512)
+    """Return a response with a price that no other one in its conversation has."""
+    length = len(body["messages"])
+    return Says(calls=calls, input_tokens=1000 + 7 * length, output_tokens=13 * length, cached_tokens=512)
 
 
 def priced_clerk(body: Json) -> Says:
-    """A model that lists what is in its queue, clears it, and sleeps."""
+    """Act as a model that lists its notifications, clears them, and sleeps."""
     return priced(body, *clerk(body).calls)
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-async def test_a_run_calls_tools_and_its_usage_is_what_the_endpoint_billed(
+async def test_usage_of_a_run_equals_the_bill_of_the_endpoint(
     services: Services, session: aiohttp.ClientSession, stream: bool
 ) -> None:
     async with open_endpoint(Refuses(429, retry_after="0.05")) as endpoint:
@@ -86,7 +86,7 @@ async def test_a_run_calls_tools_and_its_usage_is_what_the_endpoint_billed(
         assert [span["name"] for span in trace["spans"]].count("chat gpt-4o") == 3
 
 
-async def test_a_run_works_on_what_goes_wrong_and_the_agents_schedule_stays_intact(
+async def test_run_survives_tool_errors_and_failed_run_is_retried(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
     async with open_endpoint(
@@ -101,8 +101,8 @@ async def test_a_run_works_on_what_goes_wrong_and_the_agents_schedule_stays_inta
 
         await client.post(f"/api/cloud/agents/{agent}/run/")
         assert (await client.ended_run(agent))["outcome"] == "slept"
-        told = [orjson.loads(each["content"]) for each in endpoint.calls[1].body["messages"][-2:]]
-        assert [each["error"]["code"] for each in told] == ["unknown_tool", "invalid"]
+        results = [orjson.loads(each["content"]) for each in endpoint.calls[1].body["messages"][-2:]]
+        assert [each["error"]["code"] for each in results] == ["unknown_tool", "invalid"]
 
         await client.post(f"/api/cloud/agents/{agent}/run/")
         failed = await client.ended_run(agent, 2)
@@ -113,7 +113,7 @@ async def test_a_run_works_on_what_goes_wrong_and_the_agents_schedule_stays_inta
         assert (await client.ended_run(agent, 3))["outcome"] == "slept"
 
 
-async def test_a_stop_of_a_run_that_waits_for_its_model_ends_the_call_at_once(
+async def test_stop_ends_a_waiting_model_call_at_once(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
     async with open_endpoint(Hangs()) as endpoint:
@@ -123,23 +123,23 @@ async def test_a_stop_of_a_run_that_waits_for_its_model_ends_the_call_at_once(
         await client.post(f"/api/cloud/agents/{agent}/run/")
         await endpoint.called()
 
-        began = asyncio.get_running_loop().time()
+        started = asyncio.get_running_loop().time()
         assert await client.post(f"/api/cloud/agents/{agent}/stop/") == {"status": "stopped"}
-        assert asyncio.get_running_loop().time() - began < 0.5, "a stop takes 100 ms, on a quiet machine"
+        assert asyncio.get_running_loop().time() - started < 0.5, "a stop takes 100 ms on an idle machine"
         await endpoint.until(lambda: endpoint.disconnects == 1)
         assert (await client.ended_run(agent))["outcome"] == "stopped"
 
 
-async def test_after_kill_9_every_answer_that_was_acted_on_is_on_the_bill(
+async def test_killed_service_has_recorded_every_response_with_effects(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
     async with open_endpoint() as endpoint:
 
-        def note_down(body: Json) -> Says:
+        def create_a_notification(body: Json) -> Says:
             title = orjson.dumps({"title": f"Answer {len(endpoint.calls)}"}).decode()
             return priced(body, ("create_notification", title))
 
-        endpoint.otherwise = note_down
+        endpoint.otherwise = create_a_notification
         service = await serve(services, endpoint)
         client = await sign_up(session, service.url)
         agent = await client.create_agent(model=MODEL)
@@ -155,15 +155,15 @@ async def test_after_kill_9_every_answer_that_was_acted_on_is_on_the_bill(
 
         used = await usage(client, agent)
         acted_on = len(await client.notifications(agent))
-        recorded = used["llm_calls"] - 1  # the last is of the second run
+        recorded = used["llm_calls"] - 1  # the last call is of the second run
         assert acted_on <= recorded <= answered
         assert acted_on >= 18
-        # Of the first run it is the first ones: each was stored before it was acted on, and before the next.
+        # Each call was recorded before its effect and before the next call, so only last ones can be missing.
         endpoint.billed = [*endpoint.billed[:recorded], endpoint.billed[-1]]
         assert Decimal(str(used["total_cost_usd"])) == await bill(endpoint)
 
 
-async def test_a_key_that_is_not_set_stops_the_start(services: Services) -> None:
+async def test_missing_api_key_prevents_the_start(services: Services) -> None:
     provider = {"base_url": "http://127.0.0.1:9/v1", "api_key_env": "NOBODY_SET_IT"}
     service = await services.spawn(**{"models.acme": provider})
 

@@ -1,4 +1,4 @@
-"""Runs in processes of the agents' own code: from a git repository to a trace, and to the end of all."""
+"""Runs in processes of the agents' own code: from a git repository to a trace, and the cleanup."""
 
 import asyncio
 import json
@@ -26,22 +26,22 @@ from tests.processes import all_gone, content, marked
 EXAMPLE = ROOT / "docs/example_harness.py"
 GRACE_SECONDS = 0.5
 STARTS = 5
-LOOSE_LIMIT_MILLISECONDS = 2000  # 300 on a machine that does nothing else
-AT_ONCE = 100
-LOOSE_LIMIT_SECONDS = 12.0  # 6 s on a machine that does nothing else, of which 5 are the grace
+LOOSE_LIMIT_MILLISECONDS = 2000  # 300 on an idle machine
+CONCURRENT_RUNS = 100
+LOOSE_LIMIT_SECONDS = 12.0  # 6 s on an idle machine, including the grace period of 5 s
 
 
 @pytest.fixture
-def told(directory: Path) -> Path:
-    """Where the runs tell the test something."""
-    path = directory / "told"
+def reports(directory: Path) -> Path:
+    """The directory in which runs leave reports for the test."""
+    path = directory / "reports"
     path.mkdir()
     return path
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> GitRepository:
-    """A branch for each kind of run that there is."""
+    """A repository with a branch for each kind of run."""
     repository = GitRepository.make(tmp_path_factory.mktemp("original") / "agents")
     repository.commit(common=COMMON)
     for name, code in RUNS.items():
@@ -52,12 +52,12 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> GitRepository:
 
 @pytest.fixture
 def repository(directory: Path, original: GitRepository) -> GitRepository:
-    """A copy of the test's own."""
+    """A copy for one test."""
     return GitRepository(Path(shutil.copytree(original.path, directory / "agents", symlinks=True)))
 
 
 def settings(repository: GitRepository, **changes: Any) -> dict[str, Mapping[str, Any]]:
-    """A service whose agents bring their own code."""
+    """Return the configuration of a service with the process harness."""
     harness = {
         "kind": "process",
         "repository": str(repository.path),
@@ -72,8 +72,8 @@ def settings(repository: GitRepository, **changes: Any) -> dict[str, Mapping[str
     }
 
 
-async def told_by(told: Path, agent: str) -> Any:
-    return json.loads(await content(told / agent))
+async def report_of(reports: Path, agent: str) -> Any:
+    return json.loads(await content(reports / agent))
 
 
 async def run(client: Client, agent: str) -> None:
@@ -86,7 +86,7 @@ async def trace_of(client: Client, run: Json) -> Json:
 
 
 async def root_of(client: Client, run: Json) -> Json:
-    """The span of the whole run, with its metadata."""
+    """Return the span of the whole run with its metadata."""
     trace = await trace_of(client, run)
     [root] = [span for span in trace["spans"] if span["span_type"] == "agent"]
     full: Json = await client.get(f"/api/tracing/spans/{root['id']}/")
@@ -94,14 +94,14 @@ async def root_of(client: Client, run: Json) -> Json:
 
 
 async def results(client: Client, *refs: str) -> dict[str, Json]:
-    """The first runs of agents that want these refs, when they have ended."""
+    """Create an agent for each ref, and return their first runs once they have ended."""
     agents = {ref: await client.create_agent(name=ref[:20], harness_git_ref=ref) for ref in refs}
     for agent in agents.values():
         await run(client, agent)
     return {ref: await client.ended_run(agent) for ref, agent in agents.items()}
 
 
-async def test_the_example_runs_as_its_agents_branch_tag_or_main_has_it(
+async def test_example_runs_from_branch_tag_or_main(
     services: Services, session: aiohttp.ClientSession, directory: Path
 ) -> None:
     example = EXAMPLE.read_text()
@@ -126,12 +126,12 @@ async def test_the_example_runs_as_its_agents_branch_tag_or_main_has_it(
         ended = await client.ended_run(agent)
         assert (ended["outcome"], ended["wake_reason"], ended["error"]) == ("slept", "notification:api", "")
         assert [each["cleared"] for each in await client.notifications(agent)] == [True]
-        shown = await client.agent(agent)
-        asleep = moment(shown["sleep_until"]) - moment(ended["ended_at"])
+        body = await client.agent(agent)
+        asleep = moment(body["sleep_until"]) - moment(ended["ended_at"])
         assert round(asleep.total_seconds() / 3600) == 24
         usage = await client.get(f"/api/cloud/agents/{agent}/usage/")
         assert (usage["total_cost_usd"], list(usage["model_breakdown"])) == (0.0004, ["example/echo"])
-        root = await _when_wound_up(client, ended)
+        root = await _root_once_ended(client, ended)
         assert (root["metadata"]["harness.ref"], root["metadata"]["harness.commit"]) == (ref, commits[ref])
         assert root["metadata"]["output"] == f"Clerk was woken: notification:api\n{word}: Two parcels\n"
         trace = await trace_of(client, ended)
@@ -142,10 +142,10 @@ async def test_the_example_runs_as_its_agents_branch_tag_or_main_has_it(
             "execute_tool clear_notification": root["id"],
         }
     assert services.crashes() == []
-    assert "the agents' code runs as this service's own user" in service.log()
+    assert "the agents' code runs as the user of this service" in service.log()
 
 
-async def test_a_cached_commit_is_soon_at_work(
+async def test_cached_commit_starts_soon(
     services: Services,
     session: aiohttp.ClientSession,
     repository: GitRepository,
@@ -160,8 +160,8 @@ async def test_a_cached_commit_is_soon_at_work(
         assert median(took) < LOOSE_LIMIT_MILLISECONDS
 
 
-async def test_what_a_process_is_given_is_its_own(
-    services: Services, session: aiohttp.ClientSession, repository: GitRepository, told: Path
+async def test_process_gets_only_its_own_environment_and_context(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, reports: Path
 ) -> None:
     service = await services.start(**settings(repository))
     client = await sign_up(session, service.url)
@@ -172,8 +172,8 @@ async def test_what_a_process_is_given_is_its_own(
     await client.notify(agent)
     ended = await client.ended_run(agent)
     root = await root_of(client, ended)
-    given = await told_by(told, agent)
-    environment, context = given["environment"], given["context"]
+    report = await report_of(reports, agent)
+    environment, context = report["environment"], report["context"]
 
     assert environment.keys() - {"LC_CTYPE"} == {
         "PATH",
@@ -205,16 +205,18 @@ async def test_what_a_process_is_given_is_its_own(
         "ref": "shows",
         "commit": repository.git("rev-parse", "shows"),
     }
-    assert given["files"] == ["common.py", "run.py"]
+    assert report["files"] == ["common.py", "run.py"]
     assert root["metadata"]["output"] == "[run token]\n"
 
 
-async def test_each_way_to_go_wrong_is_told_in_the_trace_and_the_agent_goes_on(
+async def test_every_failure_is_in_the_trace_and_retried(
     services: Services, session: aiohttp.ClientSession, repository: GitRepository, directory: Path
 ) -> None:
     service = await services.start(**settings(repository))
     client = await sign_up(session, service.url)
-    unknown = 'The code of the run could not be had: the repository has no branch, tag or commit "nowhere"'
+    unknown = (
+        'The code of the run could not be checked out: the repository has no branch, tag or commit "nowhere"'
+    )
     cannot_be = "cannot be the name of a branch, a tag or a commit"
     expected = {
         "ends": ("ended", ""),
@@ -231,14 +233,14 @@ async def test_each_way_to_go_wrong_is_told_in_the_trace_and_the_agent_goes_on(
         trace, root = await trace_of(client, ended), await root_of(client, ended)
         assert (trace["error"], root["error"]) == (ended["error"], ended["error"])
         if outcome == "failed":
-            await _is_tried_again(client, ended["agent"])
+            await _assert_retried(client, ended["agent"])
         if ref == "floods":
             assert len(root["metadata"]["output"]) == 65_536
             assert root["metadata"]["output"].endswith("flood the last line\n")
     (directory / "cache/homes").rename(directory / "cache/elsewhere")
     [ended] = (await results(client, "ends")).values()
-    words = "The run could not be prepared: No such file or directory."
-    assert (ended["error"], (await root_of(client, ended))["error"]) == (words, words)
+    message = "The run could not be prepared: No such file or directory."
+    assert (ended["error"], (await root_of(client, ended))["error"]) == (message, message)
     assert services.crashes() == []
 
     service.terminate()
@@ -249,7 +251,7 @@ async def test_each_way_to_go_wrong_is_told_in_the_trace_and_the_agent_goes_on(
     assert ended["error"] == "the command could not be started: No such file or directory"
 
 
-async def test_commits_that_are_here_run_when_the_repository_is_gone(
+async def test_known_commits_run_without_the_repository(
     services: Services, session: aiohttp.ClientSession, repository: GitRepository
 ) -> None:
     service = await services.start(**settings(repository))
@@ -260,14 +262,14 @@ async def test_commits_that_are_here_run_when_the_repository_is_gone(
     again = await results(client, "ends", commit, "fails", "nowhere")
     assert [again[ref]["outcome"] for ref in ("ends", commit, "fails")] == ["ended", "ended", "failed"]
     assert again["fails"]["error"] == "exit code 1: no model today"
-    assert again["nowhere"]["error"].endswith("as far as is known: it cannot be fetched at the moment")
+    assert again["nowhere"]["error"].endswith("in its last known state; it cannot be fetched at the moment")
     root = await root_of(client, again["ends"])
     assert root["metadata"]["harness.commit"] == commit
     assert "could not be fetched" in root["metadata"]["harness.outdated"]
     assert "harness.outdated" not in (await root_of(client, again[commit]))["metadata"]
 
 
-async def test_a_repository_that_never_answers_holds_up_neither_a_stop_nor_the_agent_for_good(
+async def test_silent_repository_blocks_neither_stop_nor_agent(
     services: Services, session: aiohttp.ClientSession, repository: GitRepository
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -281,32 +283,30 @@ async def test_a_repository_that_never_answers_holds_up_neither_a_stop_nor_the_a
         await run(client, agent)
         ended = await client.ended_run(agent, 2)
     assert ended["outcome"] == "failed"
-    assert ended["error"].endswith("as far as is known: it cannot be fetched at the moment")
+    assert ended["error"].endswith("in its last known state; it cannot be fetched at the moment")
     assert (await client.runs(agent))[0]["outcome"] == "stopped"
     assert "git fetch took longer than 2 s" in service.log()
 
 
-async def test_a_run_ends_with_its_time_and_nothing_of_it_is_left(
-    services: Services, session: aiohttp.ClientSession, repository: GitRepository, told: Path
+async def test_run_over_its_time_is_killed_completely(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, reports: Path
 ) -> None:
     service = await services.start(**settings(repository, runs={"max_seconds": 1.0}))
     client = await sign_up(session, service.url)
     [ended] = (await results(client, "deaf")).values()
     assert (ended["outcome"], ended["error"]) == ("timed_out", "timed out after 1 s")
     assert marked(ended["id"]) == []
-    await _is_tried_again(client, ended["agent"])
+    await _assert_retried(client, ended["agent"])
 
 
-async def test_after_its_sleep_a_process_is_ended_before_the_next_run_begins(
-    services: Services, session: aiohttp.ClientSession, repository: GitRepository, told: Path
+async def test_process_is_killed_after_sleep_before_next_run(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, reports: Path
 ) -> None:
     service = await services.start(**settings(repository))
     client = await sign_up(session, service.url)
     agent = await client.create_agent(harness_git_ref="lingers")
     await run(client, agent)
-    assert await told_by(told, agent) == [200, 403, 403], (
-        "sleep is granted once, and then the tools are closed"
-    )
+    assert await report_of(reports, agent) == [200, 403, 403], "sleep is granted once, then tools are refused"
     await client.notify(agent)
     await client.supervisor_in("running", agent)
     first, second = await client.runs(agent)
@@ -316,56 +316,56 @@ async def test_after_its_sleep_a_process_is_ended_before_the_next_run_begins(
     assert between.total_seconds() >= GRACE_SECONDS
 
 
-async def test_a_token_reaches_nothing_but_its_own_agent_and_dies_with_its_run(
-    services: Services, session: aiohttp.ClientSession, repository: GitRepository, told: Path
+async def test_run_token_is_limited_to_its_agent_and_run(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, reports: Path
 ) -> None:
     service = await services.start(**settings(repository))
     client = await sign_up(session, service.url)
-    (told / "another").write_text(await client.create_agent())
+    (reports / "another").write_text(await client.create_agent())
     agents = {ref: await client.create_agent(harness_git_ref=ref) for ref in ("pries", "shows", "lingers")}
     for agent in agents.values():
         await run(client, agent)
-    assert await told_by(told, agents["pries"]) == [403] * 4
-    token = (await told_by(told, agents["shows"]))["environment"]["HOSTSVC_RUN_TOKEN"]
+    assert await report_of(reports, agents["pries"]) == [403] * 4
+    token = (await report_of(reports, agents["shows"]))["environment"]["HOSTSVC_RUN_TOKEN"]
     ended = await client.ended_run(agents["shows"])
     own = Client(session, service.url, f"Bearer {token}")
     for path in (f"cloud/agents/{agents['shows']}/tools/sleep", f"tracing/traces/{ended['id']}/end"):
         assert await own.status_of(f"/api/{path}/", "POST") == 401
 
 
-async def test_nothing_is_left_when_many_that_ignore_it_are_stopped_at_once(
+async def test_many_runs_that_ignore_sigterm_are_killed_completely(
     services: Services,
     session: aiohttp.ClientSession,
     repository: GitRepository,
-    told: Path,
+    reports: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    harness = {"command": ["sh", "run.py", str(told)]}
+    harness = {"command": ["sh", "run.py", str(reports)]}
     service = await services.start(**settings(repository, harness=harness, runs={"stop_grace_seconds": 5.0}))
     client = await sign_up(session, service.url)
-    agents = [await client.create_agent(harness_git_ref="many") for _ in range(AT_ONCE)]
+    agents = [await client.create_agent(harness_git_ref="many") for _ in range(CONCURRENT_RUNS)]
     for agent in agents:
         await run(client, agent)
-    await asyncio.gather(*(content(told / agent, within=60) for agent in agents))
-    assert len(marked(service.url)) >= 2 * AT_ONCE
-    began = time.monotonic()
+    await asyncio.gather(*(content(reports / agent, within=60) for agent in agents))
+    assert len(marked(service.url)) >= 2 * CONCURRENT_RUNS
+    started = time.monotonic()
     await asyncio.gather(*(client.post(f"/api/cloud/agents/{agent}/stop/") for agent in agents))
     await all_gone(service.url, within=LOOSE_LIMIT_SECONDS)
-    took = time.monotonic() - began
+    took = time.monotonic() - started
     with capsys.disabled():
-        print(f"\n{AT_ONCE} runs that ignore SIGTERM were gone {took:.2f} s after the stop")  # noqa: T201
+        print(f"\n{CONCURRENT_RUNS} runs that ignore SIGTERM were gone {took:.2f} s after the stop")  # noqa: T201
     outcomes = [(await client.ended_run(agent))["outcome"] for agent in agents]
-    assert outcomes == ["stopped"] * AT_ONCE
+    assert outcomes == ["stopped"] * CONCURRENT_RUNS
 
 
-async def test_a_shutdown_interrupts_what_does_not_end_and_leaves_nothing(
-    services: Services, session: aiohttp.ClientSession, repository: GitRepository, told: Path
+async def test_shutdown_interrupts_and_kills_unresponsive_runs(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, reports: Path
 ) -> None:
     service = await services.start(**settings(repository))
     client = await sign_up(session, service.url)
     agent = await client.create_agent(harness_git_ref="deaf")
     await run(client, agent)
-    await content(told / agent)
+    await content(reports / agent)
     service.terminate()
     assert await service.exit_code() == 0
     assert marked(service.url) == []
@@ -374,14 +374,14 @@ async def test_a_shutdown_interrupts_what_does_not_end_and_leaves_nothing(
     assert services.crashes() == []
 
 
-async def test_nothing_is_left_when_the_service_is_killed_and_the_next_goes_on(
-    services: Services, session: aiohttp.ClientSession, repository: GitRepository, told: Path
+async def test_killed_service_leaves_no_process_and_run_resumes(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, reports: Path
 ) -> None:
     service = await services.start(**settings(repository))
     client = await sign_up(session, service.url)
     agent = await client.create_agent(harness_git_ref="deaf")
     await run(client, agent)
-    await content(told / agent)
+    await content(reports / agent)
     await service.kill()
     await all_gone(service.url)
     repository.git("branch", "--force", "deaf", "ends")
@@ -390,15 +390,15 @@ async def test_nothing_is_left_when_the_service_is_killed_and_the_next_goes_on(
     assert (second["wake_reason"], second["outcome"]) == ("restart_recovery", "ended")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may run something as somebody else")
-async def test_the_code_may_run_as_a_user_who_cannot_change_it(
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run code as another user")
+async def test_code_runs_as_user_who_cannot_change_it(
     services: Services, session: aiohttp.ClientSession, repository: GitRepository, directory: Path
 ) -> None:
     as_nobody = settings(repository, harness={"command": ["sh", "run.py"], "user": "nobody"})
     os.chmod(directory, 0o700)
     refused = await services.spawn(**as_nobody)
     assert await refused.exit_code() == 2
-    assert f"nobody may not pass through {directory}: set another harness.cache_dir" in refused.log()
+    assert f"nobody cannot enter {directory}: set another harness.cache_dir" in refused.log()
 
     os.chmod(directory, 0o711)  # noqa: S103
     service = await services.start(**as_nobody)
@@ -413,11 +413,11 @@ async def test_the_code_may_run_as_a_user_who_cannot_change_it(
 @pytest.mark.parametrize(
     ("harness", "refusal"),
     [
-        ({"user": "nobody-of-this-name"}, "there is no user nobody-of-this-name: make it, or correct"),
-        ({"repository": ""}, 'harness.repository: is needed where harness.kind is "process"'),
+        ({"user": "nobody-of-this-name"}, "there is no user nobody-of-this-name: create it, or correct"),
+        ({"repository": ""}, 'harness.repository must be set because harness.kind is "process"'),
     ],
 )
-async def test_a_harness_that_cannot_work_stops_the_start(
+async def test_invalid_harness_prevents_the_start(
     services: Services, repository: GitRepository, harness: Mapping[str, str], refusal: str
 ) -> None:
     service: ServiceProcess = await services.spawn(**settings(repository, harness=harness))
@@ -426,7 +426,7 @@ async def test_a_harness_that_cannot_work_stops_the_start(
 
 
 async def _milliseconds_to_first_call(client: Client, ref: str) -> int:
-    """Its first call is for sleep, which ends the run."""
+    """Return the duration of a run that only calls sleep."""
     agent = await client.create_agent(harness_git_ref=ref)
     await run(client, agent)
     ended = await client.ended_run(agent)
@@ -434,18 +434,18 @@ async def _milliseconds_to_first_call(client: Client, ref: str) -> int:
     return round((moment(ended["ended_at"]) - moment(ended["started_at"])).total_seconds() * 1000)
 
 
-async def _when_wound_up(client: Client, run: Json) -> Json:
-    """The span of the whole run, which is stored when its process has gone."""
+async def _root_once_ended(client: Client, run: Json) -> Json:
+    """Wait until the process is gone, which stores the span of the whole run, and return it."""
 
-    async def look() -> Json | None:
+    async def poll() -> Json | None:
         trace = await trace_of(client, run)
         return trace if any(span["span_type"] == "agent" for span in trace["spans"]) else None
 
-    await eventually(look, f"the process of {run['id']} to be gone")
+    await eventually(poll, f"the process of {run['id']} to be gone")
     return await root_of(client, run)
 
 
-async def _is_tried_again(client: Client, agent: str) -> None:
+async def _assert_retried(client: Client, agent: str) -> None:
     snapshot = await client.supervisor(agent)
     assert snapshot["failures"]["consecutive"] >= 1
     assert snapshot["phase"] in {"backing_off", "running"}

@@ -1,4 +1,4 @@
-"""Secrets are told once, to whom they are for; no log line, other answer or row of a table has them."""
+"""Secrets appear once, in the response that issues them, and in no log line, other response or table."""
 
 import asyncio
 import secrets
@@ -23,53 +23,53 @@ AGENTS = "/api/cloud/agents/"
 JSON = {"Content-Type": "application/json"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
-BREAK = "ALTER TABLE membership RENAME TO elsewhere"
-MEND = "ALTER TABLE elsewhere RENAME TO membership"
+RENAME_TABLE = "ALTER TABLE membership RENAME TO elsewhere"
+RESTORE_TABLE = "ALTER TABLE elsewhere RENAME TO membership"
 
 
-def invented(kind: str) -> str:
-    """A secret that nobody else has."""
+def random_secret(kind: str) -> str:
+    """Return a new secret."""
     return f"{kind}-{secrets.token_urlsafe(24)}"
 
 
 @dataclass
 class Witness:
-    """Sends requests, and keeps every answer as it came: its status, headers and body."""
+    """A client that records every response with status, headers and body."""
 
     session: aiohttp.ClientSession
     url: str
-    answers: list[str] = field(default_factory=list)
+    responses: list[str] = field(default_factory=list)
 
     async def ask(self, method: str, path: str, status: int, authorization: str = "", **options: Any) -> Any:
         headers = {"Authorization": authorization, **options.pop("headers", {})}
         async with self.session.request(method, self.url + path, headers=headers, **options) as response:
             text = await response.text()
-            self.answers.append(f"{response.status} {response.headers}\n{text}")
+            self.responses.append(f"{response.status} {response.headers}\n{text}")
             assert response.status == status, f"{method} {path}: {response.status} {text}"
             return await response.json() if text else None
 
-    async def say(self, *lines: str) -> None:
-        """Something that is hardly HTTP."""
+    async def send_raw(self, *lines: str) -> None:
+        """Send lines that are not valid HTTP."""
         host, _, port = self.url.removeprefix("http://").partition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write("\r\n".join(lines).encode())
         writer.write_eof()
-        self.answers.append((await reader.read()).decode())
+        self.responses.append((await reader.read()).decode())
         writer.close()
 
-    def times_told(self, secret: str) -> int:
-        return sum(secret in answer for answer in self.answers)
+    def count_responses(self, secret: str) -> int:
+        return sum(secret in response for response in self.responses)
 
 
 @dataclass
 class Secrets:
-    """What must not be found: `planted` ones came from outside, `issued` ones were told in one answer."""
+    """Secrets to look for: `planted` ones came from clients, `issued` ones were in one response."""
 
     planted: list[str] = field(default_factory=list)
     issued: list[str] = field(default_factory=list)
 
     def plant(self, kind: str) -> str:
-        self.planted.append(invented(kind))
+        self.planted.append(random_secret(kind))
         return self.planted[-1]
 
     def note(self, secret: str) -> str:
@@ -77,8 +77,8 @@ class Secrets:
         return secret
 
 
-async def find_ways_in(witness: Witness, known: Secrets, email: str) -> str:
-    """Sign up and log in, in right ways and wrong ones; the authorization of a user."""
+async def sign_up_and_log_in(witness: Witness, known: Secrets, email: str) -> str:
+    """Sign up and log in, with valid and invalid requests. Return the authorization of a user."""
     password = known.plant("password")
     new = {"email": email, "password": password, "organization_name": "Example"}
     token = known.note((await witness.ask("POST", f"{AUTH}signup/", 201, json=new))["token"])
@@ -105,7 +105,7 @@ async def find_ways_in(witness: Witness, known: Secrets, email: str) -> str:
 
 
 async def use_keys(witness: Witness, known: Secrets, user: str) -> str:
-    """Make a key and look at it in all ways; the authorization by it."""
+    """Create a key and use it in every way. Return the authorization with it."""
     key = await witness.ask("POST", API_KEYS, 201, user, json={"name": "k"}, headers={"Idempotency-Key": "1"})
     text = known.note(key["key"])
     authorization = f"Bearer {text}"
@@ -115,9 +115,9 @@ async def use_keys(witness: Witness, known: Secrets, user: str) -> str:
     await witness.ask("GET", AGENTS, 401, f"Token {text}")
     await witness.ask("GET", AGENTS, 401, f"Bearer {known.plant('hsk')}")
     await witness.ask("GET", "/status/", 401, authorization)
-    await witness.say("GET / HTTP/1.1", "Host: x", f"Authorization {known.plant('no header')}", "", "")
-    await witness.say("GET / HTTP/1.1", "Host: x", f"Authorization: {known.plant('NUL')}\0", "", "")
-    await witness.say(known.plant("no request"), "", "")
+    await witness.send_raw("GET / HTTP/1.1", "Host: x", f"Authorization {known.plant('no header')}", "", "")
+    await witness.send_raw("GET / HTTP/1.1", "Host: x", f"Authorization: {known.plant('NUL')}\0", "", "")
+    await witness.send_raw(known.plant("no request"), "", "")
     return authorization
 
 
@@ -133,8 +133,8 @@ async def invite(witness: Witness, known: Secrets, user: str) -> None:
     await witness.ask("POST", path, 400, json={"code": code, "password": password})
 
 
-async def work(witness: Witness, known: Secrets, key: str) -> None:
-    """A run, and all that tells of it."""
+async def run_an_agent(witness: Witness, known: Secrets, key: str) -> None:
+    """Run an agent, and get every resource that shows it."""
     once = {"Idempotency-Key": "2"}
     for _ in range(2):
         body = {"name": "Desk", "default_model": "builtin/inbox"}
@@ -158,8 +158,8 @@ async def work(witness: Witness, known: Secrets, key: str) -> None:
         await witness.ask("GET", path, 200, authorization)
 
 
-async def lose_password(witness: Witness, known: Secrets, services: Services, email: str) -> None:
-    """The code is told by the command line, which an operator holds; no answer has it."""
+async def reset_password(witness: Witness, known: Secrets, services: Services, email: str) -> None:
+    """Reset a password with a code from the command line, which no response contains."""
     command = ("-m", "hostsvc", "accounts", "reset-password", email, "--config", "service-1.toml")
     process = await asyncio.create_subprocess_exec(
         sys.executable, *command, cwd=services.directory, stdout=asyncio.subprocess.PIPE
@@ -169,22 +169,22 @@ async def lose_password(witness: Witness, known: Secrets, services: Services, em
     known.planted.append(code)
     body = {"email": email, "code": known.plant("code"), "new_password": known.plant("password")}
     await witness.ask("POST", f"{AUTH}reset/", 400, json=body)
-    answer = await witness.ask("POST", f"{AUTH}reset/", 200, json={**body, "code": code})
-    known.note(answer["token"])
-    await witness.ask("POST", f"{AUTH}logout/", 204, f"Token {answer['token']}")
+    account = await witness.ask("POST", f"{AUTH}reset/", 200, json={**body, "code": code})
+    known.note(account["token"])
+    await witness.ask("POST", f"{AUTH}logout/", 204, f"Token {account['token']}")
 
 
-async def meet_a_defect(witness: Witness, known: Secrets, database_url: str, key: str) -> None:
-    """What goes wrong in the middle of handling a secret is logged without it."""
+async def cause_an_internal_error(witness: Witness, known: Secrets, database_url: str, key: str) -> None:
+    """Cause errors while secrets are handled; the log must not contain them."""
     async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
-        await cursor.execute(BREAK)
+        await cursor.execute(RENAME_TABLE)
         login = {"email": f"{uuid4().hex}@example.org", "password": known.plant("password")}
         await witness.ask("POST", f"{AUTH}signup/", 500, json={**login, "organization_name": "Example"})
         await witness.ask("GET", "/api/organizations/memberships/", 500, key)
-        await cursor.execute(MEND)
+        await cursor.execute(RESTORE_TABLE)
 
 
-async def test_secrets_are_told_once_and_kept_nowhere(
+async def test_secrets_appear_only_in_the_issuing_response(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     known = Secrets(planted=[OPERATOR_TOKEN])
@@ -193,22 +193,22 @@ async def test_secrets_are_told_once_and_kept_nowhere(
     )
     witness = Witness(session, service.url)
     email = f"{uuid4().hex}@example.org"
-    user = await find_ways_in(witness, known, email)
+    user = await sign_up_and_log_in(witness, known, email)
     key = await use_keys(witness, known, user)
     await invite(witness, known, user)
-    await work(witness, known, key)
-    await meet_a_defect(witness, known, database_url, key)
-    await lose_password(witness, known, services, email)
+    await run_an_agent(witness, known, key)
+    await cause_an_internal_error(witness, known, database_url, key)
+    await reset_password(witness, known, services, email)
     await service.close()
 
     log, rows = service.log(), await contents(database_url)
     assert email in rows, "the rows can be read"
-    assert "request failed" in log, "the log is that of the service"
+    assert "request failed" in log, "the log belongs to the service"
     for secret in known.planted:
-        assert witness.times_told(secret) == 0, secret
+        assert witness.count_responses(secret) == 0, secret
     for secret in known.issued:
-        # Two tokens that a user is issued in the same second are one.
-        assert witness.times_told(secret) == known.issued.count(secret), secret
+        # Two tokens of a user issued in the same second are equal.
+        assert witness.count_responses(secret) == known.issued.count(secret), secret
     for secret in (*known.planted, *known.issued):
         assert secret not in log, secret
         assert secret not in rows, secret

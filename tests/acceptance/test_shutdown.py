@@ -1,4 +1,4 @@
-"""SIGTERM: the process ends in order, and the next one goes on where it left off."""
+"""SIGTERM: the process ends in order, and the next one continues its work."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ SELECT organization_id, id, 'n' || n, repeat('x', 10000), 'low' FROM agent, gene
 """
 
 
-async def test_a_hold_goes_on_over_a_restart_and_ends_when_it_would_have(
+async def test_hold_survives_restart_and_ends_on_time(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
     service = await services.start()
@@ -42,16 +42,16 @@ async def test_a_hold_goes_on_over_a_restart_and_ends_when_it_would_have(
     assert len(await again.runs(agent)) == 1
 
 
-async def test_a_run_is_let_to_its_turn_boundary_and_taken_up_again_without_blame(
+async def test_drained_run_ends_at_turn_boundary_and_resumes_without_failure(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     service = await services.start(server={"drain_seconds": DRAIN_SECONDS})
     client = await sign_up(session, service.url)
     agent, notification = await _agent_with_a_note(client)
     with held_by_somebody_else(database_url, notification):
-        await _run_that_waits_to_clear(client, agent)
+        await _start_blocked_run(client, agent)
         service.terminate()
-        await _draining(client)
+        await _wait_until_draining(client)
     assert await service.exit_code(within=DRAIN_SECONDS) == 0
 
     again = client.at((await services.start()).url)
@@ -63,7 +63,7 @@ async def test_a_run_is_let_to_its_turn_boundary_and_taken_up_again_without_blam
     assert [note["cleared"] for note in await again.notifications(agent)] == [True]
 
 
-async def test_what_is_sent_during_the_drain_is_kept_and_no_run_is_begun(
+async def test_notification_sent_during_drain_is_handled_after_restart(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     service = await services.start(server={"drain_seconds": DRAIN_SECONDS})
@@ -71,27 +71,27 @@ async def test_what_is_sent_during_the_drain_is_kept_and_no_run_is_begun(
     busy, notification = await _agent_with_a_note(client)
     idle = await client.create_agent(name="Idle")
     with held_by_somebody_else(database_url, notification):
-        await _run_that_waits_to_clear(client, busy)
+        await _start_blocked_run(client, busy)
         service.terminate()
-        await _draining(client)
-        late = await client.notify(idle)
+        await _wait_until_draining(client)
+        note = await client.notify(idle)
         assert await client.status_of(f"/api/cloud/agents/{idle}/run/", "POST") == 503
         assert await client.runs(idle) == []
     assert await service.exit_code(within=DRAIN_SECONDS) == 0
 
     again = client.at((await services.start()).url)
     run = await again.ended_run(idle)
-    assert (run["notifications"], run["outcome"]) == ([late["id"]], "slept")
+    assert (run["notifications"], run["outcome"]) == ([note["id"]], "slept")
 
 
-async def test_a_run_that_outlasts_the_drain_time_is_cut_off_and_taken_up_again(
+async def test_run_longer_than_drain_time_is_interrupted_and_resumed(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     service = await services.start(server={"drain_seconds": 0.2}, database={"command_timeout_seconds": 2.0})
     client = await sign_up(session, service.url)
     agent, notification = await _agent_with_a_note(client)
     with held_by_somebody_else(database_url, notification):
-        await _run_that_waits_to_clear(client, agent)
+        await _start_blocked_run(client, agent)
         service.terminate()
         assert await service.exit_code() == 0
 
@@ -102,7 +102,7 @@ async def test_a_run_that_outlasts_the_drain_time_is_cut_off_and_taken_up_again(
     assert [note["cleared"] for note in await again.notifications(agent)] == [True]
 
 
-async def test_a_start_that_waits_for_a_slot_keeps_its_place_over_a_restart(
+async def test_queued_start_survives_restart(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     service = await services.start(runs={"max_concurrent": 1})
@@ -110,11 +110,11 @@ async def test_a_start_that_waits_for_a_slot_keeps_its_place_over_a_restart(
     busy, notification = await _agent_with_a_note(client)
     waiting = await client.create_agent(name="Second in line")
     with held_by_somebody_else(database_url, notification):
-        await _run_that_waits_to_clear(client, busy)
-        asked = await client.post(f"/api/cloud/agents/{waiting}/run/")
-        assert asked == {"status": "queued", "run": None}
+        await _start_blocked_run(client, busy)
+        response = await client.post(f"/api/cloud/agents/{waiting}/run/")
+        assert response == {"status": "queued", "run": None}
         service.terminate()
-        await _draining(client)
+        await _wait_until_draining(client)
     assert await service.exit_code(within=DRAIN_SECONDS) == 0
 
     again = client.at((await services.start(runs={"max_concurrent": 1})).url)
@@ -122,7 +122,7 @@ async def test_a_start_that_waits_for_a_slot_keeps_its_place_over_a_restart(
     assert (run["wake_reason"], run["outcome"]) == ("run_requested", "slept")
 
 
-async def test_clients_that_neither_send_nor_read_on_do_not_keep_the_service(
+async def test_stuck_clients_do_not_prevent_shutdown(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     service = await services.start(server={"drain_seconds": 0.5})
@@ -148,7 +148,7 @@ async def test_clients_that_neither_send_nor_read_on_do_not_keep_the_service(
 async def _stuck_request(
     client: Client, method: str, *headers: str
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A request on a connection of its own, of whose answer hardly anything is taken."""
+    """Send a request on a new connection, and read hardly anything of the response."""
     address = urlsplit(client.url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=100)
     head = (f"Host: {address.netloc}", f"Authorization: {client.authorization}", *headers)
@@ -167,8 +167,8 @@ async def _agent_with_a_note(client: Client) -> tuple[str, str]:
     return agent, note["id"]
 
 
-async def _run_that_waits_to_clear(client: Client, agent: str) -> None:
-    """A run in its second turn, which cannot end before the note's row is free."""
+async def _start_blocked_run(client: Client, agent: str) -> None:
+    """Start a run that is in its second turn and cannot end while the note's row is locked."""
     assert (await client.post(f"/api/cloud/agents/{agent}/run/"))["status"] == "started"
 
     async def look() -> bool | None:
@@ -178,7 +178,7 @@ async def _run_that_waits_to_clear(client: Client, agent: str) -> None:
     await eventually(look, "the run to be in its second turn")
 
 
-async def _draining(client: Client) -> None:
+async def _wait_until_draining(client: Client) -> None:
     async def look() -> bool | None:
         return True if await client.status_of("/readyz") == 503 else None
 

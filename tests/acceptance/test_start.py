@@ -1,4 +1,4 @@
-"""Starting: how soon the service is ready, and who leads where there are two."""
+"""Starts: how soon the service is ready, and which one of two leads."""
 
 import asyncio
 import resource
@@ -11,10 +11,10 @@ from tests.acceptance.client import Client, sign_up
 from tests.acceptance.services import Services
 
 STARTS = 3
-LOOSE_LIMIT_SECONDS = 6.0  # 2 s on a machine that does nothing else
+LOOSE_LIMIT_SECONDS = 6.0  # 2 s on an idle machine
 
 
-async def test_the_service_is_ready_soon_after_its_start_on_an_existing_database(
+async def test_service_is_ready_soon_on_an_existing_database(
     services: Services, capsys: pytest.CaptureFixture[str]
 ) -> None:
     took = [await _start_and_stop(services) for _ in range(STARTS)]
@@ -23,13 +23,13 @@ async def test_the_service_is_ready_soon_after_its_start_on_an_existing_database
     assert median(took) < LOOSE_LIMIT_SECONDS
 
 
-async def test_whoever_starts_second_stands_by_and_takes_over_from_a_killed_leader(
+async def test_second_service_stands_by_and_replaces_a_killed_leader(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
     leader = await services.start()
     client = await sign_up(session, leader.url)
     agent = await client.create_agent(debounce_window_seconds=3600)
-    held = await client.notify(agent, source="sms")
+    note = await client.notify(agent, source="sms")
     standby = await services.spawn()
     other = client.at(await standby.standing_by())
     assert await other.status_of("/healthz") == 200
@@ -40,12 +40,12 @@ async def test_whoever_starts_second_stands_by_and_takes_over_from_a_killed_lead
     await leader.kill()
     assert await standby.ready() == other.url
     assert await other.status_of("/readyz") == 200
-    assert [each["id"] for each in await other.notifications(agent)] == [held["id"]]
+    assert [each["id"] for each in await other.notifications(agent)] == [note["id"]]
     assert (await other.post(f"/api/cloud/agents/{agent}/run/"))["status"] == "started"
     assert (await other.ended_run(agent))["outcome"] == "slept"
 
 
-async def test_a_standby_takes_over_from_a_leader_that_ends_in_order(
+async def test_standby_replaces_a_leader_that_shuts_down(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
     leader = await services.start()
@@ -58,7 +58,7 @@ async def test_a_standby_takes_over_from_a_leader_that_ends_in_order(
     assert await client.at(url).get("/api/cloud/agents/") == []
 
 
-async def test_a_standby_that_is_told_to_end_ends_in_order(services: Services) -> None:
+async def test_terminated_standby_exits_with_0(services: Services) -> None:
     await services.start()
     standby = await services.spawn()
     await standby.standing_by()
@@ -66,7 +66,7 @@ async def test_a_standby_that_is_told_to_end_ends_in_order(services: Services) -
     assert await standby.exit_code() == 0
 
 
-async def test_it_takes_as_many_descriptors_as_it_may_have(services: Services) -> None:
+async def test_service_raises_its_limit_of_descriptors(services: Services) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
     try:
@@ -76,7 +76,7 @@ async def test_it_takes_as_many_descriptors_as_it_may_have(services: Services) -
     assert resource.prlimit(service.pid, resource.RLIMIT_NOFILE) == (min(hard, 65_536), hard)
 
 
-async def test_whether_it_lives_and_is_ready_is_told_to_anybody(
+async def test_health_endpoints_need_no_credential(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
     anybody = Client(session, (await services.start()).url)
@@ -86,9 +86,9 @@ async def test_whether_it_lives_and_is_ready_is_told_to_anybody(
 
 async def _start_and_stop(services: Services) -> float:
     loop = asyncio.get_running_loop()
-    began = loop.time()
+    started = loop.time()
     service = await services.start()
-    took = loop.time() - began
+    took = loop.time() - started
     service.terminate()
     assert await service.exit_code() == 0
     return round(took, 2)

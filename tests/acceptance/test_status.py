@@ -1,4 +1,4 @@
-"""What operators see, and who does not."""
+"""The status endpoints, which only operators may see."""
 
 import aiohttp
 import pytest
@@ -7,7 +7,7 @@ from tests.acceptance.client import Client, Json, eventually, sign_up
 from tests.acceptance.services import OPERATOR_TOKEN, Services
 
 
-async def test_an_operator_sees_how_the_service_is_and_why_each_agent_does_what_it_does(
+async def test_operator_sees_state_of_service_and_of_each_agent(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
     service = await services.start(supervisors={"scan_interval_seconds": 0.2})
@@ -18,13 +18,13 @@ async def test_an_operator_sees_how_the_service_is_and_why_each_agent_does_what_
     blocker = await client.notify(holding, source="sms")
     await client.supervisor_in("holding", holding)
 
-    async def counted() -> Json | None:
-        """By a duty, from time to time, and by the supervisor, once the hold is stored."""
+    async def poll() -> Json | None:
+        """Return the status once the agent counter has run and the hold is stored."""
         status: Json = await operator.get("/status/")
         is_held = status["supervisors"]["by_phase"].get("holding") == 1
         return status if is_held and status["oldest_uncleared_high_seconds"] is not None else None
 
-    status = await eventually(counted, "the agents to be counted")
+    status = await eventually(poll, "the agents to be counted")
     assert (status["service"]["state"], status["service"]["reasons"]) == ("ready", [])
     assert status["agents"] == {"running": 0, "sleeping": 2, "archived": 0}
     assert (status["runs"]["running"], status["runs"]["queued"]) == (0, 0)
@@ -46,7 +46,7 @@ async def test_an_operator_sees_how_the_service_is_and_why_each_agent_does_what_
 
 
 @pytest.mark.parametrize("path", ["/status/", "/status/supervisors/", "/status/supervisors/{agent}/"])
-async def test_status_is_for_the_operator_token_alone(
+async def test_status_needs_the_operator_token(
     services: Services, session: aiohttp.ClientSession, path: str
 ) -> None:
     service = await services.start()

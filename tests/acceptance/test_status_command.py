@@ -1,4 +1,4 @@
-"""`hostsvc status` in a terminal: a running service and its agents, shown once or as they change."""
+"""`hostsvc status` as a process: a running service and its agents, once or continuously."""
 
 import asyncio
 import os
@@ -41,8 +41,8 @@ async def status(
             await process.wait()
 
 
-async def shown(directory: Path, *arguments: str, **environment: str) -> str:
-    """What it prints, when all is well."""
+async def output_of(directory: Path, *arguments: str, **environment: str) -> str:
+    """Run the command, which must succeed, and return its output."""
     async with status(directory, *arguments, environment=environment) as process:
         out, err = await process.communicate()
     assert (process.returncode, err) == (0, b""), err.decode()
@@ -50,7 +50,7 @@ async def shown(directory: Path, *arguments: str, **environment: str) -> str:
 
 
 async def refusal(directory: Path, *arguments: str, **environment: str) -> str:
-    """The one line it says, when there is something to mend."""
+    """Run the command, which must fail, and return its one line of error."""
     async with status(directory, *arguments, environment=environment) as process:
         out, err = await process.communicate()
     assert (process.returncode, out) == (2, b"")
@@ -59,7 +59,7 @@ async def refusal(directory: Path, *arguments: str, **environment: str) -> str:
 
 
 async def read_until(process: asyncio.subprocess.Process, text: str) -> str:
-    """The first line with this text."""
+    """Return the first line with this text."""
     assert process.stdout is not None
     async with asyncio.timeout(PATIENCE_SECONDS):
         async for line in process.stdout:
@@ -68,53 +68,53 @@ async def read_until(process: asyncio.subprocess.Process, text: str) -> str:
     raise AssertionError(f"ended without a line with {text!r}")
 
 
-async def holder(client: Client) -> str:
+async def create_holding_agent(client: Client) -> str:
     return await client.create_agent(name="Grace\x1b[2J", debounce_window_seconds=3600)
 
 
-async def test_the_whole_service_is_shown(
+async def test_status_shows_the_whole_service(
     services: Services, session: aiohttp.ClientSession, directory: Path
 ) -> None:
     service = await services.start(supervisors={"scan_interval_seconds": 0.2})
     client = await sign_up(session, service.url)
-    agent = await holder(client)
+    agent = await create_holding_agent(client)
     await client.notify(agent, source="sms")
     snapshot = await client.supervisor_in("holding", agent)
 
-    # The token is found as `hostsvc operator-token` finds it: by the configuration of the service.
-    screen = await shown(directory, "--url", service.url, "--config", "service-1.toml", **WIDE)
+    # The command finds the token like `hostsvc operator-token`, by the configuration of the service.
+    screen = await output_of(directory, "--url", service.url, "--config", "service-1.toml", **WIDE)
 
     for expected in ("state        ready", "1 live: 1 holding", "0 quarantined", "Grace·[2J", agent):
         assert expected in screen
     assert "\x1b" not in screen
     assert snapshot["why"][:40] in " ".join(screen.split())
-    assert agent in await shown(directory, "--url", service.url, "--phase", "holding", **KNOWN)
-    assert "No agents." in await shown(directory, "--url", service.url, "--phase", "running", **KNOWN)
+    assert agent in await output_of(directory, "--url", service.url, "--phase", "holding", **KNOWN)
+    assert "No agents." in await output_of(directory, "--url", service.url, "--phase", "running", **KNOWN)
 
 
-async def test_one_agent_is_shown_with_what_was_said_to_it(
+async def test_status_shows_one_agent_with_its_messages(
     services: Services, session: aiohttp.ClientSession, directory: Path
 ) -> None:
     service = await services.start()
     client = await sign_up(session, service.url)
-    agent = await holder(client)
+    agent = await create_holding_agent(client)
     blocker = await client.notify(agent, source="sms")
     snapshot = await client.supervisor_in("holding", agent)
 
-    screen = await shown(directory, agent, "--url", service.url, **KNOWN)
+    screen = await output_of(directory, agent, "--url", service.url, **KNOWN)
 
-    told = " ".join(screen.split())
+    text = " ".join(screen.split())
     for expected in (agent, "holding since", snapshot["why"], blocker["id"], "0 of 256", "notified holding"):
-        assert expected in told
-    assert "The debounce window over its messages ends." in told
+        assert expected in text
+    assert "The debounce window over its messages ends." in text
 
 
-async def test_an_agent_is_watched_until_somebody_has_seen_enough(
+async def test_watch_follows_an_agent_until_sigint(
     services: Services, session: aiohttp.ClientSession, directory: Path
 ) -> None:
     service = await services.start()
     client = await sign_up(session, service.url)
-    agent = await holder(client)
+    agent = await create_holding_agent(client)
 
     async with status(directory, agent, "--watch", "--url", service.url, environment=KNOWN) as process:
         assert "asleep" in await read_until(process, "phase")
@@ -122,13 +122,13 @@ async def test_an_agent_is_watched_until_somebody_has_seen_enough(
         await read_until(process, "holding")
         service.terminate()
         await service.exit_code()
-        assert "asked again every second" in await read_until(process, "no service answers")
+        assert "trying again every second" in await read_until(process, "no service answers")
         process.send_signal(signal.SIGINT)
         async with asyncio.timeout(PATIENCE_SECONDS):
             assert await process.wait() == 0
 
 
-async def test_in_a_terminal_the_watched_screen_is_drawn_in_place(
+async def test_watch_redraws_the_screen_of_a_terminal(
     services: Services, session: aiohttp.ClientSession, directory: Path
 ) -> None:
     service = await services.start()
@@ -146,7 +146,7 @@ async def test_in_a_terminal_the_watched_screen_is_drawn_in_place(
         async with asyncio.timeout(PATIENCE_SECONDS):
             assert await process.wait() == 0
     os.close(terminal)
-    assert b"\x1b[?1049h" in drawn  # a screen of its own, as pagers have
+    assert b"\x1b[?1049h" in drawn  # the alternate screen, as pagers use it
 
 
 @pytest.mark.parametrize(
@@ -154,22 +154,22 @@ async def test_in_a_terminal_the_watched_screen_is_drawn_in_place(
     [
         (("--url", "http://127.0.0.1:1"), {}, "no service answers at http://127.0.0.1:1: start it"),
         (("--url", "nonsense"), {}, "no service answers at nonsense: start it"),
-        ((), {"HOSTSVC__SERVER__PORT": "0"}, "server.port is 0, any free one: give the --url"),
+        ((), {"HOSTSVC__SERVER__PORT": "0"}, "server.port is 0, which selects any free port: set --url"),
         ((), {"HOSTSVC__SERVER__PORT": "1"}, "no service answers at http://127.0.0.1:1: start it"),
     ],
 )
-async def test_where_nothing_answers_the_status_says_what_to_do(
+async def test_missing_service_is_reported_with_advice(
     directory: Path, arguments: tuple[str, ...], environment: dict[str, str], expected: str
 ) -> None:
     assert (await refusal(directory, *arguments, **environment)).startswith(expected)
-    assert os.listdir(directory) == []  # no database is made on the way
+    assert os.listdir(directory) == []  # no database was created
 
 
-async def test_a_service_that_refuses_is_told_apart(services: Services, directory: Path) -> None:
+async def test_refusal_of_the_service_is_explained(services: Services, directory: Path) -> None:
     service = await services.start()
-    at = ("--url", service.url)
+    url = ("--url", service.url)
     wrong = {"HOSTSVC__OPERATOR__TOKEN": "wrong"}
 
-    assert "takes another operator token" in await refusal(directory, *at, **wrong)
+    assert "has another operator token" in await refusal(directory, *url, **wrong)
     missing = str(uuid4())
-    assert await refusal(directory, missing, *at, **KNOWN) == f"there is no agent {missing}"
+    assert await refusal(directory, missing, *url, **KNOWN) == f"there is no agent {missing}"

@@ -1,6 +1,6 @@
-"""A run against a server of somebody else's that speaks the protocol: LiteLLM's proxy.
+"""Runs against a third-party server of the protocol: LiteLLM's proxy.
 
-It is installed by hand, in an environment of its own, because it brings some hundred packages along:
+Install it by hand in its own environment, because it needs about a hundred packages:
 
     python -m venv /tmp/litellm && /tmp/litellm/bin/pip install 'litellm[proxy]==1.106.2'
     HOSTSVC_TEST_LITELLM=/tmp/litellm/bin/litellm make test
@@ -28,9 +28,9 @@ MODELS = {
     "model_list": [
         {
             "model_name": name,
-            "litellm_params": {"model": "openai/gpt-4o", "api_key": "none", **says},
+            "litellm_params": {"model": "openai/gpt-4o", "api_key": "none", **mock},
         }
-        for name, says in (
+        for name, mock in (
             ("sleeper", {"mock_tool_calls": [SLEEP]}),
             ("talker", {"mock_response": "I am done."}),
             ("failure", {"mock_response": "litellm.ContextWindowExceededError"}),
@@ -41,7 +41,7 @@ MODELS = {
 
 @asynccontextmanager
 async def litellm_proxy(directory: Path, session: aiohttp.ClientSession) -> AsyncIterator[str]:
-    """The base URL of a proxy whose models are mocks of its own; it asks for no key."""
+    """Yield the base URL of a proxy with mock models and without a key."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     config = directory / "litellm.yaml"
@@ -59,14 +59,14 @@ async def litellm_proxy(directory: Path, session: aiohttp.ClientSession) -> Asyn
         )
     try:
 
-        async def lives() -> bool | None:
+        async def is_alive() -> bool | None:
             try:
-                async with session.get(f"http://127.0.0.1:{port}/health/liveliness") as answer:
-                    return True if answer.status == 200 else None
+                async with session.get(f"http://127.0.0.1:{port}/health/liveliness") as response:
+                    return True if response.status == 200 else None
             except aiohttp.ClientConnectionError:
                 return None
 
-        await eventually(lives, "the proxy to start", START_SECONDS)
+        await eventually(is_alive, "the proxy to start", START_SECONDS)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         process.terminate()
@@ -75,7 +75,7 @@ async def litellm_proxy(directory: Path, session: aiohttp.ClientSession) -> Asyn
 
 @pytest.mark.skipif(not LITELLM, reason="HOSTSVC_TEST_LITELLM names no installation of LiteLLM's proxy")
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-async def test_an_agent_runs_with_nothing_but_the_address_of_the_server(
+async def test_agent_runs_on_a_third_party_server(
     services: Services, session: aiohttp.ClientSession, directory: Path, stream: bool
 ) -> None:
     async with litellm_proxy(directory, session) as url:

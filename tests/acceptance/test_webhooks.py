@@ -1,4 +1,4 @@
-"""Webhooks of the whole process: what a receiver gets, through receivers that fail and processes that die."""
+"""Webhooks of the whole process, with failing receivers and killed services."""
 
 from collections.abc import AsyncIterator
 from time import perf_counter
@@ -12,7 +12,7 @@ from tests.receiver import Receiver, hang, receiving
 
 DELIVERIES = "/api/organizations/webhook-deliveries/"
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSBkZXNr"
-PROMPT_SECONDS = 1.0  # a busy machine included
+PROMPT_SECONDS = 1.0  # on a busy machine, too
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ async def receiver() -> AsyncIterator[Receiver]:
         yield receiver
 
 
-async def told_template(client: Client, url: str) -> str:
+async def template_with_webhook(client: Client, url: str) -> str:
     template = await client.post(
         "/api/templates/",
         name="Desk",
@@ -32,28 +32,28 @@ async def told_template(client: Client, url: str) -> str:
     return str(template["id"])
 
 
-async def delivery_that_is(client: Client, status: str, template: str) -> Json:
-    """The one delivery of the template, once it has come so far."""
+async def delivery_with_status(client: Client, status: str, template: str) -> Json:
+    """Wait until the only delivery of the template has this status, and return it."""
 
-    async def look() -> Json | None:
+    async def poll() -> Json | None:
         deliveries = await client.get(DELIVERIES, template=template, status=status)
         return deliveries[0] if deliveries else None
 
-    return await eventually(look, f"a delivery that is {status}")
+    return await eventually(poll, f"a delivery that is {status}")
 
 
-async def test_a_receiver_is_told_of_a_new_agent_at_once_and_can_verify_it(
+async def test_receiver_gets_a_verifiable_webhook_for_a_new_agent(
     services: Services, session: aiohttp.ClientSession, receiver: Receiver
 ) -> None:
     service = await services.start(outbound={"allow_private": True})
     client = await sign_up(session, service.url)
-    template = await told_template(client, f"{receiver.url}/hook")
+    template = await template_with_webhook(client, f"{receiver.url}/hook")
     agent = await client.create_agent(template=template, tags=["vip"])
     [received] = await receiver.wait_for(1, PROMPT_SECONDS)
 
-    told = received.verified_by(SECRET)
-    assert (told["type"], told["data"]["agent"], told["data"]["tags"]) == ("agent.created", agent, ["vip"])
-    delivered = await delivery_that_is(client, "delivered", template)
+    event = received.verified_by(SECRET)
+    assert (event["type"], event["data"]["agent"], event["data"]["tags"]) == ("agent.created", agent, ["vip"])
+    delivered = await delivery_with_status(client, "delivered", template)
     assert (delivered["id"], delivered["attempts"], delivered["last_status"]) == (received.id, 1, 204)
 
     again = await client.post(f"{DELIVERIES}{received.id}/redeliver/")
@@ -62,13 +62,13 @@ async def test_a_receiver_is_told_of_a_new_agent_at_once_and_can_verify_it(
     assert (repeated.id, repeated.body) == (received.id, received.body)
 
 
-async def test_what_was_under_way_at_a_kill_is_delivered_after_the_start(
+async def test_delivery_interrupted_by_kill_is_repeated_after_start(
     services: Services, session: aiohttp.ClientSession, receiver: Receiver
 ) -> None:
     receiver.answer = hang
     service = await services.start(outbound={"allow_private": True})
     client = await sign_up(session, service.url)
-    await client.create_agent(template=await told_template(client, receiver.url))
+    await client.create_agent(template=await template_with_webhook(client, receiver.url))
     await receiver.wait_for(1)
     await service.kill()
 
@@ -78,7 +78,7 @@ async def test_what_was_under_way_at_a_kill_is_delivered_after_the_start(
     assert (first.id, first.body) == (second.id, second.body)
 
 
-async def test_a_receiver_that_hangs_delays_neither_creates_nor_other_receivers(
+async def test_hanging_receiver_delays_no_creation_and_no_other_receiver(
     services: Services, session: aiohttp.ClientSession, receiver: Receiver
 ) -> None:
     service = await services.start(outbound={"allow_private": True})
@@ -86,29 +86,29 @@ async def test_a_receiver_that_hangs_delays_neither_creates_nor_other_receivers(
     async with receiving() as hanging:
         hanging.answer = hang
         silent = await client.post("/api/templates/", name="Silent", default_model="builtin/inbox")
-        stuck = await told_template(client, hanging.url)
-        took = [await seconds_for_agents(client, template) for template in (silent["id"], stuck)]
-        await client.create_agent(template=await told_template(client, receiver.url))
+        stuck = await template_with_webhook(client, hanging.url)
+        took = [await seconds_to_create_agents(client, template) for template in (silent["id"], stuck)]
+        await client.create_agent(template=await template_with_webhook(client, receiver.url))
         await receiver.wait_for(1, PROMPT_SECONDS)
         assert took[1] < 3 * took[0] + 0.5, "creating agents became slow"
         await service.kill()
 
 
-async def seconds_for_agents(client: Client, template: str) -> float:
-    began = perf_counter()
+async def seconds_to_create_agents(client: Client, template: str) -> float:
+    started = perf_counter()
     for _ in range(30):
         await client.create_agent(template=template)
-    return perf_counter() - began
+    return perf_counter() - started
 
 
-async def test_an_address_inside_is_given_up_and_the_status_counts_it(
+async def test_delivery_to_a_private_address_fails_and_is_counted(
     services: Services, session: aiohttp.ClientSession, receiver: Receiver
 ) -> None:
     service = await services.start(supervisors={"scan_interval_seconds": 0.1})
     client = await sign_up(session, service.url)
-    template = await told_template(client, receiver.url)
+    template = await template_with_webhook(client, receiver.url)
     await client.create_agent(template=template)
-    failed = await delivery_that_is(client, "failed", template)
+    failed = await delivery_with_status(client, "failed", template)
     assert failed["last_error"] == (
         "The address 127.0.0.1 is loopback; outbound calls go to public addresses only."
     )

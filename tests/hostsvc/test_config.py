@@ -1,4 +1,4 @@
-"""What the configuration takes, and how it refuses the rest."""
+"""The configuration: what it accepts, and how it refuses everything else."""
 
 import tomllib
 from dataclasses import fields, replace
@@ -22,14 +22,14 @@ def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def written(text: str) -> Path:
+def config_file(text: str) -> Path:
     file = Path("config.toml")
     file.write_text(text)
     return file
 
 
 def refusal(text: str = "", **environment: str) -> str:
-    file = written(text) if text else None
+    file = config_file(text) if text else None
     with pytest.raises(ConfigError) as caught:
         load_config(file, environment)
     message = str(caught.value)
@@ -37,40 +37,40 @@ def refusal(text: str = "", **environment: str) -> str:
     return message
 
 
-def test_without_file_and_environment_everything_has_its_default() -> None:
+def test_config_without_file_and_variables_has_the_defaults() -> None:
     assert load_config(None, {"PATH": "/bin"}) == Config()
 
 
-def test_the_shipped_file_says_the_defaults() -> None:
+def test_shipped_file_contains_the_defaults() -> None:
     assert replace(load_config(SHIPPED, {}), origins=()) == Config()
 
 
-def test_the_shipped_file_names_every_key() -> None:
+def test_shipped_file_contains_every_key() -> None:
     shipped = {section: set(keys) for section, keys in tomllib.loads(SHIPPED.read_text()).items()}
-    known = {section: {key.name for key in fields(getattr(Config(), section))} for section in SECTIONS}
-    assert shipped == known
+    expected = {section: {key.name for key in fields(getattr(Config(), section))} for section in SECTIONS}
+    assert shipped == expected
 
 
-def test_the_shipped_file_explains_every_key() -> None:
+def test_shipped_file_explains_every_key() -> None:
     unexplained = [line for line in SHIPPED.read_text().splitlines() if "=" in line and " # " not in line]
     assert [line for line in unexplained if not line.startswith("#")] == []
 
 
-def test_the_file_in_the_working_directory_is_used_and_named() -> None:
-    written("[server]\nport = 9000")
+def test_file_in_working_directory_is_used_and_named() -> None:
+    config_file("[server]\nport = 9000")
     config = load_config(None, {})
     assert config.server.port == 9000
     assert config.origins == ("config.toml",)
 
 
-def test_a_variable_overrides_the_file() -> None:
-    file = written("[server]\nport = 9000\nhost = '::1'")
+def test_variable_overrides_the_file() -> None:
+    file = config_file("[server]\nport = 9000\nhost = '::1'")
     config = load_config(file, {"HOSTSVC__SERVER__PORT": "80"})
     assert (config.server.host, config.server.port) == ("::1", 80)
     assert config.origins == ("config.toml", "HOSTSVC__SERVER__PORT")
 
 
-def test_variables_are_read_by_the_type_of_their_key() -> None:
+def test_variable_is_parsed_as_the_type_of_its_key() -> None:
     config = load_config(
         None,
         {
@@ -92,92 +92,110 @@ def test_variables_are_read_by_the_type_of_their_key() -> None:
     assert config.harness.command == ("python3", "-S", "run.py")
 
 
-def test_a_blank_variable_is_an_empty_list() -> None:
+def test_blank_variable_is_an_empty_list() -> None:
     config = load_config(None, {"HOSTSVC__SUPERVISORS__CONVERSATIONAL_SOURCES": ""})
     assert config.supervisors.conversational_sources == frozenset()
 
 
-def test_a_whole_number_of_seconds_is_a_number() -> None:
-    assert load_config(written("[runs]\nmax_seconds = 60"), {}).runs.max_seconds == 60.0
+def test_integer_is_accepted_as_a_number() -> None:
+    assert load_config(config_file("[runs]\nmax_seconds = 60"), {}).runs.max_seconds == 60.0
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[serwer]\nport = 1", "config.toml: there is no section [serwer]; there are server, database"),
+        ("[serwer]\nport = 1", "config.toml: unknown section [serwer]; the sections are server, database"),
         ("server = 1", "config.toml: server is a section: write [server] and its keys below it"),
-        ("port = 1", "config.toml: there is no section [port]"),
-        ("origins = []", "config.toml: there is no section [origins]"),
-        ("[server]\nprot = 1", "config.toml: server.prot: there is no such key; [server] has host, port"),
-        ("[server.tls]\na = 1", "config.toml: server.tls: there is no such key"),
-        ("[server]\nport = '80'", "config.toml: server.port: takes an integer, not '80'"),
-        ("[server]\nport = true", "config.toml: server.port: takes an integer, not True"),
-        ("[server]\nport = 80.0", "config.toml: server.port: takes an integer, not 80.0"),
-        ("[server]\nport = 70000", "config.toml: server.port: port takes 0 to 65535, not 70000"),
-        ("[server]\nhost = ''", "host takes an address or a host name, not a blank"),
-        ("[operator]\nopen_metrics = 1", "config.toml: operator.open_metrics: takes true or false, not 1"),
-        ("[server]\nhost = 1", "server.host: takes text, not 1"),
-        ("[server]\nbase_url = 'example.org'", "base_url takes http(s)://host[:port][/path]"),
-        ("[server]\nbase_url = 'http://[a'", "base_url takes http(s)://host[:port][/path]"),
-        ("[server]\nbase_url = 'https://a.org/'", "without a final slash, not 'https://a.org/'"),
-        ("[server]\ntrusted_proxies = '10.0.0.0/8'", "takes a list of networks such as"),
-        ("[server]\ntrusted_proxies = ['10.0.0.1/8']", "takes a list of networks such as"),
-        ("[server]\ntrusted_proxies = [1]", "takes a list of networks such as"),
-        ("[runs]\nmax_seconds = nan", "runs.max_seconds: takes a number, not nan"),
-        ("[runs]\nmax_seconds = inf", "runs.max_seconds: takes a number, not inf"),
-        (f"[runs]\nmax_seconds = 1{'0' * 400}", "runs.max_seconds: takes a number"),
-        ("[runs]\nmax_concurrent = 0", "max_concurrent takes 1 to 1000000, not 0"),
-        ("[runs]\ndefault_provider = 'a/b'", "default_provider takes the name of a model provider"),
-        ("[supervisors]\nconversational_sources = ['fax']", "takes a list of sources (email, sms"),
-        ("[database]\nurl = 'localhost/db'", "url takes postgresql://user:password@host:port/name"),
-        ("[database]\nurl = 'postgresql://h:70000/db'", "url takes postgresql://user:password@host"),
-        ("[database]\nurl = 'postgresql://[::1/db'", "url takes postgresql://user:password@host"),
-        ("[database]\ndata_dir = ' '", "database.data_dir: takes a path, not ' '"),
-        ("[harness]\nkind = 'docker'", "harness.kind: takes one of builtin, process, not 'docker'"),
-        ("[harness]\nkind = 'process'\ncommand = ['a']", "harness.repository: is needed where harness.kind"),
-        ("[harness]\nkind = 'process'\nrepository = 'a'", "harness.command: is needed where harness.kind"),
-        ("[harness]\ncommand = 'run.py'", "harness.command: takes a list of texts, not 'run.py'"),
-        ("[harness]\ncommand = [' ']", "command takes a program and its arguments"),
-        ("[harness]\nrepository = '--upload-pack=x'", "repository takes a path or a URL that git takes"),
-        ("[harness]\nrepository = 'ext::sh -c id'", "repository takes a path or a URL that git takes"),
-        ("[harness]\ncache_commits = 0", "cache_commits takes 1 to 100000, not 0"),
-        ("[log]\nlevel = 'INFO'", "log.level: takes one of debug, info, warning, error, not 'INFO'"),
+        ("port = 1", "config.toml: unknown section [port]"),
+        ("origins = []", "config.toml: unknown section [origins]"),
+        ("[server]\nprot = 1", "config.toml: unknown key server.prot; [server] has host, port"),
+        ("[server.tls]\na = 1", "config.toml: unknown key server.tls"),
+        ("[server]\nport = '80'", "config.toml: server.port must be an integer, got '80'"),
+        ("[server]\nport = true", "config.toml: server.port must be an integer, got True"),
+        ("[server]\nport = 80.0", "config.toml: server.port must be an integer, got 80.0"),
+        ("[server]\nport = 70000", "config.toml: server.port must be between 0 and 65535, got 70000"),
+        ("[server]\nhost = ''", "config.toml: server.host must be an address or a host name, got a blank"),
+        ("[operator]\nopen_metrics = 1", "config.toml: operator.open_metrics must be true or false, got 1"),
+        ("[server]\nhost = 1", "server.host must be text, got 1"),
+        ("[server]\nbase_url = 'example.org'", "server.base_url must be http(s)://host[:port][/path]"),
+        ("[server]\nbase_url = 'http://[a'", "server.base_url must be http(s)://host[:port][/path]"),
+        ("[server]\nbase_url = 'https://a.org/'", "without a final slash, got 'https://a.org/'"),
+        (
+            "[server]\ntrusted_proxies = '10.0.0.0/8'",
+            "server.trusted_proxies must be a list of networks such as",
+        ),
+        ("[server]\ntrusted_proxies = ['10.0.0.1/8']", "must be a list of networks such as"),
+        ("[server]\ntrusted_proxies = [1]", "must be a list of networks such as"),
+        ("[runs]\nmax_seconds = nan", "runs.max_seconds must be a number, got nan"),
+        ("[runs]\nmax_seconds = inf", "runs.max_seconds must be a number, got inf"),
+        (f"[runs]\nmax_seconds = 1{'0' * 400}", "runs.max_seconds must be a number"),
+        ("[runs]\nmax_concurrent = 0", "runs.max_concurrent must be between 1 and 1000000, got 0"),
+        ("[runs]\ndefault_provider = 'a/b'", "runs.default_provider must be the name of a model"),
+        ("[supervisors]\nconversational_sources = ['fax']", "must be a list of sources (email, sms"),
+        (
+            "[database]\nurl = 'localhost/db'",
+            "database.url must be postgresql://user:password@host:port/name",
+        ),
+        (
+            "[database]\nurl = 'postgresql://h:70000/db'",
+            "database.url must be postgresql://user:password@host",
+        ),
+        ("[database]\nurl = 'postgresql://[::1/db'", "database.url must be postgresql://user:password@host"),
+        ("[database]\ndata_dir = ' '", "database.data_dir must be a path, got ' '"),
+        ("[harness]\nkind = 'docker'", "harness.kind must be one of builtin, process, got 'docker'"),
+        (
+            "[harness]\nkind = 'process'\ncommand = ['a']",
+            "harness.repository must be set because harness.kind",
+        ),
+        ("[harness]\nkind = 'process'\nrepository = 'a'", "harness.command must be set because harness.kind"),
+        ("[harness]\ncommand = 'run.py'", "harness.command must be a list of texts, got 'run.py'"),
+        ("[harness]\ncommand = [' ']", "harness.command must be a program and its arguments"),
+        (
+            "[harness]\nrepository = '--upload-pack=x'",
+            "harness.repository must be a path or a URL that git can",
+        ),
+        (
+            "[harness]\nrepository = 'ext::sh -c id'",
+            "harness.repository must be a path or a URL that git can",
+        ),
+        ("[harness]\ncache_commits = 0", "harness.cache_commits must be between 1 and 100000, got 0"),
+        ("[log]\nlevel = 'INFO'", "log.level must be one of debug, info, warning, error, got 'INFO'"),
         (
             "[models]\nbase_url = 'http://a'",
-            "models holds providers: write [models.<provider>] above base_url",
+            "models contains a section for each provider: write [models.<provider>] above base_url",
         ),
-        ("[models.a]\nstream = true", "config.toml: models.a.base_url: is missing; it takes the address"),
+        ("[models.a]\nstream = true", "config.toml: models.a.base_url is missing: set it to the address"),
         (
             "[models.a]\nurl = 'http://a'",
-            "models.a.url: there is no such key; [models.a] has base",
+            "config.toml: unknown key models.a.url; [models.a] has base_url, api",
         ),
-        (
-            "[models.a]\nbase_url = 'a.org'",
-            "models.a: base_url takes http(s)://host[:port][/path]",
-        ),
+        ("[models.a]\nbase_url = 'a.org'", "models.a.base_url must be http(s)://host[:port][/path]"),
         ("[models.a]\nbase_url = 'http://me:pw@a.org'", "without user, password and query"),
         (
             "[models.a]\nbase_url = 'http://a'\ntimeout_seconds = 0",
-            "timeout_seconds takes 0.1 to 86400, not 0",
+            "models.a.timeout_seconds must be between 0.1 and 86400, got 0",
         ),
-        ("[models.a]\nbase_url = 'http://a'\nmax_retries = 99", "max_retries takes 0 to 10, not 99"),
+        (
+            "[models.a]\nbase_url = 'http://a'\nmax_retries = 99",
+            "models.a.max_retries must be between 0 and 10, got 99",
+        ),
         (
             "[models.a]\nbase_url = 'http://a'\nthinking_field = 'x'",
-            "models.a.thinking_field: takes one of none, reasoning, thinking, thinking_token_budget, not 'x'",
+            "a.thinking_field must be one of none, reasoning, thinking, thinking_token_budget, got 'x'",
         ),
-        ("[models.builtin]\nbase_url = 'http://a'", "config.toml: models.builtin: a provider's name takes"),
-        ("[models.Open]\nbase_url = 'http://a'", "a provider's name takes small letters, digits and _.-"),
-        ("[models.a]\nbase_url = 'http://a..b/v1'", "models.a: base_url takes http(s)://host[:port][/path]"),
-        ("[models.a]", "config.toml: models.a: is empty; it takes at least a base_url"),
-        ("[server", "config.toml: is not TOML: "),
+        ("[models.builtin]\nbase_url = 'http://a'", "models.builtin: the name of a provider must consist of"),
+        ("[models.Open]\nbase_url = 'http://a'", "must consist of lowercase letters, digits and _.-"),
+        ("[models.a]\nbase_url = 'http://a..b/v1'", "models.a.base_url must be http(s)://host[:port][/path]"),
+        ("[models.a]", "config.toml: models.a is empty: set at least base_url"),
+        ("[server", "config.toml: is not valid TOML: "),
     ],
 )
-def test_a_bad_file_is_refused_by_a_line_that_names_the_key(text: str, message: str) -> None:
+def test_invalid_file_is_refused_by_one_line_naming_the_key(text: str, message: str) -> None:
     assert message in refusal(text)
 
 
-def test_providers_of_models_are_read_from_file_and_environment_together() -> None:
-    file = written(
+def test_providers_combine_keys_of_file_and_variables() -> None:
+    file = config_file(
         "[models.openai]\napi_key_env = 'OPENAI_API_KEY'\n[models.local]\nbase_url = 'http://a/v1'"
     )
     config = load_config(
@@ -198,85 +216,91 @@ def test_providers_of_models_are_read_from_file_and_environment_together() -> No
 
 
 @pytest.mark.parametrize("environment", [{}, {"THE_KEY": ""}])
-def test_a_providers_key_that_is_not_set_is_refused_by_those_who_need_it(environment: dict[str, str]) -> None:
-    config = load_config(written("[models.a]\nbase_url = 'http://a'\napi_key_env = 'THE_KEY'"), environment)
+def test_require_models_refuses_missing_api_key(environment: dict[str, str]) -> None:
+    config = load_config(
+        config_file("[models.a]\nbase_url = 'http://a'\napi_key_env = 'THE_KEY'"), environment
+    )
     with pytest.raises(ConfigError, match=r"models\.a\.api_key_env: the variable THE_KEY is not set"):
         config.require_models()
 
 
 @pytest.mark.parametrize("key", [" ", "sk-a\n", "sk a", "sk-é", "sk-a\r\nX-Other: 1", "\udcff"])
-def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(key: str) -> None:
+def test_require_models_refuses_malformed_api_key_without_showing_it(key: str) -> None:
     config = load_config(
-        written("[models.a]\nbase_url = 'http://a'\napi_key_env = 'THE_KEY'"), {"THE_KEY": key}
+        config_file("[models.a]\nbase_url = 'http://a'\napi_key_env = 'THE_KEY'"), {"THE_KEY": key}
     )
     with pytest.raises(ConfigError) as caught:
         config.require_models()
 
     assert str(caught.value) == (
-        "models.a.api_key_env: the variable THE_KEY holds what is no key; "
-        "keys are visible ASCII characters without spaces and line breaks"
+        "models.a.api_key_env: the variable THE_KEY does not hold an API key; "
+        "a key consists of visible ASCII characters without spaces and line breaks"
     )
 
 
-def test_a_default_provider_that_is_none_is_refused() -> None:
-    config = load_config(written("[runs]\ndefault_provider = 'openai'"), {})
-    with pytest.raises(ConfigError, match=r"runs\.default_provider: takes one of builtin, not 'openai'"):
+def test_require_models_refuses_unknown_default_provider() -> None:
+    config = load_config(config_file("[runs]\ndefault_provider = 'openai'"), {})
+    with pytest.raises(ConfigError, match=r"runs\.default_provider must be one of builtin, got 'openai'"):
         config.require_models()
 
 
 @pytest.mark.parametrize("name", ["HOSTSVC__MODELS", "HOSTSVC__MODELS__OPENAI", "HOSTSVC__MODELS__OPENAI__"])
-def test_a_variable_of_a_provider_names_the_provider_and_a_key(name: str) -> None:
-    assert refusal(**{name: "x"}).startswith(f"{name}: takes the form HOSTSVC__SECTION__KEY in capitals")
+def test_provider_variable_must_name_provider_and_key(name: str) -> None:
+    assert refusal(**{name: "x"}).startswith(f"{name} must have the form HOSTSVC__SECTION__KEY in capitals")
 
 
-def test_the_providers_in_the_comments_of_the_shipped_file_have_every_key_and_its_default() -> None:
+def test_shipped_file_comments_contain_every_provider_key_and_default() -> None:
     lines = SHIPPED.read_text().splitlines()
     start = lines.index("# [models.openai]")
     end = lines.index("", start)
-    shown = tomllib.loads("\n".join(line.removeprefix("# ") for line in lines[start:end]))["models"]["openai"]
-    assert shown.keys() == {key.name for key in fields(ProviderSettings)}
-    expected = ProviderSettings(base_url=shown["base_url"], api_key_env=shown["api_key_env"])
-    assert ProviderSettings(**shown) == expected
+    example = tomllib.loads("\n".join(line.removeprefix("# ") for line in lines[start:end]))["models"][
+        "openai"
+    ]
+    assert example.keys() == {key.name for key in fields(ProviderSettings)}
+    expected = ProviderSettings(base_url=example["base_url"], api_key_env=example["api_key_env"])
+    assert ProviderSettings(**example) == expected
 
 
 @pytest.mark.parametrize("value", ["", " 80", "8_0", "80.0", "٨٠", "0x50", "true"])
-def test_a_variable_for_an_integer_takes_ascii_digits_only(value: str) -> None:
+def test_integer_variable_accepts_only_ascii_digits(value: str) -> None:
     message = refusal(HOSTSVC__SERVER__PORT=value)
-    assert message == f"HOSTSVC__SERVER__PORT: takes an integer, not {value!r}"
+    assert message == f"HOSTSVC__SERVER__PORT: server.port must be an integer, got {value!r}"
 
 
 @pytest.mark.parametrize("value", ["", "nan", "inf", "1e3", "1,5", "1_0.0"])
-def test_a_variable_for_a_number_takes_decimals_only(value: str) -> None:
+def test_number_variable_accepts_only_decimals(value: str) -> None:
     message = refusal(HOSTSVC__RUNS__MAX_SECONDS=value)
-    assert message == f"HOSTSVC__RUNS__MAX_SECONDS: takes a number, not {value!r}"
+    assert message == f"HOSTSVC__RUNS__MAX_SECONDS: runs.max_seconds must be a number, got {value!r}"
 
 
 @pytest.mark.parametrize("value", ["", "True", "1", "yes", " true"])
-def test_a_variable_for_a_boolean_takes_true_or_false_only(value: str) -> None:
+def test_boolean_variable_accepts_only_true_or_false(value: str) -> None:
     message = refusal(HOSTSVC__OPERATOR__OPEN_METRICS=value)
-    assert message == f"HOSTSVC__OPERATOR__OPEN_METRICS: takes true or false, not {value!r}"
+    assert message == (
+        f"HOSTSVC__OPERATOR__OPEN_METRICS: operator.open_metrics must be true or false, got {value!r}"
+    )
 
 
 @pytest.mark.parametrize(
     "name", ["HOSTSVC__PORT", "HOSTSVC__SERWER__PORT", "HOSTSVC__server__port", "HOSTSVC__"]
 )
-def test_a_variable_that_names_no_section_is_refused(name: str) -> None:
-    assert refusal(**{name: "1"}).startswith(f"{name}: takes the form HOSTSVC__SECTION__KEY in capitals")
+def test_variable_without_section_is_refused(name: str) -> None:
+    assert refusal(**{name: "1"}).startswith(f"{name} must have the form HOSTSVC__SECTION__KEY in capitals")
 
 
-def test_a_variable_that_names_no_key_is_refused() -> None:
+def test_variable_with_unknown_key_is_refused() -> None:
     message = refusal(HOSTSVC__LOG__COLOUR="1")
-    assert message == "HOSTSVC__LOG__COLOUR: there is no such key; [log] has level, format"
+    assert message == "HOSTSVC__LOG__COLOUR: unknown key log.colour; [log] has level, format"
 
 
-def test_a_missing_file_is_refused_by_its_name() -> None:
+def test_missing_file_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"^nowhere\.toml: cannot be read: No such file or directory$"):
         load_config(Path("nowhere.toml"), {})
 
 
-def test_a_file_that_is_no_text_is_refused() -> None:
+def test_file_that_is_not_utf_8_is_refused() -> None:
     Path("config.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match=r"config\.toml: is not TOML"):
+    with pytest.raises(ConfigError, match=r"config\.toml: is not valid TOML"):
         load_config(None, {})
 
 
@@ -289,17 +313,17 @@ def test_a_file_that_is_no_text_is_refused() -> None:
         ("HOSTSVC__HARNESS__REPOSITORY", "-https://git:hunter2@example.org/agents.git"),
     ],
 )
-def test_a_refused_secret_is_not_repeated(name: str, secret: str) -> None:
+def test_refusal_does_not_repeat_an_invalid_secret(name: str, secret: str) -> None:
     message = refusal(**{name: secret})
     assert message.startswith(f"{name}: ")
     assert "hunter2" not in message
 
 
-def test_a_secret_of_the_wrong_type_is_not_repeated() -> None:
-    assert refusal("[operator]\ntoken = 112233") == "config.toml: operator.token: takes text"
+def test_refusal_does_not_repeat_a_secret_of_wrong_type() -> None:
+    assert refusal("[operator]\ntoken = 112233") == "config.toml: operator.token must be text"
 
 
-def test_secrets_are_not_shown() -> None:
+def test_config_repr_hides_secrets() -> None:
     config = load_config(
         None,
         {
@@ -312,8 +336,8 @@ def test_secrets_are_not_shown() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
-def test_settings_built_in_code_are_held_to_the_same_limits(value: float) -> None:
-    with pytest.raises(ValueError, match=r"^idle_seconds takes 0 to"):
+def test_settings_built_in_code_have_the_same_limits(value: float) -> None:
+    with pytest.raises(ValueError, match=r"^idle_seconds must be between 0 and"):
         SupervisorSettings(idle_seconds=value)
-    with pytest.raises(ValueError, match=r"^stop_grace_seconds takes 0 to"):
+    with pytest.raises(ValueError, match=r"^stop_grace_seconds must be between 0 and"):
         RunSettings(stop_grace_seconds=value)

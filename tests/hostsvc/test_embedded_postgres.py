@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: it comes up by itself after whatever happened, and stops with its last user."""
+"""The embedded PostgreSQL: it starts after any kind of crash, and stops with its last user."""
 
 import os
 import pwd
@@ -37,8 +37,8 @@ sys.stdin.read()
 
 
 @pytest.fixture(scope="module")
-def made_once() -> Iterator[Path]:
-    """A data directory with a cluster in it; each test leaves it stopped."""
+def shared_data_dir() -> Iterator[Path]:
+    """A data directory with a cluster; each test leaves its server stopped."""
     directory = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
     server = EmbeddedPostgres(directory)
     server.start()
@@ -48,14 +48,14 @@ def made_once() -> Iterator[Path]:
 
 
 @pytest.fixture
-def data_dir(made_once: Path) -> Iterator[Path]:
-    yield made_once
-    server = EmbeddedPostgres(made_once)  # also after a failed test, which may have left it running
+def data_dir(shared_data_dir: Path) -> Iterator[Path]:
+    yield shared_data_dir
+    server = EmbeddedPostgres(shared_data_dir)  # a failed test may have left it running
     server.start()
     server.stop()
 
 
-def ask(url: str, sql: str) -> object:
+def query(url: str, sql: str) -> object:
     with closing(psycopg2.connect(url)) as connection, connection, connection.cursor() as cursor:
         cursor.execute(sql)
         return cursor.fetchone()[0] if cursor.description else None
@@ -67,48 +67,48 @@ def postmaster(data_dir: Path) -> int | None:
 
 
 def kill(pid: int) -> None:
-    """Kill a process and wait until it is dead; one that nobody collects stays as a zombie."""
+    """Kill a process and wait until it is dead, which may leave a zombie."""
     handle = os.pidfd_open(pid)
     signal.pidfd_send_signal(handle, signal.SIGKILL)
     select.select([handle], [], [], 10)
     os.close(handle)
 
 
-def test_a_first_start_makes_the_directory_and_all_above_it() -> None:
+def test_first_start_creates_missing_directories() -> None:
     with tempfile.TemporaryDirectory(prefix="hostsvc-tests-") as directory:
         server = EmbeddedPostgres(Path(directory) / "not" / "there" / "yet")
         url = server.start()
-        assert ask(url, "SELECT lower('ÄÖ')") == "äö"
+        assert query(url, "SELECT lower('ÄÖ')") == "äö"
         server.stop()
 
 
-async def test_the_url_is_good_for_the_service_s_own_connections(data_dir: Path) -> None:
+async def test_url_works_with_asyncpg(data_dir: Path) -> None:
     async with embedded_postgres(data_dir, SystemClock()) as url, connect(url) as connection:
         assert await connection.fetchval("SELECT current_setting('fsync')") == "on"
     assert postmaster(data_dir) is None
 
 
-def test_what_was_written_is_there_after_the_next_start(data_dir: Path) -> None:
+def test_data_survives_a_restart(data_dir: Path) -> None:
     server = EmbeddedPostgres(data_dir)
-    ask(server.start(), "CREATE TABLE kept AS SELECT 7 AS number")
+    query(server.start(), "CREATE TABLE kept AS SELECT 7 AS number")
     server.stop()
     url = server.start()
-    assert ask(url, "SELECT number FROM kept") == 7
-    ask(url, "DROP TABLE kept")
+    assert query(url, "SELECT number FROM kept") == 7
+    query(url, "DROP TABLE kept")
     server.stop()
 
 
-def test_the_last_user_to_leave_stops_the_server(data_dir: Path) -> None:
+def test_last_user_stops_the_server(data_dir: Path) -> None:
     first, second = EmbeddedPostgres(data_dir), EmbeddedPostgres(data_dir)
     url = first.start()
     assert second.start() == url
     first.stop()
-    assert ask(url, "SELECT 1") == 1
+    assert query(url, "SELECT 1") == 1
     second.stop()
     assert postmaster(data_dir) is None
 
 
-def test_stopping_twice_or_without_a_start_is_harmless(data_dir: Path) -> None:
+def test_stop_is_harmless_twice_or_without_start(data_dir: Path) -> None:
     server = EmbeddedPostgres(data_dir)
     server.stop()
     server.start()
@@ -117,12 +117,12 @@ def test_stopping_twice_or_without_a_start_is_harmless(data_dir: Path) -> None:
     assert postmaster(data_dir) is None
 
 
-def test_users_that_come_and_go_at_once_share_one_server(data_dir: Path) -> None:
+def test_concurrent_users_share_one_server(data_dir: Path) -> None:
     answers: list[object] = []
 
     def use() -> None:
         server = EmbeddedPostgres(data_dir)
-        answers.append(ask(server.start(), "SELECT 1"))
+        answers.append(query(server.start(), "SELECT 1"))
         server.stop()
 
     users = [threading.Thread(target=use) for _ in range(4)]
@@ -134,101 +134,101 @@ def test_users_that_come_and_go_at_once_share_one_server(data_dir: Path) -> None
     assert postmaster(data_dir) is None
 
 
-def test_after_a_killed_service_the_running_server_is_used_again_and_then_stopped(data_dir: Path) -> None:
+def test_server_of_a_killed_service_is_reused_and_stopped(data_dir: Path) -> None:
     command = [sys.executable, "-c", USE_UNTIL_KILLED, str(data_dir)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as service:
         assert service.stdout is not None
         assert service.stdout.readline() == b"started\n"
         service.kill()
-    survivor = postmaster(data_dir)
+    running = postmaster(data_dir)
     server = EmbeddedPostgres(data_dir)
-    assert ask(server.start(), "SELECT 1") == 1
-    assert postmaster(data_dir) == survivor
+    assert query(server.start(), "SELECT 1") == 1
+    assert postmaster(data_dir) == running
     server.stop()
     assert postmaster(data_dir) is None, "a dead user keeps the server alive"
 
 
-def test_a_killed_server_is_started_again(data_dir: Path) -> None:
-    former = EmbeddedPostgres(data_dir)
-    ask(former.start(), "CREATE TABLE kept AS SELECT 7 AS number")
+def test_killed_server_is_restarted(data_dir: Path) -> None:
+    killed_user = EmbeddedPostgres(data_dir)
+    query(killed_user.start(), "CREATE TABLE kept AS SELECT 7 AS number")
     killed = postmaster(data_dir)
     assert killed is not None
     kill(killed)
     server = EmbeddedPostgres(data_dir)
     url = server.start()
-    assert ask(url, "SELECT number FROM kept") == 7
+    assert query(url, "SELECT number FROM kept") == 7
     assert postmaster(data_dir) != killed
-    ask(url, "DROP TABLE kept")
-    former.stop()
+    query(url, "DROP TABLE kept")
+    killed_user.stop()
     server.stop()
 
 
-def test_a_killed_server_is_started_again_once_its_last_statement_has_ended(data_dir: Path) -> None:
-    former = EmbeddedPostgres(data_dir)
-    with closing(psycopg2.connect(former.start(), async_=True)) as connection:
+def test_killed_server_restarts_after_its_last_statement_ends(data_dir: Path) -> None:
+    killed_user = EmbeddedPostgres(data_dir)
+    with closing(psycopg2.connect(killed_user.start(), async_=True)) as connection:
         wait_select(connection)
         connection.cursor().execute("SELECT sum(number) FROM generate_series(1, 3000000) AS number")
         killed = postmaster(data_dir)
         assert killed is not None
         kill(killed)
         server = EmbeddedPostgres(data_dir)
-        assert ask(server.start(), "SELECT 1") == 1
-    former.stop()
+        assert query(server.start(), "SELECT 1") == 1
+    killed_user.stop()
     server.stop()
 
 
-def test_a_process_id_left_behind_that_now_belongs_to_another_process_does_not_matter(data_dir: Path) -> None:
+def test_stale_process_id_of_another_process_is_ignored(data_dir: Path) -> None:
     cluster = data_dir / "postgres"
-    left = f"{os.getpid()}\n{cluster}\n1\n5432\n{cluster}\n\n0 0\nready\n"
-    (cluster / "postmaster.pid").write_text(left)
-    (cluster / ".s.PGSQL.5432.lock").write_text(left)
+    stale = f"{os.getpid()}\n{cluster}\n1\n5432\n{cluster}\n\n0 0\nready\n"
+    (cluster / "postmaster.pid").write_text(stale)
+    (cluster / ".s.PGSQL.5432.lock").write_text(stale)
     server = EmbeddedPostgres(data_dir)
-    assert ask(server.start(), "SELECT 1") == 1
+    assert query(server.start(), "SELECT 1") == 1
     server.stop()
 
 
-def test_a_first_start_that_was_killed_half_way_is_begun_anew() -> None:
+def test_incomplete_first_start_is_repeated() -> None:
     with tempfile.TemporaryDirectory(prefix="hostsvc-tests-") as directory:
-        half = Path(directory) / "postgres.new"
-        half.mkdir()
-        (half / "PG_VERSION").write_text("18\n")
+        unfinished = Path(directory) / "postgres.new"
+        unfinished.mkdir()
+        (unfinished / "PG_VERSION").write_text("18\n")
         server = EmbeddedPostgres(Path(directory))
-        assert ask(server.start(), "SELECT 1") == 1
+        assert query(server.start(), "SELECT 1") == 1
         server.stop()
 
 
-def test_a_path_too_long_for_a_socket_with_spaces_in_it_will_do() -> None:
+def test_long_path_with_spaces_is_accepted() -> None:
     with tempfile.TemporaryDirectory(prefix="hostsvc-tests-") as directory:
         server = EmbeddedPostgres(Path(directory) / "a b" / ("long" * 30))
         url = server.start()
-        assert ask(url, "SELECT 1") == 1
+        assert query(url, "SELECT 1") == 1
         sockets = Path(url.partition("host=")[2])
         server.stop()
         assert not sockets.exists(), "the directory of the socket is left behind"
 
 
 @pytest.mark.parametrize("place", ["/proc/hostsvc", "/dev/null/hostsvc"])
-def test_a_directory_that_cannot_be_written_is_refused_by_name(place: str) -> None:
+def test_unwritable_directory_is_refused_by_name(place: str) -> None:
     with pytest.raises(EmbeddedPostgresError, match=f"cannot use {place}: .*database.data_dir"):
         EmbeddedPostgres(Path(place)).start()
 
 
-def test_data_of_another_version_is_refused_by_name(tmp_path: Path) -> None:
+def test_data_of_another_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "postgres").mkdir()
     (tmp_path / "postgres" / "PG_VERSION").write_text("16\n")
-    with pytest.raises(EmbeddedPostgresError, match=f"{tmp_path} was made by PostgreSQL 16"):
+    with pytest.raises(EmbeddedPostgresError, match=f"{tmp_path} was created by PostgreSQL 16"):
         EmbeddedPostgres(tmp_path).start()
 
 
-def test_a_server_that_does_not_start_says_why(data_dir: Path) -> None:
+def test_failed_start_reports_the_reason(data_dir: Path) -> None:
     settings = data_dir / "postgres" / "postgresql.auto.conf"
-    kept = settings.read_text()
+    original = settings.read_text()
     settings.write_text("max_connections = none\n")
     try:
         with pytest.raises(EmbeddedPostgresError, match=r"did not start.*max_connections"):
             EmbeddedPostgres(data_dir).start()
     finally:
-        settings.write_text(kept)
+        settings.write_text(original)
 
 
 def test_account_is_made_once_by_concurrent_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +251,7 @@ def test_account_is_made_once_by_concurrent_starts(tmp_path: Path, monkeypatch: 
     assert made.read_text() == "made\n"
 
 
-def test_root_without_an_account_for_postgresql_is_told_why_and_what_to_do(
+def test_missing_account_for_root_is_reported_with_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     useradd = tmp_path / "useradd"

@@ -1,4 +1,4 @@
-"""What reaches the log, and in which form."""
+"""Logging: the form of the lines, and the secrets that they hide."""
 
 import io
 import json
@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
+def restored_logging() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield
@@ -33,7 +33,7 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_a_line_is_json_with_level_time_logger_and_bound_context() -> None:
+def test_line_is_json_with_level_time_logger_and_context() -> None:
     stream = io.StringIO()
     configure_logging(LogSettings(), stream)
     with structlog.contextvars.bound_contextvars(request_id="r-1"):
@@ -49,7 +49,7 @@ def test_a_line_is_json_with_level_time_logger_and_bound_context() -> None:
     }
 
 
-def test_a_library_s_line_takes_the_same_form() -> None:
+def test_line_of_a_library_has_the_same_form() -> None:
     stream = io.StringIO()
     configure_logging(LogSettings(), stream)
     with structlog.contextvars.bound_contextvars(request_id="r-1"):
@@ -58,7 +58,7 @@ def test_a_library_s_line_takes_the_same_form() -> None:
     assert (line["event"], line["peer"], line["request_id"]) == ("bad request", "::1", "r-1")
 
 
-def test_lines_below_the_level_are_left_out() -> None:
+def test_lines_below_the_level_are_omitted() -> None:
     stream = io.StringIO()
     configure_logging(LogSettings(level="error"), stream)
     structlog.get_logger("ours").warning("not shown")
@@ -67,7 +67,7 @@ def test_lines_below_the_level_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("key", ["token", "password", "authorization", "api_key"])
-def test_a_value_under_a_telling_key_is_hidden(key: str) -> None:
+def test_value_under_a_secret_key_is_hidden(key: str) -> None:
     stream = io.StringIO()
     configure_logging(LogSettings(), stream)
     structlog.get_logger("ours").info("logged in", **{key: "hunter2"})
@@ -76,7 +76,7 @@ def test_a_value_under_a_telling_key_is_hidden(key: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "console"])
-def test_a_traceback_shows_no_local_variables(form: Any) -> None:
+def test_traceback_has_no_local_variables(form: Any) -> None:
     stream = io.StringIO()
     configure_logging(LogSettings(format=form), stream)
     password = "hunter2"
@@ -88,17 +88,17 @@ def test_a_traceback_shows_no_local_variables(form: Any) -> None:
     assert "hunter2" not in stream.getvalue()
 
 
-def test_a_terminal_gets_readable_lines_unless_json_is_asked_for() -> None:
-    terminal, asked = Terminal(), Terminal()
+def test_terminal_gets_readable_lines_unless_json_is_configured() -> None:
+    terminal, json_terminal = Terminal(), Terminal()
     configure_logging(LogSettings(), terminal)
     structlog.get_logger("ours").info("ready", port=80)
-    configure_logging(LogSettings(format="json"), asked)
+    configure_logging(LogSettings(format="json"), json_terminal)
     structlog.get_logger("ours").info("ready", port=80)
     assert not terminal.getvalue().startswith("{")
-    assert lines(asked)[0]["port"] == 80
+    assert lines(json_terminal)[0]["port"] == 80
 
 
-def test_a_warning_becomes_a_line() -> None:
+def test_warning_is_logged() -> None:
     stream = io.StringIO()
     with warnings.catch_warnings():
         warnings.simplefilter("always")

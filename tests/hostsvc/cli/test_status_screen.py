@@ -1,4 +1,4 @@
-"""The status of a service as a person reads it."""
+"""The status screens, rendered from API responses."""
 
 from io import StringIO
 from typing import Any
@@ -12,14 +12,14 @@ from web.ports import ServiceState
 
 
 def printed(screen: RenderableType) -> str:
-    """As it is printed, with each run of blanks as one."""
-    paper = StringIO()
-    Console(width=200, file=paper).print(screen)
-    return " ".join(paper.getvalue().split())
+    """Return the printed text with whitespace collapsed."""
+    output = StringIO()
+    Console(width=200, file=output).print(screen)
+    return " ".join(output.getvalue().split())
 
 
 def snapshot(**fields: Any) -> dict[str, Any]:
-    plain: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "agent": "01a1f880-33df-73ec-b86e-a7ed267184ca",
         "name": "Grace",
         "organization": "01a1f880-33df-73ec-b86e-a7ed267184cb",
@@ -33,44 +33,42 @@ def snapshot(**fields: Any) -> dict[str, Any]:
         "failures": {"consecutive": 0, "last_error": "", "retry_at": None},
         "recent": [],
     }
-    return {**plain, **fields}
+    return {**defaults, **fields}
 
 
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [(0.4, "0 s"), (59, "59 s"), (61, "1 min 1 s"), (7_260, "2 h 1 min"), (90_000, "1 d 1 h")],
 )
-def test_a_duration_has_two_units_at_most(seconds: float, expected: str) -> None:
+def test_duration_has_at_most_two_units(seconds: float, expected: str) -> None:
     assert duration(seconds) == expected
 
 
-def test_a_phase_that_nobody_saw_begin_is_shown_without_a_moment() -> None:
-    shown = printed(agent_screen(snapshot(phase="paused", since=None)))
-
-    assert "phase paused why" in shown
+def test_agent_screen_omits_unknown_start_of_phase() -> None:
+    assert "phase paused why" in printed(agent_screen(snapshot(phase="paused", since=None)))
 
 
-def test_a_moment_is_written_to_the_second() -> None:
+def test_moment_is_formatted_to_the_second() -> None:
     assert moment("2026-11-20T10:28:36.013826Z") == "2026-11-20 10:28:36"
     assert moment(None) == "none"
 
 
-def test_what_there_is_not_is_not_shown() -> None:
+def test_agent_screen_omits_what_is_missing() -> None:
     assert printed(agent_screen(snapshot())).endswith(
         "phase asleep since 2026-11-20 10:28:36 UTC why Asleep until something wakes it. "
         "next wake none mailbox 0 of 256 at most"
     )
 
 
-def test_a_run_and_failures_are_shown_where_there_are_any() -> None:
+def test_agent_screen_contains_run_and_failures() -> None:
     run = {"id": "4711", "turn": 3, "max_sleep_until": "2026-11-20T18:28:36Z"}
     failures = {"consecutive": 2, "last_error": "away\x1b[31m\n", "retry_at": None}
 
-    told = printed(agent_screen(snapshot(phase="running", run=run, failures=failures)))
+    text = printed(agent_screen(snapshot(phase="running", run=run, failures=failures)))
 
-    assert "run 4711, turn 3, may sleep until 2026-11-20 18:28:36" in told
-    assert "failures 2 in a row, the last: away·[31m·" in told
+    assert "run 4711, turn 3, may sleep until 2026-11-20 18:28:36" in text
+    assert "failures 2 in a row, the last: away·[31m·" in text
 
 
-def test_colors_are_of_phases_and_states_that_there_are() -> None:
+def test_colors_belong_to_known_phases_and_states() -> None:
     assert {*COLORS} <= {*Phase, *ServiceState}

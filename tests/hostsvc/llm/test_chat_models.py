@@ -1,4 +1,4 @@
-"""The client of the chat-completions protocol, against an endpoint on a real socket."""
+"""Calls to models, against an endpoint of the chat-completions protocol on a real socket."""
 
 import asyncio
 import time
@@ -29,7 +29,7 @@ STREAMS = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream
 
 @asynccontextmanager
 async def calling(endpoint: Endpoint, *, key: str = KEY, **settings: Any) -> AsyncIterator[Model]:
-    """A client that does not try again, unless it is told to."""
+    """Open a client that does not retry, unless `max_retries` says so."""
     provider = ProviderSettings(
         endpoint.url, **{"api_key_env": "THE_KEY", "max_retries": 0, "timeout_seconds": 10.0, **settings}
     )
@@ -44,33 +44,33 @@ async def failure(models: Model, request: ModelRequest = HELLO) -> str:
 
 
 @STREAMS
-async def test_an_answer_is_read_with_what_it_used(stream: bool) -> None:
-    said = Says(
+async def test_response_is_parsed_with_its_usage(stream: bool) -> None:
+    script = Says(
         "Let me see.",
         calls=[("look_up", '{"word": "tea"}'), ("look_up", '{"word": "coffee"}')],
         input_tokens=1200,
         output_tokens=34,
         cached_tokens=1000,
     )
-    async with open_endpoint(said) as endpoint, calling(endpoint, stream=stream) as models:
+    async with open_endpoint(script) as endpoint, calling(endpoint, stream=stream) as models:
         answer = await models.complete(HELLO)
 
     assert answer.text.replace(" ", "") == "Letmesee."
-    assert [(each.name, each.arguments) for each in answer.tool_requests] == said.calls
+    assert [(each.name, each.arguments) for each in answer.tool_requests] == script.calls
     assert len({each.id for each in answer.tool_requests}) == 2
     assert (answer.input_tokens, answer.output_tokens, answer.cached_tokens) == (1200, 34, 1000)
     assert (answer.model, answer.finish_reason) == ("some-model-2026-11-01", "tool_calls")
     assert answer.id.startswith("chatcmpl-")
 
 
-async def test_a_call_holds_the_conversation_and_the_tools() -> None:
-    wanted = ToolRequest("call_7", "look_up", '{"word": "tea"}')
+async def test_request_contains_conversation_and_tools() -> None:
+    valid = ToolRequest("call_7", "look_up", '{"word": "tea"}')
     broken = ToolRequest("call_8", "look_up", '{"word": ')
     request = ModelRequest(
         "some-model",
         (
             *HELLO.messages,
-            ChatMessage(ChatRole.ASSISTANT, "", (wanted, broken)),
+            ChatMessage(ChatRole.ASSISTANT, "", (valid, broken)),
             ChatMessage(ChatRole.TOOL, '{"result":"a drink"}', tool_call_id="call_7"),
         ),
         (TOOL,),
@@ -92,7 +92,7 @@ async def test_a_call_holds_the_conversation_and_the_tools() -> None:
                     "type": "function",
                     "function": {"name": "look_up", "arguments": '{"word": "tea"}'},
                 },
-                # What is not JSON would make some servers fail for the rest of the conversation.
+                # Arguments that are not JSON would make some servers fail for the rest of the conversation.
                 {"id": "call_8", "type": "function", "function": {"name": "look_up", "arguments": "{}"}},
             ],
         },
@@ -104,7 +104,7 @@ async def test_a_call_holds_the_conversation_and_the_tools() -> None:
 
 
 @pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"])
-async def test_without_a_key_none_is_sent_nor_what_the_sdk_finds_in_the_environment(
+async def test_missing_key_is_not_replaced_from_the_environment(
     variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, "somebody's")
@@ -126,7 +126,7 @@ async def test_without_a_key_none_is_sent_nor_what_the_sdk_finds_in_the_environm
         ("thinking_token_budget", 2000, {"thinking_token_budget": 2000}),
     ],
 )
-async def test_a_limit_of_thinking_is_sent_as_the_provider_takes_it(
+async def test_thinking_limit_is_sent_in_the_configured_field(
     field: str, thinking_max_tokens: int, sent: dict[str, Any]
 ) -> None:
     request = ModelRequest("m", HELLO.messages, (), "high", thinking_max_tokens)
@@ -141,7 +141,7 @@ async def test_a_limit_of_thinking_is_sent_as_the_provider_takes_it(
 @pytest.mark.parametrize(
     "bad", [Refuses(500), Refuses(503), Refuses(429, retry_after="0.05"), BreaksOff(in_the_middle=False)]
 )
-async def test_what_fails_for_the_moment_is_tried_again(bad: Refuses | BreaksOff, stream: bool) -> None:
+async def test_temporary_failures_are_retried(bad: Refuses | BreaksOff, stream: bool) -> None:
     async with (
         open_endpoint(bad, Says("Hi.")) as endpoint,
         calling(endpoint, max_retries=1, stream=stream) as models,
@@ -151,35 +151,35 @@ async def test_what_fails_for_the_moment_is_tried_again(bad: Refuses | BreaksOff
     assert (answer.text, len(endpoint.calls)) == ("Hi.", 2)
 
 
-async def test_a_retry_waits_as_long_as_the_provider_asks() -> None:
+async def test_retry_waits_as_long_as_the_provider_asks() -> None:
     async with (
         open_endpoint(Refuses(429, retry_after="1"), Says("Hi.")) as endpoint,
         calling(endpoint, max_retries=1) as models,
     ):
-        began = time.monotonic()
+        started = time.monotonic()
         await models.complete(HELLO)
 
-    assert 1.0 <= time.monotonic() - began < 1.5
+    assert 1.0 <= time.monotonic() - started < 1.5
 
 
-async def test_a_cancelled_call_does_not_finish_its_wait_for_a_retry() -> None:
+async def test_cancelled_call_does_not_wait_for_its_retry() -> None:
     async with (
         open_endpoint(Refuses(429, retry_after="60")) as endpoint,
         calling(endpoint, max_retries=1) as models,
     ):
         call = asyncio.create_task(models.complete(HELLO))
         await endpoint.called()
-        began = time.monotonic()
+        started = time.monotonic()
         call.cancel()
         await asyncio.wait({call})
 
     assert call.cancelled()
-    assert time.monotonic() - began < 0.1
+    assert time.monotonic() - started < 0.1
 
 
 @STREAMS
 @pytest.mark.parametrize("in_the_middle", [False, True])
-async def test_a_cancelled_call_closes_its_connection(stream: bool, in_the_middle: bool) -> None:
+async def test_cancelled_call_closes_its_connection(stream: bool, in_the_middle: bool) -> None:
     async with open_endpoint(Hangs(in_the_middle)) as endpoint, calling(endpoint, stream=stream) as models:
         call = asyncio.create_task(models.complete(HELLO))
         await endpoint.called()
@@ -199,7 +199,7 @@ async def test_a_cancelled_call_closes_its_connection(stream: bool, in_the_middl
             'with 401 Unauthorized: "Incorrect key (hidden).". Check the key in THE_KEY.',
         ),
         (Refuses(403, f'{{"error": "{"x" * 290} {KEY}"}}'), 'x (hidden)". Check the key in THE_KEY.'),
-        (Refuses(404, '{"detail": "Not Found"}'), "Check that it has a model some-model, and its base_url."),
+        (Refuses(404, '{"detail": "Not Found"}'), "Check its base_url, and that it has a model some-model."),
         (
             Refuses(
                 400,
@@ -211,13 +211,13 @@ async def test_a_cancelled_call_closes_its_connection(stream: bool, in_the_middl
             Refuses(400, '{"error": "This model\'s maximum context length is 8192 tokens."}'),
             "The conversation is too long for some-model.",
         ),
-        (Refuses(429), "Its limit of calls is reached, or what was paid for is used up."),
+        (Refuses(429), "Its rate limit is reached, or its quota is used up."),
         (Refuses(307, "", ""), "refused the call with 307"),
         (BreaksOff(in_the_middle=False), "ended the connection in the middle of its answer."),
         (BreaksOff(), "ended the connection in the middle of its answer."),
     ],
 )
-async def test_a_failure_says_what_went_wrong_and_what_to_do(
+async def test_failure_says_what_is_wrong_and_what_to_do(
     act: Refuses | BreaksOff, says: str, stream: bool
 ) -> None:
     async with open_endpoint(act) as endpoint, calling(endpoint, stream=stream) as models:
@@ -230,7 +230,7 @@ async def test_a_failure_says_what_went_wrong_and_what_to_do(
 
 @STREAMS
 @pytest.mark.parametrize("in_the_middle", [False, True])
-async def test_a_silent_provider_is_given_up(stream: bool, in_the_middle: bool) -> None:
+async def test_silent_provider_times_out(stream: bool, in_the_middle: bool) -> None:
     async with (
         open_endpoint(Hangs(in_the_middle)) as endpoint,
         calling(endpoint, stream=stream, timeout_seconds=0.2) as models,
@@ -238,7 +238,7 @@ async def test_a_silent_provider_is_given_up(stream: bool, in_the_middle: bool) 
         assert await failure(models) == "The model provider acme was silent for 0.2 s."
 
 
-async def test_nobody_at_the_address_is_a_failure_that_does_not_name_it() -> None:
+async def test_unreachable_provider_fails_without_naming_its_address() -> None:
     async with open_endpoint() as endpoint:
         url = endpoint.url
     async with calling(Endpoint(url=url), max_retries=1) as models:
@@ -257,10 +257,10 @@ async def test_nobody_at_the_address_is_a_failure_that_does_not_name_it() -> Non
         ("[]", "gave no valid answer: it holds no choices[0].message: []"),
         ('{"choices": []}', "gave no valid answer: it holds no choices[0].message"),
         ('{"choices": [{"message": "Hi"}]}', "gave no valid answer: it holds no choices[0].message"),
-        ('{"choices": [{"message": {"tool_calls": [{}]}}]}', "a tool call of it names no function"),
+        ('{"choices": [{"message": {"tool_calls": [{}]}}]}', "one of its tool calls names no function"),
     ],
 )
-async def test_an_answer_that_is_none_is_shown_in_part(body: str, says: str) -> None:
+async def test_invalid_response_is_quoted_in_part(body: str, says: str) -> None:
     async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint) as models:
         assert says in await failure(models)
 
@@ -269,20 +269,20 @@ async def test_an_answer_that_is_none_is_shown_in_part(body: str, says: str) -> 
     ("body", "says"),
     [
         ("data: Hello!\n\n", "gave no valid answer: "),
-        ("data: []\n\n", "gave no valid answer: a chunk of its stream is no object: []"),
+        ("data: []\n\n", "gave no valid answer: a chunk of its stream is not an object: []"),
         ('data: {"error": {"message": "Overloaded"}}\n\n', "failed in the middle of its answer: Overloaded"),
-        ("", "gave no valid answer: it is no stream"),
-        ("<html>Welcome!</html>", "gave no valid answer: it is no stream"),
+        ("", "gave no valid answer: it is not a stream"),
+        ("<html>Welcome!</html>", "gave no valid answer: it is not a stream"),
         ('data: {"choices": []}\n\n', "gave no valid answer: its stream ended in the middle of the answer"),
         ("data: " + '{"a":' * 100_000 + "\n\n", "gave no valid answer: its stream is not JSON"),
     ],
 )
-async def test_a_stream_that_is_none_is_a_failure(body: str, says: str) -> None:
+async def test_invalid_stream_fails(body: str, says: str) -> None:
     async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint, stream=True) as models:
         assert says in await failure(models)
 
 
-async def test_half_a_stream_is_a_failure_even_if_it_ends_politely() -> None:
+async def test_incomplete_stream_fails_even_if_closed_cleanly() -> None:
     async with (
         open_endpoint(BreaksOff(politely=True)) as endpoint,
         calling(endpoint, stream=True) as models,
@@ -294,13 +294,13 @@ async def test_half_a_stream_is_a_failure_even_if_it_ends_politely() -> None:
 
 @STREAMS
 @pytest.mark.parametrize("shape", ["%s", '{"oops": "%s"}', 'data: "%s"\n\n', 'data: {"error": "%s"}\n\n'])
-async def test_where_an_answer_is_cut_no_part_of_the_key_is_left(shape: str, stream: bool) -> None:
+async def test_quoted_response_contains_no_part_of_the_key(shape: str, stream: bool) -> None:
     body = shape % ("x" * 285 + KEY)
     async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint, stream=stream) as models:
         assert KEY[:6] not in await failure(models)
 
 
-async def test_what_cannot_be_stored_is_left_out_of_an_answer() -> None:
+async def test_characters_that_cannot_be_stored_are_removed() -> None:
     body = (
         '{"choices": [{"message": {"content": "a\\u0000b\\ud800c", "tool_calls": '
         '[{"function": {"name": "look\\u0000_up", "arguments": {"word": "tea"}}}]}}]}'
@@ -308,29 +308,29 @@ async def test_what_cannot_be_stored_is_left_out_of_an_answer() -> None:
     async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint) as models:
         answer = await models.complete(HELLO)
 
-    [wanted] = answer.tool_requests
-    assert (answer.text, wanted.name, wanted.arguments) == ("ab?c", "look_up", '{"word": "tea"}')
-    assert wanted.id.startswith("call_")
+    [call] = answer.tool_requests
+    assert (answer.text, call.name, call.arguments) == ("ab?c", "look_up", '{"word": "tea"}')
+    assert call.id.startswith("call_")
 
 
-def whole(**said: Any) -> Refuses:
-    """An answer word for word, with this message."""
-    return Refuses(200, orjson.dumps({"choices": [{"message": said}]}).decode())
+def whole(**message: Any) -> Refuses:
+    """Return a response with exactly this message."""
+    return Refuses(200, orjson.dumps({"choices": [{"message": message}]}).decode())
 
 
 def streamed(*chunks: Any) -> Refuses:
-    """A stream of these chunks."""
+    """Return a stream of these chunks."""
     events = (f"data: {orjson.dumps(chunk).decode()}\n\n" for chunk in chunks)
     return Refuses(200, "".join([*events, "data: [DONE]\n\n"]))
 
 
-def wanting(id_: str | None, name: str, arguments: Any = "{}", **more: Any) -> dict[str, Any]:
-    """A tool call, or a part of one, as a server writes it."""
+def tool_call(id_: str | None, name: str, arguments: Any = "{}", **more: Any) -> dict[str, Any]:
+    """Return a tool call, or a part of one, as a server writes it."""
     return {"id": id_, "function": {"name": name, "arguments": arguments}, **more}
 
 
-async def test_calls_of_one_answer_have_ids_of_their_own() -> None:
-    calls = [wanting(id_, "look_up") for id_ in ("same", "same", None, "", "x" * 1000)]
+async def test_tool_calls_of_a_response_get_unique_ids() -> None:
+    calls = [tool_call(id_, "look_up") for id_ in ("same", "same", None, "", "x" * 1000)]
     async with open_endpoint(whole(tool_calls=calls)) as endpoint, calling(endpoint) as models:
         answer = await models.complete(HELLO)
 
@@ -343,14 +343,14 @@ async def test_calls_of_one_answer_have_ids_of_their_own() -> None:
 @pytest.mark.parametrize(
     "calls",
     [
-        [wanting("a", "one", index=0), wanting("b", "two", index=0)],
-        [wanting("a", "one"), wanting("b", "two")],
-        [wanting("", "one"), wanting("", "two")],
-        [wanting("a", "one", index=7), wanting("b", "two", index=2)],
+        [tool_call("a", "one", index=0), tool_call("b", "two", index=0)],
+        [tool_call("a", "one"), tool_call("b", "two")],
+        [tool_call("", "one"), tool_call("", "two")],
+        [tool_call("a", "one", index=7), tool_call("b", "two", index=2)],
     ],
     ids=["the same index", "no index", "neither index nor id", "indexes that jump"],
 )
-async def test_streamed_calls_are_told_apart_whatever_their_indexes(calls: list[dict[str, Any]]) -> None:
+async def test_streamed_calls_are_separated_with_any_indexes(calls: list[dict[str, Any]]) -> None:
     chunks = [{"choices": [{"delta": {"tool_calls": [call]}}]} for call in calls]
     end = {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
     async with (
@@ -362,8 +362,8 @@ async def test_streamed_calls_are_told_apart_whatever_their_indexes(calls: list[
     assert [(each.name, each.arguments) for each in answer.tool_requests] == [("one", "{}"), ("two", "{}")]
 
 
-async def test_the_parts_of_a_streamed_call_are_one_even_if_each_repeats_its_id_and_name() -> None:
-    parts = [wanting("a", "one", piece, index=0) for piece in ('{"word": ', '"tea"}')]
+async def test_streamed_parts_that_repeat_id_and_name_are_one_call() -> None:
+    parts = [tool_call("a", "one", piece, index=0) for piece in ('{"word": ', '"tea"}')]
     chunks = [{"choices": [{"delta": {"tool_calls": [part]}}]} for part in parts]
     end = {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
     async with (
@@ -375,7 +375,7 @@ async def test_the_parts_of_a_streamed_call_are_one_even_if_each_repeats_its_id_
     assert (call.id, call.name, call.arguments) == ("a", "one", '{"word": "tea"}')
 
 
-async def test_streamed_arguments_that_are_an_object_may_hold_any_number() -> None:
+async def test_streamed_arguments_as_object_may_contain_any_number() -> None:
     call = f'{{"function": {{"name": "f", "arguments": {{"n": {2**80}}}}}}}'
     choice = f'{{"delta": {{"tool_calls": [{call}]}}, "finish_reason": "stop"}}'
     body = f'data: {{"choices": [{choice}]}}\n\n'
@@ -395,7 +395,7 @@ async def test_streamed_arguments_that_are_an_object_may_hold_any_number() -> No
         ([1], (0, 0, 0)),
     ],
 )
-async def test_usage_is_read_as_servers_write_it(reported: Any, counted: tuple[int, int, int]) -> None:
+async def test_usage_is_parsed_leniently(reported: Any, counted: tuple[int, int, int]) -> None:
     body = orjson.dumps({"choices": [{"message": {"content": "Hi."}}], "usage": reported}).decode()
     async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint) as models:
         answer = await models.complete(HELLO)
@@ -403,9 +403,9 @@ async def test_usage_is_read_as_servers_write_it(reported: Any, counted: tuple[i
     assert (answer.input_tokens, answer.output_tokens, answer.cached_tokens) == counted
 
 
-async def test_a_stream_that_ends_with_a_usage_of_zeros_keeps_what_it_said_before() -> None:
-    said = {"choices": [{"delta": {"content": "Hi."}, "finish_reason": "stop"}]}
-    chunks = ({**said, "usage": {"prompt_tokens": 7}}, {"choices": [], "usage": {"prompt_tokens": 0}})
+async def test_stream_ignores_final_usage_of_zeros() -> None:
+    first = {"choices": [{"delta": {"content": "Hi."}, "finish_reason": "stop"}]}
+    chunks = ({**first, "usage": {"prompt_tokens": 7}}, {"choices": [], "usage": {"prompt_tokens": 0}})
     async with (
         open_endpoint(streamed(*chunks)) as endpoint,
         calling(endpoint, stream=True) as models,
@@ -415,24 +415,24 @@ async def test_a_stream_that_ends_with_a_usage_of_zeros_keeps_what_it_said_befor
 
 @STREAMS
 @pytest.mark.parametrize("compressed", [False, True])
-async def test_an_answer_without_end_is_given_up(
+async def test_endless_response_fails_at_the_limit(
     compressed: bool, stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_models, "ANSWER_BYTES", 2**16)
-    act = Refuses(200, " " * 2**20, compressed=compressed)
-    async with open_endpoint(act) as endpoint, calling(endpoint, stream=stream) as models:
+    monkeypatch.setattr(chat_models, "MAX_RESPONSE_BYTES", 2**16)
+    endless = Refuses(200, " " * 2**20, compressed=compressed)
+    async with open_endpoint(endless) as endpoint, calling(endpoint, stream=stream) as models:
         assert (await failure(models)).endswith("gave no valid answer: it is longer than 65536 bytes")
 
 
 @STREAMS
-async def test_a_compressed_answer_is_read(stream: bool) -> None:
+async def test_compressed_response_is_parsed(stream: bool) -> None:
     end = {"choices": [{"delta": {"content": "Hi."}, "finish_reason": "stop"}]}
     act = replace(streamed(end) if stream else whole(content="Hi."), compressed=True)
     async with open_endpoint(act) as endpoint, calling(endpoint, stream=stream) as models:
         assert (await models.complete(HELLO)).text == "Hi."
 
 
-async def test_a_stream_that_breaks_off_is_not_said_to_have_been_tried_again() -> None:
+async def test_failure_of_broken_stream_mentions_no_retries() -> None:
     async with (
         open_endpoint(Hangs(in_the_middle=True)) as endpoint,
         calling(endpoint, stream=True, max_retries=2, timeout_seconds=0.2) as models,
@@ -441,7 +441,7 @@ async def test_a_stream_that_breaks_off_is_not_said_to_have_been_tried_again() -
 
 
 @STREAMS
-async def test_a_provider_that_reports_no_usage_is_told_of_in_the_log(stream: bool) -> None:
+async def test_missing_usage_is_logged(stream: bool) -> None:
     async with (
         open_endpoint(Says("Hi.", reports_usage=False)) as endpoint,
         calling(endpoint, stream=stream) as models,
@@ -451,11 +451,11 @@ async def test_a_provider_that_reports_no_usage_is_told_of_in_the_log(stream: bo
 
     assert (answer.input_tokens, answer.output_tokens) == (0, 0)
     assert [(line["event"], line["provider"]) for line in logged] == [
-        ("a provider reports no usage: the call is not billed", "acme")
+        ("a provider reports no usage, so the call costs nothing", "acme")
     ]
 
 
-async def test_a_hundred_and_fifty_waiting_calls_do_not_keep_another_from_asking() -> None:
+async def test_waiting_calls_do_not_block_another_call() -> None:
     async with open_endpoint(*[Hangs()] * 150, Says("Hi.")) as endpoint, calling(endpoint) as models:
         waiting = [asyncio.create_task(models.complete(HELLO)) for _ in range(150)]
         await endpoint.called(150)
@@ -465,6 +465,6 @@ async def test_a_hundred_and_fifty_waiting_calls_do_not_keep_another_from_asking
         await asyncio.wait(waiting)
 
 
-async def test_neither_settings_nor_client_show_the_key() -> None:
+async def test_repr_hides_the_key() -> None:
     async with open_endpoint() as endpoint, calling(endpoint) as models:
         assert KEY not in repr(models)

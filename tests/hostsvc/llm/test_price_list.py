@@ -19,14 +19,14 @@ async def cost(model: str, input_tokens: int = 1_000_000, cached_tokens: int = 0
 
 
 @pytest.mark.parametrize("model", ["openai/gpt-4o", "gpt-4o", "anthropic/claude-sonnet-4-5"])
-async def test_known_models_cost_millionths_of_a_dollar(model: str) -> None:
-    found = await cost(model)
-    assert found is not None
-    assert found > 0
-    assert found.as_tuple().exponent == -6
+async def test_known_models_have_a_price_in_microdollars(model: str) -> None:
+    price = await cost(model)
+    assert price is not None
+    assert price > 0
+    assert price.as_tuple().exponent == -6
 
 
-async def test_cached_tokens_are_part_of_the_input_and_cheaper() -> None:
+async def test_cached_input_tokens_are_cheaper() -> None:
     plain, cached = await cost("openai/gpt-4o"), await cost("openai/gpt-4o", cached_tokens=1_000_000)
     assert plain is not None
     assert cached is not None
@@ -36,26 +36,26 @@ async def test_cached_tokens_are_part_of_the_input_and_cheaper() -> None:
 @pytest.mark.parametrize(
     "model", ["nobody-knows-it", "my-proxy/gpt-4o", "openai/nobody-knows-it", "openai/", "/"]
 )
-async def test_what_is_not_in_the_list_has_no_price(model: str) -> None:
+async def test_unknown_model_has_no_price(model: str) -> None:
     assert await cost(model) is None
 
 
-async def test_the_largest_counts_have_a_price_that_can_be_stored() -> None:
-    found = await PriceList().cost_of(ModelCall("openai/gpt-4o", 2**31 - 1, 2**31 - 1, 0, AT))
-    assert found is not None
-    assert found < 10**12
+async def test_price_of_largest_counts_can_be_stored() -> None:
+    price = await PriceList().cost_of(ModelCall("openai/gpt-4o", 2**31 - 1, 2**31 - 1, 0, AT))
+    assert price is not None
+    assert price < 10**12
 
 
-async def test_what_runs_in_this_process_is_free() -> None:
+async def test_builtin_model_is_free() -> None:
     assert await cost("builtin/inbox") == 0
 
 
-async def test_names_that_were_asked_for_are_not_remembered() -> None:
+async def test_unknown_names_are_not_cached() -> None:
     for number in range(20):
         await cost(f"nobody-knows-{number}")
     assert "nobody-knows" not in repr((get_snapshot()._provider_misses, get_snapshot()._provider_cache))
 
 
-def test_the_list_is_not_loaded_before_it_is_needed() -> None:
+def test_list_is_not_loaded_before_first_use() -> None:
     check = "import sys, hostsvc.service; sys.exit('genai_prices' in sys.modules)"
     subprocess.run([sys.executable, "-c", check], check=True)

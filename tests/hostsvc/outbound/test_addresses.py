@@ -1,10 +1,10 @@
-"""Which addresses may be called for tenants."""
+"""The classification of addresses: public, or which special kind."""
 
 from ipaddress import ip_address
 
 import pytest
 
-from hostsvc.outbound.addresses import is_odd_address, why_not_public
+from hostsvc.outbound.addresses import is_ambiguous_address, special_kind
 
 
 @pytest.mark.parametrize(
@@ -23,19 +23,19 @@ from hostsvc.outbound.addresses import is_odd_address, why_not_public
         (None, "2606:4700::1111 2a00::1 2003::1 ::ffff:1.1.1.1 64:ff9b::1.1.1.1"),
     ],
 )
-def test_an_address_is_public_or_it_is_said_what_it_is(kind: str | None, addresses: str) -> None:
-    found = {each: why_not_public(ip_address(each)) for each in addresses.split()}
-    assert found == dict.fromkeys(addresses.split(), kind)
+def test_special_kind_names_every_address_that_is_not_public(kind: str | None, addresses: str) -> None:
+    kinds = {address: special_kind(ip_address(address)) for address in addresses.split()}
+    assert kinds == dict.fromkeys(addresses.split(), kind)
 
 
 @pytest.mark.parametrize(
     "host", ["127.1", "0x7f.1", "0x7f000001", "2130706433", "0177.0.0.1", "1.2.3.4.5", "256.1.1.1", "a.0X7f"]
 )
-def test_what_only_some_take_for_an_address_is_odd(host: str) -> None:
-    assert is_odd_address(host)
-    assert is_odd_address(f"{host}.")
+def test_number_that_some_resolvers_accept_is_ambiguous(host: str) -> None:
+    assert is_ambiguous_address(host)
+    assert is_ambiguous_address(f"{host}.")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "example.org", "1.example", "3com.com", "0xyz.org", ""])
-def test_addresses_and_names_are_not_odd(host: str) -> None:
-    assert not is_odd_address(host)
+def test_addresses_and_names_are_not_ambiguous(host: str) -> None:
+    assert not is_ambiguous_address(host)

@@ -1,4 +1,4 @@
-"""Who gets room for a call when there is little."""
+"""Fair slots: which organization gets a slot when there are few."""
 
 import asyncio
 from uuid import UUID
@@ -8,73 +8,73 @@ from hostsvc.outbound.fair_slots import FairSlots
 GREEDY, MODEST, LATE = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
-def asked(slots: FairSlots, organization_id: UUID, times: int = 1) -> list[asyncio.Task[None]]:
+def take(slots: FairSlots, organization_id: UUID, times: int = 1) -> list[asyncio.Task[None]]:
     return [asyncio.create_task(slots.take(organization_id)) for _ in range(times)]
 
 
-async def had(*lines: list[asyncio.Task[None]]) -> list[int]:
-    """How many of each line have a slot."""
+async def granted(*queues: list[asyncio.Task[None]]) -> list[int]:
+    """Return how many tasks of each queue have a slot."""
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    return [sum(task.done() and not task.cancelled() for task in line) for line in lines]
+    return [sum(task.done() and not task.cancelled() for task in queue) for queue in queues]
 
 
-async def test_nobody_takes_more_than_are_left_for_others() -> None:
+async def test_organization_takes_at_most_as_many_as_are_free() -> None:
     slots = FairSlots(12)
-    lines = [asked(slots, each, 20) for each in (GREEDY, MODEST, LATE)]
-    assert await had(*lines) == [6, 3, 2]
-    for line in lines:
-        for task in line:
+    queues = [take(slots, organization, 20) for organization in (GREEDY, MODEST, LATE)]
+    assert await granted(*queues) == [6, 3, 2]
+    for queue in queues:
+        for task in queue:
             task.cancel()
 
 
-async def test_a_slot_that_is_given_back_goes_to_who_has_the_fewest() -> None:
+async def test_released_slot_goes_to_organization_with_fewest() -> None:
     slots = FairSlots(2)
-    greedy, modest = asked(slots, GREEDY, 3), asked(slots, MODEST, 2)
-    assert await had(greedy, modest) == [1, 1]
+    greedy, modest = take(slots, GREEDY, 3), take(slots, MODEST, 2)
+    assert await granted(greedy, modest) == [1, 1]
     slots.release(GREEDY)
     slots.release(MODEST)
-    assert await had(greedy, modest) == [2, 2]
+    assert await granted(greedy, modest) == [2, 2]
     slots.release(GREEDY)
     slots.release(MODEST)
-    assert await had(greedy, modest) == [3, 2]
+    assert await granted(greedy, modest) == [3, 2]
 
 
-async def test_in_a_line_the_first_comes_first() -> None:
+async def test_queue_of_one_organization_is_first_in_first_out() -> None:
     slots = FairSlots(2)
-    line = asked(slots, GREEDY, 3)
+    queue = take(slots, GREEDY, 3)
     for ahead in range(1, 4):
-        await had()
-        assert [task.done() for task in line] == [True] * ahead + [False] * (3 - ahead)
+        await granted()
+        assert [task.done() for task in queue] == [True] * ahead + [False] * (3 - ahead)
         slots.release(GREEDY)
 
 
-async def test_who_gives_up_loses_nothing_for_those_behind() -> None:
+async def test_cancelled_waiter_does_not_block_the_next() -> None:
     slots = FairSlots(2)
-    _, second, third = line = asked(slots, GREEDY, 3)
-    assert await had(line) == [1]
+    _, second, third = queue = take(slots, GREEDY, 3)
+    assert await granted(queue) == [1]
     second.cancel()
-    assert await had(line) == [1]
+    assert await granted(queue) == [1]
     slots.release(GREEDY)
-    assert await had([third]) == [1]
+    assert await granted([third]) == [1]
 
 
-async def test_a_slot_passes_over_who_gave_up_in_the_same_moment() -> None:
+async def test_released_slot_skips_waiter_cancelled_before() -> None:
     slots = FairSlots(2)
-    _, second, third = line = asked(slots, GREEDY, 3)
-    assert await had(line) == [1]
+    _, second, third = queue = take(slots, GREEDY, 3)
+    assert await granted(queue) == [1]
     second.cancel()
     slots.release(GREEDY)
-    assert await had([third]) == [1]
+    assert await granted([third]) == [1]
     assert second.cancelled()
 
 
-async def test_a_slot_that_comes_in_the_moment_of_giving_up_is_not_lost() -> None:
+async def test_slot_granted_to_waiter_cancelled_afterwards_is_released() -> None:
     slots = FairSlots(2)
-    first, second = line = asked(slots, GREEDY, 2)
-    assert await had(line) == [1]
+    first, second = queue = take(slots, GREEDY, 2)
+    assert await granted(queue) == [1]
     slots.release(GREEDY)
     second.cancel()
     await asyncio.wait({first, second})
     assert second.cancelled()
-    assert await had(asked(slots, MODEST), asked(slots, LATE)) == [1, 1]
+    assert await granted(take(slots, MODEST), take(slots, LATE)) == [1, 1]

@@ -1,4 +1,4 @@
-"""The client for addresses that tenants name: where it goes, what it sends, what it makes of the answer."""
+"""The client for outbound calls: the addresses it refuses, what it sends, and how it reads responses."""
 
 import asyncio
 import base64
@@ -22,7 +22,13 @@ from aiohttp.test_utils import TestServer
 from standardwebhooks import WebhookVerificationError
 
 from hostsvc.outbound.bounded_connector import MAX_BYTES
-from hostsvc.outbound.guarded_http import CALLS, GuardedHttp, OutboundSettings, PublicNames, open_guarded_http
+from hostsvc.outbound.guarded_http import (
+    MAX_CALLS,
+    GuardedHttp,
+    OutboundSettings,
+    PublicNames,
+    open_guarded_http,
+)
 from supervisors.clock import SystemClock
 from supervisors.outbound import AddressRefused, NoAnswer, NotConnected, OutboundAnswer, OutboundCall
 from tests.receiver import Receiver, answering, receiving
@@ -33,21 +39,21 @@ Raw = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 CALLER = UUID(int=1)
 BODY = b'{"type":"agent.created","data":{"name":"J\xc3\xb6rg"}}'
-FREELY = OutboundSettings(allow_private=True, timeout_seconds=5)
-IN_A_HURRY = OutboundSettings(allow_private=True, timeout_seconds=0.3)
+PRIVATE_ALLOWED = OutboundSettings(allow_private=True, timeout_seconds=5)
+SHORT_TIMEOUT = OutboundSettings(allow_private=True, timeout_seconds=0.3)
 
 
 @dataclass(slots=True)
 class Names(AbstractResolver):
-    """Knows every name, and takes note of those it is asked for."""
+    """A resolver that gives every name these addresses, and records the names."""
 
     addresses: tuple[str, ...]
-    asked: list[str] = field(default_factory=list)
+    resolved: list[str] = field(default_factory=list)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        self.asked.append(host)
+        self.resolved.append(host)
         return [
             ResolveResult(
                 hostname=host,
@@ -72,19 +78,19 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 async def post(
     url: str,
-    settings: OutboundSettings = FREELY,
+    settings: OutboundSettings = PRIVATE_ALLOWED,
     names: AbstractResolver | None = None,
     secret: str = "",
     headers: Mapping[str, str] | None = None,
 ) -> OutboundAnswer:
-    """One call by a client of its own."""
+    """Send one call with a new client."""
     async with open_guarded_http(settings, SystemClock(), names) as client:
         return await client.post(OutboundCall("msg-1", CALLER, url, BODY, secret, headers or {}))
 
 
 @asynccontextmanager
 async def raw_server(talk: Raw) -> AsyncIterator[str]:
-    """The URL of something that speaks however it likes."""
+    """Yield the URL of a server that sends and receives raw bytes."""
     talks: list[asyncio.Task[None]] = []
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -103,7 +109,7 @@ async def raw_server(talk: Raw) -> AsyncIterator[str]:
     await asyncio.gather(*talks)
 
 
-async def test_a_call_is_a_post_of_json_and_its_answer_is_handed_back(receiver: Receiver) -> None:
+async def test_call_posts_json_and_returns_the_response(receiver: Receiver) -> None:
     async def accept(_: web.Request) -> web.Response:
         return web.json_response({"fine": True}, status=202)
 
@@ -138,7 +144,7 @@ async def test_a_call_is_signed_as_a_standard_webhook(receiver: Receiver, secret
         received.verified_by(b"another")
 
 
-async def test_without_a_secret_a_call_says_which_it_is_and_when_but_is_not_signed(
+async def test_call_without_secret_has_id_and_time_but_no_signature(
     receiver: Receiver,
 ) -> None:
     await post(receiver.url)
@@ -165,25 +171,25 @@ async def test_without_a_secret_a_call_says_which_it_is_and_when_but_is_not_sign
         ("http://169.254.169.254/latest/", "The address 169.254.169.254 is link-local"),
         ("http://0.0.0.0/", "The address 0.0.0.0 is unspecified"),
         ("http://[::]/", "The address :: is unspecified"),
-        ("http://127.1/", "127.1 is not how an address is written."),
-        ("http://0x7f.1/", "0x7f.1 is not how an address is written."),
-        ("http://2130706433/", "2130706433 is not how an address is written."),
-        ("http://0177.0.0.1./", "0177.0.0.1. is not how an address is written."),
-        ("http://1.1.1.1./", "1.1.1.1. is not how an address is written."),
+        ("http://127.1/", "127.1 is not a valid address."),
+        ("http://0x7f.1/", "0x7f.1 is not a valid address."),
+        ("http://2130706433/", "2130706433 is not a valid address."),
+        ("http://0177.0.0.1./", "0177.0.0.1. is not a valid address."),
+        ("http://1.1.1.1./", "1.1.1.1. is not a valid address."),
         ("http://localhost/", "The address localhost is loopback"),
         ("http://LOCALHOST./", "The address localhost. is loopback"),
         ("http://any.localhost/", "The address any.localhost is loopback"),
-        ("http://user:hunter2@example.org/", "The address of example.org has credentials in it."),
-        ("http://user@example.org/", "The address of example.org has credentials in it."),
+        ("http://user:hunter2@example.org/", "The address of example.org must not contain credentials."),
+        ("http://user@example.org/", "The address of example.org must not contain credentials."),
         ("ftp://example.org/", "The address is not http or https, but ftp."),
         ("file:///etc/passwd", "The address is not http or https, but file."),
         ("/hook", "The address is not http or https, but nothing."),
-        ("http:///hook", "The address names no host."),
+        ("http:///hook", "The address has no host."),
         ("http://[::1/", "The address is not a valid URL."),
         ("http://example.org:99999/", "The address is not a valid URL."),
     ],
 )
-async def test_an_address_that_may_not_be_called_is_refused_with_the_reason(url: str, reason: str) -> None:
+async def test_forbidden_address_is_refused_with_its_reason(url: str, reason: str) -> None:
     with pytest.raises(AddressRefused) as caught:
         await post(f"{url}?token=hunter2", OutboundSettings())
     assert reason in str(caught.value)
@@ -191,46 +197,44 @@ async def test_an_address_that_may_not_be_called_is_refused_with_the_reason(url:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.0.0.1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"])
-async def test_a_name_that_leads_inside_is_refused_and_nothing_is_sent(
-    receiver: Receiver, address: str
-) -> None:
+async def test_name_of_a_private_address_is_refused_without_sending(receiver: Receiver, address: str) -> None:
     with pytest.raises(AddressRefused, match=f"The address {address} of hook.example is "):
         await post(receiver.url_by("hook.example"), OutboundSettings(), Names((address,)))
     assert receiver.got == []
 
 
-async def test_each_address_of_a_name_is_judged_by_itself() -> None:
+async def test_resolver_returns_only_the_public_addresses() -> None:
     names = PublicNames(Names(("10.0.0.1", "1.1.1.1", "::1", "2606:4700::1111", "169.254.169.254")))
     assert [each["host"] for each in await names.resolve("hook.example")] == ["1.1.1.1", "2606:4700::1111"]
 
 
-async def test_a_call_connects_to_the_address_of_its_one_lookup(receiver: Receiver) -> None:
-    """Nobody can give a good address to the check and another one to the connection."""
+async def test_call_connects_to_the_address_of_its_only_lookup(receiver: Receiver) -> None:
+    """A name server cannot give the check one address and the connection another."""
     names = Names(("127.0.0.1",))
-    async with open_guarded_http(FREELY, SystemClock(), names) as client:
+    async with open_guarded_http(PRIVATE_ALLOWED, SystemClock(), names) as client:
         for number in (1, 2):
             await client.post(OutboundCall("msg-1", CALLER, receiver.url_by("hook.example"), BODY))
-            assert len(names.asked) == number == len(receiver.got)
+            assert len(names.resolved) == number == len(receiver.got)
 
 
-async def test_a_name_that_is_not_known_can_be_tried_again() -> None:
+async def test_unknown_name_is_not_connected() -> None:
     with pytest.raises(NotConnected, match=r"^No connection to no\.invalid was made: its address was not"):
         await post("http://no.invalid/?token=hunter2", OutboundSettings())
 
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".org", "%31.org"])
-async def test_a_name_that_cannot_be_one_is_not_connected_to(host: str) -> None:
+async def test_invalid_name_is_refused(host: str) -> None:
     with pytest.raises((NotConnected, AddressRefused)):
         await post(f"http://{host}/", OutboundSettings())
 
 
-async def test_a_redirect_is_an_answer_and_is_not_followed(receiver: Receiver) -> None:
+async def test_redirect_is_returned_and_not_followed(receiver: Receiver) -> None:
     receiver.answer = answering(307, Location="/elsewhere")
     assert (await post(receiver.url)).status == 307
     assert len(receiver.got) == 1
 
 
-async def test_cookies_and_proxies_of_the_environment_count_for_nothing(
+async def test_cookies_and_proxy_variables_are_ignored(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def bake(_: web.Request) -> web.Response:
@@ -239,13 +243,13 @@ async def test_cookies_and_proxies_of_the_environment_count_for_nothing(
     receiver.answer = bake
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    async with open_guarded_http(FREELY, SystemClock(), Names(("127.0.0.1",))) as client:
+    async with open_guarded_http(PRIVATE_ALLOWED, SystemClock(), Names(("127.0.0.1",))) as client:
         for _ in range(2):
             await client.post(OutboundCall("msg-1", CALLER, receiver.url_by("hook.example"), BODY))
     assert ["Cookie" in each.headers for each in receiver.got] == [False, False]
 
 
-async def test_nobody_listening_is_not_connected() -> None:
+async def test_refused_connection_is_not_connected() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(
@@ -255,7 +259,7 @@ async def test_nobody_listening_is_not_connected() -> None:
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="the certificate is made by openssl")
-async def test_a_certificate_that_nobody_vouches_for_is_refused(
+async def test_self_signed_certificate_is_refused(
     receiver: Receiver, tmp_path: Path, aiohttp_server: Server
 ) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
@@ -273,7 +277,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
     assert receiver.got == []
 
 
-async def test_an_answer_of_one_mebibyte_is_read_whole(receiver: Receiver) -> None:
+async def test_response_of_one_mebibyte_is_read_completely(receiver: Receiver) -> None:
     async def fill(_: web.Request) -> web.Response:
         return web.Response(body=b"a" * MAX_BYTES)
 
@@ -281,7 +285,7 @@ async def test_an_answer_of_one_mebibyte_is_read_whole(receiver: Receiver) -> No
     assert len((await post(receiver.url)).body) == MAX_BYTES
 
 
-async def test_of_an_endless_answer_no_more_than_a_little_is_read(receiver: Receiver) -> None:
+async def test_endless_response_is_read_up_to_the_limit(receiver: Receiver) -> None:
     written = 0
 
     async def flood(request: web.Request) -> web.StreamResponse:
@@ -297,24 +301,22 @@ async def test_of_an_endless_answer_no_more_than_a_little_is_read(receiver: Rece
         NoAnswer, match=r"^The answer is longer than 1,048,576 bytes; the rest was not read\.$"
     ):
         await post(receiver.url)
-    assert written < 32 * MAX_BYTES  # what sockets hold
+    assert written < 32 * MAX_BYTES  # socket buffers
 
 
-PROVISIONAL = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+INFORMATIONAL = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.mark.parametrize(
     ("begins", "goes_on", "reason"),
     [
-        (b"", PROVISIONAL * 1000, "What came before the answer's body is longer than 65,536 bytes."),
+        (b"", INFORMATIONAL * 1000, "What came before the answer's body is longer than 65,536 bytes."),
         (CHUNKED, b"1\r\na\r\n" * 10_000, "The answer is longer than 1,048,576 bytes"),
         (CHUNKED + b"1;", b"a" * 65_536, "The answer is longer than 1,048,576 bytes"),
     ],
 )
-async def test_an_answer_that_never_comes_to_its_point_is_given_up(
-    begins: bytes, goes_on: bytes, reason: str
-) -> None:
+async def test_endless_head_or_chunk_headers_are_limited(begins: bytes, goes_on: bytes, reason: str) -> None:
     written = 0
 
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -331,19 +333,19 @@ async def test_an_answer_that_never_comes_to_its_point_is_given_up(
         with pytest.raises(NoAnswer) as caught:
             await post(url)
     assert str(caught.value).startswith(reason)
-    assert written < 32 * MAX_BYTES  # what sockets hold
+    assert written < 32 * MAX_BYTES  # socket buffers
 
 
-async def test_an_answer_after_provisional_ones_is_read(receiver: Receiver) -> None:
+async def test_response_after_informational_ones_is_read(receiver: Receiver) -> None:
     async def hint_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(BODY[-8:])
-        writer.write(PROVISIONAL * 3 + CHUNKED + b"2\r\nhi\r\n0\r\n\r\n")
+        writer.write(INFORMATIONAL * 3 + CHUNKED + b"2\r\nhi\r\n0\r\n\r\n")
 
     async with raw_server(hint_first) as url:
         assert (await post(url)).body == b"hi"
 
 
-async def test_a_compressed_answer_is_not_decoded(receiver: Receiver) -> None:
+async def test_compressed_response_is_not_decompressed(receiver: Receiver) -> None:
     bomb = gzip.compress(b"a" * 10 * MAX_BYTES)
 
     async def explode(_: web.Request) -> web.Response:
@@ -353,7 +355,7 @@ async def test_a_compressed_answer_is_not_decoded(receiver: Receiver) -> None:
     assert await post(receiver.url) == OutboundAnswer(200, "application/octet-stream", bomb)
 
 
-async def test_an_answer_that_comes_by_the_drop_is_waited_for_no_longer_than_the_limit() -> None:
+async def test_slow_response_is_given_up_after_the_timeout() -> None:
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
         while not writer.is_closing():
@@ -364,22 +366,22 @@ async def test_an_answer_that_comes_by_the_drop_is_waited_for_no_longer_than_the
         with pytest.raises(
             NoAnswer, match=r"^No whole answer came from 127.0.0.1: it took more than 0.3 s\.$"
         ):
-            await post(url, IN_A_HURRY)
+            await post(url, SHORT_TIMEOUT)
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("response", "reason"),
     [
         (b"", "the connection was closed"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "the connection was closed"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "it does not speak HTTP as it should"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"a" * 100_000 + b"\r\n\r\n", "it does not speak HTTP as it should"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "it violates the HTTP protocol"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"a" * 100_000 + b"\r\n\r\n", "it violates the HTTP protocol"),
     ],
 )
-async def test_half_an_answer_is_none(said: bytes, reason: str) -> None:
+async def test_incomplete_response_is_no_answer(response: bytes, reason: str) -> None:
     async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(BODY[-8:])
-        writer.write(said)
+        writer.write(response)
 
     async with raw_server(say) as url:
         with pytest.raises(NoAnswer) as caught:
@@ -402,26 +404,26 @@ async def test_half_an_answer_is_none(said: bytes, reason: str) -> None:
         ("Wed, 21 Oct 2026 99999999999:29:00 GMT", None),
     ],
 )
-async def test_how_long_an_address_asks_to_be_left_alone(
+async def test_retry_after_is_parsed_from_seconds_or_date(
     receiver: Receiver, header: str, seconds: int | None
 ) -> None:
     receiver.answer = answering(429, Retry_After=header)
     clock = HeldClock(datetime(2026, 10, 21, 7, 28, tzinfo=UTC))
-    async with open_guarded_http(FREELY, clock) as client:
+    async with open_guarded_http(PRIVATE_ALLOWED, clock) as client:
         answer = await client.post(OutboundCall("msg-1", CALLER, receiver.url, BODY))
     assert answer.retry_after == (None if seconds is None else timedelta(seconds=seconds))
 
 
 async def hang(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-    await reader.read()  # until the caller has gone
+    await reader.read()  # until the client disconnects
 
 
-async def test_one_organization_whose_receivers_hang_keeps_no_other_waiting(receiver: Receiver) -> None:
+async def test_hanging_calls_of_one_organization_block_no_other(receiver: Receiver) -> None:
     other = UUID(int=2)
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(open_guarded_http(FREELY, SystemClock()))
+        client = await stack.enter_async_context(open_guarded_http(PRIVATE_ALLOWED, SystemClock()))
         hanging = [await stack.enter_async_context(raw_server(hang)) for _ in range(10)]
-        stuck = [asyncio.create_task(_post_by(client, url)) for url in hanging * (CALLS // 10)]
+        stuck = [asyncio.create_task(_post_by(client, url)) for url in hanging * (MAX_CALLS // 10)]
         await asyncio.wait(stuck, timeout=0.2)
         async with asyncio.timeout(2):
             assert (await _post_by(client, receiver.url, other)).status == 204
@@ -430,9 +432,9 @@ async def test_one_organization_whose_receivers_hang_keeps_no_other_waiting(rece
         await asyncio.wait(stuck)
 
 
-async def test_who_finds_no_room_for_a_call_is_told_that_nothing_was_sent(receiver: Receiver) -> None:
-    async with open_guarded_http(IN_A_HURRY, SystemClock()) as client, raw_server(hang) as url:
-        calls = [asyncio.create_task(_post_by(client, url)) for _ in range(3 * CALLS)]
+async def test_call_without_a_free_slot_is_not_connected(receiver: Receiver) -> None:
+    async with open_guarded_http(SHORT_TIMEOUT, SystemClock()) as client, raw_server(hang) as url:
+        calls = [asyncio.create_task(_post_by(client, url)) for _ in range(3 * MAX_CALLS)]
         ends = await asyncio.gather(*calls, return_exceptions=True)
         assert (await _post_by(client, receiver.url)).status == 204
     assert "No connection to 127.0.0.1 was made: too many other calls were under way for 0.3 s." in {
@@ -444,6 +446,6 @@ async def _post_by(client: GuardedHttp, url: str, organization_id: UUID = CALLER
     return await client.post(OutboundCall("msg-1", organization_id, url, BODY))
 
 
-def test_the_time_for_a_call_has_limits() -> None:
-    with pytest.raises(ValueError, match="timeout_seconds takes"):
+def test_timeout_setting_has_limits() -> None:
+    with pytest.raises(ValueError, match="timeout_seconds must be between"):
         OutboundSettings(timeout_seconds=0)

@@ -1,4 +1,4 @@
-"""docs/webhooks.md tells the truth: its receiver takes what the service sends, and nothing else."""
+"""The receiver in docs/webhooks.md accepts the calls of the service, and no others."""
 
 import re
 from collections.abc import Callable
@@ -16,17 +16,17 @@ BODY = b'{"type":"agent.created","data":{"name":"Ada"}}'
 
 @pytest.fixture
 def receive() -> Callable[..., int]:
-    """The receiver of the guide."""
+    """Return the receiver in the guide."""
     code = re.search(r"^```python\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     assert code is not None
     names: dict[str, Any] = {}
-    exec(code[1], names)  # noqa: S102 -- our own guide
+    exec(code[1], names)  # noqa: S102 -- from our own guide
     receive: Callable[..., int] = names["receive"]
     return receive
 
 
 @pytest.mark.parametrize("secret", ["whsec_c2VjcmV0", "a secret in words"])
-def test_the_receiver_of_the_guide_takes_what_is_signed_and_takes_it_once(
+def test_receiver_of_the_guide_accepts_a_signed_call_once(
     receive: Callable[..., int], capsys: pytest.CaptureFixture[str], secret: str
 ) -> None:
     headers = signed_headers(secret, "msg-1", BODY, SystemClock().now())

@@ -1,4 +1,4 @@
-"""Checked-out commits: made once, fetched as seldom as can be, bounded, and whole whatever happens."""
+"""Checkouts: made once, fetched as seldom as possible, limited in number, and always complete."""
 
 import asyncio
 import os
@@ -22,19 +22,19 @@ from tests.git_repository import GitRepository
 
 
 class CountingMirror(Mirror):
-    """Real git, counted; a fetch can be held up."""
+    """A mirror with real git that counts its operations; `gate` delays a fetch."""
 
     fetches = 0
     writes = 0
     gate: asyncio.Event | None = None
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.begun = asyncio.Event()
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.fetch_started = asyncio.Event()
 
     async def fetch(self) -> None:
         self.fetches += 1
-        self.begun.set()
+        self.fetch_started.set()
         if self.gate is not None:
             await self.gate.wait()
         await super().fetch()
@@ -53,14 +53,14 @@ class Cache:
         self.mirror: CountingMirror
 
     @asynccontextmanager
-    async def open(self, most: int = 20) -> AsyncIterator[Checkouts]:
+    async def open(self, max_checkouts: int = 20) -> AsyncIterator[Checkouts]:
         async with open_cache(self.directory, str(self.repository), SystemClock()) as cache:
             self.mirror = CountingMirror(str(self.repository), cache.mirror, cache.root, 30, os.environ)
-            async with open_checkouts(cache, self.mirror, most) as checkouts:
+            async with open_checkouts(cache, self.mirror, max_checkouts) as checkouts:
                 yield checkouts
 
-    def kept(self) -> set[str]:
-        """The commits that are checked out."""
+    def commits(self) -> set[str]:
+        """Return the commits that are checked out."""
         return {path.name for path in self.directory.glob("repositories/*/checkouts/*")}
 
 
@@ -74,18 +74,16 @@ def cache(repository: GitRepository, tmp_path: Path) -> Cache:
     return Cache(repository.path, tmp_path / "cache")
 
 
-async def taken(checkouts: Checkouts, ref: str) -> Checkout:
-    """A checkout that was used for a moment."""
+async def check_out(checkouts: Checkouts, ref: str) -> Checkout:
+    """Use a checkout for a moment."""
     with checkouts.lease() as lease:
-        return await lease.take(ref)
+        return await lease.check_out(ref)
 
 
-async def test_a_commit_is_checked_out_once_and_cannot_be_written(
-    repository: GitRepository, cache: Cache
-) -> None:
+async def test_commit_is_checked_out_once_and_read_only(repository: GitRepository, cache: Cache) -> None:
     commit = repository.commit(run="print()")
     async with cache.open() as checkouts:
-        several = await asyncio.gather(*(taken(checkouts, "main") for _ in range(5)))
+        several = await asyncio.gather(*(check_out(checkouts, "main") for _ in range(5)))
         assert set(several) == {Checkout(commit, several[0].directory)}
         assert cache.mirror.writes == 1
     directory = several[0].directory
@@ -94,152 +92,146 @@ async def test_a_commit_is_checked_out_once_and_cannot_be_written(
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077])
-async def test_a_run_gets_to_its_files_whatever_the_umask(
+async def test_run_can_reach_its_files_with_any_umask(
     umask: int, repository: GitRepository, cache: Cache
 ) -> None:
     repository.commit(run="1")
-    usual = os.umask(umask)
+    previous = os.umask(umask)
     try:
         async with cache.open() as checkouts:
-            directory = (await taken(checkouts, "main")).directory
+            directory = (await check_out(checkouts, "main")).directory
             home = checkouts._cache.make_home(UUID(int=1), None)
     finally:
-        os.umask(usual)
-    on_the_way = {
-        place for place in (*directory.parents, *home.parents) if place.is_relative_to(cache.directory)
-    }
-    assert {f"{stat.S_IMODE(place.stat().st_mode):o}" for place in on_the_way} == {"711"}
+        os.umask(previous)
+    parents = {path for path in (*directory.parents, *home.parents) if path.is_relative_to(cache.directory)}
+    assert {f"{stat.S_IMODE(path.stat().st_mode):o}" for path in parents} == {"711"}
     assert f"{stat.S_IMODE((directory / 'run.py').stat().st_mode):o}" == "444"
 
 
-async def test_a_commit_named_in_full_that_is_here_is_not_fetched_for(
-    repository: GitRepository, cache: Cache
-) -> None:
+async def test_full_hash_of_a_known_commit_needs_no_fetch(repository: GitRepository, cache: Cache) -> None:
     commit = repository.commit(run="1")
     async with cache.open() as checkouts:
         for ref, fetches in ((commit, 1), (commit, 1), ("main", 2)):
-            assert (await taken(checkouts, ref)).commit == commit
+            assert (await check_out(checkouts, ref)).commit == commit
             assert cache.mirror.fetches == fetches
 
 
-async def test_a_branch_is_the_newest_there_is_when_it_is_asked_for(
-    repository: GitRepository, cache: Cache
-) -> None:
+async def test_branch_is_fetched_after_it_is_asked_for(repository: GitRepository, cache: Cache) -> None:
     first = repository.commit(run="1")
     async with cache.open() as checkouts:
         cache.mirror.gate = asyncio.Event()
-        early = [asyncio.create_task(taken(checkouts, "main")) for _ in range(3)]
-        await cache.mirror.begun.wait()
-        late = [asyncio.create_task(taken(checkouts, "main")) for _ in range(3)]
-        await asyncio.sleep(0)  # so that they have asked
+        early = [asyncio.create_task(check_out(checkouts, "main")) for _ in range(3)]
+        await cache.mirror.fetch_started.wait()
+        late = [asyncio.create_task(check_out(checkouts, "main")) for _ in range(3)]
+        await asyncio.sleep(0)  # lets them ask for the next fetch
         cache.mirror.gate.set()
         assert {(await each).commit for each in early} == {first}
         second = repository.commit(run="2")
         assert {(await each).commit for each in late} <= {first, second}
         assert cache.mirror.fetches == 2
-        assert (await taken(checkouts, "main")).commit == second
+        assert (await check_out(checkouts, "main")).commit == second
 
 
-async def test_a_repository_that_is_gone_is_known_as_it_was(repository: GitRepository, cache: Cache) -> None:
+async def test_unreachable_repository_is_used_in_its_last_known_state(
+    repository: GitRepository, cache: Cache
+) -> None:
     commit = repository.commit(run="1")
     async with cache.open() as checkouts:
-        await taken(checkouts, "main")
+        await check_out(checkouts, "main")
         shutil.move(repository.path, f"{repository.path}-moved")
-        again = await taken(checkouts, "main")
+        again = await check_out(checkouts, "main")
         assert again.commit == commit
         assert again.outdated
-        with pytest.raises(GitFailed, match=r'tag or commit "v2", as far as is known: it cannot be fetched'):
-            await taken(checkouts, "v2")
+        with pytest.raises(GitFailed, match=r'tag or commit "v2" in its last known state; it cannot be'):
+            await check_out(checkouts, "v2")
     async with cache.open() as checkouts:
-        assert not (await taken(checkouts, commit)).outdated
+        assert not (await check_out(checkouts, commit)).outdated
 
 
-async def test_those_used_last_stay_and_those_in_use_in_any_case(
+async def test_least_recently_used_checkouts_go_unless_in_use(
     repository: GitRepository, cache: Cache
 ) -> None:
     a, b, c, d = (repository.commit(run=name) for name in "abcd")
-    async with cache.open(most=2) as checkouts:
+    async with cache.open(max_checkouts=2) as checkouts:
         with checkouts.lease() as lease:
-            await lease.take(a)
+            await lease.check_out(a)
             for commit in (b, c):
-                await taken(checkouts, commit)
-            assert cache.kept() == {a, c}
-        await taken(checkouts, d)
-        assert cache.kept() == {a, d}
-        await taken(checkouts, a)
-        await taken(checkouts, b)
-        assert cache.kept() == {a, b}
-    async with cache.open(most=1) as checkouts:
-        await taken(checkouts, c)
-        assert cache.kept() == {c}
+                await check_out(checkouts, commit)
+            assert cache.commits() == {a, c}
+        await check_out(checkouts, d)
+        assert cache.commits() == {a, d}
+        await check_out(checkouts, a)
+        await check_out(checkouts, b)
+        assert cache.commits() == {a, b}
+    async with cache.open(max_checkouts=1) as checkouts:
+        await check_out(checkouts, c)
+        assert cache.commits() == {c}
     async with cache.open():
         assert list(cache.directory.glob("unfinished/*")) == []
 
 
-async def test_a_taking_that_was_cut_short_holds_nothing(repository: GitRepository, cache: Cache) -> None:
+async def test_cancelled_check_out_holds_no_checkout(repository: GitRepository, cache: Cache) -> None:
     commit, other = repository.commit(run="1"), repository.commit(run="2")
-    async with cache.open(most=1) as checkouts:
+    async with cache.open(max_checkouts=1) as checkouts:
         with checkouts.lease() as lease:
-            task = asyncio.create_task(lease.take(commit))
+            task = asyncio.create_task(lease.check_out(commit))
             await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-        await taken(checkouts, commit)
-        await taken(checkouts, other)
-        assert cache.kept() == {other}
+        await check_out(checkouts, commit)
+        await check_out(checkouts, other)
+        assert cache.commits() == {other}
 
 
-async def test_a_checkout_that_somebody_removed_is_made_again(
-    repository: GitRepository, cache: Cache
-) -> None:
+async def test_removed_checkout_is_made_again(repository: GitRepository, cache: Cache) -> None:
     commit = repository.commit(run="1")
     async with cache.open() as checkouts:
-        directory = (await taken(checkouts, commit)).directory
+        directory = (await check_out(checkouts, commit)).directory
         directory_trees.remove(directory)
-        assert (await taken(checkouts, commit)).directory == directory
+        assert (await check_out(checkouts, commit)).directory == directory
         assert (directory / "run.py").exists()
 
 
-async def test_a_start_clears_what_a_killed_service_left(repository: GitRepository, cache: Cache) -> None:
+async def test_start_removes_leftovers_of_a_killed_service(repository: GitRepository, cache: Cache) -> None:
     commit = repository.commit(run="1")
     async with cache.open() as checkouts:
-        await taken(checkouts, commit)
-        left = checkouts._cache.begin()
-        (left / "half").touch()
+        await check_out(checkouts, commit)
+        unfinished = checkouts._cache.make_unfinished()
+        (unfinished / "half").touch()
         home = checkouts._cache.make_home(UUID(int=1), None)
-    another = cache.directory / "repositories/of-another-time/checkouts"
+    another = cache.directory / "repositories/earlier/checkouts"
     another.mkdir(parents=True)
     async with cache.open():
-        assert [path for path in (left, home, another) if path.exists()] == []
-        assert cache.kept() == {commit}
+        assert [path for path in (unfinished, home, another) if path.exists()] == []
+        assert cache.commits() == {commit}
 
 
-async def test_one_service_at_a_time_uses_a_cache(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harness_cache, "ATTEMPTS", 2)
+async def test_second_service_waits_for_the_cache_or_is_refused(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(harness_cache, "LOCK_ATTEMPTS", 2)
     async with cache.open():
-        with pytest.raises(HarnessRefused, match=r"another service uses .*/cache: end it, or set another"):
+        with pytest.raises(HarnessRefused, match=r"another service uses .*/cache: stop it, or set another"):
             async with cache.open():
                 pass
     monkeypatch.undo()
     async with AsyncExitStack() as former:
         await former.enter_async_context(cache.open())
-        latter = asyncio.create_task(_opened(cache))
+        latter = asyncio.create_task(_open_and_close(cache))
         await asyncio.sleep(0)
     await latter
 
 
-async def test_an_unknown_name_is_looked_for_in_the_repository_first(
-    repository: GitRepository, cache: Cache
-) -> None:
+async def test_unknown_ref_is_fetched_before_it_is_refused(repository: GitRepository, cache: Cache) -> None:
     repository.commit(run="1")
     async with cache.open() as checkouts:
         with pytest.raises(NoSuchRef):
-            await taken(checkouts, "soon")
+            await check_out(checkouts, "soon")
         repository.branch("soon")
-        await taken(checkouts, "soon")
+        await check_out(checkouts, "soon")
 
 
-async def _opened(cache: Cache) -> None:
+async def _open_and_close(cache: Cache) -> None:
     async with cache.open():
         pass

@@ -1,4 +1,4 @@
-"""Trees that others made: sealed and removed whole, however deep and closed they are."""
+"""Trees of untrusted code: sealed and removed completely at any depth and with any permissions."""
 
 import os
 import stat
@@ -10,25 +10,25 @@ import pytest
 
 from hostsvc.process_harness.directory_trees import files_below, remove, seal
 
-DEPTH = 3000  # Python recurses 1,000 times; a path has 4,096 characters
+DEPTH = 3000  # over the limits of recursion (1,000) and of the length of paths (4,096)
 
 
-def deep(tree: Path) -> Path:
-    """A tree whose innermost paths are longer than a path may be."""
+def make_deep(tree: Path) -> Path:
+    """Create a tree whose innermost paths exceed the maximum length of a path."""
     tree.mkdir()
-    # In a process of its own, as it changes its working directory.
+    # In another process, because it changes the working directory.
     code = f"import os\nfor _ in range({DEPTH}): os.mkdir('d'); os.chdir('d'); open('f', 'w')"
     subprocess.run([sys.executable, "-S", "-c", code], cwd=tree, check=True)
     return tree
 
 
-def test_a_tree_deeper_than_a_path_may_be_is_removed(tmp_path: Path) -> None:
-    remove(deep(tmp_path / "tree"))
+def test_remove_deletes_tree_deeper_than_longest_path(tmp_path: Path) -> None:
+    remove(make_deep(tmp_path / "tree"))
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody who has not all rights")
-def test_a_tree_that_its_owner_closed_is_removed(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user without all permissions")
+def test_remove_deletes_tree_without_permissions(tmp_path: Path) -> None:
     code = """if True:
         import os, pwd, sys
         from pathlib import Path
@@ -46,7 +46,7 @@ def test_a_tree_that_its_owner_closed_is_removed(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_what_a_link_leads_to_is_left_alone(tmp_path: Path) -> None:
+def test_seal_and_remove_do_not_follow_links(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir(mode=0o755)
     (outside / "file").write_text("kept")
@@ -60,14 +60,14 @@ def test_what_a_link_leads_to_is_left_alone(tmp_path: Path) -> None:
     assert [stat.S_IMODE(path.stat().st_mode) for path in (outside, outside / "file")] == [0o755, 0o644]
 
 
-def test_a_file_and_what_is_not_there_are_removed(tmp_path: Path) -> None:
+def test_remove_deletes_a_file_and_ignores_a_missing_one(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     remove(tmp_path / "file")
     remove(tmp_path / "file")
     assert os.listdir(tmp_path) == []
 
 
-def test_a_sealed_tree_is_read_by_all_and_written_by_nobody(tmp_path: Path) -> None:
+def test_seal_makes_tree_readable_and_read_only(tmp_path: Path) -> None:
     tree = below = tmp_path / "tree"
     tree.mkdir()
     for _ in range(DEPTH // 2):

@@ -1,4 +1,4 @@
-"""Names of commits, from what an agent asks for to what the repository has; real git throughout."""
+"""The mirror: refs resolved to commits, fetches, and failures, with real git throughout."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hostsvc.process_harness.directory_trees import remove
-from hostsvc.process_harness.git import GitFailed, Mirror, NoSuchRef, address_of, require_sound
+from hostsvc.process_harness.git import GitFailed, Mirror, NoSuchRef, address_of, require_valid_ref
 from tests.git_repository import GitRepository
 from tests.processes import POLL_SECONDS, all_gone, marked
 
@@ -34,8 +34,8 @@ async def mirror(repository: GitRepository, tmp_path: Path) -> Mirror:
 @pytest.mark.parametrize(
     "ref", ["main", "feature/a-b", "v1.2", "größe", "refs/tags/v1", "0a1b2c3", "a@b", "x-"]
 )
-def test_what_can_be_a_name_is_put_before_git(ref: str) -> None:
-    require_sound(ref)
+def test_valid_ref_is_accepted(ref: str) -> None:
+    require_valid_ref(ref)
 
 
 @pytest.mark.parametrize(
@@ -70,19 +70,19 @@ def test_what_can_be_a_name_is_put_before_git(ref: str) -> None:
         "a.",
     ],
 )
-async def test_a_hostile_name_is_refused_before_git_sees_it(mirror: Mirror, ref: str) -> None:
+async def test_invalid_ref_is_refused_before_git_sees_it(mirror: Mirror, ref: str) -> None:
     with pytest.raises(NoSuchRef, match="cannot be the name of a branch, a tag or a commit"):
         await mirror.resolve(ref)
 
 
-async def test_branches_tags_and_commits_are_found(repository: GitRepository, mirror: Mirror) -> None:
+async def test_resolve_finds_branches_tags_and_commits(repository: GitRepository, mirror: Mirror) -> None:
     first = repository.commit(run="1")
     repository.git("tag", "light")
     repository.git("tag", "--annotate", "--message=x", "heavy")
     repository.branch("feature/x")
     second = repository.commit(run="2")
     await mirror.fetch()
-    found = {
+    commits = {
         ref: await mirror.resolve(ref)
         for ref in (
             "main",
@@ -95,7 +95,7 @@ async def test_branches_tags_and_commits_are_found(repository: GitRepository, mi
             second[:7],
         )
     }
-    assert found == {
+    assert commits == {
         "main": first,
         "feature/x": second,
         "light": first,
@@ -107,9 +107,7 @@ async def test_branches_tags_and_commits_are_found(repository: GitRepository, mi
     }
 
 
-async def test_of_a_branch_and_a_tag_with_one_name_the_branch_is_meant(
-    repository: GitRepository, mirror: Mirror
-) -> None:
+async def test_resolve_prefers_branch_to_tag_of_same_name(repository: GitRepository, mirror: Mirror) -> None:
     first = repository.commit(run="1")
     repository.git("tag", "twice")
     repository.branch("twice")
@@ -119,7 +117,7 @@ async def test_of_a_branch_and_a_tag_with_one_name_the_branch_is_meant(
     assert await mirror.resolve("refs/tags/twice") == first
 
 
-async def test_a_tag_of_a_tag_is_the_commit_below(repository: GitRepository, mirror: Mirror) -> None:
+async def test_resolve_follows_tag_of_a_tag(repository: GitRepository, mirror: Mirror) -> None:
     commit = repository.commit(run="1")
     repository.git("tag", "--annotate", "--message=inner", "v1")
     repository.git("tag", "--annotate", "--message=outer", "released", "v1")
@@ -127,7 +125,7 @@ async def test_a_tag_of_a_tag_is_the_commit_below(repository: GitRepository, mir
     assert await mirror.resolve("released") == commit
 
 
-async def test_a_full_hash_is_that_commit_whatever_a_branch_is_called(
+async def test_resolve_prefers_full_hash_to_branch_of_same_name(
     repository: GitRepository, mirror: Mirror
 ) -> None:
     commit = repository.commit(run="1")
@@ -137,7 +135,7 @@ async def test_a_full_hash_is_that_commit_whatever_a_branch_is_called(
     assert await mirror.resolve(commit) == commit
 
 
-async def test_what_the_repository_has_not_is_refused(repository: GitRepository, mirror: Mirror) -> None:
+async def test_resolve_refuses_unknown_refs(repository: GitRepository, mirror: Mirror) -> None:
     repository.commit(run="1")
     repository.branch("feature/x")
     repository.git("tag", "blob", repository.git("rev-parse", "HEAD:run.py"))
@@ -147,9 +145,7 @@ async def test_what_the_repository_has_not_is_refused(repository: GitRepository,
             await mirror.resolve(ref)
 
 
-async def test_a_commit_to_which_no_branch_leads_is_refused(
-    repository: GitRepository, mirror: Mirror
-) -> None:
+async def test_resolve_refuses_unreachable_commit(repository: GitRepository, mirror: Mirror) -> None:
     repository.commit(run="1")
     dropped = repository.commit(run="2")
     await mirror.fetch()
@@ -161,7 +157,7 @@ async def test_a_commit_to_which_no_branch_leads_is_refused(
             await mirror.resolve(ref)
 
 
-async def test_a_branch_that_moved_or_went_is_followed(repository: GitRepository, mirror: Mirror) -> None:
+async def test_fetch_follows_moved_and_deleted_branches(repository: GitRepository, mirror: Mirror) -> None:
     repository.commit(run="1")
     repository.branch("a")
     await mirror.fetch()
@@ -176,7 +172,7 @@ async def test_a_branch_that_moved_or_went_is_followed(repository: GitRepository
         await mirror.resolve("a")
 
 
-async def test_a_commit_is_written_out_as_it_is(
+async def test_write_creates_the_files_of_the_commit(
     repository: GitRepository, mirror: Mirror, tmp_path: Path
 ) -> None:
     (repository.path / "run.sh").write_text("#!/bin/sh\n")
@@ -197,39 +193,39 @@ async def test_a_commit_is_written_out_as_it_is(
     assert os.readlink(tmp_path / "tree/link") == "run.sh"
 
 
-async def test_a_repository_that_is_gone_says_so(tmp_path: Path) -> None:
+async def test_fetch_reports_missing_repository(tmp_path: Path) -> None:
     mirror = await mirror_of(str(tmp_path / "nowhere"), tmp_path)
     with pytest.raises(GitFailed, match=r"^git fetch: .*does not appear to be a git repository"):
         await mirror.fetch()
 
 
-async def test_what_takes_too_long_is_ended(tmp_path: Path) -> None:
+async def test_fetch_is_ended_after_its_timeout(tmp_path: Path) -> None:
     async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connected.set()
-        await left.wait()
+        await release.wait()
         writer.close()
 
-    connected, left = asyncio.Event(), asyncio.Event()
+    connected, release = asyncio.Event(), asyncio.Event()
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     mirror = await mirror_of(f"git://127.0.0.1:{port}/x", tmp_path, seconds=0.3)
     with pytest.raises(GitFailed, match=r"^git fetch took longer than 0.3 s$"):
         await mirror.fetch()
     assert connected.is_set()
-    left.set()
+    release.set()
     server.close()
 
 
-async def test_a_password_in_the_address_is_not_told(tmp_path: Path) -> None:
+async def test_password_in_address_is_neither_reported_nor_stored(tmp_path: Path) -> None:
     mirror = await mirror_of("https://ada:hunter2@127.0.0.1:1/x.git", tmp_path)
     with pytest.raises(GitFailed) as caught:
         await mirror.fetch()
     assert "127.0.0.1" in str(caught.value)
     assert "hunter2" not in str(caught.value)
-    assert "hunter2" not in all_that_is_in(tmp_path)
+    assert "hunter2" not in all_content(tmp_path)
 
 
-async def test_what_a_killed_git_left_behind_is_in_nobodys_way(
+async def test_prepare_removes_lock_files_of_a_killed_git(
     repository: GitRepository, mirror: Mirror, tmp_path: Path
 ) -> None:
     repository.commit(run="1")
@@ -243,7 +239,7 @@ async def test_what_a_killed_git_left_behind_is_in_nobodys_way(
     assert await mirror.resolve("main") == second
 
 
-async def test_a_branch_may_lie_as_deep_as_its_name_is_long(
+async def test_branch_name_may_have_very_many_levels(
     repository: GitRepository, mirror: Mirror, tmp_path: Path
 ) -> None:
     commit = repository.commit(run="1")
@@ -255,10 +251,10 @@ async def test_a_branch_may_lie_as_deep_as_its_name_is_long(
         assert await mirror.resolve(name) == commit
     finally:
         for directory in (repository.path, tmp_path / "cache"):
-            remove(directory)  # which is beyond pytest
+            remove(directory)  # pytest cannot remove it
 
 
-async def test_what_a_fetch_that_failed_had_received_does_not_stay(
+async def test_failed_fetch_leaves_no_partial_objects(
     repository: GitRepository, mirror: Mirror, tmp_path: Path
 ) -> None:
     repository.commit(run="1")
@@ -273,31 +269,28 @@ async def test_what_a_fetch_that_failed_had_received_does_not_stay(
     assert await mirror.resolve("tmp_pack_mine")
 
 
-async def test_a_fetch_does_not_wait_until_the_mirror_is_tidied_up(
-    repository: GitRepository, tmp_path: Path
-) -> None:
+async def test_fetch_does_not_wait_for_garbage_collection(repository: GitRepository, tmp_path: Path) -> None:
     mirror = await mirror_of(str(repository.path), tmp_path, seconds=2)
-    place = GitRepository(tmp_path / "cache/mirror.git")
-    place.git("config", "fetch.unpackLimit", "1")
-    place.git("config", "gc.autoPackLimit", "1")
-    place.git("config", "core.hooksPath", "hooks")
-    hook = place.path / "hooks/pre-auto-gc"
+    bare = GitRepository(tmp_path / "cache/mirror.git")
+    bare.git("config", "fetch.unpackLimit", "1")
+    bare.git("config", "gc.autoPackLimit", "1")
+    bare.git("config", "core.hooksPath", "hooks")
+    hook = bare.path / "hooks/pre-auto-gc"
     hook.parent.mkdir()
     hook.write_text("#!/bin/sh\nexec sleep 600\n")
     hook.chmod(0o755)
     for step in "123":
         commit = repository.commit(run=step)
         await mirror.fetch()
-    assert len(list(place.path.glob("objects/pack/*.pack"))) == 3
+    assert len(list(bare.path.glob("objects/pack/*.pack"))) == 3
 
     hook.unlink()
-    await mirror.tidy()
-    assert len(list(place.path.glob("objects/pack/*.pack"))) == 1
+    await mirror.collect_garbage()
+    assert len(list(bare.path.glob("objects/pack/*.pack"))) == 1
     assert await mirror.resolve("main") == commit
 
 
-async def test_git_ends_in_time_though_nobody_is_left_to_end_it(tmp_path: Path) -> None:
-    """As after a kill -9 of the service."""
+async def test_git_ends_in_time_after_service_is_killed(tmp_path: Path) -> None:
     server = socket.create_server(("127.0.0.1", 0))
     port = server.getsockname()[1]
     program = (
@@ -312,7 +305,7 @@ async def test_git_ends_in_time_though_nobody_is_left_to_end_it(tmp_path: Path) 
     )
     assert service.stdout is not None
     await service.stdout.readline()
-    while not marked(str(home)):  # noqa: ASYNC110 -- it is no child of ours
+    while not marked(str(home)):  # noqa: ASYNC110 -- it is not our child
         await asyncio.sleep(POLL_SECONDS)
     service.kill()
     await service.wait()
@@ -320,11 +313,11 @@ async def test_git_ends_in_time_though_nobody_is_left_to_end_it(tmp_path: Path) 
     server.close()
 
 
-def all_that_is_in(directory: Path) -> str:
+def all_content(directory: Path) -> str:
     return "\n".join(file.read_text(errors="replace") for file in directory.rglob("*") if file.is_file())
 
 
-def test_a_path_is_made_absolute_and_an_address_stays(
+def test_address_of_makes_paths_absolute_and_keeps_urls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""A process in a keeper's hands: what it is given, how its end is told, and that nothing of it is left."""
+"""A kept process: what it gets, how its end is reported, and that no process of it is left."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 import uvloop
 
-from hostsvc.process_harness.kept_process import KeptProcess, Order, ProcessEnd, kept_process
+from hostsvc.process_harness.kept_process import KeptProcess, ProcessEnd, ProcessSpec, open_kept_process
 from hostsvc.process_harness.process_keeper import OUTPUT_BYTES
 from tests.processes import all_gone, content, is_alive, marked
 
@@ -29,7 +29,7 @@ open("deaf", "w").write("\\n")
 time.sleep(600)
 """
 
-# One child in the group, one that has left it by a session of its own, and is nobody's child any more.
+# One child in the group, and one that left it with a session of its own and is an orphan.
 LEAVES_CHILDREN = """
 import os, time
 if os.fork() == 0:
@@ -44,7 +44,7 @@ while not os.path.exists("daemon"):
     time.sleep(0.01)
 """
 
-LEAVES_A_CROWD = """
+LEAVES_THOUSANDS = """
 import os, signal
 for _ in range(2000):
     if os.fork() == 0:
@@ -56,11 +56,11 @@ signal.pause()
 
 SERVICE = """
 import asyncio, json, sys
-from hostsvc.process_harness.kept_process import Order, kept_process
+from hostsvc.process_harness.kept_process import ProcessSpec, open_kept_process
 
 async def serve():
-    async with kept_process(Order(**json.loads(sys.argv[1]))) as process:
-        await process.over.wait()
+    async with open_kept_process(ProcessSpec(**json.loads(sys.argv[1]))) as process:
+        await process.ended.wait()
 
 asyncio.run(serve())
 """
@@ -68,101 +68,94 @@ asyncio.run(serve())
 
 @pytest.fixture
 def mark() -> str:
-    """By which the processes of one test are known."""
+    """A word in the environment of all processes of one test."""
     return uuid4().hex
 
 
-def order(place: Path, mark: str, *command: str, **fields: Any) -> Order:
-    home = place / "home"
+def spec_of(workspace: Path, mark: str, *command: str, **fields: Any) -> ProcessSpec:
+    home = workspace / "home"
     home.mkdir()
     environment = {"PATH": os.environ["PATH"], MARK: mark}
-    given = {"input": "", "directory": str(place), "environment": environment, **fields}
-    return Order(command=command, home=str(home), **given)
+    options = {"input": "", "directory": str(workspace), "environment": environment, **fields}
+    return ProcessSpec(command=command, home=str(home), **options)
 
 
-def python(place: Path, mark: str, code: str, **fields: Any) -> Order:
-    return order(place, mark, sys.executable, "-S", "-c", code, **fields)
+def python(workspace: Path, mark: str, code: str, **fields: Any) -> ProcessSpec:
+    return spec_of(workspace, mark, sys.executable, "-S", "-c", code, **fields)
 
 
-async def outcome(of: Order) -> ProcessEnd:
-    """How it ends by itself."""
-    async with kept_process(of) as process:
-        await over(process)
+async def run(spec: ProcessSpec) -> ProcessEnd:
+    """Run a process until it ends by itself."""
+    async with open_kept_process(spec) as process:
+        await ended(process)
         return await process.kill()
 
 
-async def over(process: KeptProcess) -> None:
+async def ended(process: KeptProcess) -> None:
     async with asyncio.timeout(STOP_SECONDS * 4):
-        await process.over.wait()
+        await process.ended.wait()
 
 
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
-def test_a_process_is_given_its_input_and_its_end_is_told(
+def test_process_gets_its_input_and_reports_its_end(
     run_loop: Callable[[Coroutine[Any, Any, ProcessEnd]], ProcessEnd], tmp_path: Path, mark: str
 ) -> None:
-    given = "é" * 200_000
-    echo = python(tmp_path, mark, "import sys; print(len(sys.stdin.read())); sys.exit(3)", input=given)
-    end = run_loop(outcome(echo))
+    text = "é" * 200_000
+    echo = python(tmp_path, mark, "import sys; print(len(sys.stdin.read())); sys.exit(3)", input=text)
+    end = run_loop(run(echo))
     assert (end.code, end.output, end.describe()) == (3, "200000\n", "exit code 3: 200000")
 
 
-async def test_a_process_that_never_reads_its_input_is_not_waited_for(tmp_path: Path, mark: str) -> None:
-    assert await outcome(order(tmp_path, mark, "true", input="x" * 1_000_000)) == ProcessEnd(0)
+async def test_process_need_not_read_its_input(tmp_path: Path, mark: str) -> None:
+    assert await run(spec_of(tmp_path, mark, "true", input="x" * 1_000_000)) == ProcessEnd(0)
 
 
-async def test_a_process_has_its_own_environment_and_no_descriptor_of_the_services(
-    tmp_path: Path, mark: str
-) -> None:
-    looking = (
-        "import os, json; print(json.dumps([dict(os.environ), os.listdir('/proc/self/fd'), os.getcwd()]))"
-    )
-    with (tmp_path / "open").open("w") as kept:
-        os.set_inheritable(kept.fileno(), True)
-        end = await outcome(python(tmp_path, mark, looking, environment={MARK: mark}))
+async def test_process_inherits_no_environment_and_no_descriptors(tmp_path: Path, mark: str) -> None:
+    code = "import os, json; print(json.dumps([dict(os.environ), os.listdir('/proc/self/fd'), os.getcwd()]))"
+    with (tmp_path / "open").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        end = await run(python(tmp_path, mark, code, environment={MARK: mark}))
     environment, descriptors, directory = json.loads(end.output)
-    environment.pop("LC_CTYPE", None)  # python sets that itself
+    environment.pop("LC_CTYPE", None)  # Python sets it
     assert environment == {MARK: mark}
     assert descriptors[:3] == ["0", "1", "2"]
-    assert len(descriptors) == 4, "only the one by which it looks is open besides"
+    assert len(descriptors) == 4, "the fourth is the directory that it lists"
     assert directory == str(tmp_path)
 
 
-async def test_a_command_that_is_missing_says_so(tmp_path: Path, mark: str) -> None:
-    end = await outcome(order(tmp_path, mark, "no-such-program"))
+async def test_missing_command_is_reported(tmp_path: Path, mark: str) -> None:
+    end = await run(spec_of(tmp_path, mark, "no-such-program"))
     assert end.describe() == "the command could not be started: No such file or directory"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may run something as somebody else")
-async def test_a_command_that_is_missing_says_so_where_a_part_of_the_path_is_closed(
-    tmp_path: Path, mark: str
-) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a process as another user")
+async def test_missing_command_is_reported_despite_unreadable_path_entries(tmp_path: Path, mark: str) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     environment = {"PATH": f"{closed}:{os.environ['PATH']}", MARK: mark}
-    given: dict[str, Any] = {"directory": "/", "environment": environment, "user": 65534, "group": 65534}
-    end = await outcome(order(tmp_path, mark, "no-such-program", **given))
+    options: dict[str, Any] = {"directory": "/", "environment": environment, "uid": 65534, "gid": 65534}
+    end = await run(spec_of(tmp_path, mark, "no-such-program", **options))
     assert end.describe() == "the command could not be started: No such file or directory"
 
 
-async def test_what_keeps_a_command_from_its_input_is_told_as_well(
+async def test_input_that_cannot_be_written_is_reported(
     tmp_path: Path, mark: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """As a full disk does."""
-    ordered = order(tmp_path, mark, "true")
+    spec = spec_of(tmp_path, mark, "true")
     (tmp_path / "home").rmdir()
-    end = await outcome(ordered)
+    end = await run(spec)
     assert end.describe() == "the command could not be started: No such file or directory"
     assert capfd.readouterr().err == ""
 
 
-async def test_a_file_that_is_no_program_says_so(tmp_path: Path, mark: str) -> None:
+async def test_file_that_is_not_executable_is_reported(tmp_path: Path, mark: str) -> None:
     (tmp_path / "run.py").write_text("print()")
-    end = await outcome(order(tmp_path, mark, "./run.py"))
+    end = await run(spec_of(tmp_path, mark, "./run.py"))
     assert end.describe() == "the command could not be started: Permission denied"
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "description"),
     [
         ("", ""),
         ("import sys; sys.exit('no\\x00 luck\\x1b')", "exit code 1: no luck"),
@@ -171,74 +164,74 @@ async def test_a_file_that_is_no_program_says_so(tmp_path: Path, mark: str) -> N
         ("import os; os.kill(os.getpid(), 37)", "killed by signal 37"),
     ],
 )
-async def test_an_end_is_described_by_code_signal_and_last_line(
-    tmp_path: Path, mark: str, code: str, told: str
+async def test_end_is_described_by_code_signal_and_last_line(
+    tmp_path: Path, mark: str, code: str, description: str
 ) -> None:
-    assert (await outcome(python(tmp_path, mark, code))).describe() == told
+    assert (await run(python(tmp_path, mark, code))).describe() == description
 
 
-async def test_of_a_flood_the_last_is_kept(tmp_path: Path, mark: str) -> None:
+async def test_only_the_end_of_long_output_is_kept(tmp_path: Path, mark: str) -> None:
     flood = "import os\nfor n in range(400): os.write(n % 2 + 1, b'x' * 65536)\nos.write(1, b'the end\\xff')"
-    end = await outcome(python(tmp_path, mark, flood))
+    end = await run(python(tmp_path, mark, flood))
     assert end.code == 0
     assert end.output.endswith("xthe end\N{REPLACEMENT CHARACTER}")
     assert len(end.output) == OUTPUT_BYTES
 
 
-async def test_a_process_that_is_asked_to_end_may_do_so_in_its_own_way(tmp_path: Path, mark: str) -> None:
-    orderly = """
+async def test_terminated_process_can_exit_by_itself(tmp_path: Path, mark: str) -> None:
+    exits_on_sigterm = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
 open("ready", "w").write("\\n")
 time.sleep(600)
 """
-    async with kept_process(python(tmp_path, mark, orderly)) as process:
+    async with open_kept_process(python(tmp_path, mark, exits_on_sigterm)) as process:
         await content(tmp_path / "ready")
-        process.ask_to_end()
-        await over(process)
+        process.terminate()
+        await ended(process)
         assert (await process.kill()).code == 7
 
 
-async def test_a_process_that_is_asked_to_end_before_it_began_ends(tmp_path: Path, mark: str) -> None:
-    async with kept_process(order(tmp_path, mark, "sleep", "600")) as process:
-        process.ask_to_end()
-        await over(process)
+async def test_process_terminated_before_its_start_ends(tmp_path: Path, mark: str) -> None:
+    async with open_kept_process(spec_of(tmp_path, mark, "sleep", "600")) as process:
+        process.terminate()
+        await ended(process)
         assert (await process.kill()).describe() == "killed by SIGTERM"
 
 
-async def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path, mark: str) -> None:
-    async with kept_process(python(tmp_path, mark, IGNORES_SIGTERM)) as process:
+async def test_process_that_ignores_sigterm_is_killed(tmp_path: Path, mark: str) -> None:
+    async with open_kept_process(python(tmp_path, mark, IGNORES_SIGTERM)) as process:
         await content(tmp_path / "deaf")
-        process.ask_to_end()
-        assert not process.over.is_set()
+        process.terminate()
+        assert not process.ended.is_set()
         end = await process.kill()
     assert end.describe() == "killed by SIGKILL: deaf"
     assert marked(mark) == []
 
 
-async def test_nothing_is_left_of_a_process_that_ends_by_itself(tmp_path: Path, mark: str) -> None:
-    end = await outcome(python(tmp_path, mark, LEAVES_CHILDREN))
+async def test_descendants_of_a_process_that_exits_are_killed(tmp_path: Path, mark: str) -> None:
+    end = await run(python(tmp_path, mark, LEAVES_CHILDREN))
     assert end.code == 0
     assert marked(mark) == []
 
 
-async def test_nothing_is_left_of_a_process_that_is_killed(tmp_path: Path, mark: str) -> None:
+async def test_descendants_of_a_killed_process_are_killed(tmp_path: Path, mark: str) -> None:
     stays = f"{LEAVES_CHILDREN}\ntime.sleep(600)"
-    async with kept_process(python(tmp_path, mark, stays)) as process:
+    async with open_kept_process(python(tmp_path, mark, stays)) as process:
         await content(tmp_path / "daemon")
         assert len(marked(mark)) == 3
         await process.kill()
         assert marked(mark) == []
 
 
-async def test_nothing_is_left_of_a_crowd(tmp_path: Path, mark: str) -> None:
-    async with kept_process(python(tmp_path, mark, LEAVES_A_CROWD)) as process:
+async def test_thousands_of_descendants_are_killed(tmp_path: Path, mark: str) -> None:
+    async with open_kept_process(python(tmp_path, mark, LEAVES_THOUSANDS)) as process:
         await content(tmp_path / "crowd")
-        assert (await process.kill()).code == -signal.SIGKILL, "its keeper has seen to all of them in time"
+        assert (await process.kill()).code == -signal.SIGKILL, "its keeper has reaped all of them in time"
         assert marked(mark) == []
 
 
-async def test_nothing_is_left_when_the_service_is_killed(tmp_path: Path, mark: str) -> None:
+async def test_process_is_killed_with_the_service(tmp_path: Path, mark: str) -> None:
     stays = python(tmp_path, mark, f"{LEAVES_CHILDREN}\ntime.sleep(600)")
     service = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVICE, json.dumps(asdict(stays)))
     await content(tmp_path / "daemon")
@@ -247,22 +240,22 @@ async def test_nothing_is_left_when_the_service_is_killed(tmp_path: Path, mark: 
     await all_gone(mark)
 
 
-async def test_a_command_goes_with_its_keeper(tmp_path: Path, mark: str) -> None:
-    async with kept_process(python(tmp_path, mark, IGNORES_SIGTERM)) as process:
+async def test_process_is_killed_with_its_keeper(tmp_path: Path, mark: str) -> None:
+    async with open_kept_process(python(tmp_path, mark, IGNORES_SIGTERM)) as process:
         await content(tmp_path / "deaf")
         [command] = marked(mark)
         os.kill(process._keeper.pid, signal.SIGKILL)
-        await over(process)
+        await ended(process)
         assert (await process.kill()).describe() == "its keeper ended, and the command with it"
         await all_gone(mark)
     assert not is_alive(command)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may run something as somebody else")
-async def test_a_process_may_run_as_somebody_else(tmp_path: Path, mark: str) -> None:
-    looking = "id -u; id -g; id -G; cat /proc/1/environ"
-    given: dict[str, Any] = {"directory": "/", "user": 65534, "group": 65533, "groups": (65532,)}
-    end = await outcome(order(tmp_path, mark, "sh", "-c", looking, **given))
-    *told, last = end.output.splitlines()
-    assert told == ["65534", "65533", "65533 65532"]
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a process as another user")
+async def test_process_can_run_as_another_user(tmp_path: Path, mark: str) -> None:
+    command = "id -u; id -g; id -G; cat /proc/1/environ"
+    options: dict[str, Any] = {"directory": "/", "uid": 65534, "gid": 65533, "groups": (65532,)}
+    end = await run(spec_of(tmp_path, mark, "sh", "-c", command, **options))
+    *ids, last = end.output.splitlines()
+    assert ids == ["65534", "65533", "65533 65532"]
     assert "Permission denied" in last

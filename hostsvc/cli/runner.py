@@ -1,0 +1,109 @@
+"""Runs one command. An error that the user can correct is one line on stderr with exit code 2."""
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+import click
+
+from hostsvc.cli.status_client import StatusUnavailable
+from hostsvc.config import Config, ConfigError, DatabaseChoice, load_config
+from hostsvc.embedded_postgres import EmbeddedPostgresError
+from hostsvc.logs import configure_logging
+from hostsvc.process_harness.cache import HarnessRefused
+from hostsvc.process_harness.git import GitError
+from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost
+
+try:
+    from uvloop import run as run_loop
+except ImportError:  # optional: it does not exist for Windows
+    from asyncio import run as run_loop  # type: ignore[assignment] # fewer parameters, none used here
+
+REFUSED = 2
+BIND_FAILED = " (while attempting to bind"  # follows the reason in every error of socket.create_server
+
+
+class NotFound(Exception):
+    """An argument of a command matches nothing, or more than one thing; the message says what."""
+
+
+USER_ERRORS = (
+    ConfigError,
+    EmbeddedPostgresError,
+    DatabaseRefused,
+    DatabaseUnavailable,
+    GitError,
+    HarnessRefused,
+    LeadershipLost,
+    NotFound,
+    StatusUnavailable,
+    OSError,
+)
+
+config_option = click.option(
+    "--config",
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The configuration file. Without it: config.toml in this directory, or else the defaults.",
+)
+
+
+def read_config(file: Path | None) -> Config:
+    """Load the configuration; end the process with its message if it is invalid."""
+    try:
+        return load_config(file, os.environ)
+    except ConfigError as error:
+        refuse(str(error))
+
+
+def run_command(
+    file: Path | None, work: Callable[[Config], Coroutine[Any, Any, int]], *, is_service: bool = False
+) -> NoReturn:
+    """Load the configuration, run `work` and end the process with the exit code it returns.
+
+    A command that is no service reports by itself, so it logs warnings only, unless another level is set.
+    """
+    config = read_config(file)
+    is_quiet = not is_service and config.log.level == "info"
+    configure_logging(replace(config.log, level="warning") if is_quiet else config.log)
+    try:
+        sys.exit(run_loop(work(config)))
+    except USER_ERRORS as error:
+        refuse(error_message(error, config))
+
+
+def refuse(message: str) -> NoReturn:
+    """Print the message as one line on stderr and end the process with exit code 2."""
+    click.echo(f"hostsvc: {' '.join(message.split())}", err=True)
+    sys.exit(REFUSED)
+
+
+def error_message(error: Exception, config: Config) -> str:
+    """Return what went wrong and what to do about it, without secrets."""
+    address = f"port {config.server.port} on {config.server.host}"
+    match error:
+        case DatabaseUnavailable():
+            return f"{_database_name(config.database)}: {error}; start it, or correct database.url"
+        case OSError(errno=errno.EADDRINUSE):
+            return f"{address} is in use: stop the program that uses it, or set another server.port"
+        case OSError(strerror=str(reason)) if BIND_FAILED in reason:
+            reason = reason.partition(BIND_FAILED)[0]
+            return f"cannot listen on {address}: {reason}; correct server.host or server.port"
+        case OSError():
+            return f"{error.filename or 'the system'}: {error.strerror or error}"
+        case _:
+            return str(error)
+
+
+def _database_name(database: DatabaseChoice) -> str:
+    """Return the name of the database without its password."""
+    if not database.url:
+        return f"the embedded database in {database.data_dir}"
+    parts = urlsplit(database.url)
+    return f"the database {parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -1,0 +1,125 @@
+"""Errors of commands: one line on stderr that says what is wrong and what to do, and exit code 2."""
+
+import errno
+import logging
+import socket
+from pathlib import Path
+
+import pytest
+
+from hostsvc.cli.runner import NotFound, error_message, run_command
+from hostsvc.config import Config, DatabaseChoice
+from storage.errors import DatabaseUnavailable
+from tests.hostsvc.cli.shell import finished, hostsvc, refusal, started
+
+NOBODY_LISTENS = "postgresql://somebody:hunter2@127.0.0.1:1/nothing"
+ANY_PORT = {"HOSTSVC__SERVER__PORT": "0"}
+
+
+@pytest.mark.parametrize("command", ["migrate", "operator-token", "vacuum"])
+def test_unreachable_database_is_one_line_with_advice(tmp_path: Path, command: str) -> None:
+    line = refusal(hostsvc(tmp_path, command, HOSTSVC__DATABASE__URL=NOBODY_LISTENS))
+    _assert_names_unreachable_database(line)
+
+
+def test_serve_on_unreachable_database_is_one_line_with_advice(tmp_path: Path) -> None:
+    with started(tmp_path, "serve", HOSTSVC__DATABASE__URL=NOBODY_LISTENS, **ANY_PORT) as process:
+        line = refusal(finished(process))
+    _assert_names_unreachable_database(line)
+
+
+def _assert_names_unreachable_database(line: str) -> None:
+    assert line.startswith("the database 127.0.0.1:1/nothing: ")
+    assert line.endswith("; start it, or correct database.url")
+    assert "hunter2" not in line
+
+
+def test_unusable_data_directory_is_one_line_naming_it(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    line = refusal(hostsvc(tmp_path, "migrate", HOSTSVC__DATABASE__DATA_DIR="taken/postgres"))
+    assert str(tmp_path / "taken/postgres") in line
+    assert "database.data_dir" in line
+
+
+def test_port_in_use_is_one_line_naming_it(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        line = refusal(hostsvc(tmp_path, "serve", HOSTSVC__SERVER__PORT=port))
+    assert line == (
+        f"port {port} on 127.0.0.1 is in use: stop the program that uses it, or set another server.port"
+    )
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid"])
+def test_host_of_another_machine_is_one_line_naming_it(tmp_path: Path, host: str) -> None:
+    line = refusal(hostsvc(tmp_path, "serve", HOSTSVC__SERVER__HOST=host))
+    assert line.startswith(f"cannot listen on port 8080 on {host}: ")
+    assert line.endswith("; correct server.host or server.port")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (NotFound("there is no agent 7"), "there is no agent 7"),
+        (OSError(errno.ENOSPC, "No space left on device", "/data"), "/data: No space left on device"),
+        (OSError("odd"), "the system: odd"),
+        (
+            DatabaseUnavailable("refused"),
+            "the embedded database in data: refused; start it, or correct database.url",
+        ),
+    ],
+)
+def test_error_message_names_what_failed(error: Exception, message: str) -> None:
+    assert error_message(error, Config()) == message
+
+
+def test_error_message_of_a_database_hides_its_password() -> None:
+    config = Config(database=DatabaseChoice(url="postgresql://me:hunter2@db.example:5432/agents"))
+    assert error_message(DatabaseUnavailable("refused"), config) == (
+        "the database db.example:5432/agents: refused; start it, or correct database.url"
+    )
+
+
+@pytest.mark.parametrize(
+    ("is_service", "level", "expected"),
+    [
+        (False, "info", logging.WARNING),
+        (False, "debug", logging.DEBUG),
+        (True, "info", logging.INFO),
+    ],
+)
+def test_run_command_logs_warnings_unless_it_is_a_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_service: bool, level: str, expected: int
+) -> None:
+    async def work(config: Config) -> int:
+        assert config.log.level == level
+        return 7
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOSTSVC__LOG__LEVEL", level)
+    with pytest.raises(SystemExit) as ended:
+        run_command(None, work, is_service=is_service)
+    assert ended.value.code == 7
+    assert logging.getLogger().level == expected
+
+
+def test_run_command_refuses_multi_line_errors_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def work(_: Config) -> int:
+        raise NotFound("there is\n  nothing")
+
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        run_command(None, work)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "hostsvc: there is nothing\n"
+
+
+def test_run_command_does_not_catch_other_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(_: Config) -> int:
+        raise LookupError("a bug")
+
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LookupError):
+        run_command(None, work)

@@ -1,0 +1,208 @@
+"""The process harness: one run from checkout to result, and settings with which it cannot start."""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+
+from hostsvc.process_harness.cache import HarnessRefused
+from hostsvc.process_harness.harness import ProcessHarness, RunCredentials, open_process_harness
+from hostsvc.process_harness.settings import HarnessSettings
+from storage.ids import new_id
+from storage.model import Agent, NewSpan, Outcome, RunStart, Template
+from supervisors.clock import SystemClock
+from supervisors.engine.run import ActiveRun, RunError, RunResult, RunStopped
+from supervisors.settings import RunSettings
+from tests.git_repository import GitRepository
+from tests.storage import factories
+
+ENVIRONMENT = {"PATH": os.environ["PATH"], "OPENAI_API_KEY": "sk-secret"}
+SHOW = "cat; echo; env | grep HOSTSVC_ | sort; echo $HOME; pwd; echo ${OPENAI_API_KEY:-none}"
+
+
+@dataclass
+class Stores:
+    """One agent with its template, and the spans of its runs; fits all stores of the harness."""
+
+    agent: Agent
+    template: Template | None = None
+    spans: list[NewSpan] = field(default_factory=list)
+
+    async def get(self, id_: UUID) -> Any:
+        return next((each for each in (self.agent, self.template) if each and each.id == id_), None)
+
+    async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
+        self.spans += spans
+
+
+@dataclass
+class World:
+    """A harness with its stores, and the repository that it runs."""
+
+    stores: Stores
+    repository: GitRepository
+    directory: Path
+
+    @asynccontextmanager
+    async def open(self, **settings: Any) -> AsyncIterator[ProcessHarness]:
+        defaults: dict[str, Any] = {
+            "kind": "process",
+            "repository": str(self.repository.path),
+            "command": ("sh", "run.py"),
+            "cache_dir": self.directory / "cache",
+        }
+        async with open_process_harness(
+            agents=self.stores,
+            templates=self.stores,
+            spans=self.stores,
+            clock=SystemClock(),
+            settings=HarnessSettings(**defaults | settings),
+            run_settings=RunSettings(stop_grace_seconds=0.2),
+            credentials=RunCredentials("http://127.0.0.1:8080", lambda run_id: f"token-of-{run_id}"),
+            environment=ENVIRONMENT,
+        ) as harness:
+            yield harness
+
+    def run(self, agent_id: UUID | None = None) -> ActiveRun:
+        start = RunStart(
+            run_id=new_id(),
+            wake_reason="notification:sms",
+            started_at=SystemClock().now(),
+            max_sleep_until=None,
+            interrupted_sleep_until=None,
+            trace_name="run",
+        )
+        return ActiveRun(agent_id or self.stores.agent.id, start, 1, SystemClock())
+
+    @property
+    def metadata(self) -> Any:
+        [span] = self.stores.spans
+        return orjson.loads(span.metadata)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    organization_id = new_id()
+    template = factories.template(organization_id, harness_git_ref="tagged", system_prompt="Be brief.")
+    agent = factories.agent(organization_id, template_id=template.id, harness_git_ref=None, system_prompt="")
+    return World(Stores(agent, template), GitRepository.make(tmp_path / "agents"), tmp_path)
+
+
+async def _refuse(*_: Any) -> Any:
+    raise AssertionError("the harness asks no supervisor")
+
+
+no_supervisor: Any = _refuse
+
+
+async def execute(world: World, **settings: Any) -> RunResult:
+    async with world.open(**settings) as harness:
+        return await harness.execute(world.run(), no_supervisor)
+
+
+async def test_run_executes_the_ref_of_the_template(world: World) -> None:
+    commit = world.repository.commit(run=SHOW)
+    world.repository.git("tag", "tagged")
+    world.repository.commit(run="exit 1")
+
+    assert await execute(world) == RunResult(Outcome.ENDED)
+
+    metadata = world.metadata
+    assert (metadata["harness.ref"], metadata["harness.commit"]) == ("tagged", commit)
+    assert metadata["process.exit.code"] == 0
+    context, *variables, home, directory, api_key = metadata["output"].splitlines()
+    assert '"system_prompt":"Be brief."' in context
+    assert '"wake_reason":"notification:sms"' in context
+    assert [variable.partition("=")[0] for variable in variables] == [
+        "HOSTSVC_AGENT_ID",
+        "HOSTSVC_RUN_ID",
+        "HOSTSVC_RUN_TOKEN",
+        "HOSTSVC_URL",
+    ]
+    assert "HOSTSVC_RUN_TOKEN=[run token]" in variables
+    assert list((world.directory / "cache/homes").iterdir()) == []
+    assert home.startswith(str(world.directory / "cache/homes"))
+    assert Path(directory).name == commit
+    assert api_key == "none"
+
+
+async def test_run_of_the_agents_ref_precedes_the_template(world: World) -> None:
+    world.repository.commit(run="exit 1")
+    world.repository.git("tag", "tagged")
+    world.repository.commit(run="exit 0")
+    world.stores.agent = replace(world.stores.agent, harness_git_ref="main")
+    assert await execute(world) == RunResult(Outcome.ENDED)
+
+
+async def test_failed_process_fails_the_run_with_its_last_line(world: World) -> None:
+    world.repository.commit(run="echo no model today; exit 7")
+    world.repository.git("tag", "tagged")
+    with pytest.raises(RunError, match=r"^exit code 7: no model today$"):
+        await execute(world)
+    [span] = world.stores.spans
+    assert span.span.error == "exit code 7: no model today"
+
+
+async def test_granted_sleep_stays_although_the_process_fails(world: World) -> None:
+    world.repository.commit(run="sleep 600")
+    world.repository.git("tag", "tagged")
+    async with world.open() as harness:
+        run = world.run()
+        run.slept.set()
+        assert await harness.execute(run, no_supervisor) == RunResult(Outcome.SLEPT)
+    [span] = world.stores.spans
+    assert span.span.error == "killed by SIGTERM"
+
+
+async def test_stopped_run_starts_no_process(world: World) -> None:
+    world.repository.commit(run="exit 0")
+    world.repository.git("tag", "tagged")
+    async with world.open() as harness:
+        run = world.run()
+        run.stopping = True
+        with pytest.raises(RunStopped):
+            await harness.execute(run, no_supervisor)
+
+
+async def test_unknown_ref_fails_the_run(world: World) -> None:
+    world.repository.commit(run="exit 0")
+    with pytest.raises(
+        RunError, match="could not be checked out: the repository has no branch, tag or commit"
+    ):
+        await execute(world)
+
+
+async def test_deleted_agent_fails_the_run(world: World) -> None:
+    async with world.open() as harness:
+        with pytest.raises(RunError, match=r"^The agent was deleted\.$"):
+            await harness.execute(world.run(new_id()), no_supervisor)
+
+
+async def test_unknown_user_is_refused(world: World) -> None:
+    with pytest.raises(HarnessRefused, match="there is no user nobody-by-this-name: create it, or correct"):
+        await execute(world, user="nobody-by-this-name")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run code as another user")
+async def test_user_who_cannot_enter_the_cache_is_refused(world: World) -> None:
+    (world.directory / "closed").mkdir(mode=0o700)
+    with pytest.raises(HarnessRefused, match=r"^nobody cannot enter .*: set another harness\.cache_dir$"):
+        await execute(world, user="nobody", cache_dir=world.directory / "closed/cache")
+
+
+async def test_other_users_need_root(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(HarnessRefused, match="only root can run code as another user: start as root"):
+        await execute(world, user="nobody")
+
+
+async def test_missing_git_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENVIRONMENT, "PATH", str(world.directory))
+    with pytest.raises(HarnessRefused, match=r"git is not on the PATH: install it, or set harness\.kind"):
+        await execute(world)

@@ -1,0 +1,32 @@
+"""The settings of the harness: what each kind needs, and which values are refused."""
+
+from typing import Any
+
+import pytest
+
+from hostsvc.process_harness.settings import HarnessSettings
+
+
+@pytest.mark.parametrize(
+    ("fields", "missing"),
+    [
+        ({}, None),
+        ({"repository": "/srv/agents.git"}, None),
+        ({"kind": "process"}, "repository"),
+        ({"kind": "process", "repository": " "}, "repository"),
+        ({"kind": "process", "repository": "/srv/agents.git"}, "command"),
+        ({"kind": "process", "repository": "/srv/agents.git", "command": ("run",)}, None),
+    ],
+)
+def test_missing_names_the_key_that_the_kind_needs(fields: dict[str, Any], missing: str | None) -> None:
+    assert HarnessSettings(**fields).missing() == missing
+
+
+@pytest.mark.parametrize("repository", ["--upload-pack=x", "ext::sh -c id", "EXT::id", "a\nb"])
+def test_repository_that_git_could_misread_is_refused(repository: str) -> None:
+    with pytest.raises(ValueError, match=r"^repository must "):
+        HarnessSettings(repository=repository)
+
+
+def test_repr_hides_the_repository_which_may_contain_a_password() -> None:
+    assert "hunter2" not in repr(HarnessSettings(repository="https://git:hunter2@example.org/agents.git"))

@@ -1,0 +1,92 @@
+"""The maintenance services: which ones run, how often, and what happens if one fails."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+from structlog.testing import capture_logs
+
+from hostsvc.background import MaintenanceService, maintenance_services, run_maintenance
+from hostsvc.config import Config
+from supervisors.clock import SystemClock
+from supervisors.settings import SupervisorSettings
+
+
+class Anything:
+    """A stand-in for parts that are only passed on."""
+
+    def __getattr__(self, name: str) -> Any:
+        return Anything()
+
+
+def test_every_duty_has_a_service_with_its_interval() -> None:
+    config = Config(supervisors=SupervisorSettings(scan_interval_seconds=7))
+    parts = cast(Any, Anything())
+    services = maintenance_services(config, parts, parts, parts, parts, parts, lambda: True, SystemClock())
+    assert {service.name: service.interval_seconds for service in services} == {
+        "leadership gate": 0.25,
+        "due scan": 7,
+        "pause sync": 7,
+        "budget renewal": 7,
+        "agent counter": 7,
+        "outbox measurement": 7,
+        "webhook sender": 0,
+        "stuck agent watch": 10,
+        "loop lag probe": 0,
+        "idle supervisor cleaner": 10,
+        "deleted agent cleaner": 60,
+        "retention cleaner": 3600,
+        "receipt cleaner": 60,
+    }
+
+
+async def test_services_run_until_the_block_ends() -> None:
+    calls: list[str] = []
+    both_ran = asyncio.Event()
+
+    async def count(name: str) -> None:
+        calls.append(name)
+        if {*calls} == {"a", "b"} and len(calls) >= 6:
+            both_ran.set()
+
+    services = [
+        MaintenanceService("a", lambda: count("a"), 0),
+        MaintenanceService("b", lambda: count("b"), 0),
+    ]
+    async with run_maintenance(services, SystemClock()):
+        await asyncio.wait_for(both_ran.wait(), 5)
+    counted = len(calls)
+    await asyncio.sleep(0)
+    assert len(calls) == counted
+
+
+async def test_failing_service_is_logged_and_runs_again() -> None:
+    second_call = asyncio.Event()
+    calls = 0
+
+    async def fail() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            second_call.set()
+        raise LookupError("a bug")
+
+    with capture_logs() as logs:
+        async with run_maintenance([MaintenanceService("failing", fail, 0)], SystemClock()):
+            await asyncio.wait_for(second_call.wait(), 5)
+    assert "error" in {line["log_level"] for line in logs}
+
+
+async def test_service_that_ends_is_logged() -> None:
+    stopped = asyncio.Event()
+
+    async def stop() -> None:
+        stopped.set()
+        raise SystemError("the loop itself ends")
+
+    with pytest.MonkeyPatch.context() as patch, capture_logs() as logs:
+        patch.setattr("hostsvc.background.repeat", lambda *_: stop())
+        async with run_maintenance([MaintenanceService("ending", stop, 0)], SystemClock()):
+            await stopped.wait()
+            await asyncio.sleep(0)
+    assert [line["event"] for line in logs] == ["a maintenance service has stopped"]

@@ -1,0 +1,112 @@
+"""The composition root: the state that a service reports, and a whole service in this process."""
+
+import asyncio
+import gc
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import aiohttp
+import pytest
+
+from hostsvc import service as service_module
+from hostsvc.config import Config, ConfigError, DatabaseChoice, ServerSettings
+from hostsvc.service import Service, open_service
+from supervisors.settings import RunSettings
+from web.ports import Readiness, ServiceState
+
+
+@dataclass
+class Parts:
+    """The leadership, the doorbell and the stuck agents of a service, as a test sets them."""
+
+    is_held: bool = True
+    away_since: datetime | None = None
+    reason: str = ""
+    stuck: tuple[str, ...] = field(default_factory=tuple)
+
+    def held(self) -> bool:
+        return self.is_held
+
+    def reasons(self) -> tuple[str, ...]:
+        return self.stuck
+
+
+def service_of(parts: Parts, *, draining: bool = False) -> Service:
+    part = cast(Any, parts)
+    return Service("http://127.0.0.1:8080", "token", part, part, part, part, draining)
+
+
+def test_service_with_everything_in_order_is_ready() -> None:
+    service = service_of(Parts())
+    assert service.readiness() == Readiness(ServiceState.READY, (), may_serve=True)
+    assert service.may_start_runs()
+
+
+def test_draining_service_starts_no_runs() -> None:
+    service = service_of(Parts(), draining=True)
+    assert service.readiness().state is ServiceState.DRAINING
+    assert not service.readiness().may_serve
+    assert not service.may_start_runs()
+
+
+def test_service_without_the_lead_is_degraded_and_serves_nothing() -> None:
+    service = service_of(Parts(is_held=False))
+    readiness = service.readiness()
+    assert (readiness.state, readiness.may_serve) == (ServiceState.DEGRADED, False)
+    assert readiness.reasons == ("The lead is being regained; no run starts until then.",)
+    assert not service.may_start_runs()
+
+
+def test_service_names_a_lost_doorbell_and_stuck_agents() -> None:
+    away_since = datetime(2026, 11, 20, 10, 28, 36, tzinfo=UTC)
+    parts = Parts(away_since=away_since, reason="Connection refused", stuck=("These agents are stuck.",))
+    doorbell, stuck = service_of(parts).readiness().reasons
+    assert doorbell.startswith("The doorbell has been away since 2026-11-20 10:28:36")
+    assert "(Connection refused)" in doorbell
+    assert stuck == "These agents are stuck."
+    assert service_of(parts).readiness().may_serve
+
+
+async def test_unknown_default_provider_prevents_the_start() -> None:
+    config = Config(runs=RunSettings(default_provider="nobody"))
+    with pytest.raises(ConfigError, match=r"runs\.default_provider must be one of builtin, got 'nobody'"):
+        async with open_service(config, print, asyncio.Event()):
+            pass
+
+
+async def test_open_service_serves_until_the_block_ends(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # They change the whole process, which outlives this service.
+    monkeypatch.setattr(service_module, "_raise_descriptor_limit", lambda: None)
+    monkeypatch.setattr(service_module, "_tune_garbage_collection", gc.collect)
+    config = Config(server=ServerSettings(port=0), database=DatabaseChoice(url=database_url))
+    async with open_service(config, print, asyncio.Event()) as service, aiohttp.ClientSession() as session:
+        assert service is not None
+        assert service.readiness().state is ServiceState.READY
+        async with session.get(f"{service.base_url}/readyz") as response:
+            assert (response.status, (await response.json())["state"]) == (200, "ready")
+    assert service.draining
+
+
+async def test_standby_whose_end_is_requested_yields_nothing(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "_raise_descriptor_limit", lambda: None)
+    monkeypatch.setattr(service_module, "_tune_garbage_collection", gc.collect)
+    config = Config(server=ServerSettings(port=0), database=DatabaseChoice(url=database_url))
+    lines: list[str] = []
+    end_requested = asyncio.Event()
+
+    def announce(line: str) -> None:
+        lines.append(line)
+        end_requested.set()
+
+    async with (
+        open_service(config, print, asyncio.Event()),
+        open_service(config, announce, end_requested) as standby,
+    ):
+        assert standby is None
+    [line] = lines
+    assert line.startswith("hostsvc: standing by on http://127.0.0.1:")
