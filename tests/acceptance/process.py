@@ -1,15 +1,17 @@
-"""The service as an operator runs it: a process of its own, known by what it prints and how it ends."""
+"""The service as an operator runs it: a separate process, observed by what it prints and how it ends."""
 
 import asyncio
 import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from tests.fork_server import ForkedProcess
 
 PATIENCE_SECONDS = 20.0
 LISTENING = "hostsvc: listening on "
@@ -17,17 +19,20 @@ STANDING_BY = "hostsvc: standing by on "
 KEPT_VARIABLES = ("PATH", "HOME", "TMPDIR", "LANG")
 
 Sections = Mapping[str, Mapping[str, Any]]
+Process = asyncio.subprocess.Process | ForkedProcess
+# How to start `hostsvc` with arguments in a directory, with these variables, logging to a file.
+Launch = Callable[[Sequence[str], Path, Mapping[str, str], IO[bytes]], Awaitable[Process]]
 
 
 class Unexpected(AssertionError):
-    """The process did not do what was waited for; the message holds what it logged."""
+    """The process did not do what was expected; the message holds its log."""
 
 
 @dataclass(slots=True)
 class ServiceProcess:
     """One process of the service."""
 
-    _process: asyncio.subprocess.Process
+    _process: Process
     _log_file: Path
     url: str = ""
 
@@ -93,21 +98,30 @@ class ServiceProcess:
         return self.url
 
 
-async def spawn(directory: Path, name: str, sections: Sections) -> ServiceProcess:
-    """Start `hostsvc serve` with a configuration file of its own; nothing has been waited for yet."""
+async def launch_fresh(
+    arguments: Sequence[str], directory: Path, environment: Mapping[str, str], log: IO[bytes]
+) -> Process:
+    """Start `hostsvc` in a new interpreter."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-W", "error", "-m", "hostsvc", *arguments),
+        cwd=directory,
+        env=environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=log,
+    )
+
+
+async def spawn(
+    directory: Path, name: str, sections: Sections, launch: Launch = launch_fresh
+) -> ServiceProcess:
+    """Start `hostsvc serve` with a configuration file of its own, without waiting for anything."""
     config = directory / f"{name}.toml"
     config.write_text(_toml(sections))
+    environment = {variable: os.environ[variable] for variable in KEPT_VARIABLES if variable in os.environ}
     log_file = directory / f"{name}.log"
     with log_file.open("ab") as log:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-W", "error", "-m", "hostsvc", "serve", "--config", str(config)),
-            cwd=directory,
-            env={variable: os.environ[variable] for variable in KEPT_VARIABLES if variable in os.environ},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=log,
-        )
+        process = await launch(["serve", "--config", str(config)], directory, environment, log)
     return ServiceProcess(process, log_file)
 
 

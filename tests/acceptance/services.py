@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.process import ServiceProcess, spawn
+from tests.acceptance.process import Launch, ServiceProcess, launch_fresh, spawn
 from tests.leaks import contents, refuse_secrets
 
 OPERATOR_TOKEN = "operators-only"
@@ -13,9 +13,12 @@ OPERATOR_TOKEN = "operators-only"
 class Services:
     """Processes of the service on one database, which is what they share."""
 
-    def __init__(self, directory: Path, database: Mapping[str, Any]) -> None:
+    def __init__(
+        self, directory: Path, database: Mapping[str, Any], launch: Launch = launch_fresh
+    ) -> None:
         self.directory = directory
         self.database = database
+        self._launch = launch
         self._started: list[ServiceProcess] = []
 
     async def spawn(self, **sections: Mapping[str, Any]) -> ServiceProcess:
@@ -26,7 +29,8 @@ class Services:
             "operator": {"token": OPERATOR_TOKEN},
             **sections,
         }
-        process = await spawn(self.directory, f"service-{len(self._started) + 1}", config)
+        name = f"service-{len(self._started) + 1}"
+        process = await spawn(self.directory, name, config, self._launch)
         self._started.append(process)
         return process
 

@@ -25,7 +25,8 @@ from tests.contract.generation import (
     leave_out_forms,
     make_json_by_its_schema,
     make_money_of_millionths,
-    narrow_addresses,
+    narrow_emails,
+    narrow_urls,
     register_formats,
 )
 from tests.contract.leniency import Json, Leniency
@@ -106,11 +107,12 @@ def _new_user_token() -> str:
 
 @schemathesis.hook
 def before_load_schema(context: HookContext, raw_schema: Json) -> None:
-    narrow_addresses(raw_schema)
+    narrow_urls(raw_schema)
     make_money_of_millionths(raw_schema)
     make_json_by_its_schema(raw_schema)
     if "HOSTSVC_JSON_ALONE" in os.environ:
         leave_out_forms(raw_schema)
+        narrow_emails(raw_schema)
 
 
 @schemathesis.hook

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import directory, services, session
+from tests.acceptance.conftest import directory, launch, launch_quickly, services, session
+from tests.acceptance.process import Launch
 from tests.acceptance.services import Services
 from tests.crash.faults import OwnPostgres
 from tests.postgres import TestServer
 
-__all__ = ["directory", "services", "session"]
+__all__ = ["directory", "launch", "launch_quickly", "services", "session"]
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +44,9 @@ def own_database_url(own_postgres: OwnPostgres) -> Iterator[str]:
 
 
 @pytest.fixture
-async def own_services(directory: Path, own_database_url: str) -> AsyncIterator[Services]:
-    services = Services(directory, {"url": own_database_url})
+async def own_services(
+    directory: Path, own_database_url: str, launch: Launch
+) -> AsyncIterator[Services]:
+    services = Services(directory, {"url": own_database_url}, launch)
     yield services
     await services.close()

@@ -74,14 +74,14 @@ PLANTED = (
     PlantedBug(
         "a hold without a cap",
         debounce.hold_for,
-        "first_at + timedelta(seconds=longest_hold",
-        "last_at + timedelta(seconds=longest_hold",
+        "first_at + timedelta(seconds=max_hold_seconds",
+        "last_at + timedelta(seconds=max_hold_seconds",
     ),
     PlantedBug(
         "a start that does not mind the status",
         memory_states.guard_holds,
         "is_unmoved = (newest",
-        "is_unmoved = move.start is not None or (newest",
+        "is_unmoved = update.start is not None or (newest",
     ),
     PlantedBug(
         "an end that is not fenced by its run",

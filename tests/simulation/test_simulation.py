@@ -58,13 +58,13 @@ def test_a_failing_seed_tells_its_history() -> None:
 HOT_LOOP = PlantedBug(
     "a look that leads to the next one at once",
     Registry._handle_signals,
-    "outcome = await supervisor.look_again()",
-    "outcome = await supervisor.look_again(); self.tell(supervisor.agent_id, Look.DUE)",
+    "outcome = await supervisor.reconcile()",
+    "outcome = await supervisor.reconcile(); self.tell(supervisor.agent_id, Signal.DUE)",
 )
 STUBBORN_LOOP = PlantedBug(
     "a hot loop that nothing ends",
     Registry._handle_signals,
-    "outcome = await supervisor.look_again()",
+    "outcome = await supervisor.reconcile()",
     "while True:\n"
     "            try:\n"
     "                await asyncio.sleep(0)\n"
