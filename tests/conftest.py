@@ -1,4 +1,4 @@
-"""Shared fixtures: a PostgreSQL server for the session, and a database on it for each test that asks for one."""
+"""Shared fixtures: a PostgreSQL server for the session, and a database on it for each test that needs one."""
 
 import asyncio
 import gc
@@ -21,7 +21,7 @@ MIN_FREE_BYTES = 4 << 30
 
 
 def pytest_collection_finish() -> None:
-    """Exempt everything that was imported and collected from garbage collection: full collections get cheap."""
+    """Exempt all that was imported and collected from garbage collections, which get much cheaper."""
     gc.collect()
     gc.freeze()
 
@@ -56,7 +56,8 @@ def postgres_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def postgres_server(postgres_url: str) -> Iterator[TestServer]:
-    server = TestServer(postgres_url)
+    is_in_memory = "HOSTSVC_TEST_DATABASE_URL" not in os.environ and memory_or_none() is not None
+    server = TestServer(postgres_url, "FILE_COPY" if is_in_memory else "WAL_LOG")
     yield server
     server.close()
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for the tests, with a database for each of them."""
+"""Databases and roles for tests, on a PostgreSQL server that all of them share."""
 
 import uuid
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from psycopg2.extensions import ISOLATION_LEVEL_AUTOCOMMIT, quote_ident
 
 
 def url_of(server_url: str, database: str) -> str:
-    """The URL of another database on the same server."""
+    """Return the URL of another database on the same server."""
     return urlunsplit(urlsplit(server_url)._replace(path=f"/{database}"))
 
 
 def url_as(url: str, role: str) -> str:
-    """The same database, entered by a role that `TestServer.role` made."""
+    """Return the URL of the same database for a role that `TestServer.role` made."""
     parts = urlsplit(url)
     address = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{role}:{_PASSWORD}@{address}"))
@@ -25,12 +25,14 @@ _PASSWORD = "only-for-tests"
 
 
 class TestServer:
-    """Makes and drops databases over one connection of its own."""
+    """Creates and drops databases over one connection."""
 
     __test__ = False
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, strategy: str = "WAL_LOG") -> None:
+        """Connect. `strategy` is that of CREATE DATABASE: FILE_COPY is quicker on a file system in memory."""
         self.url = url
+        self._strategy = strategy
         self._connection = psycopg2.connect(url)
         self._connection.set_isolation_level(ISOLATION_LEVEL_AUTOCOMMIT)
         self._left: list[str] = []
@@ -41,13 +43,15 @@ class TestServer:
 
     @contextmanager
     def database(self, template: str = "template0") -> Iterator[str]:
-        """The URL of a copy of `template`. Dropped with whoever is still connected, when the next is made.
+        """Create a copy of `template` and yield its URL. It is dropped when the next one is created.
 
-        Dropped at once it would cost 100 ms, which PostgreSQL sleeps if it still sees a connection close.
+        Dropping it at once would cost 100 ms, which PostgreSQL sleeps while a connection is being closed.
+        Connections that are still open then are ended.
         """
         self._drop_left()
         name = f"test_{uuid.uuid4().hex}"
-        self._execute(f"CREATE DATABASE {self._quoted(name)} TEMPLATE {self._quoted(template)}")
+        copied = f"TEMPLATE {self._quoted(template)} STRATEGY {self._strategy}"
+        self._execute(f"CREATE DATABASE {self._quoted(name)} {copied}")
         try:
             yield url_of(self.url, name)
         finally:
@@ -55,7 +59,7 @@ class TestServer:
 
     @contextmanager
     def role(self) -> Iterator[str]:
-        """A role that may log in and nothing else."""
+        """Create a role that may log in and nothing else, and yield its name."""
         name = f"test_{uuid.uuid4().hex}"
         self._execute(f"CREATE ROLE {self._quoted(name)} LOGIN PASSWORD '{_PASSWORD}'")
         try:

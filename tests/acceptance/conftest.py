@@ -18,7 +18,7 @@ from tests.fork_server import ForkServer
 
 @pytest.fixture(scope="session")
 def launch_quickly() -> Iterator[Launch]:
-    """Fork services from a process that has imported them; `make test-all` starts each in a new interpreter."""
+    """Fork services from a process that has imported them. `make test-all` uses new interpreters instead."""
     if "HOSTSVC_TEST_FRESH" in os.environ:
         yield launch_fresh
         return

@@ -13,9 +13,7 @@ OPERATOR_TOKEN = "operators-only"
 class Services:
     """Processes of the service on one database, which is what they share."""
 
-    def __init__(
-        self, directory: Path, database: Mapping[str, Any], launch: Launch = launch_fresh
-    ) -> None:
+    def __init__(self, directory: Path, database: Mapping[str, Any], launch: Launch = launch_fresh) -> None:
         self.directory = directory
         self.database = database
         self._launch = launch

@@ -55,7 +55,7 @@ def narrow_urls(document: Json) -> None:
 
 
 def narrow_emails(document: Json) -> None:
-    """Generate email addresses by a narrower pattern: drawing from the document's takes most of a short run."""
+    """Generate email addresses by a narrower pattern: drawing from the document's takes most of a run."""
     for schema in _objects(document["components"]["schemas"]):
         if email := EMAIL_PATTERN.fullmatch(str(schema.get("pattern"))):
             schema["pattern"] = f"^({EMAIL_ADDRESS}){email[1]}$"

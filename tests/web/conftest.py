@@ -2,8 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
@@ -28,6 +28,7 @@ from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.tools.toolbox import Toolbox
 from tests.leaks import Overheard, contents_by
 from web.app import build_app
+from web.credentials import passwords
 from web.credentials.formats import make_key
 from web.ports import Readiness, ServiceState
 from web.server.listener import serving as listening
@@ -146,6 +147,17 @@ class Service:
 StartService = Callable[..., Awaitable[Service]]
 
 
+@contextmanager
+def cheap_passwords() -> Iterator[None]:
+    """Hash passwords at argon2's lowest cost: at ours a hash takes 0.1 s, and guessing tests make dozens."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "PASSES", 1)
+        patch.setattr(passwords, "MEMORY_KIB", 8)
+        cost = f"m={passwords.MEMORY_KIB},t={passwords.PASSES},p={passwords.LANES}"
+        patch.setattr(passwords, "NOBODYS_HASH", f"$argon2id$v=19${cost}${passwords.SALT}${passwords.DIGEST}")
+        yield
+
+
 @asynccontextmanager
 async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
     """The parts put together as the composition root does it, with a harness that never ends."""
@@ -182,6 +194,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
         overheard = Overheard()
         app.on_response_prepare.append(overheard.note_answer)
         async with AsyncExitStack() as stack:
+            stack.enter_context(cheap_passwords())
             stack.enter_context(overheard.listening())
             listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             await stack.enter_async_context(listening(app, listener))
