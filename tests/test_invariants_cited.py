@@ -22,7 +22,7 @@ FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass
 class Document:
-    """What docs/invariants.md defines, and the tests it links to, as path and name (blank for all of a file)."""
+    """The contents of docs/invariants.md. A test is a path and a name, which is blank for a whole file."""
 
     invariants: set[str] = field(default_factory=set)
     scenarios: set[int] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""The loop of the simulation: virtual time, an order drawn by lot, and what asyncio promises all the same."""
+"""The loop of the simulation: virtual time, a random order, and the promises that asyncio makes."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ def run(main: Coroutine[Any, Any, Any], seed: int = 0) -> Any:
 
 
 async def order_of(count: int) -> list[int]:
-    """In which order tasks come that are ready at once."""
+    """Return the order in which tasks that are ready at once run."""
     came: list[int] = []
 
     async def come(number: int) -> None:
