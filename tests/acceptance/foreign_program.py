@@ -1,4 +1,4 @@
-"""Another program that writes the queue: plain SQL over a connection that is none of the service's."""
+"""Another program that writes notifications by plain SQL over its own connection."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ NEXT_DUE = "SELECT next_due_at FROM agent_state WHERE agent_id = %s"
 
 
 class ForeignProgram:
-    """Each call is a transaction of its own."""
+    """The program. Each call is one transaction."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -41,7 +41,7 @@ class ForeignProgram:
             return list(cursor.fetchall()) if cursor.description else []
 
     def insert(self, agent: str, source: str = "api", priority: str = "high") -> str:
-        """The id of a notification."""
+        """Insert a notification and return its id."""
         [(notification,)] = self.run(INSERT, agent, source, priority)
         return str(notification)
 
@@ -52,15 +52,15 @@ class ForeignProgram:
             cursor.copy_expert(COPY, io.StringIO(rows))
 
     def sleepers(self, number: int) -> list[str]:
-        """The ids of so many agents of the one organization there is, made by the way."""
+        """Create this many agents of the only organization, and return their ids."""
         return [str(agent) for (agent,) in self.run(SLEEPERS, number)]
 
     def starts(self) -> dict[str, datetime]:
-        """When each agent's run began that such a notification started."""
+        """Return the start of each agent's run that such a notification started."""
         return {str(agent): started_at.astimezone(UTC) for agent, started_at in self.run(STARTS)}
 
     def end_doorbell(self) -> int:
-        """End the service's doorbell as an administrator can; how many there were."""
+        """End the service's listening connections as an administrator can; return their number."""
         return len(self.run(END_DOORBELL))
 
 

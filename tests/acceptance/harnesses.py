@@ -1,6 +1,6 @@
 """Code of agents for the process harness: each text is the run.py of a branch, beside a common.py."""
 
-# The API by the run's token, and a word to the test by way of a file beside the cache.
+# Calls the API with the run's token, and tells the test something by files beside the cache.
 COMMON = '''
 import json, os, sys, time, urllib.error, urllib.request
 from pathlib import Path
@@ -80,7 +80,7 @@ tell(AGENT, [
     post("/api/organizations/api-keys/", {"name": "mine"})[0],
 ])
 """,
-    # In the shell, which is there at once, as there are many of it.
+    # In the shell, which starts at once, as there are many of it.
     "many": """
 trap '' TERM
 setsid sleep 600 &

@@ -1,4 +1,4 @@
-"""Somebody else holds the row that the service wants to write: a way to keep a run going, or a connection."""
+"""Lock a row that the service wants to write, which keeps a run, or a connection, waiting."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ LOCK_AGENT = "SELECT 1 FROM agent WHERE id = %s FOR UPDATE"
 
 @contextmanager
 def held_by_somebody_else(database_url: str, row_id: str, lock: str = LOCK_NOTIFICATION) -> Iterator[None]:
-    """Whoever clears this notification, or changes what else is locked, waits until the block is left."""
+    """Hold a lock while the block lasts: who clears the notification, or changes the row, waits."""
     connection = psycopg2.connect(database_url)
     try:
         with connection.cursor() as cursor:

@@ -30,7 +30,7 @@ class Unexpected(AssertionError):
 
 @dataclass(slots=True)
 class ServiceProcess:
-    """One process of the service."""
+    """A process of the service."""
 
     _process: Process
     _log_file: Path
@@ -41,11 +41,11 @@ class ServiceProcess:
         return self._process.pid
 
     def log(self) -> str:
-        """What it wrote to stderr so far."""
+        """Return what it has written to stderr."""
         return self._log_file.read_text()
 
     async def line(self) -> str:
-        """The next line it prints."""
+        """Return the next line that it prints."""
         assert self._process.stdout is not None
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -57,23 +57,23 @@ class ServiceProcess:
         return line.decode().rstrip("\n")
 
     async def ready(self) -> str:
-        """Its address, once it says that it listens."""
+        """Wait until it says that it listens, and return its address."""
         return await self._address(LISTENING)
 
     async def standing_by(self) -> str:
-        """Its address, once it says that it stands by."""
+        """Wait until it says that it stands by, and return its address."""
         return await self._address(STANDING_BY)
 
     def terminate(self) -> None:
         self._process.send_signal(signal.SIGTERM)
 
     async def kill(self) -> None:
-        """As the machine would: without a word to it."""
+        """Kill it with SIGKILL."""
         self._process.kill()
         await self.exit_code()
 
     async def exit_code(self, within: float = PATIENCE_SECONDS) -> int:
-        """How it ended, once it has."""
+        """Wait until it has ended, and return its exit code."""
         try:
             async with asyncio.timeout(within):
                 return await self._process.wait()
@@ -81,7 +81,7 @@ class ServiceProcess:
             raise Unexpected(f"still running after {within} s\n{self.log()}") from None
 
     async def close(self) -> None:
-        """End it if it still runs: in order if it can, so that an embedded PostgreSQL ends with it."""
+        """End it if it still runs, in order if possible, so that an embedded PostgreSQL ends with it."""
         if self._process.returncode is None:
             self.terminate()
             try:
@@ -127,7 +127,7 @@ async def spawn(
 
 @asynccontextmanager
 async def serving(directory: Path, name: str, sections: Sections) -> AsyncIterator[ServiceProcess]:
-    """A service that listens, for as long as the block lasts."""
+    """Run a service that listens while the block lasts."""
     process = await spawn(directory, name, sections)
     try:
         await process.ready()
@@ -137,7 +137,7 @@ async def serving(directory: Path, name: str, sections: Sections) -> AsyncIterat
 
 
 def _toml(sections: Sections) -> str:
-    """Strings, numbers, booleans and lists of them look the same in TOML and JSON."""
+    """Write TOML, whose strings, numbers, booleans and lists look as in JSON."""
     return "\n".join(
         line
         for section, keys in sections.items()

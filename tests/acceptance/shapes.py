@@ -1,4 +1,4 @@
-"""The resources as clients know them: each field, and how to tell that its value is of the stated kind."""
+"""The resources as clients know them: each field, and a check of its kind."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ def array(kind: Kind) -> Kind:
 
 
 def check(answer: Any, shape: Shape) -> None:
-    """Each field of the shape is there and of its kind; the service may tell more."""
+    """Check that each field of the shape is there and of its kind; there may be more fields."""
     missing = shape.keys() - answer.keys()
     assert not missing, f"{sorted(missing)} missing in {answer}"
     wrong = {name: answer[name] for name, kind in shape.items() if not kind(answer[name])}

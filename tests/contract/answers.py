@@ -1,4 +1,4 @@
-"""How requests are sent by the suites that walk all routes, and what holds for each answer."""
+"""Send requests for the suites that walk all routes, and check what holds for each answer."""
 
 import json
 import re
@@ -18,7 +18,7 @@ UUID_OR_INSTANT = re.compile(
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z"
 )
 
-# The statement that reads all rows of all tables, but for what a mere look changes.
+# The statement that reads all rows of all tables, but for columns that reading changes.
 WHOLE_DATABASE = """
 SELECT string_agg(
     format('SELECT %L AS of, (to_jsonb(each) - ''last_used_at'')::json AS is FROM %I AS each', name, name),
@@ -35,12 +35,12 @@ _addresses = count(int(IPv4Address("10.0.0.1")))
 
 
 async def send(service: Service, request: Request, **options: Any) -> Answer:
-    """The answer, after a look at what holds for all: its status is documented, it has its id and form."""
+    """Return the answer after checking that its status is documented and that it has its id and form."""
     client = service.nobody.with_authorization(request.authorization)
     request_id = secrets.token_hex(8)
     headers = {
         "X-Request-ID": request_id,
-        "X-Forwarded-For": str(IPv4Address(next(_addresses))),  # or the throttle of guesses answered soon
+        "X-Forwarded-For": str(IPv4Address(next(_addresses))),  # or the limit on guesses would answer soon
         **options.pop("headers", {}),
     }
     if request.body is not None and not options.keys() & {"data", "json"}:
@@ -54,14 +54,14 @@ async def send(service: Service, request: Request, **options: Any) -> Answer:
 
 
 def check_refusal(answer: Answer) -> None:
-    """It is JSON of the form that its status has, and is no defect."""
+    """Check that a refusal is JSON in the form of its status, and no crash."""
     assert answer.status not in {500, 503}, answer
     assert answer.headers["Content-Type"] == "application/json"
     assert (answer.headers.get("WWW-Authenticate") == CHALLENGE) == (answer.status == 401), answer
     match answer.body:
         case {"detail": str(), **rest} if not rest:
             pass
-        case {"error": {"code": str(), "message": str()}, **rest} if not rest:  # of an agent's tool
+        case {"error": {"code": str(), "message": str()}, **rest} if not rest:  # from an agent's tool
             assert answer.status in {400, 404}, answer
         case messages:
             assert answer.status == 400, answer
@@ -70,14 +70,14 @@ def check_refusal(answer: Answer) -> None:
 
 
 def _are_messages(value: Any) -> bool:
-    """Sentences by field or by index."""
+    """Return whether these are sentences by field or by index."""
     if isinstance(value, dict):
         return all(_are_messages(item) for item in value.values())
     return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
 
 
 def normalised(value: Any) -> Any:
-    """An answer without what is another each time."""
+    """Return an answer without the values that differ each time."""
     match value:
         case dict():
             return {name: "…" if name in VARYING else normalised(item) for name, item in value.items()}
@@ -90,6 +90,6 @@ def normalised(value: Any) -> Any:
 
 
 async def contents(pool: Pool) -> set[tuple[str, str]]:
-    """All rows of all tables."""
+    """Return all rows of all tables."""
     rows = await pool.fetch(await pool.fetchval(WHOLE_DATABASE))
     return {(row["of"], json.dumps(row["is"], sort_keys=True)) for row in rows}

@@ -1,4 +1,4 @@
-"""The service of the tests of `web`; and one that the suites that walk all routes use for a whole module."""
+"""Fixtures: the service of the tests of `web`, and one that a whole module shares."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -16,7 +16,7 @@ __all__ = ["api", "service", "start_service"]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def standing(postgres_server: TestServer, template_database: str) -> AsyncIterator[Service]:
-    """A service that stays up for the module. Each request says which address it is from."""
+    """A service for the module. Each request states the address that it comes from."""
     settings = replace(SETTINGS, trusted_proxies=(ip_network("127.0.0.1/32"),))
     with postgres_server.database(template_database) as url:
         async with (

@@ -1,4 +1,4 @@
-"""The commands of a guide, run in one shell, and what they print."""
+"""Run the commands of a guide in one shell, and compare what they print."""
 
 import asyncio
 import re
@@ -20,7 +20,7 @@ VARYING = (
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A command and what the guide says that it prints; `…` there stands for anything."""
+    """A command and the output that the guide shows; `…` in it stands for anything."""
 
     command: str
     expected: str
@@ -31,14 +31,14 @@ class Example:
 
 
 def normalised(text: str) -> str:
-    """Without what differs from one run to the next."""
+    """Return the output without what differs from one run to the next."""
     for pattern, name in VARYING:
         text = pattern.sub(name, text)
     return text.replace("\r", "").strip()
 
 
 def examples(guide: str) -> Iterator[Example]:
-    """All commands of the guide's console blocks, in order."""
+    """Return all commands of the guide's console blocks, in order."""
     for block in BLOCK.findall(guide):
         for text in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, expected = _split(text.splitlines())
@@ -46,7 +46,7 @@ def examples(guide: str) -> Iterator[Example]:
 
 
 def _split(lines: Sequence[str]) -> tuple[str, str]:
-    """The lines that the shell needs to have a whole command; the rest is what it prints."""
+    """Split a block into the lines of the command and those of its output."""
     count = 1
     while lines[count - 1].endswith("\\") or not _is_whole("\n".join(lines[:count])):
         count += 1
@@ -58,7 +58,7 @@ def _is_whole(command: str) -> bool:
 
 
 async def run(commands: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """What each of them prints, one after the other in the same shell."""
+    """Run the commands in one shell and return what each prints."""
     script = "".join(f"{command}\nprintf '\\n{MARK}\\n'\n" for command in commands)
     shell = await asyncio.create_subprocess_exec(
         "bash",

@@ -1,4 +1,4 @@
-"""Values that no client should send, by the kind of a field, and what is said of each."""
+"""Values that no client should send, by the kind of field, with the messages that refuse them."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -47,12 +47,12 @@ OUT_OF_RANGE = "Datetime value out of range."
 NO_OBJECT = "Invalid data. Expected a dictionary, but got "
 JSON_INTEGERS = f"Ensure integers are between {-(2**63)} and {2**64 - 1}."
 
-# Never good, whatever the field is: as JSON of its own, and as a part of a form.
+# Invalid for each field: as a JSON body, and as a part of a form.
 NEVER_JSON = (
     *("NaN", "Infinity", "-Infinity", "1e999", "01", "'x'", '"\\ud800"', '{"\\udfff": 1}'),
     *("[" * 2000, "[" * 65 + "]" * 65, '{"a":' * 65 + "1" + "}" * 65),
 )
-# Good for one thing or another, and bad for most.
+# Valid for some fields, and invalid for most.
 STRANGE: tuple[Any, ...] = (
     *(None, True, 0, -1, 2**31, 2**63, 2**64, 10**300, 1.5, 1e308, [], {}, [[]], [None], {"a": [1]}),
     *(
@@ -73,13 +73,13 @@ NEVER_IN_A_FORM = ("%ED%A0%80", "%FF")
 
 
 def refused_values(field: fields.Field[Any]) -> list[tuple[Any, Any]]:
-    """JSON values that the field refuses, each with its messages."""
+    """Return JSON values that the field refuses, each with its messages."""
     null = [] if field.allow_none else [(None, [NULL])]
     return list(chain(null, _of_kind(field)))
 
 
 def refused_texts(field: fields.Field[Any]) -> list[tuple[str, Any]]:
-    """Those that a query can hold, which has texts only; a list in it is of the one text."""
+    """Return those that a query can hold, which has only texts; a list in it has the one text."""
     if isinstance(field, ListOf):
         return [(text, {0: messages}) for text, messages in refused_texts(field.inner)]
     return [(value, messages) for value, messages in _of_kind(field) if isinstance(value, str)]
@@ -169,7 +169,7 @@ def _of_text(field: Text) -> Refused:
 
 
 def _long(field: Text, length: int) -> str:
-    """A text that is right but for its length."""
+    """Return a text of this length that is otherwise valid."""
     match field:
         case Email():
             return f"a@{'b.' * length}org"
@@ -198,7 +198,7 @@ def _of_json(_: JsonValue) -> Refused:
     yield from _all(("\0", {"a\0": 1}, ["x", {"a": ["\0"]}]), NO_NULS)
 
 
-# The first that fits counts.
+# The first match counts.
 KINDS: tuple[tuple[type[Any], Callable[[Any], Refused]], ...] = (
     (Text, _of_text),
     (Integer, _of_integer),

@@ -1,4 +1,4 @@
-"""What the service takes besides the usual way to write a value, as the introduction of its document says.
+"""The other ways to write values that the service accepts, as the introduction of its document says.
 
 `canonical` writes such values the usual way. A request that fits the document then was rightly accepted.
 """
@@ -20,14 +20,14 @@ Json = dict[str, Any]
 
 
 class Leniency:
-    """The document's schemas, asked about values after they are written the usual way."""
+    """The document's schemas, applied to values in canonical form."""
 
     def __init__(self, document: Json) -> None:
         self._components = document["components"]
         self._validators: dict[str, jsonschema_rs.Draft202012Validator] = {}
 
     def allows(self, value: Any, schema: Json) -> bool:
-        """Whether the value, or the usual way to write it, fits the schema."""
+        """Return whether the value, or its canonical form, fits the schema."""
         validator = self._validator(schema)
         return validator.is_valid(value) or validator.is_valid(self.canonical(value, schema))
 
@@ -39,7 +39,7 @@ class Leniency:
         return self._validators[key]
 
     def canonical(self, value: Any, schema: Json) -> Any:
-        """The value as the document would have it, as far as there is a rule."""
+        """Return the value in the form of the document, as far as there is a rule."""
         schema = self._not_null(schema)
         kinds = schema.get("type", [])
         kinds = {kinds} if isinstance(kinds, str) else set(kinds)
@@ -67,7 +67,7 @@ class Leniency:
             if value == [] and self._is_list(properties.get(name, {})):
                 written[name] = ""
             elif name in media_type.get("encoding", {}):
-                # What takes any text takes the text "null", schemathesis thinks; as JSON that is another one.
+                # schemathesis takes the text "null" for a valid free text, but as JSON it is null.
                 value = "null" if value is None else value
                 is_list = self._is_list(properties[name]) and isinstance(value, list)
                 written[name] = [json.dumps(each) for each in value] if is_list else json.dumps(value)
@@ -78,14 +78,14 @@ class Leniency:
         return written
 
     def read_form(self, texts: Mapping[str, list[str]], schema: Json, encoding: Collection[str] = ()) -> Json:
-        """The object that a form stands for; a single blank text is a list without items."""
+        """Return the object that a form stands for; a single blank text is an empty list."""
         read = self.read_texts(texts, schema, encoding)
         return {name: [] if value == [""] else value for name, value in read.items()}
 
     def read_texts(
         self, texts: Mapping[str, list[str]], schema: Json, encoding: Collection[str] = ()
     ) -> Json:
-        """The object that a query stands for: a list by all of a name's texts, else by the last."""
+        """Return the object that a query stands for: all texts of a list's name, else the last."""
         properties = self._resolved(schema).get("properties", {})
         read: Json = {}
         for name, each in texts.items():
@@ -101,11 +101,11 @@ class Leniency:
         return None if is_null else text
 
     def _is_list(self, schema: Json) -> bool:
-        """Whether a list and nothing else."""
+        """Return whether the schema takes only lists."""
         return self._not_null(schema).get("type") == "array"
 
     def _takes(self, schema: Json, kind: str, *, free: bool = False) -> bool:
-        """Whether the schema names the type; `free` is for text of no particular format."""
+        """Return whether the schema names the type; `free` asks for text of no particular format."""
         resolved = self._resolved(schema)
         kinds = resolved.get("type", [])
         named = kind in ([kinds] if isinstance(kinds, str) else kinds)
@@ -114,12 +114,12 @@ class Leniency:
         )
 
     def _not_null(self, schema: Json) -> Json:
-        """The first of the alternatives, which is the one that is not null."""
+        """Return the first alternative that is not null."""
         resolved = self._resolved(schema)
         return self._not_null(resolved["anyOf"][0]) if "anyOf" in resolved else resolved
 
     def _resolved(self, schema: Json) -> Json:
-        """Behind references, and behind the one member of `allOf` that says something."""
+        """Follow references, and the one member of `allOf` that says something."""
         if "$ref" in schema:
             return self._resolved(self._components["schemas"][schema["$ref"].rpartition("/")[2]])
         if "allOf" in schema:
@@ -150,7 +150,7 @@ def _scalar(value: str | float, kinds: set[str], schema: Json) -> Any:
 
 
 def _instant(text: str) -> str:
-    """With seconds and an offset, which may both be left out."""
+    """Return an instant with seconds and an offset, which may both be omitted."""
     text = text.upper().replace(" ", "T").replace(",", ".")
     offset = OFFSET.search(text, 11)
     local, shown = (text[: offset.start()], offset[0]) if offset else (text, "Z")

@@ -1,4 +1,4 @@
-"""Organizations that requests are made in, and the requests, filled in from the table."""
+"""Organizations to send requests in, and the requests, filled in from the table."""
 
 import secrets
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ DELIVERIES = "/api/organizations/webhook-deliveries/"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An organization whose texts all hold its mark."""
+    """An organization with its mark in all of its texts."""
 
     service: Service
     mark: str
@@ -27,7 +27,7 @@ class Place:
     key: Api
 
     async def member(self, role: Role = Role.MEMBER) -> Api:
-        """Somebody else who belongs to it."""
+        """Return a client of another member."""
         client, _ = await staff(self.service, self.organization, role)
         return client
 
@@ -46,7 +46,7 @@ async def new_place(service: Service) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request of a route as it can be sent, by whom it is meant for."""
+    """A request of a route as it can be sent, by its intended caller."""
 
     route: Route
     path: str
@@ -57,23 +57,23 @@ class Request:
         return replace(self, authorization=client.authorization)
 
     def saying(self, **more: Any) -> "Request":
-        """With these in the body as well."""
+        """Return the request with more fields in its body."""
         return replace(self, body={**(self.body or {}), **more})
 
 
 class Making:
-    """The things of one request, made as it names them."""
+    """The objects of one request, created as it names them."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._made: dict[tuple[str, str], Any] = {}
 
     def take(self, one: One, value: str) -> None:
-        """Have this one named from here on, instead of a fresh one."""
+        """Use this one from here on, instead of a new one."""
         self._made[one.kind, one.which] = {"id": value}
 
     async def request(self, route: Route, instead: Mapping[One, str] | None = None) -> Request:
-        """`instead`: what the body names by other ids than the path and the things that were made for it."""
+        """Fill in a request. `instead` has the ids that its body names instead of the usual objects."""
         row = row_of(route)
         for one in sorted(named_in(row), key=repr):
             await self.fill(one)
@@ -93,7 +93,7 @@ class Making:
         return f"Bearer {OPERATOR_TOKEN}" if route.access is Access.OPERATORS else None
 
     async def fill(self, value: Any) -> Any:
-        """What is meant by a value of the table."""
+        """Return what a value of the table stands for."""
         match value:
             case One():
                 shown = await self._thing(value)
@@ -147,12 +147,12 @@ class Making:
 
 
 async def make(place: Place, route: Route) -> Request:
-    """A valid request of the route, with things of its own."""
+    """Return a valid request of the route, with objects of its own."""
     return await Making(place).request(route)
 
 
 def named_in(row: Row) -> set[One]:
-    """What a request of the row names by id, in its path or its body."""
+    """Return what a request of the row names by id, in its path or body."""
     return named_in_path(row) | named_in_body(row)
 
 

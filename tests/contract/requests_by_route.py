@@ -13,22 +13,22 @@ from web.routes import Route
 
 PASSWORD = "correct horse battery"
 
-MARK = "MARK"  # in a text: becomes what marks the place it is made in, to be found where it leaks
-UNIQUE = "UNIQUE"  # in a text: becomes something else each time
+MARK = "MARK"  # in a text: replaced by the mark of the organization, which shows where it leaks
+UNIQUE = "UNIQUE"  # in a text: replaced by another text each time
 
 
 @dataclass(frozen=True, slots=True)
 class One:
-    """Something that is made for a request, by `THINGS`; the same one wherever that request names it."""
+    """Something created for a request by `THINGS`, the same one wherever that request names it."""
 
     kind: str
-    shown: str = "id"  # which part of the answer that made it is meant
-    which: str = ""  # tells it from others of its kind
+    shown: str = "id"  # the part of the creating answer that is meant
+    which: str = ""  # distinguishes it from others of its kind
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`path` fills in the placeholders. `by` is whose token calls where not any caller of the place may.
+    """A request: `path` fills in the placeholders, `by` names the token if not any caller may call.
 
     `mixed`: how ids of two organizations in one request are refused where it is not by 403.
     """
@@ -41,7 +41,7 @@ class Row:
 
 
 def walk(routes: Sequence[Route]) -> pytest.MarkDecorator:
-    """Have a test done for each of the routes."""
+    """Parametrize a test with each of the routes."""
     return pytest.mark.parametrize("route", routes, ids=map(key_of, routes))
 
 
@@ -50,7 +50,7 @@ def key_of(route: Route) -> str:
 
 
 def row_of(route: Route) -> Row:
-    """The row of a route; without one, what is missing is said."""
+    """Return the row of a route, or fail saying what is missing."""
     assert key_of(route) in ROWS, (
         f"{key_of(route)} is a new route: add a row for it to ROWS in tests/contract/requests_by_route.py, "
         "with what its path names, a valid body, and for_admins=True if members may not call it"
@@ -127,7 +127,7 @@ THINGS: dict[str, tuple[str, dict[str, Any]]] = {
             "system_prompt": "You are MARK.",
             "tags": ["MARK", "other"],
             "timezone": "America/St_Johns",
-            "debounce_window_seconds": 3600,  # so that what is sent to it starts nothing while tests look
+            "debounce_window_seconds": 3600,  # so that notifications start nothing during a test
         },
     ),
     "notification": ("/api/defaults/notifications/", {"agent": AGENT, "title": "MARK", "body": "MARK"}),
@@ -154,7 +154,7 @@ THINGS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def new(kind: str, **more: Any) -> dict[str, Any]:
-    """The body that makes one, with more than the least."""
+    """Return the body that creates one, with more than the required fields."""
     return {**THINGS[kind][1], **more}
 
 

@@ -1,4 +1,4 @@
-"""What was really sent: the texts of a query or a form, by name."""
+"""The texts that were really sent in a query or a form, by name."""
 
 from collections import defaultdict
 from email import message_from_bytes

@@ -22,7 +22,7 @@ STORMS = 15
 STANDSTILL_SECONDS = 5.0
 
 
-async def test_a_storm_of_ended_connections_loses_nothing(
+async def test_storm_of_ended_connections_loses_no_write(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     service = await services.start()
@@ -35,7 +35,7 @@ async def test_a_storm_of_ended_connections_loses_nothing(
     await all_is_kept(load, services)
 
 
-async def test_the_leaders_connection_alone_may_break(
+async def test_broken_leader_connection_loses_no_write(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     service = await services.start()
@@ -49,7 +49,7 @@ async def test_the_leaders_connection_alone_may_break(
     await all_is_kept(load, services)
 
 
-async def test_writes_that_wait_for_every_connection_are_refused_and_nothing_is_lost(
+async def test_exhausted_pool_refuses_writes_and_loses_none(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     service = await services.start(database={"pool_size": 3, "acquire_timeout_seconds": 0.3})
@@ -70,7 +70,7 @@ async def test_writes_that_wait_for_every_connection_are_refused_and_nothing_is_
 
 
 @pytest.mark.parametrize("others", [0, 1], ids=["alone", "with a standby"])
-async def test_a_service_that_stood_still_goes_on_or_is_replaced(
+async def test_stopped_service_resumes_or_is_replaced(
     services: Services, session: aiohttp.ClientSession, others: int
 ) -> None:
     service = await services.start()

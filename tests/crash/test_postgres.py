@@ -1,4 +1,4 @@
-"""PostgreSQL killed, restarted, or full, under a service that goes on."""
+"""PostgreSQL is killed, restarted or full under a running service."""
 
 import asyncio
 from contextlib import ExitStack, closing
@@ -13,13 +13,13 @@ from tests.crash.faults import END_POOL_CONNECTIONS, OwnPostgres
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
 
-pytestmark = pytest.mark.xdist_group("own postgres")  # one server, which they kill under each other
+pytestmark = pytest.mark.xdist_group("own postgres")  # they share one server, and kill it
 
 CYCLES = 3
 WRITES = 40
 
 
-async def test_kill_9_of_postgresql_is_survived_by_the_service(
+async def test_service_survives_kill_9_of_postgresql(
     own_services: Services, session: aiohttp.ClientSession, own_postgres: OwnPostgres, cycles: int
 ) -> None:
     service = await own_services.start()
@@ -32,7 +32,7 @@ async def test_kill_9_of_postgresql_is_survived_by_the_service(
     await all_is_kept(load, own_services)
 
 
-async def test_kill_9_of_service_and_postgresql_takes_only_a_start_of_both(
+async def test_service_and_postgresql_recover_from_kill_9_by_starting(
     own_services: Services, session: aiohttp.ClientSession, own_postgres: OwnPostgres, cycles: int
 ) -> None:
     service = await own_services.start()
@@ -48,7 +48,7 @@ async def test_kill_9_of_service_and_postgresql_takes_only_a_start_of_both(
     await all_is_kept(load, own_services)
 
 
-async def test_a_restart_of_postgresql_leaves_one_leader_of_two(
+async def test_restart_of_postgresql_leaves_one_leader(
     own_services: Services, session: aiohttp.ClientSession, own_postgres: OwnPostgres
 ) -> None:
     leader = await own_services.start()
@@ -62,7 +62,7 @@ async def test_a_restart_of_postgresql_leaves_one_leader_of_two(
     await all_is_kept(load, own_services)
 
 
-async def test_a_server_without_a_free_connection_costs_time_and_nothing_else(
+async def test_full_postgresql_delays_writes_and_loses_none(
     own_services: Services, session: aiohttp.ClientSession, own_database_url: str
 ) -> None:
     service = await own_services.start()
@@ -73,7 +73,7 @@ async def test_a_server_without_a_free_connection_costs_time_and_nothing_else(
             administrator = others.enter_context(closing(psycopg2.connect(own_database_url)))
             _take_all_connections(others, own_database_url)
             administrator.cursor().execute(END_POOL_CONNECTIONS)
-            _take_all_connections(others, own_database_url)  # before the service has them back
+            _take_all_connections(others, own_database_url)  # before the service reconnects
             await load.refused(20)
         await load.acknowledged(WRITES)
     await all_is_kept(load, own_services)

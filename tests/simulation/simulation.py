@@ -36,6 +36,8 @@ SLOTS = (1, 2, 2)
 SHARE_WITH_CAPS = 0.4
 ERROR_METHODS = frozenset({"error", "exception", "critical"})
 BEFORE_MIDNIGHT_SECONDS = 15 * HOUR_SECONDS - 20  # counted from the usual start
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The result of a seed: the violation, None if there was none, and the history."""

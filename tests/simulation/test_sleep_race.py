@@ -31,7 +31,7 @@ async def connected(url: str) -> AsyncIterator[Any]:
 
 
 @pytest.mark.parametrize("is_planted", [False, True])
-async def test_it_is_wake_seq_that_keeps_sleep_from_crossing_an_arrival(
+async def test_wake_seq_keeps_sleep_from_crossing_an_arrival(
     pool: Pool, database_url: str, is_planted: bool
 ) -> None:
     """Sleep meets an uncommitted arrival that has locked the agent's row, which no snapshot shows."""
