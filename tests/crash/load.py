@@ -96,7 +96,7 @@ class Load:
         await eventually(look, f"one of {self.urls} to be ready")
 
     async def send(self, method: str, path: str, body: Mapping[str, Any], key: str) -> Json:
-        """Return the answer of an acknowledged write. Raise Unanswered, or AssertionError for other errors."""
+        """Return an acknowledged write's answer. Raise Unanswered, or AssertionError for other answers."""
         client = self.client
         headers = {"Authorization": client.authorization, "Idempotency-Key": key}
         try:
