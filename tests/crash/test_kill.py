@@ -1,16 +1,15 @@
 """kill -9 of the service, again and again, while clients write: every acknowledged write is kept."""
 
 import asyncio
-import os
 from random import Random
 
 import aiohttp
 import aiopg
-import pytest
 
 from tests.acceptance.client import sign_up
 from tests.acceptance.process import Sections
 from tests.acceptance.services import Services
+from tests.crash.cycles import CYCLES, repeated
 from tests.crash.ledger import Note, Owned
 from tests.crash.load import OFFLINE, Load
 from tests.crash.recording import all_is_kept
@@ -20,8 +19,6 @@ THINKING_SECONDS = 0.02
 QUIET = "Quiet"
 WINDOW_SECONDS = 4  # longer than a start of the service takes, so that it finds a hold that goes on
 NARROW = {"max_concurrent": 4}  # so that some starts have to wait for a slot
-EVERYDAY_CYCLES = 5
-CYCLES = int(os.environ.get("HOSTSVC_CRASH_CYCLES", "30"))  # set by `make crash`
 
 INSERT = """
 INSERT INTO notification (agent_id, title, priority, source, scheduled_for)
@@ -29,7 +26,7 @@ VALUES (%s, %s, 'high', %s, now() + %s * interval '1 second') RETURNING id::text
 """
 
 
-@pytest.mark.parametrize("cycles", [EVERYDAY_CYCLES, pytest.param(CYCLES, marks=pytest.mark.slow)])
+@repeated(5, CYCLES)
 async def test_repeated_kill_9_loses_no_acknowledged_write(
     services: Services, session: aiohttp.ClientSession, cycles: int
 ) -> None:

@@ -9,24 +9,25 @@ from tests.acceptance.client import Client, sign_up
 from tests.acceptance.locks import held_by_somebody_else
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services
+from tests.crash.cycles import repeated
 from tests.crash.faults import END_LEADER_CONNECTION, END_POOL_CONNECTIONS, end_connections, stopped
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
 
-TAKEOVERS = 3
 DRAIN_SECONDS = 10.0  # granted to runs at the end of a service that still leads
 WRITES_PER_ROUND = 40
 ROUNDS = 4
 SLOWER = 3.0  # times; waiting for a lock would make it thousands
 
 
+@repeated(1, 3)
 async def test_standby_takes_over_from_each_killed_instance(
-    services: Services, session: aiohttp.ClientSession
+    services: Services, session: aiohttp.ClientSession, cycles: int
 ) -> None:
     service = await services.start()
     load = Load(await sign_up(session, service.url), seed=21)
     async with load.going_on():
-        for _ in range(TAKEOVERS):
+        for _ in range(cycles):
             standby = await services.spawn()
             load.urls = [service.url, await standby.standing_by()]
             await load.acknowledged(30)
