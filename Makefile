@@ -8,6 +8,8 @@ SEEDS ?= 2000
 
 # Compiled files are kept, whatever the environment says: hundreds of processes would compile the same again.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+# One worker more than a small machine has cores, as tests wait for a third of their time.
+PARALLEL := -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo test test-slow test-all lint simulate fuzz crash bench lock
@@ -22,14 +24,14 @@ demo: $(READY) ## the main job, start to end, shown as it happens
 	@$(BIN)/hostsvc demo
 
 test: $(READY) ## set up and run the tests, in less than five minutes
-	@$(PYTEST) -n 2 --dist loadgroup -m "not slow"
+	@$(PYTEST) $(PARALLEL) -m "not slow"
 
 test-slow: $(READY) ## what `make test` leaves out, then FUZZ_SECONDS of fuzzing
-	@$(PYTEST) -n 2 --dist loadgroup -m slow
+	@$(PYTEST) $(PARALLEL) -m slow
 	@$(BIN)/python -m tests.contract.fuzz --max-time $(FUZZ_SECONDS)
 
 test-all: $(READY) ## all tests in full length, each service in a new interpreter; then `crash` and `fuzz`
-	@HOSTSVC_TEST_FRESH=yes $(PYTEST) -n 2 --dist loadgroup
+	@HOSTSVC_TEST_FRESH=yes $(PYTEST) $(PARALLEL)
 	@$(MAKE) --no-print-directory crash fuzz
 
 lint: $(READY) ## ruff, mypy strict, import-linter
