@@ -6,11 +6,16 @@ FUZZ_SECONDS ?= 600
 CYCLES ?= 300
 SEEDS ?= 2000
 
+# Compiled files are kept, whatever the environment says: hundreds of processes would compile the same again.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+# One worker more than a small machine has cores, as tests wait for a third of their time.
+PARALLEL := -n 3 --dist loadgroup
+
 .DEFAULT_GOAL := help
-.PHONY: help run demo test lint simulate fuzz crash bench dist lock
+.PHONY: help run demo test test-slow test-all lint simulate fuzz crash bench dist lock
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(READY) ## set up and serve on an embedded PostgreSQL, printing what to paste next
 	@$(BIN)/hostsvc serve --guide
@@ -18,8 +23,16 @@ run: $(READY) ## set up and serve on an embedded PostgreSQL, printing what to pa
 demo: $(READY) ## the main job, start to end, shown as it happens
 	@$(BIN)/hostsvc demo
 
-test: $(READY) ## set up and run all tests
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+test: $(READY) ## set up and run the tests, in less than five minutes
+	@$(PYTEST) $(PARALLEL) -m "not slow"
+
+test-slow: $(READY) ## what `make test` leaves out, then FUZZ_SECONDS of fuzzing
+	@$(PYTEST) $(PARALLEL) -m slow
+	@$(BIN)/python -m tests.contract.fuzz --max-time $(FUZZ_SECONDS)
+
+test-all: $(READY) ## all tests in full length, each service in a new interpreter; then `crash` and `fuzz`
+	@HOSTSVC_TEST_FRESH=yes $(PYTEST) $(PARALLEL)
+	@$(MAKE) --no-print-directory crash fuzz
 
 lint: $(READY) ## ruff, mypy strict, import-linter
 	@$(BIN)/ruff check .
@@ -30,11 +43,11 @@ lint: $(READY) ## ruff, mypy strict, import-linter
 simulate: $(READY) ## the engine in SEEDS (2000) random worlds, in virtual time; SEED=n replays one
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
 
-fuzz: $(READY) ## schemathesis for FUZZ_SECONDS (600), everything in every way it can be written
+fuzz: $(READY) ## schemathesis for FUZZ_SECONDS (600), with bodies in every media type
 	@$(BIN)/python -m tests.contract.fuzz --max-time $(FUZZ_SECONDS)
 
-crash: $(READY) ## crash tests with CYCLES (300) times kill -9, and how soon the service is there again
-	@HOSTSVC_CRASH_CYCLES=$(CYCLES) $(BIN)/python -m pytest tests/crash
+crash: $(READY) ## crash tests with CYCLES (300) kills, and how soon the service is ready again
+	@HOSTSVC_CRASH_CYCLES=$(CYCLES) $(PYTEST) tests/crash
 	@$(BIN)/python -m tests.crash.figures
 
 bench: $(READY) ## hot paths as ratios against a bare handler

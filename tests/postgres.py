@@ -1,4 +1,4 @@
-"""A PostgreSQL server for the tests, with a database for each of them."""
+"""Databases and roles for tests, on a PostgreSQL server that all of them share."""
 
 import uuid
 from collections.abc import Iterator
@@ -29,8 +29,10 @@ class TestServer:
 
     __test__ = False
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, strategy: str = "WAL_LOG") -> None:
+        """Connect. `strategy` is that of CREATE DATABASE: FILE_COPY is quicker on a file system in memory."""
         self.url = url
+        self._strategy = strategy
         self._connection = psycopg2.connect(url)
         self._connection.set_isolation_level(ISOLATION_LEVEL_AUTOCOMMIT)
         self._unused: list[str] = []
@@ -47,7 +49,8 @@ class TestServer:
         """
         self._drop_unused()
         name = f"test_{uuid.uuid4().hex}"
-        self._execute(f"CREATE DATABASE {self._quoted(name)} TEMPLATE {self._quoted(template)}")
+        copied = f"TEMPLATE {self._quoted(template)} STRATEGY {self._strategy}"
+        self._execute(f"CREATE DATABASE {self._quoted(name)} {copied}")
         try:
             yield url_of(self.url, name)
         finally:

@@ -1,4 +1,4 @@
-"""A client of the REST API, as a user of the service would write one."""
+"""A client of the REST API, as a user of the service would write it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 class Refused(AssertionError):
-    """An answer that is no success."""
+    """The service refused a request."""
 
     def __init__(self, status: int, body: str) -> None:
         super().__init__(f"{status}: {body}")
@@ -28,14 +28,14 @@ class Refused(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Speaks to one address with one credential."""
+    """Calls one address with one credential."""
 
     session: aiohttp.ClientSession
     url: str
     authorization: str = ""
 
     def at(self, url: str) -> "Client":
-        """The same caller, at another address."""
+        """Return the same caller for another address."""
         return Client(self.session, url, self.authorization)
 
     async def get(self, path: str, **query: str) -> Any:
@@ -45,12 +45,12 @@ class Client:
         return await self._call("POST", path, json=body)
 
     async def status_of(self, path: str, method: str = "GET") -> int:
-        """The status of the answer, whatever it is."""
+        """Return the status of the answer, even of an error."""
         async with self.session.request(method, self.url + path, headers=self._headers()) as response:
             return response.status
 
     async def create_agent(self, **fields: Any) -> str:
-        """The id of a new agent that works offline."""
+        """Create an agent that works offline, and return its id."""
         body = {"name": "Clerk", "model": "builtin/inbox", **fields}
         return str((await self.post("/api/cloud/agents/", **body))["id"])
 
@@ -59,11 +59,11 @@ class Client:
         return answer
 
     async def runs(self, agent_id: str) -> list[Json]:
-        """The agent's runs, oldest first."""
+        """Return the agent's runs, oldest first."""
         return list(reversed(await self.get(f"/api/cloud/agents/{agent_id}/runs/")))
 
     async def ended_run(self, agent_id: str, number: int = 1) -> Json:
-        """The agent's nth run, once it is over."""
+        """Wait until the agent's nth run has ended, and return it."""
 
         async def look() -> Json | None:
             runs = await self.runs(agent_id)
@@ -72,7 +72,7 @@ class Client:
         return await eventually(look, f"run {number} of {agent_id} to be over")
 
     async def trace(self, run: Json) -> Json:
-        """What a run that is over left, once it has wound up, which a run that sleeps does after its end."""
+        """Return the trace of an ended run, once the work after its end is finished, too."""
         await self.get(f"/api/cloud/agents/{run['agent']}/runs/{run['id']}/?wait=10")
         trace: Json = await self.get(f"/api/tracing/traces/{run['trace']}/")
         return trace
@@ -84,7 +84,7 @@ class Client:
         return answer
 
     async def notifications(self, agent_id: str, **query: str) -> list[Json]:
-        """The agent's queue, newest first."""
+        """Return the agent's notifications, newest first."""
         answer: list[Json] = await self.get("/api/defaults/notifications/", agent=agent_id, **query)
         return answer
 
@@ -93,7 +93,7 @@ class Client:
         return answer
 
     async def supervisor_in(self, phase: str, agent_id: str) -> Json:
-        """The agent's snapshot, once it is in this phase."""
+        """Wait until the agent is in this phase, and return its snapshot."""
 
         async def look() -> Json | None:
             snapshot = await self.supervisor(agent_id)
@@ -114,7 +114,7 @@ class Client:
 
 
 async def sign_up(session: aiohttp.ClientSession, url: str) -> Client:
-    """A new organization's client, by an API key."""
+    """Sign up a new organization, and return a client with an API key."""
     account = await Client(session, url).post(
         "/api/organizations/auth/signup/",
         email=f"{uuid4().hex}@example.org",
@@ -129,7 +129,7 @@ async def sign_up(session: aiohttp.ClientSession, url: str) -> Client:
 async def eventually(
     look: Callable[[], Awaitable[Found | None]], what: str, within: float = PATIENCE_SECONDS
 ) -> Found:
-    """What `look` finds, asked again and again until it finds something."""
+    """Call `look` until it returns something, and return that."""
     try:
         async with asyncio.timeout(within):
             while (found := await look()) is None:  # noqa: ASYNC110 -- it happens in another process
@@ -140,5 +140,5 @@ async def eventually(
 
 
 def moment(text: str) -> datetime:
-    """An instant as the API writes it."""
+    """Parse an instant as the API writes it."""
     return datetime.fromisoformat(text)

@@ -1,6 +1,7 @@
-"""Services to talk to: each test starts its own, on a database of its own."""
+"""Fixtures that start services: each test has its own processes on its own database."""
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -10,12 +11,32 @@ import aiohttp
 import pytest
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
+from tests.acceptance.process import Launch, launch_fresh
 from tests.acceptance.services import Services
+from tests.fork_server import ForkServer
+
+
+@pytest.fixture(scope="session")
+def launch_quickly() -> Iterator[Launch]:
+    """Fork services from a process that has imported them. `make test-all` uses new interpreters instead."""
+    if "HOSTSVC_TEST_FRESH" in os.environ:
+        yield launch_fresh
+        return
+    directory = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
+    with ForkServer(directory) as server:
+        yield server.launch
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def launch(launch_quickly: Launch) -> Launch:
+    """How the services of a test are started; a module whose tests are about the start overrides it."""
+    return launch_quickly
 
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """Where a test's services run. Not pytest's own: a server started by root may not pass through that."""
+    """The directory of a test's services. pytest's tmp_path cannot be entered by PostgreSQL's account."""
     path = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
     yield path
     shutil.rmtree(path)
@@ -28,25 +49,25 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 @pytest.fixture
-async def services(directory: Path, database_url: str) -> AsyncIterator[Services]:
-    """Services on a database that others look after."""
-    services = Services(directory, {"url": database_url})
+async def services(directory: Path, database_url: str, launch: Launch) -> AsyncIterator[Services]:
+    """Services on the tests' PostgreSQL."""
+    services = Services(directory, {"url": database_url}, launch)
     yield services
     await services.close()
 
 
 @pytest.fixture
-async def embedded_services(directory: Path) -> AsyncIterator[Services]:
-    """Services that bring their own PostgreSQL."""
+async def embedded_services(directory: Path, launch: Launch) -> AsyncIterator[Services]:
+    """Services with their embedded PostgreSQL."""
     data_dir = directory / "data"
-    services = Services(directory, {"data_dir": str(data_dir)})
+    services = Services(directory, {"data_dir": str(data_dir)}, launch)
     yield services
     await services.close()
     await asyncio.to_thread(_stop_postgres, data_dir)
 
 
 def _stop_postgres(data_dir: Path) -> None:
-    """End the server that a killed service left behind."""
+    """Stop the server that a killed service left behind."""
     server = EmbeddedPostgres(data_dir)
     server.start()
     server.stop()

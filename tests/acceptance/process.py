@@ -1,15 +1,17 @@
-"""The service as an operator runs it: a process of its own, known by what it prints and how it ends."""
+"""The service as an operator runs it: a separate process, observed by what it prints and how it ends."""
 
 import asyncio
 import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+from tests.fork_server import ForkedProcess
 
 PATIENCE_SECONDS = 20.0
 LISTENING = "hostsvc: listening on "
@@ -17,17 +19,20 @@ STANDING_BY = "hostsvc: standing by on "
 KEPT_VARIABLES = ("PATH", "HOME", "TMPDIR", "LANG")
 
 Sections = Mapping[str, Mapping[str, Any]]
+Process = asyncio.subprocess.Process | ForkedProcess
+# How to start `hostsvc` with arguments in a directory, with these variables, logging to a file.
+Launch = Callable[[Sequence[str], Path, Mapping[str, str], IO[bytes]], Awaitable[Process]]
 
 
 class Unexpected(AssertionError):
-    """The process did not do what was waited for; the message holds what it logged."""
+    """The process did not do what was expected; the message holds its log."""
 
 
 @dataclass(slots=True)
 class ServiceProcess:
-    """One process of the service."""
+    """A process of the service."""
 
-    _process: asyncio.subprocess.Process
+    _process: Process
     _log_file: Path
     url: str = ""
 
@@ -36,11 +41,11 @@ class ServiceProcess:
         return self._process.pid
 
     def log(self) -> str:
-        """What it wrote to stderr so far."""
+        """Return what it has written to stderr."""
         return self._log_file.read_text()
 
     async def line(self) -> str:
-        """The next line it prints."""
+        """Return the next line that it prints."""
         assert self._process.stdout is not None
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -52,23 +57,23 @@ class ServiceProcess:
         return line.decode().rstrip("\n")
 
     async def ready(self) -> str:
-        """Its address, once it says that it listens."""
+        """Wait until it says that it listens, and return its address."""
         return await self._address(LISTENING)
 
     async def standing_by(self) -> str:
-        """Its address, once it says that it stands by."""
+        """Wait until it says that it stands by, and return its address."""
         return await self._address(STANDING_BY)
 
     def terminate(self) -> None:
         self._process.send_signal(signal.SIGTERM)
 
     async def kill(self) -> None:
-        """As the machine would: without a word to it."""
+        """Kill it with SIGKILL."""
         self._process.kill()
         await self.exit_code()
 
     async def exit_code(self, within: float = PATIENCE_SECONDS) -> int:
-        """How it ended, once it has."""
+        """Wait until it has ended, and return its exit code."""
         try:
             async with asyncio.timeout(within):
                 return await self._process.wait()
@@ -76,7 +81,7 @@ class ServiceProcess:
             raise Unexpected(f"still running after {within} s\n{self.log()}") from None
 
     async def close(self) -> None:
-        """End it if it still runs: in order if it can, so that an embedded PostgreSQL ends with it."""
+        """End it if it still runs, in order if possible, so that an embedded PostgreSQL ends with it."""
         if self._process.returncode is None:
             self.terminate()
             try:
@@ -93,27 +98,36 @@ class ServiceProcess:
         return self.url
 
 
-async def spawn(directory: Path, name: str, sections: Sections) -> ServiceProcess:
-    """Start `hostsvc serve` with a configuration file of its own; nothing has been waited for yet."""
+async def launch_fresh(
+    arguments: Sequence[str], directory: Path, environment: Mapping[str, str], log: IO[bytes]
+) -> Process:
+    """Start `hostsvc` in a new interpreter."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-W", "error", "-m", "hostsvc", *arguments),
+        cwd=directory,
+        env=environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=log,
+    )
+
+
+async def spawn(
+    directory: Path, name: str, sections: Sections, launch: Launch = launch_fresh
+) -> ServiceProcess:
+    """Start `hostsvc serve` with a configuration file of its own, without waiting for anything."""
     config = directory / f"{name}.toml"
     config.write_text(_toml(sections))
+    environment = {variable: os.environ[variable] for variable in KEPT_VARIABLES if variable in os.environ}
     log_file = directory / f"{name}.log"
     with log_file.open("ab") as log:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-W", "error", "-m", "hostsvc", "serve", "--config", str(config)),
-            cwd=directory,
-            env={variable: os.environ[variable] for variable in KEPT_VARIABLES if variable in os.environ},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=log,
-        )
+        process = await launch(["serve", "--config", str(config)], directory, environment, log)
     return ServiceProcess(process, log_file)
 
 
 @asynccontextmanager
 async def serving(directory: Path, name: str, sections: Sections) -> AsyncIterator[ServiceProcess]:
-    """A service that listens, for as long as the block lasts."""
+    """Run a service that listens while the block lasts."""
     process = await spawn(directory, name, sections)
     try:
         await process.ready()
@@ -123,7 +137,7 @@ async def serving(directory: Path, name: str, sections: Sections) -> AsyncIterat
 
 
 def _toml(sections: Sections) -> str:
-    """Strings, numbers, booleans and lists of them look the same in TOML and JSON."""
+    """Write TOML, whose strings, numbers, booleans and lists look as in JSON."""
     return "\n".join(
         line
         for section, keys in sections.items()

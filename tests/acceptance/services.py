@@ -1,43 +1,45 @@
-"""Starts the services of one test, and sees to it that none outlives it."""
+"""Start the services of one test, and make sure that none outlives it."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.process import ServiceProcess, spawn
+from tests.acceptance.process import Launch, ServiceProcess, launch_fresh, spawn
 from tests.leaks import contents, refuse_secrets
 
 OPERATOR_TOKEN = "operators-only"
 
 
 class Services:
-    """Processes of the service on one database, which is what they share."""
+    """Processes of the service that share one database."""
 
-    def __init__(self, directory: Path, database: Mapping[str, Any]) -> None:
+    def __init__(self, directory: Path, database: Mapping[str, Any], launch: Launch = launch_fresh) -> None:
         self.directory = directory
         self.database = database
+        self._launch = launch
         self._started: list[ServiceProcess] = []
 
     async def spawn(self, **sections: Mapping[str, Any]) -> ServiceProcess:
-        """A process that has just been started; nothing of it has been waited for."""
+        """Start a process without waiting for anything."""
         config = {
             "server": {"port": 0, **sections.pop("server", {})},
             "database": {**self.database, **sections.pop("database", {})},
             "operator": {"token": OPERATOR_TOKEN},
             **sections,
         }
-        process = await spawn(self.directory, f"service-{len(self._started) + 1}", config)
+        name = f"service-{len(self._started) + 1}"
+        process = await spawn(self.directory, name, config, self._launch)
         self._started.append(process)
         return process
 
     async def start(self, **sections: Mapping[str, Any]) -> ServiceProcess:
-        """A service that listens."""
+        """Start a service and wait until it listens."""
         process = await self.spawn(**sections)
         await process.ready()
         return process
 
     def crashes(self) -> list[str]:
-        """What the services logged as errors so far; that another one took the lead is none."""
+        """Return what the services have logged as errors, except for losing the lead."""
         lines = (line for process in self._started for line in process.log().splitlines())
         return [
             line
@@ -51,7 +53,7 @@ class Services:
             await process.close()
 
     async def close(self) -> None:
-        """End what still runs. What the services wrote, to their logs and their database, has no secret."""
+        """End what still runs, and check that neither logs nor database have a secret in them."""
         await self.end()
         for process in self._started:
             refuse_secrets("the log", process.log())

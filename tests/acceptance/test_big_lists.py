@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import psycopg2
+import pytest
 
 from tests.acceptance.client import Client, Json, eventually, sign_up
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import OPERATOR_TOKEN, Services
 
 NOTIFICATIONS = "/api/defaults/notifications/"
-ROWS = 20_000
 BODY = "x" * 400
 MAX_GROWTH_BYTES = 40 << 20
 STOPPED_READERS = 50
@@ -45,8 +45,9 @@ def stopped_reader(client: Client) -> socket.socket:
     return reader
 
 
+@pytest.mark.parametrize("rows", [5_000, pytest.param(20_000, marks=pytest.mark.slow)])
 async def test_long_list_is_streamed_despite_stopped_readers(
-    services: Services, session: aiohttp.ClientSession, database_url: str
+    services: Services, session: aiohttp.ClientSession, database_url: str, rows: int
 ) -> None:
     service = await services.start()
     client = await sign_up(session, service.url)
@@ -54,7 +55,7 @@ async def test_long_list_is_streamed_despite_stopped_readers(
     agent = await client.create_agent()
     connection = psycopg2.connect(database_url)
     with connection, connection.cursor() as cursor:
-        cursor.execute(FILL, (BODY, ROWS))
+        cursor.execute(FILL, (BODY, rows))
     connection.close()
     reset_peak(service)
     before = peak_bytes(service)
@@ -67,7 +68,7 @@ async def test_long_list_is_streamed_despite_stopped_readers(
         for _ in range(STOPPED_READERS):
             readers.enter_context(stopped_reader(client))
         whole = await client.get(NOTIFICATIONS)
-        assert [each["title"] for each in whole] == [f"n{n}" for n in range(ROWS, 0, -1)]
+        assert [each["title"] for each in whole] == [f"n{n}" for n in range(rows, 0, -1)]
         assert (await client.notify(agent))["cleared"] is False
         await eventually(connections_are_idle, "stopped readers to hold no connection")
         assert peak_bytes(service) - before < MAX_GROWTH_BYTES

@@ -8,10 +8,16 @@ import aiohttp
 import pytest
 
 from tests.acceptance.client import Client, sign_up
+from tests.acceptance.process import Launch, launch_fresh
 from tests.acceptance.services import Services
 
 STARTS = 3
 LOOSE_LIMIT_SECONDS = 6.0  # 2 s on an idle machine
+
+
+@pytest.fixture
+def launch() -> Launch:
+    return launch_fresh
 
 
 async def test_service_is_ready_soon_on_an_existing_database(

@@ -1,4 +1,4 @@
-"""What is measured against: aiohttp and asyncpg with one insert for each request, and nothing around it.
+"""The reference to measure against: aiohttp and asyncpg with one insert per request, and nothing else.
 
     python -m tests.benchmarks.bare_server DATABASE_URL ORGANIZATION_ID
 
@@ -30,7 +30,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)
 
 
 async def serve(database_url: str, organization_id: UUID) -> None:
-    """Answer until the process is ended."""
+    """Serve until the process ends."""
     settings = DatabaseSettings(database_url)
     async with asyncpg.create_pool(
         settings.url,
@@ -67,7 +67,7 @@ async def serve(database_url: str, organization_id: UUID) -> None:
 
 
 async def _keep_session(_: Any) -> None:
-    """asyncpg's own reset costs a round trip; the service does without it, too."""
+    """Keep the session as it is: asyncpg's own reset costs a round trip, and the service omits it, too."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A connection as the load generators use it: no more work than reading where an answer ends."""
+"""A connection for the load generators, which only reads where each answer ends."""
 
 import asyncio
 from typing import cast
@@ -9,7 +9,7 @@ END_OF_HEAD = b"\r\n\r\n"
 
 
 class Connection(asyncio.Protocol):
-    """Sends a request, and is told of the whole answer; one at a time."""
+    """Sends one request at a time and is called with the whole answer."""
 
     def __init__(self) -> None:
         self._received = b""
@@ -32,11 +32,11 @@ class Connection(asyncio.Protocol):
         self.failed("the server closed a connection")
 
     def answered(self, body: bytes) -> None:
-        """The answer is here."""
+        """Handle the answer."""
         raise NotImplementedError
 
     def failed(self, message: str) -> None:
-        """There will be none."""
+        """Handle the loss of the connection."""
         raise NotImplementedError
 
 

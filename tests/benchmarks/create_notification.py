@@ -17,7 +17,7 @@ ROUNDS = 3
 
 
 async def measure(directory: Path, database_url: str) -> Row:
-    """Three rounds of each server in turn, both on this fresh database."""
+    """Measure three rounds of each server in turn, both on this fresh database."""
     sections: Sections = {"server": {"port": 0}, "database": {"url": database_url}}
     async with serving(directory, "service", sections) as process, aiohttp.ClientSession() as session:
         client = await sign_up(session, process.url)

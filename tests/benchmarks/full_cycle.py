@@ -36,7 +36,7 @@ ORDER BY last_ended_at
 
 @dataclass(slots=True)
 class Cycles:
-    """Keeps agents busy: whoever has gone to sleep is sent the next notification."""
+    """Keeps agents busy: each agent that has gone to sleep is sent the next notification."""
 
     client: Client
     database: "asyncpg.Connection[Any]"
@@ -47,7 +47,7 @@ class Cycles:
         await self._wake(self.agents)
 
     async def go_on(self, seconds: float) -> float:
-        """Cycles a second."""
+        """Return the cycles per second."""
         count, began = 0, time.perf_counter()
         while (passed := time.perf_counter() - began) < seconds:
             asleep = await self.database.fetch(ASLEEP_SINCE, self._seen)
@@ -64,7 +64,7 @@ class Cycles:
 
 
 async def measure(directory: Path, database_url: str) -> Row:
-    """Three rounds of each in turn, both on this fresh database."""
+    """Measure three rounds of each in turn, both on this fresh database."""
     sections: Sections = {"server": {"port": 0}, "database": {"url": database_url}}
     connector = aiohttp.TCPConnector(limit=64)
     async with (
@@ -85,7 +85,7 @@ async def measure(directory: Path, database_url: str) -> Row:
 
 
 async def _alternate(cycles: Cycles, bare: Target) -> Row:
-    """While the bare handler is measured the agents sleep: nobody sends them anything."""
+    """Alternate between the two. The agents sleep while the bare handler is measured."""
     await cycles.go_on(WARM_UP_SECONDS)
     await bare.load(REQUESTS // 5)
     pairs = [(await cycles.go_on(SECONDS), (await bare.load(REQUESTS)).seconds) for _ in range(ROUNDS)]

@@ -1,4 +1,4 @@
-"""A model that answers at once, always with the same tool call; it notes when it is asked and has answered.
+"""A model that answers at once with the same tool call, and records when it is asked and has answered.
 
     python -m tests.benchmarks.instant_model [SECONDS]
 
@@ -41,7 +41,7 @@ ANSWER = {
 
 
 async def serve(thinks_seconds: float) -> None:
-    """Answer until the process is ended."""
+    """Serve until the process ends."""
     answer, gaps = orjson.dumps(ANSWER), list[float]()
     answered_at = 0.0
     waiting = 0

@@ -1,4 +1,4 @@
-"""The load generator, a process of its own: sends one request over and over on kept connections.
+"""The load generator, a separate process: sends one request over and over on persistent connections.
 
     python -m tests.benchmarks.load HOST PORT CONNECTIONS COUNT < requests
 
@@ -22,7 +22,7 @@ from tests.benchmarks.connection import Connection
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One round of load."""
+    """The result of one round."""
 
     seconds: float
     busy: float
@@ -58,7 +58,7 @@ def _itself(sender: Sender) -> Sender:
 
 
 async def measure(host: str, port: int, connections: int, requests: Iterator[bytes]) -> Measured:
-    """Send all requests over so many connections at once."""
+    """Send all requests over this many connections at once."""
     loop = asyncio.get_running_loop()
     senders = [Sender(requests, loop.create_future()) for _ in range(connections)]
     for sender in senders:

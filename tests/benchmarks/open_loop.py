@@ -1,4 +1,4 @@
-"""An open loop, a process of its own: each request is sent at its time, whatever became of those before it.
+"""An open loop, a separate process: sends each request at its time, even if earlier ones are unanswered.
 
     python -m tests.benchmarks.open_loop HOST PORT REQUESTS_A_SECOND OUTPUT < requests
 
@@ -23,7 +23,7 @@ Answered = tuple[str, float, float]
 
 
 class Exchange(Connection):
-    """A connection that is lent out for one request at a time."""
+    """A connection that is used for one request at a time."""
 
     def __init__(self, idle: "deque[Exchange]") -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Exchange(Connection):
 
 
 async def send_all(host: str, port: int, a_second: float, requests: Sequence[bytes]) -> list[Answered]:
-    """As many connections as it takes."""
+    """Send all requests, over as many connections as that takes."""
     loop, idle = asyncio.get_running_loop(), deque[Exchange]()
 
     async def send(request: bytes, at: float) -> Answered:

@@ -1,4 +1,4 @@
-"""How late a wake is: after a notification to a sleeping agent, and after the moment of a reminder.
+"""The delay of wakes: after a notification to a sleeping agent, and after the due time of a reminder.
 
 These are times, not ratios, so they are shown and not judged: a busy machine makes everybody late.
 """
@@ -32,14 +32,14 @@ PATIENCE_SECONDS = 120.0
 
 UNCLEARED = "SELECT count(*) FROM notification WHERE activated_at <= $1"
 
-# When each notification was first looked at by a run that it started; none for those that found it running.
+# When a run that a notification started first looked at it; none for those that found the agent running.
 STARTED = """
 SELECT n.id, min(r.started_at) AS started_at, n.scheduled_for
 FROM run r JOIN notification n ON n.id = ANY (r.notifications)
 GROUP BY n.id
 """
 
-# As the service would store them; the moments of all agents are brought up to date at the end.
+# Stored as the service would; the next due times of all agents are brought up to date at the end.
 ADD_REMINDERS = """
 INSERT INTO notification (
     id, organization_id, agent_id, title, priority, created_at, scheduled_for, activated_at)
@@ -58,7 +58,7 @@ WHERE first.agent_id = s.agent_id
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Milliseconds."""
+    """Durations in milliseconds."""
 
     name: str
     values: Sequence[float]
@@ -71,7 +71,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured under one name."""
+    """The measurements under one name."""
 
     name: str
     times: Sequence[Times]
@@ -82,7 +82,7 @@ class Row:
 
 
 async def measure_wakes(directory: Path, database_url: str) -> Row:
-    """An open loop: so many high notifications a second, however fast they are answered."""
+    """Measure wakes with an open loop: this many notifications per second, however fast the answers are."""
     async with _service(directory, database_url) as (client, agents, database):
         for some in (agents[:WARM_UP], agents):
             target = service_target(client.url, client, some, "high")
@@ -98,7 +98,7 @@ async def measure_wakes(directory: Path, database_url: str) -> Row:
 
 
 async def measure_reminders(directory: Path, database_url: str) -> Row:
-    """Many reminders within a few seconds, while very many more lie ahead."""
+    """Measure many reminders within a few seconds, while many more lie ahead."""
     async with _service(directory, database_url) as (_, agents, database):
         ids, now = [UUID(agent) for agent in agents], datetime.now(UTC)
         tomorrow, second = now + timedelta(days=1), timedelta(seconds=1)
@@ -121,7 +121,7 @@ async def measure_reminders(directory: Path, database_url: str) -> Row:
 async def _service(
     directory: Path, database_url: str
 ) -> AsyncIterator[tuple[Client, list[str], "asyncpg.Connection[Any]"]]:
-    """A service with agents, and a connection to its database that counts as the service's own."""
+    """Start a service with agents, and open a connection that counts as the service's own."""
     sections: Sections = {
         "server": {"port": 0},
         "database": {"url": database_url},

@@ -1,4 +1,4 @@
-"""The servers that are measured: the service, and the bare handler it is measured against."""
+"""The servers to measure: the service, and the bare handler as its reference."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ SERVICE_PATH = "/api/defaults/notifications/"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured, a second, of each round: of the service, and of the bare handler."""
+    """The rates per second of each round, of the service and of the bare handler."""
 
     name: str
     bar: float
@@ -57,18 +57,18 @@ class Target:
     requests: Sequence[str]
 
     async def load(self, count: int) -> Measured:
-        """Send `count` of them, from another process, as fast as they are answered."""
+        """Send `count` requests from another process as fast as they are answered."""
         printed = await self._by_another_process("tests.benchmarks.load", CONNECTIONS, count)
         return Measured(**json.loads(printed))
 
     async def each_at_its_time(self, a_second: int) -> list[Answered]:
-        """Send each once, from another process, so many a second."""
+        """Send each request once from another process, this many per second."""
         with NamedTemporaryFile() as output:
             await self._by_another_process("tests.benchmarks.open_loop", a_second, output.name)
             return [(text, at, took) for text, at, took in json.load(output)]
 
     async def _by_another_process(self, module: str, *arguments: object) -> bytes:
-        """What it prints."""
+        """Run a load generator in another process and return what it prints."""
         address = urlsplit(self.url)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -84,7 +84,7 @@ class Target:
 
 @asynccontextmanager
 async def bare_target(database_url: str, agents: Sequence[str], organization: str) -> AsyncIterator[Target]:
-    """The bare handler, which inserts for these agents of an organization."""
+    """Return the bare handler, which inserts for these agents of an organization."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "tests.benchmarks.bare_server", database_url, organization),
@@ -100,14 +100,14 @@ async def bare_target(database_url: str, agents: Sequence[str], organization: st
 
 
 def service_target(url: str, client: Client, agents: Sequence[str], priority: str = "low") -> Target:
-    """The service, which is sent notifications for these agents; low ones wake nobody."""
+    """Return the service; low notifications for these agents, which wake none of them, are sent to it."""
     return Target(url, _requests(SERVICE_PATH, agents, client, priority))
 
 
 def _requests(
     path: str, agents: Sequence[str], client: Client | None = None, priority: str = "low"
 ) -> list[str]:
-    """Whole requests as they go over the wire, one for each agent."""
+    """Return whole requests as sent over the wire, one for each agent."""
     return [_request(path, agent, client.authorization if client else "", priority) for agent in agents]
 
 

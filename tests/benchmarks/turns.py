@@ -1,4 +1,4 @@
-"""What the loop adds to a turn over the model's own time, and what runs weigh that wait for their model.
+"""The time that the loop adds to a turn, and the memory of runs that wait for their model.
 
 The first is the time from a model's answer to the next question to it: the way back and forth over loopback,
 the bill committed, a tool called, the record kept.
@@ -29,7 +29,7 @@ KIB_A_RUN_MOST = 60.0
 
 
 async def measure(directory: Path, database_url: str) -> Row:
-    """Several runs of one agent, one after the other, each with so many turns."""
+    """Measure several runs of one agent in a row, each with the same number of turns."""
     async with _instant_model() as url:
         sections: Sections = {
             "server": {"port": 0},
@@ -44,14 +44,14 @@ async def measure(directory: Path, database_url: str) -> Row:
                 await client.get(f"/api/cloud/agents/{agent}/runs/{started['run']}/", wait="60")
             async with session.get(f"{url}/gaps") as answer:
                 gaps = await answer.json()
-    # Between two runs somebody else is waited for, and the first run loads what is loaded once.
+    # Between two runs is other waiting, and the first run loads what is loaded once.
     within_runs = [gap for number, gap in enumerate(gaps, start=1) if number % TURNS]
     return Row("Turns", [Times("beside the model's time", within_runs[TURNS:])])
 
 
 @dataclass(frozen=True, slots=True)
-class PendingGroup:
-    """So many runs at once wait for their model: what each weighs, and what else is kept waiting."""
+class WaitingRuns:
+    """Many runs that wait for their model: the memory of each, and the delays of everything else."""
 
     kib_a_run: float
     lag_p99_ms: float
@@ -71,8 +71,8 @@ class PendingGroup:
         )
 
 
-async def measure_waiting(directory: Path, database_url: str) -> PendingGroup:
-    """Start them all, look on for a while, and stop some."""
+async def measure_waiting(directory: Path, database_url: str) -> WaitingRuns:
+    """Start them all, observe for a while, then stop some."""
     async with _instant_model(THINKS_SECONDS) as url:
         sections: Sections = {
             "server": {"port": 0},
@@ -104,7 +104,7 @@ async def measure_waiting(directory: Path, database_url: str) -> PendingGroup:
             stops = [await _stop_ms(client, agent) for agent in agents[:WARM_UP]]
     database = status["database"]
     in_use = database["connections"] - database["idle"]
-    return PendingGroup(kib, status["loop_lag_ms"]["p99"], in_use, stops)
+    return WaitingRuns(kib, status["loop_lag_ms"]["p99"], in_use, stops)
 
 
 async def _stop_ms(client: Client, agent: str) -> float:

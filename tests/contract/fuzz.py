@@ -1,6 +1,6 @@
-"""schemathesis over the served document, against the service as it runs: `python -m tests.contract.fuzz`.
+"""Run schemathesis on the served document against a running service: `python -m tests.contract.fuzz`.
 
-Takes what `st run` takes; `make fuzz` gives it ten minutes. What it finds is printed, with the seed.
+Takes the options of `st run`; `make fuzz` gives it ten minutes. It prints what it finds, with the seed.
 """
 
 import asyncio
@@ -26,10 +26,13 @@ async def fuzz(
     database: Mapping[str, str],
     arguments: Sequence[str],
     *,
-    json_alone: bool = False,
+    is_short: bool = False,
     output: IO[str] | None = None,
 ) -> int:
-    """How `st run` ended: 0 if it found nothing. It prints to `output`, else to where this process does."""
+    """Return the exit code of `st run`, 0 if it found nothing. It prints to `output`, by default to stdout.
+
+    A short run sends bodies as JSON only, and email addresses that are quick to generate.
+    """
     sections: Sections = {
         "server": {"port": 0, "trusted_proxies": ["127.0.0.1/32"]},
         "database": database,
@@ -42,18 +45,18 @@ async def fuzz(
             password="correct horse",
             organization_name="Fuzz",
         )
-        knowledge = {
+        variables = {
             "HOSTSVC_URL": process.url,
             "HOSTSVC_USER_TOKEN": account["token"],
             "HOSTSVC_OPERATOR_TOKEN": OPERATOR_TOKEN,
         }
-        if json_alone:
-            knowledge["HOSTSVC_JSON_ALONE"] = "yes"
+        if is_short:
+            variables["HOSTSVC_SHORT_FUZZ"] = "yes"
         tester = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIG)),
             *("run", f"{process.url}/api/schema/", *arguments),
             cwd=ROOT,
-            env={**os.environ, **knowledge},
+            env={**os.environ, **variables},
             stdout=output,
             stderr=asyncio.subprocess.STDOUT,
         )
@@ -61,8 +64,8 @@ async def fuzz(
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="hostsvc-fuzz-") as place:
-        code = asyncio.run(fuzz(Path(place), {"data_dir": f"{place}/postgres"}, sys.argv[1:]))
+    with tempfile.TemporaryDirectory(prefix="hostsvc-fuzz-") as directory:
+        code = asyncio.run(fuzz(Path(directory), {"data_dir": f"{directory}/postgres"}, sys.argv[1:]))
     raise SystemExit(code)
 
 

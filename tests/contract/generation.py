@@ -1,5 +1,6 @@
-"""Which values schemathesis makes: those of formats it does not know, and ids of what exists."""
+"""The values that schemathesis generates: for formats it does not know, and ids of existing objects."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -16,14 +17,16 @@ from web.openapi.requests import MONEY
 AnyCase = Case[Any]
 
 URL_PATTERN = r"https?://\S+"
-TIMEZONES = ("UTC", "Europe/Vienna", "America/St_Johns", "Asia/Kathmandu")  # few: each draw may look at all
+TIMEZONES = ("UTC", "Europe/Vienna", "America/St_Johns", "Asia/Kathmandu")  # few, as each draw may try all
 WEB_ADDRESS = r"https?://[a-z0-9]{1,9}\.example(:[1-9][0-9]{0,3})?(/[!-~]{0,20})?"
+EMAIL_PATTERN = re.compile(r"\^\((?=.*@).*\)(\??)\$")
+EMAIL_ADDRESS = r"[a-z0-9!+-]{1,9}(\.[A-Z0-9]{1,9})?@[a-z0-9]{1,9}\.example"
 INSTANT = (
     r"[1-8][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
     r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-3]):[0-5][0-9])"
 )
 
-# Which collection the ids in a field are from. The ids in other fields are random.
+# The collection that the ids in a field are from. The ids in other fields are random.
 REFERENCES = {
     "agent": "/api/cloud/agents/",
     "parent": "/api/cloud/agents/",
@@ -35,7 +38,7 @@ REFERENCES = {
     "trace": "/api/tracing/traces/",
     "ids": "/api/defaults/notifications/",
 }
-SUPERVISED = {"/status/supervisors/": "/api/cloud/agents/"}  # supervisors go by the ids of their agents
+SUPERVISED = {"/status/supervisors/": "/api/cloud/agents/"}  # supervisors have the ids of their agents
 
 
 def register_formats() -> None:
@@ -43,23 +46,30 @@ def register_formats() -> None:
     schemathesis.openapi.format("date-time", st.from_regex(INSTANT, fullmatch=True))
 
 
-def narrow_addresses(document: Json) -> None:
-    """Have addresses of the web made by a narrower pattern: what only fits theirs is seldom one."""
+def narrow_urls(document: Json) -> None:
+    """Generate URLs by a narrower pattern, as few texts that fit the document's are URLs."""
     for schema in _objects(document["components"]["schemas"]):
         pattern = str(schema.get("pattern"))
         if URL_PATTERN in pattern:
             schema["pattern"] = pattern.replace(URL_PATTERN, WEB_ADDRESS)
 
 
+def narrow_emails(document: Json) -> None:
+    """Generate email addresses by a narrower pattern: drawing from the document's takes most of a run."""
+    for schema in _objects(document["components"]["schemas"]):
+        if email := EMAIL_PATTERN.fullmatch(str(schema.get("pattern"))):
+            schema["pattern"] = f"^({EMAIL_ADDRESS}){email[1]}$"
+
+
 def make_money_of_millionths(document: Json) -> None:
-    """The document says it in words, as validators reckon with floats; what is made should be right."""
+    """Generate money in millionths, which the document states in words, as validators use floats."""
     for schema in _objects(document["components"]["schemas"]):
         if schema.get("description") == MONEY["description"]:
             schema["multipleOf"] = 10**-MONEY_DECIMALS
 
 
 def make_json_by_its_schema(document: Json) -> None:
-    """JSON in a form: schemathesis makes what is said to be encoded without a look at the schema."""
+    """Generate JSON in forms by its schema, which schemathesis ignores for encoded values."""
     for content in _contents(document):
         for described in content.values():
             described.pop("encoding", None)
@@ -72,13 +82,13 @@ def leave_out_forms(document: Json) -> None:
 
 
 def _contents(document: Json) -> Iterator[Json]:
-    """What bodies can be, operation by operation."""
+    """Yield the media types of each operation's body."""
     for operation in (operation for item in document["paths"].values() for operation in item.values()):
         yield operation.get("requestBody", {}).get("content", {})
 
 
 class Known:
-    """What was made and not deleted since, by collection."""
+    """The ids of objects that were created and not deleted, by collection."""
 
     def __init__(self) -> None:
         self._ids: dict[str, list[str]] = defaultdict(list)
@@ -94,7 +104,7 @@ class Known:
                     ids.remove(case.path_parameters["id"])
 
     def point(self, case: AnyCase) -> None:
-        """Put ids of what exists in place of most of those that were drawn."""
+        """Replace most of the drawn ids with ids of existing objects."""
         if "id" in case.path_parameters:
             collection = case.path.partition("{")[0]
             self._put(case.path_parameters, "id", SUPERVISED.get(collection, collection))
@@ -112,7 +122,7 @@ class Known:
 
 
 def _one_of(ids: list[str], drawn: object) -> Any:
-    """One of the ids, three times of four; the drawn one where it is none."""
+    """Return one of the ids in three cases of four, else the drawn one."""
     try:
         number = UUID(str(drawn)).int
     except ValueError:
@@ -121,7 +131,7 @@ def _one_of(ids: list[str], drawn: object) -> Any:
 
 
 def _objects(value: Any) -> Iterator[Json]:
-    """Each object in a JSON value."""
+    """Yield each object in a JSON value."""
     if isinstance(value, dict):
         yield value
         for item in value.values():

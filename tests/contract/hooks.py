@@ -25,7 +25,8 @@ from tests.contract.generation import (
     leave_out_forms,
     make_json_by_its_schema,
     make_money_of_millionths,
-    narrow_addresses,
+    narrow_emails,
+    narrow_urls,
     register_formats,
 )
 from tests.contract.leniency import Json, Leniency
@@ -41,7 +42,7 @@ CHANGE_PASSWORD = "/api/organizations/auth/password/"
 FOR_PEOPLE = {"/api/organizations/auth/logout/", CHANGE_PASSWORD}
 PASSWORD = "correct horse"
 
-# Refusals that say nothing against the form of a request: by what exists, or by another field.
+# Refusals for another reason than the form of the request: existing objects, or another field.
 STATE = re.compile(
     r"cached_tokens: Ensure this value is less than or equal to [0-9]+\."
     r"|model: This field is required\."
@@ -75,7 +76,7 @@ register_formats()
 
 @schemathesis.auth(refresh_interval=None)
 class Credential:
-    """A key of the organization, a new one if it may be lost. Some routes open by other tokens alone."""
+    """Authenticates with a key, which is replaced if it may be lost, or with a token where one is needed."""
 
     key = ""
     token = ""
@@ -97,7 +98,7 @@ class Credential:
 
 
 def _new_user_token() -> str:
-    """Of a user made for the routes that end the token they are called with."""
+    """Return the token of a new user, for routes that end the token they are called with."""
     address = next(addresses)
     body = {"email": f"{address}@example.org", "password": PASSWORD, "organization_name": "Fuzz"}
     headers = {"X-Forwarded-For": str(IPv4Address(address))}
@@ -106,17 +107,18 @@ def _new_user_token() -> str:
 
 @schemathesis.hook
 def before_load_schema(context: HookContext, raw_schema: Json) -> None:
-    narrow_addresses(raw_schema)
+    narrow_urls(raw_schema)
     make_money_of_millionths(raw_schema)
     make_json_by_its_schema(raw_schema)
-    if "HOSTSVC_JSON_ALONE" in os.environ:
+    if "HOSTSVC_SHORT_FUZZ" in os.environ:
         leave_out_forms(raw_schema)
+        narrow_emails(raw_schema)
 
 
 @schemathesis.hook
 def before_call(context: HookContext, case: AnyCase, kwargs: Json) -> None:
-    """Write forms as they are to be written, and point most valid requests at what exists."""
-    # Each from an address of its own, or the throttle of guesses would answer everything after ten of them.
+    """Write forms as the service expects them, and point most valid requests at existing objects."""
+    # Each comes from another address, or the limit on guesses would refuse everything after ten of them.
     case.headers["X-Forwarded-For"] = str(IPv4Address(next(addresses)))
     if isinstance(case.body, dict) and case.media_type != "application/json":
         case.body = LENIENCY.written_as_form(case.body, _media_type(case))
@@ -137,7 +139,7 @@ def after_call(context: HookContext, case: AnyCase, response: Response) -> None:
 
 @schemathesis.hook
 def filter_failure(context: HookContext, failure: Failure, case: AnyCase, response: Response) -> bool:
-    """Whether it is one."""
+    """Return whether it is a failure."""
     match failure:
         case AcceptedNegativeData():
             return not _is_another_way_to_write_it(case, response)
@@ -148,9 +150,9 @@ def filter_failure(context: HookContext, failure: Failure, case: AnyCase, respon
 
 
 def _is_state(case: AnyCase, refusal: Json) -> bool:
-    """Whether a well-formed request was refused for what it met."""
+    """Return whether a well-formed request was refused because of the state it met."""
     if case.path == TOOL_CALL and "error" in refusal:
-        return True  # what arguments a tool takes is for it to say
+        return True  # each tool defines its arguments
     return all(STATE.fullmatch(message) for message in _messages(refusal))
 
 
@@ -191,7 +193,7 @@ def _media_type(case: AnyCase) -> Json:
 
 
 def _messages(body: Any, name: str = "") -> Iterator[str]:
-    """All sentences in a refusal, each with what it is about."""
+    """Yield all messages of a refusal, each with its field."""
     match body:
         case str():
             yield f"{name}: {body}"

@@ -2,13 +2,24 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.contract.fuzz import fuzz
 
-EXAMPLES = ("--seed", "1", "--generation-deterministic", "--max-examples", "4")
+REPEATABLE = ("--seed", "1", "--generation-deterministic")
+PHASES = "examples,coverage,fuzzing,stateful"
 
 
-async def test_the_service_answers_as_its_document_says(tmp_path: Path, database_url: str) -> None:
+@pytest.mark.parametrize(
+    ("phases", "examples"),
+    [("examples,coverage,stateful", 1), pytest.param(PHASES, 4, marks=pytest.mark.slow)],
+    ids=["without fuzzing", "all phases"],
+)
+async def test_service_answers_as_its_document_says(
+    tmp_path: Path, database_url: str, phases: str, examples: int
+) -> None:
     log = tmp_path / "schemathesis.log"
+    arguments = (*REPEATABLE, "--phases", phases, "--max-examples", str(examples))
     with log.open("w") as output:
-        code = await fuzz(tmp_path, {"url": database_url}, EXAMPLES, json_alone=True, output=output)
+        code = await fuzz(tmp_path, {"url": database_url}, arguments, is_short=True, output=output)
     assert code == 0, log.read_text()

@@ -1,6 +1,5 @@
-"""What crash tests share: services to hurt, on a database server that may be hurt as well."""
+"""Fixtures of the crash tests: services to kill, and a database server that may be killed as well."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -8,18 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import directory, services, session
+from tests.acceptance.conftest import directory, launch, launch_quickly, services, session
+from tests.acceptance.process import Launch
 from tests.acceptance.services import Services
 from tests.crash.faults import OwnPostgres
 from tests.postgres import TestServer
 
-__all__ = ["directory", "services", "session"]
-
-
-@pytest.fixture(scope="session")
-def cycles() -> int:
-    """How often the service is killed; `make crash` sets more."""
-    return int(os.environ.get("HOSTSVC_CRASH_CYCLES", "30"))
+__all__ = ["directory", "launch", "launch_quickly", "services", "session"]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +29,7 @@ def own_postgres() -> Iterator[OwnPostgres]:
 
 @pytest.fixture
 def own_database_url(own_postgres: OwnPostgres) -> Iterator[str]:
-    """A database without a schema on a server that the test may kill."""
+    """Create a database without a schema on a server that the test may kill."""
     server = TestServer(own_postgres.url)
     with server.database() as url:
         server.close()
@@ -43,7 +37,7 @@ def own_database_url(own_postgres: OwnPostgres) -> Iterator[str]:
 
 
 @pytest.fixture
-async def own_services(directory: Path, own_database_url: str) -> AsyncIterator[Services]:
-    services = Services(directory, {"url": own_database_url})
+async def own_services(directory: Path, own_database_url: str, launch: Launch) -> AsyncIterator[Services]:
+    services = Services(directory, {"url": own_database_url}, launch)
     yield services
     await services.close()

@@ -1,4 +1,4 @@
-"""What is done to the service and its database while clients write."""
+"""Faults that tests inject into the service and its database while clients write."""
 
 import os
 import signal
@@ -15,14 +15,14 @@ SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE application_name = 'hostsvc' AND datname = current_database()
 """
 
-# The leader alone holds an advisory lock exclusively.
+# Only the leader holds an advisory lock exclusively.
 END_LEADER_CONNECTION = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_locks
 WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND objsubid = 2
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
 
-# Those of the pool share a lock; the leader's connection is left alone.
+# The connections of the pool share a lock; the leader's connection is not ended.
 END_POOL_CONNECTIONS = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_locks
 WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted AND objsubid = 2
@@ -31,7 +31,7 @@ WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted AND objsubid = 2
 
 
 async def end_connections(database_url: str, which: str) -> int:
-    """How many of the service's connections PostgreSQL was told to end."""
+    """Have PostgreSQL end some connections of the service; return their number."""
     async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
         await cursor.execute(which)
         (count,) = await cursor.fetchone()
@@ -40,7 +40,7 @@ async def end_connections(database_url: str, which: str) -> int:
 
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """A process that stands still, as under a debugger or on a suspended machine."""
+    """Stop a process while the block lasts, as a debugger or a suspended machine does."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -49,7 +49,7 @@ def stopped(pid: int) -> Iterator[None]:
 
 
 class OwnPostgres:
-    """A PostgreSQL that nobody but this test uses, so that it may be killed. All of it blocks."""
+    """A PostgreSQL of one test, which may be killed. All methods block."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
@@ -60,12 +60,12 @@ class OwnPostgres:
         self._server.stop()
 
     def restart(self) -> None:
-        """As an administrator would."""
+        """Stop and start the server in order."""
         self._server.stop()
         self._server.start()
 
     def kill(self) -> None:
-        """The postmaster alone: the processes that it has started find out by themselves."""
+        """Kill the postmaster only; the processes that it has started notice by themselves."""
         pid_file = self._data_dir / "postgres" / "postmaster.pid"
         os.kill(int(pid_file.read_text().splitlines()[0]), signal.SIGKILL)
 

@@ -56,7 +56,7 @@ FROM begun WHERE s.agent_id = begun.agent_id
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Several times the same, in seconds."""
+    """Repeated measurements of one duration, in seconds."""
 
     what: str
     seconds: Sequence[float]
@@ -75,7 +75,7 @@ class Figure:
 
 
 async def measure_start(services: Services, session: aiohttp.ClientSession) -> Figure:
-    """From exec to "listening on", after a kill -9 that interrupted many runs."""
+    """Measure from exec to "listening on", after a kill -9 that interrupted many runs."""
     first = await services.start()
     await sign_up(session, first.url)
     await _execute(services.database["url"], FILL, AGENTS)
@@ -91,7 +91,7 @@ async def measure_start(services: Services, session: aiohttp.ClientSession) -> F
 
 
 async def measure_takeover(services: Services, session: aiohttp.ClientSession) -> Figure:
-    """From the kill -9 of an instance that is written to, to the standby's "listening on"."""
+    """Measure from the kill -9 of an instance under load to the standby's "listening on"."""
     service = await services.start()
     load = Load(await sign_up(session, service.url), seed=1)
     seconds = []

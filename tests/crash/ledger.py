@@ -1,26 +1,26 @@
-"""What a client was promised: each write that was acknowledged, and each that was sent and not answered."""
+"""What the service has acknowledged to clients, and the writes that it has not answered."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-DOUBT = timedelta(seconds=10)  # longer than anything here stands still or takes to start again
+DOUBT = timedelta(seconds=10)  # longer than any standstill or start in these tests
 
 
 @dataclass(slots=True)
 class Write:
-    """When something was sent and answered; without an answer it may have had its effect some time later."""
+    """A write, by when it was sent and answered. An unanswered one may take effect some time later."""
 
     sent_at: datetime
     answered_at: datetime | None = None
 
     def may_be_within(self, start: datetime, end: datetime) -> bool:
-        """Whether it may have had its effect then."""
+        """Return whether it may have taken effect in this period."""
         return self.sent_at <= end and (self.answered_at or self.sent_at + DOUBT) >= start
 
 
 @dataclass(slots=True)
 class Note:
-    """A notification whose creation was acknowledged, as its last acknowledged write left it."""
+    """A notification whose creation was acknowledged, as the last acknowledged write left it."""
 
     id: str
     agent: str
@@ -28,22 +28,22 @@ class Note:
     source: str
     priority: str
     created_at: datetime
-    schedules: list[datetime] = field(default_factory=list)  # all that it was ever asked to be due at
-    is_changed: bool = False  # by a PATCH, so when it became active is not known any more
+    schedules: list[datetime] = field(default_factory=list)  # each due time that was ever requested
+    is_changed: bool = False  # by a PATCH, so its activation time is unknown
     is_cleared: bool = False  # by the client
     is_deleted: bool = False
-    in_doubt: str = ""  # the method of a write that was not answered; nothing was sent after it
-    writes: list[Write] = field(default_factory=list)  # all after its creation
+    in_doubt: str = ""  # the method of an unanswered write; no other was sent after it
+    writes: list[Write] = field(default_factory=list)  # all since its creation
 
     @property
     def is_settled(self) -> bool:
-        """Whether the client may go on writing to it, and knows what to expect."""
+        """Return whether the client may write to it again and knows what to expect."""
         return not (self.is_deleted or self.in_doubt)
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A stop, by when it was sent and answered; one without an answer may have happened any time later."""
+    """A stop, by when it was sent and answered. An unanswered one may take effect any time later."""
 
     sent_at: datetime
     answered_at: datetime | None
@@ -51,8 +51,8 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class RunAsked:
-    """An acknowledged run request, and its answer."""
+class RunRequested:
+    """An acknowledged run request and its answer."""
 
     sent_at: datetime
     status: str
@@ -61,22 +61,22 @@ class RunAsked:
 
 @dataclass(slots=True)
 class Owned:
-    """An agent that one client alone writes to."""
+    """An agent that only one client writes to."""
 
     id: str
     name: str
     window_seconds: int
     notes: list[Note] = field(default_factory=list)
     stops: list[Stop] = field(default_factory=list)
-    runs_asked: list[RunAsked] = field(default_factory=list)
+    runs_asked: list[RunRequested] = field(default_factory=list)
     wake_times: list[datetime] = field(default_factory=list)  # each `sleep_until` sent, answered or not
     is_deleted: bool = False
-    deleted_at: datetime | None = None  # when that was acknowledged
+    deleted_at: datetime | None = None  # when the deletion was acknowledged
     in_doubt: str = ""
 
 
 class Ledger:
-    """All that was acknowledged, by agent."""
+    """All acknowledged writes, by agent."""
 
     def __init__(self) -> None:
         self.agents: dict[str, Owned] = {}

@@ -17,30 +17,30 @@ import aiohttp
 
 from tests.acceptance.client import POLL_SECONDS, Client, Json, Refused, eventually, moment
 from tests.acceptance.process import PATIENCE_SECONDS
-from tests.crash.ledger import Ledger, Note, Owned, RunAsked, Stop, Write
+from tests.crash.ledger import Ledger, Note, Owned, RunRequested, Stop, Write
 
 WRITERS = 6
-WINDOWS_SECONDS = (0, 1, 2)  # of each writer's agents
+WINDOWS_SECONDS = (0, 1, 2)  # of the agents of each writer
 PACE_SECONDS = 0.005
 AGENTS = "/api/cloud/agents/"
 NOTIFICATIONS = "/api/defaults/notifications/"
 CONVERSATIONAL = ("email", "sms")
 OFFLINE = "builtin/inbox"
-# 409: the first of two with one key is still being answered; 500 is a defect, which the log will tell of.
+# 409: the first request with the same key is still running; 500 is a crash, which the log reports.
 UNANSWERED = frozenset({409, 500, 502, 503})
 
 
 class Unanswered(Exception):
-    """No answer, or one that leaves open what happened."""
+    """There was no answer, or one that leaves the outcome open."""
 
 
 class Load:
-    """Writers, and the address of whoever serves at the moment."""
+    """The writers, and the address of the instance that serves at the moment."""
 
     def __init__(self, client: Client, seed: int, models: Sequence[str] = (OFFLINE,)) -> None:
         self.ledger = Ledger()
         self.urls = [client.url]
-        self.models = models  # of the agents, by lot
+        self.models = models  # drawn at random for each agent
         self._client = client
         self._writers = [Writer(self, Random(seed * 1000 + number)) for number in range(WRITERS)]  # noqa: S311
         self._enough = asyncio.Event()
@@ -51,7 +51,7 @@ class Load:
 
     @asynccontextmanager
     async def going_on(self) -> AsyncIterator[None]:
-        """For as long as the block lasts the writers write; what they hold unanswered is then answered."""
+        """Let the writers write while the block lasts, then wait for their unanswered requests."""
         self._enough.clear()
         tasks = [asyncio.create_task(writer.write(self._enough)) for writer in self._writers]
         try:
@@ -65,7 +65,7 @@ class Load:
             await asyncio.wait(tasks)
 
     async def acknowledged(self, more: int) -> None:
-        """Return when so many more writes have been acknowledged."""
+        """Return when this many more writes have been acknowledged."""
         target = self.ledger.acknowledged + more
 
         async def look() -> bool | None:
@@ -74,7 +74,7 @@ class Load:
         await eventually(look, f"{more} more writes to be acknowledged")
 
     async def refused(self, more: int) -> None:
-        """Return when so many more writes have been left without an acknowledgement."""
+        """Return when this many more writes have gone without an acknowledgement."""
         target = self.ledger.unanswered + more
 
         async def look() -> bool | None:
@@ -83,7 +83,7 @@ class Load:
         await eventually(look, f"{more} more writes to be refused")
 
     async def find_service(self) -> None:
-        """Have the address of whoever is ready first in line."""
+        """Put the address of a ready instance first."""
 
         async def look() -> bool | None:
             for url in self.urls:
@@ -96,7 +96,7 @@ class Load:
         await eventually(look, f"one of {self.urls} to be ready")
 
     async def send(self, method: str, path: str, body: Mapping[str, Any], key: str) -> Json:
-        """The answer of a write that was acknowledged; raises Unanswered, and AssertionError for others."""
+        """Return an acknowledged write's answer. Raise Unanswered, or AssertionError for other answers."""
         client = self.client
         headers = {"Authorization": client.authorization, "Idempotency-Key": key}
         try:
@@ -120,7 +120,7 @@ class Load:
 
 
 class Writer:
-    """One client, and the agents that only it writes to."""
+    """One client and the agents that only it writes to."""
 
     def __init__(self, load: Load, random: Random) -> None:
         self._load = load
@@ -140,7 +140,7 @@ class Writer:
         }
 
     async def write(self, enough: asyncio.Event) -> None:
-        """Write until told that it is enough."""
+        """Write until the event is set."""
         while len(self._agents) < len(WINDOWS_SECONDS):
             await self._create_agent(WINDOWS_SECONDS[len(self._agents)])
         actions, weights = list(self._actions), list(self._actions.values())
@@ -158,7 +158,7 @@ class Writer:
                 await asyncio.sleep(POLL_SECONDS)
 
     async def _send_once(self, subject: Note | Owned, method: str, path: str, **body: Any) -> bool:
-        """Whether it was acknowledged; if not, its subject is in doubt."""
+        """Return whether the write was acknowledged; if not, its subject is in doubt."""
         write = Write(datetime.now(UTC))
         if isinstance(subject, Note):
             subject.writes.append(write)
@@ -232,7 +232,7 @@ class Writer:
     async def _ask_for_run(self, agent: Owned) -> None:
         sent_at = datetime.now(UTC)
         answer = await self._send_until_answered(f"{AGENTS}{agent.id}/run/")
-        agent.runs_asked.append(RunAsked(sent_at, answer["status"], answer["run"]))
+        agent.runs_asked.append(RunRequested(sent_at, answer["status"], answer["run"]))
 
     async def _stop(self, agent: Owned) -> None:
         sent_at = datetime.now(UTC)
@@ -256,14 +256,14 @@ class Writer:
             await self._send_once(agent, "PATCH", f"{AGENTS}{agent.id}/", sleep_until=until)
 
     async def _replace_agent(self, agent: Owned) -> None:
-        """Delete it, in whatever it is doing, and go on with another one."""
+        """Delete the agent in any phase, and create another one."""
         self._agents.remove(agent)
         agent.is_deleted = await self._send_once(agent, "DELETE", f"{AGENTS}{agent.id}/")
         agent.deleted_at = datetime.now(UTC)
         await self._create_agent(agent.window_seconds)
 
     def _recent(self, agent: Owned) -> Note | None:
-        """One of the agent's latest notes that nothing is in doubt about."""
+        """Return one of the agent's latest notes without an unanswered write; None if there is none."""
         known = [note for note in agent.notes[-8:] if note.is_settled]
         return self._random.choice(known) if known else None
 

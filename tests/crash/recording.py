@@ -1,4 +1,4 @@
-"""What the database has to say when all has come to rest, as read by a program that is not the service."""
+"""Read the database once all agents are at rest, as a program that is not the service."""
 
 from collections import defaultdict
 from typing import Any
@@ -11,9 +11,9 @@ from tests.crash.ledger import Ledger
 from tests.crash.load import Load
 from tests.crash.verdict import Found, NoteRow, RunRow, StateRow, judge
 
-SETTLE_SECONDS = 60.0  # several backoffs of 1 to 8 s, after holds and reminders of 2.5 s at most
+SETTLE_SECONDS = 60.0  # several backoffs of 1 to 8 s, after holds and reminders of at most 2.5 s
 
-# Agents that something still lies ahead of: all but those that stopped, or were quarantined.
+# Agents with something still ahead: all but stopped and quarantined ones.
 UNSETTLED = """
 SELECT s.agent_id::text FROM agent_state s JOIN agent a ON a.id = s.agent_id AND a.deleted_at IS NULL
 WHERE (s.failures < 5 OR s.retry_at IS NULL)
@@ -47,7 +47,7 @@ SELECT id::text, agent_id::text, wake_reason, notifications::text[], started_at,
 FROM run ORDER BY agent_id, started_at, id
 """
 
-# A deletion ends the run with the agent, and asks it to stop afterwards: that may take a step more.
+# Deleting an agent ends its run and asks it to stop afterwards, which may take one more step.
 LATE_SPANS = """
 SELECT s.id::text FROM span s JOIN run r ON r.id = s.trace_id
 WHERE s.started_at > r.ended_at AND r.error <> 'deleted'
@@ -60,7 +60,7 @@ WHERE t.ended_at IS NULL
 
 
 async def all_is_kept(load: Load, services: Services) -> Found:
-    """Wait until nothing lies ahead of any agent, then fail with every breach of what was acknowledged."""
+    """Wait until all agents are at rest, then fail with every breach of an acknowledged write."""
     await load.find_service()
     ledger, client, database_url = load.ledger, load.client, services.database["url"]
     await _come_to_rest(client, database_url)
@@ -71,7 +71,7 @@ async def all_is_kept(load: Load, services: Services) -> Found:
 
 
 async def _come_to_rest(client: Client, database_url: str) -> None:
-    """A quarantined agent waits for a quarter of an hour, or for a run request; it gets one."""
+    """Wait until all agents are at rest. Quarantined ones get a run request instead of their wait."""
 
     async def look() -> bool | None:
         if unsettled := await _query(database_url, UNSETTLED):
@@ -106,7 +106,7 @@ async def _record(database_url: str) -> Found:
 
 
 async def _unreadable(ledger: Ledger, client: Client) -> list[str]:
-    """What the database has, and the service does not show to the client that wrote it."""
+    """Return what the database has and the service does not show to the client that wrote it."""
     breaches = []
     for agent in ledger.agents.values():
         if agent.in_doubt == "DELETE":

@@ -9,6 +9,7 @@ import pytest
 from tests.acceptance.client import Client, eventually, sign_up
 from tests.acceptance.locks import LOCK_AGENT, held_by_somebody_else
 from tests.acceptance.services import Services
+from tests.crash.cycles import repeated
 from tests.crash.faults import (
     END_LEADER_CONNECTION,
     END_SERVICE_CONNECTIONS,
@@ -18,24 +19,22 @@ from tests.crash.faults import (
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
 
-STORMS = 15
-STANDSTILL_SECONDS = 5.0
 
-
-async def test_a_storm_of_ended_connections_loses_nothing(
-    services: Services, session: aiohttp.ClientSession, database_url: str
+@repeated(5, 15)
+async def test_storm_of_ended_connections_loses_no_write(
+    services: Services, session: aiohttp.ClientSession, database_url: str, cycles: int
 ) -> None:
     service = await services.start()
     load = Load(await sign_up(session, service.url), seed=11)
     async with load.going_on():
-        for _ in range(STORMS):
+        for _ in range(cycles):
             await load.acknowledged(15)
             assert await end_connections(database_url, END_SERVICE_CONNECTIONS) > 0
         await load.acknowledged(15)
     await all_is_kept(load, services)
 
 
-async def test_the_leaders_connection_alone_may_break(
+async def test_broken_leader_connection_loses_no_write(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     service = await services.start()
@@ -49,7 +48,7 @@ async def test_the_leaders_connection_alone_may_break(
     await all_is_kept(load, services)
 
 
-async def test_writes_that_wait_for_every_connection_are_refused_and_nothing_is_lost(
+async def test_exhausted_pool_refuses_writes_and_loses_none(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     service = await services.start(database={"pool_size": 3, "acquire_timeout_seconds": 0.3})
@@ -69,9 +68,10 @@ async def test_writes_that_wait_for_every_connection_are_refused_and_nothing_is_
     await all_is_kept(load, services)
 
 
+@pytest.mark.parametrize("seconds", [1.5, pytest.param(5.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("others", [0, 1], ids=["alone", "with a standby"])
-async def test_a_service_that_stood_still_goes_on_or_is_replaced(
-    services: Services, session: aiohttp.ClientSession, others: int
+async def test_stopped_service_resumes_or_is_replaced(
+    services: Services, session: aiohttp.ClientSession, others: int, seconds: float
 ) -> None:
     service = await services.start()
     load = Load(await sign_up(session, service.url), seed=14 + others)
@@ -80,7 +80,7 @@ async def test_a_service_that_stood_still_goes_on_or_is_replaced(
     async with load.going_on():
         await load.acknowledged(30)
         with stopped(service.pid):
-            await asyncio.sleep(STANDSTILL_SECONDS)
+            await asyncio.sleep(seconds)
         await load.acknowledged(30)
     await all_is_kept(load, services)
 

@@ -1,4 +1,4 @@
-"""kill -9 of the service, again and again, while clients write: whatever was acknowledged is kept."""
+"""kill -9 of the service, again and again, while clients write: every acknowledged write is kept."""
 
 import asyncio
 from random import Random
@@ -9,6 +9,7 @@ import aiopg
 from tests.acceptance.client import sign_up
 from tests.acceptance.process import Sections
 from tests.acceptance.services import Services
+from tests.crash.cycles import CYCLES, repeated
 from tests.crash.ledger import Note, Owned
 from tests.crash.load import OFFLINE, Load
 from tests.crash.recording import all_is_kept
@@ -25,7 +26,8 @@ VALUES (%s, %s, 'high', %s, now() + %s * interval '1 second') RETURNING id::text
 """
 
 
-async def test_kill_9_again_and_again_while_other_programs_write_too(
+@repeated(5, CYCLES)
+async def test_repeated_kill_9_loses_no_acknowledged_write(
     services: Services, session: aiohttp.ClientSession, cycles: int
 ) -> None:
     random = Random(cycles)  # noqa: S311
@@ -44,25 +46,25 @@ async def test_kill_9_again_and_again_while_other_programs_write_too(
                 load.urls = [service.url]
         found = await all_is_kept(load, services)
     interrupted = sum(run.outcome == "interrupted" for runs in found.runs.values() for run in runs)
-    assert interrupted >= cycles / 2, "hardly any run was hit: the test shows less than it should"
+    assert interrupted >= cycles / 2, "too few runs were interrupted for the test to show anything"
 
 
 async def _think(body: Json) -> Says:
-    """As a clerk, but so slowly that most kills find somebody at work."""
+    """Answer as a clerk does, but so slowly that most kills interrupt a run."""
     await asyncio.sleep(THINKING_SECONDS)
     return clerk(body)
 
 
 async def _create_quiet_agent(load: Load) -> Owned:
-    """One that no writer writes to, so that a hold over its messages is all that can start it."""
+    """Create an agent that no writer writes to: only the end of a hold can start it."""
     agent_id = await load.client.create_agent(name=QUIET, debounce_window_seconds=WINDOW_SECONDS)
     agent = load.ledger.agents[agent_id] = Owned(agent_id, QUIET, WINDOW_SECONDS)
     return agent
 
 
 async def _insert_by_another_program(database_url: str, load: Load, quiet: Owned, random: Random) -> None:
-    """While nobody serves: messages and a reminder, by plain SQL over a connection that is none of ours."""
-    agents = [each for each in load.ledger.agents.values() if not (each.deleted_at or each.name == QUIET)]
+    """Insert messages and a reminder by plain SQL, while no service runs."""
+    agents = [agent for agent in load.ledger.agents.values() if not (agent.deleted_at or agent.name == QUIET)]
     async with aiopg.connect(database_url) as connection, connection.cursor() as cursor:
         for agent, source, delay in (
             (random.choice(agents), "sms", None),

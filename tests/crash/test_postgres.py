@@ -1,4 +1,4 @@
-"""PostgreSQL killed, restarted, or full, under a service that goes on."""
+"""PostgreSQL is killed, restarted or full under a running service."""
 
 import asyncio
 from contextlib import ExitStack, closing
@@ -9,36 +9,39 @@ import pytest
 
 from tests.acceptance.client import sign_up
 from tests.acceptance.services import Services
+from tests.crash.cycles import CYCLES, repeated
 from tests.crash.faults import END_POOL_CONNECTIONS, OwnPostgres
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
 
-pytestmark = pytest.mark.xdist_group("own postgres")  # one server, which they kill under each other
+pytestmark = pytest.mark.xdist_group("own postgres")  # they share one server, and kill it
 
-CYCLES = 3
+FULL_CYCLES = max(3, CYCLES // 10)
 WRITES = 40
 
 
-async def test_kill_9_of_postgresql_is_survived_by_the_service(
+@repeated(1, FULL_CYCLES)
+async def test_service_survives_kill_9_of_postgresql(
     own_services: Services, session: aiohttp.ClientSession, own_postgres: OwnPostgres, cycles: int
 ) -> None:
     service = await own_services.start()
     load = Load(await sign_up(session, service.url), seed=1)
     async with load.going_on():
-        for _ in range(max(CYCLES, cycles // 10)):
+        for _ in range(cycles):
             await load.acknowledged(WRITES)
             await asyncio.to_thread(own_postgres.kill_and_restart)
         await load.acknowledged(WRITES)
     await all_is_kept(load, own_services)
 
 
-async def test_kill_9_of_service_and_postgresql_takes_only_a_start_of_both(
+@repeated(1, FULL_CYCLES)
+async def test_service_and_postgresql_recover_from_kill_9_by_starting(
     own_services: Services, session: aiohttp.ClientSession, own_postgres: OwnPostgres, cycles: int
 ) -> None:
     service = await own_services.start()
     load = Load(await sign_up(session, service.url), seed=2)
     async with load.going_on():
-        for _ in range(max(CYCLES, cycles // 10)):
+        for _ in range(cycles):
             await load.acknowledged(WRITES)
             own_postgres.kill()
             await service.kill()
@@ -48,7 +51,7 @@ async def test_kill_9_of_service_and_postgresql_takes_only_a_start_of_both(
     await all_is_kept(load, own_services)
 
 
-async def test_a_restart_of_postgresql_leaves_one_leader_of_two(
+async def test_restart_of_postgresql_leaves_one_leader(
     own_services: Services, session: aiohttp.ClientSession, own_postgres: OwnPostgres
 ) -> None:
     leader = await own_services.start()
@@ -62,7 +65,7 @@ async def test_a_restart_of_postgresql_leaves_one_leader_of_two(
     await all_is_kept(load, own_services)
 
 
-async def test_a_server_without_a_free_connection_costs_time_and_nothing_else(
+async def test_full_postgresql_delays_writes_and_loses_none(
     own_services: Services, session: aiohttp.ClientSession, own_database_url: str
 ) -> None:
     service = await own_services.start()
@@ -73,7 +76,7 @@ async def test_a_server_without_a_free_connection_costs_time_and_nothing_else(
             administrator = others.enter_context(closing(psycopg2.connect(own_database_url)))
             _take_all_connections(others, own_database_url)
             administrator.cursor().execute(END_POOL_CONNECTIONS)
-            _take_all_connections(others, own_database_url)  # before the service has them back
+            _take_all_connections(others, own_database_url)  # before the service reconnects
             await load.refused(20)
         await load.acknowledged(WRITES)
     await all_is_kept(load, own_services)

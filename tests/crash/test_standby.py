@@ -1,4 +1,4 @@
-"""Two instances on one database: one serves, and the other takes over when it cannot any more."""
+"""Two instances on one database: one serves, and the other takes over when it cannot."""
 
 from statistics import median
 from time import perf_counter
@@ -9,24 +9,25 @@ from tests.acceptance.client import Client, sign_up
 from tests.acceptance.locks import held_by_somebody_else
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services
+from tests.crash.cycles import repeated
 from tests.crash.faults import END_LEADER_CONNECTION, END_POOL_CONNECTIONS, end_connections, stopped
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
 
-TAKEOVERS = 3
-DRAIN_SECONDS = 10.0  # what runs are granted at the end of a service that still leads
+DRAIN_SECONDS = 10.0  # granted to runs at the end of a service that still leads
 WRITES_PER_ROUND = 40
 ROUNDS = 4
-SLOWER = 3.0  # times; a lock that had to be waited for would make it thousands
+SLOWER = 3.0  # times; waiting for a lock would make it thousands
 
 
-async def test_a_standby_takes_over_from_a_killed_instance_again_and_again(
-    services: Services, session: aiohttp.ClientSession
+@repeated(1, 3)
+async def test_standby_takes_over_from_each_killed_instance(
+    services: Services, session: aiohttp.ClientSession, cycles: int
 ) -> None:
     service = await services.start()
     load = Load(await sign_up(session, service.url), seed=21)
     async with load.going_on():
-        for _ in range(TAKEOVERS):
+        for _ in range(cycles):
             standby = await services.spawn()
             load.urls = [service.url, await standby.standing_by()]
             await load.acknowledged(30)
@@ -36,7 +37,7 @@ async def test_a_standby_takes_over_from_a_killed_instance_again_and_again(
     await all_is_kept(load, services)
 
 
-async def test_one_of_two_leads_on_when_the_leaders_connection_breaks(
+async def test_one_instance_leads_after_leader_connection_breaks(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     leader, standby = await _two_instances(services)
@@ -49,7 +50,7 @@ async def test_one_of_two_leads_on_when_the_leaders_connection_breaks(
     await all_is_kept(load, services)
 
 
-async def test_an_instance_that_was_replaced_ends_at_once_and_its_runs_with_it(
+async def test_replaced_instance_ends_at_once_with_its_runs(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     former, standby = await _two_instances(services)
@@ -66,7 +67,7 @@ async def test_an_instance_that_was_replaced_ends_at_once_and_its_runs_with_it(
     assert [run["outcome"] for run in runs] == ["interrupted", "slept"]
 
 
-async def test_a_waiting_standby_makes_no_write_slower_while_connections_come_and_go(
+async def test_waiting_standby_does_not_slow_writes(
     services: Services, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     service = await services.start()
@@ -87,7 +88,7 @@ async def _two_instances(services: Services) -> tuple[ServiceProcess, ServicePro
 
 
 async def _seconds_of_writes(client: Client, agent: str, database_url: str) -> float:
-    """How long some writes take in a row, with the pool's connections broken off before every tenth."""
+    """Return the duration of some writes in a row, ending the pool's connections before every tenth."""
     began = perf_counter()
     for number in range(WRITES_PER_ROUND):
         if number % 10 == 0:
@@ -98,7 +99,7 @@ async def _seconds_of_writes(client: Client, agent: str, database_url: str) -> f
 
 
 async def _is_refused(client: Client, agent: str) -> bool:
-    """A write that met a broken connection is sent again, as a client would."""
+    """Write once; return whether a broken connection made the service refuse it."""
     body = {"agent": agent, "title": "Hello"}
     headers = {"Authorization": client.authorization}
     url = f"{client.url}/api/defaults/notifications/"

@@ -1,4 +1,4 @@
-"""The judge of the crash tests can find everything that it is there to find."""
+"""The judge of the crash tests finds each kind of breach."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.ledger import Ledger, Note, Owned, RunAsked, Stop, Write
+from tests.crash.ledger import Ledger, Note, Owned, RunRequested, Stop, Write
 from tests.crash.verdict import Found, NoteRow, RunRow, StateRow, judge
 
 Tamper = Callable[[Owned, Found], Found]
@@ -18,11 +18,11 @@ def at(second: float) -> datetime:
 
 
 def history() -> tuple[Ledger, Found]:
-    """A text that was held for two seconds, a run request, and a reminder, each with its run; then a stop."""
+    """Return a text that was held for 2 s, a run request and a reminder with their runs; then a stop."""
     text = Note("text", "clerk", "Hello", "sms", "high", at(0))
     reminder = Note("reminder", "clerk", "Up!", "portal", "high", at(5), schedules=[at(20)])
     agent = Owned("clerk", "Clerk", window_seconds=2, notes=[text, reminder])
-    agent.runs_asked.append(RunAsked(at(10), "started", "asked"))
+    agent.runs_asked.append(RunRequested(at(10), "started", "asked"))
     agent.stops.append(Stop(at(22), at(23), "stopped"))
     ledger = Ledger()
     ledger.agents["clerk"] = agent
@@ -101,12 +101,12 @@ TAMPERED: dict[str, tuple[str, Tamper]] = {
 }
 
 
-def test_a_history_as_it_should_be_is_without_a_breach() -> None:
+def test_correct_history_has_no_breach() -> None:
     assert judge(*history()) == []
 
 
 @pytest.mark.parametrize("what", TAMPERED)
-def test_the_judge_finds(what: str) -> None:
+def test_judge_finds_breach(what: str) -> None:
     ledger, found = history()
     sentence, tamper = TAMPERED[what]
 
@@ -115,7 +115,7 @@ def test_the_judge_finds(what: str) -> None:
     assert any(sentence in breach for breach in breaches), breaches
 
 
-def test_a_run_that_something_since_deleted_may_have_started_did_not_end_a_hold_early() -> None:
+def test_deleted_notification_may_have_ended_a_hold() -> None:
     ledger, found = history_with_another_note(priority="high", write=Write(at(1.85), at(1.95)))
 
     assert judge(ledger, run(found, "held", started_at=at(1.9))) == []
@@ -126,7 +126,7 @@ def test_a_run_that_something_since_deleted_may_have_started_did_not_end_a_hold_
     [("low", Write(at(1.85), at(1.95))), ("high", Write(at(-0.5), at(-0.1))), ("high", Write(at(-11)))],
     ids=["a low note was deleted", "it was deleted before", "its deletion was never answered, long before"],
 )
-def test_a_hold_that_ended_early_is_found_though(priority: str, write: Write) -> None:
+def test_early_end_of_hold_is_found(priority: str, write: Write) -> None:
     ledger, found = history_with_another_note(priority, write)
 
     [breach] = judge(ledger, run(found, "held", started_at=at(1.9)))
@@ -135,7 +135,7 @@ def test_a_hold_that_ended_early_is_found_though(priority: str, write: Write) ->
 
 
 def history_with_another_note(priority: str, write: Write) -> tuple[Ledger, Found]:
-    """As `history`, but something that would not have been held came before the text, and was deleted."""
+    """Return `history` with a notification that is not held, before the text, and its deletion."""
     ledger, found = history()
     other = Note("other", "clerk", "Never mind", "api", priority, at(-20), is_deleted=True, writes=[write])
     ledger.agents["clerk"].notes.append(other)

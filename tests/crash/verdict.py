@@ -1,4 +1,4 @@
-"""The judge: what was acknowledged against what is there, and what ran against what may run.
+"""The judge: compares what was acknowledged with what is stored, and what ran with what may run.
 
 Each rule is a function from what was recorded to sentences, one for each breach. Nothing here waits.
 """
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tests.crash.ledger import Ledger, Note, Owned, RunAsked, Stop
+from tests.crash.ledger import Ledger, Note, Owned, RunRequested, Stop
 
 CONVERSATIONAL = frozenset({"email", "sms", "mms", "sms_provider_a", "sms_provider_b"})
 RETRIES = frozenset({"restart_recovery", "retry_after_failure", "uncleared_notifications"})
@@ -16,7 +16,7 @@ RETRIES = frozenset({"restart_recovery", "retry_after_failure", "uncleared_notif
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run as the database has it."""
+    """A run as it is stored."""
 
     id: str
     agent: str
@@ -29,7 +29,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class NoteRow:
-    """A notification as the database has it."""
+    """A notification as it is stored."""
 
     id: str
     agent: str
@@ -42,7 +42,7 @@ class NoteRow:
 
 @dataclass(frozen=True, slots=True)
 class StateRow:
-    """What an agent is doing, as the database has it."""
+    """The state of an agent as it is stored."""
 
     agent: str
     name: str
@@ -52,17 +52,17 @@ class StateRow:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is there when everything has come to rest: of agents that were not deleted, but all runs."""
+    """The stored rows once all agents are at rest: of agents that were not deleted, but all runs."""
 
     notes: Mapping[str, NoteRow]
     states: Mapping[str, StateRow]
     runs: Mapping[str, Sequence[RunRow]]  # by agent, in the order of their starts
-    late_spans: Sequence[str]  # of runs, begun when the run was over
+    late_spans: Sequence[str]  # spans of runs that started after their run had ended
     open_traces: Sequence[str]
 
 
 def judge(ledger: Ledger, found: Found) -> list[str]:
-    """Every breach, as a sentence."""
+    """Return every breach as a sentence."""
     breaches = [
         *overlapping_runs(found),
         *(f"span {span} was begun by a run that was over" for span in found.late_spans),
@@ -82,7 +82,7 @@ def judge(ledger: Ledger, found: Found) -> list[str]:
 
 
 def overlapping_runs(found: Found) -> Iterator[str]:
-    """Two runs of one agent at the same time, or one that never ended."""
+    """Find runs of one agent that overlap, and runs that never ended."""
     for agent, runs in found.runs.items():
         for run, following in zip(runs, [*runs[1:], None], strict=True):
             if run.ended_at is None:
@@ -95,7 +95,7 @@ def overlapping_runs(found: Found) -> Iterator[str]:
 
 
 def doubled_notes(ledger: Ledger, found: Found) -> Iterator[str]:
-    """A creation that was repeated with its key, and had its effect twice. Notices are the service's own."""
+    """Find creations that took effect twice, though repeated with their key. System notices do not count."""
     known = ledger.notes()
     for note in found.notes.values():
         if note.id not in known and note.source != "system" and note.agent in ledger.agents:
@@ -103,7 +103,7 @@ def doubled_notes(ledger: Ledger, found: Found) -> Iterator[str]:
 
 
 def lost_writes(agent: Owned, found: Found) -> Iterator[str]:
-    """Acknowledged, and not there."""
+    """Find acknowledged writes that are lost."""
     state = found.states.get(agent.id)
     if state is None:
         yield f"{agent.id} was created, and is lost"
@@ -131,7 +131,7 @@ def _changes_lost(note: Note, row: NoteRow) -> Iterator[str]:
 
 
 def missed_runs(agent: Owned, runs: Sequence[RunRow], found: Found) -> Iterator[str]:
-    """Something that should have started the agent, and did not."""
+    """Find what should have started the agent, and did not."""
     for note in agent.notes:
         row = found.notes.get(note.id)
         if row is None or row.priority != "high":
@@ -146,7 +146,7 @@ def missed_runs(agent: Owned, runs: Sequence[RunRow], found: Found) -> Iterator[
             yield f"{agent.id} was asked to run, which was acknowledged ({asked}), and did not"
 
 
-def _is_met(asked: RunAsked, agent: Owned, runs: Sequence[RunRow]) -> bool:
+def _is_met(asked: RunRequested, agent: Owned, runs: Sequence[RunRow]) -> bool:
     if asked.status == "started":
         return any(run.id == asked.run and run.reason == "run_requested" for run in runs)
     if asked.status != "queued" or any(_ends_after(stop, asked.sent_at) for stop in agent.stops):
@@ -155,7 +155,7 @@ def _is_met(asked: RunAsked, agent: Owned, runs: Sequence[RunRow]) -> bool:
 
 
 def early_starts(agent: Owned, runs: Sequence[RunRow]) -> Iterator[str]:
-    """Reminders, holds and sleeps that ended before their time."""
+    """Find reminders, holds and sleeps that ended early."""
     notes = {note.id: note for note in agent.notes}
     reminders = [at for note in agent.notes for at in note.schedules]
     for run, before in zip(runs, [None, *runs], strict=False):
@@ -207,7 +207,7 @@ def _is_plain_conversation(note: Note) -> bool:
 
 
 def starts_after_a_stop(agent: Owned, runs: Sequence[RunRow]) -> Iterator[str]:
-    """A stop that was overrun by what it had ended."""
+    """Find runs that went on, or were retried, after a stop."""
     starts = [run.started_at for run in runs]
     for stop in agent.stops:
         if stop.answered_at is None or stop.status == "not_running":
@@ -235,7 +235,7 @@ def _run_at(moment: datetime, runs: Collection[RunRow]) -> bool:
 
 
 def _is_stopped(row: NoteRow, agent: Owned, state: StateRow | None) -> bool:
-    """Whether a stop that the client sent keeps this from starting the agent."""
+    """Return whether a stop that the client sent keeps this from starting the agent."""
     if state is None or state.stopped_at is None or row.activated_at is None:
         return False
     stopped_at = state.stopped_at

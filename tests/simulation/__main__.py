@@ -1,43 +1,53 @@
-"""The engine in many random worlds, in virtual time: `python -m tests.simulation --seeds 2000`.
+"""Simulate the engine in many random worlds, in virtual time: `python -m tests.simulation --seeds 2000`.
 
-Exit 1 at the first seed that breaks an invariant, with its history; `--seed` replays one.
+Stops with exit code 1 at the first seed that violates an invariant, after printing its history.
+`--seed` replays one seed; `--bug` searches the seeds with a known bug planted.
 """
 
 import argparse
 import sys
+from contextlib import nullcontext
 
+from tests.simulation.planted import PLANTED
 from tests.simulation.simulation import Verdict, simulate
 
 SEEDS = 2000
-SEEDS_BETWEEN_SIGNS_OF_LIFE = 500
+SEEDS_PER_PROGRESS_LINE = 500
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="how many")
-    parser.add_argument("--first", type=int, default=0, help="the first of them")
-    parser.add_argument("--seed", type=int, help="this one alone, with its history")
-    asked = parser.parse_args()
-    if asked.seed is not None:
-        verdict = simulate(asked.seed)
-        _say(verdict.history)
-        return _judge(verdict)
-    for count, seed in enumerate(range(asked.first, asked.first + asked.seeds), start=1):
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="number of seeds")
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--seed", type=int, help="replay this seed and print its history")
+    bugs = {bug.what: bug for bug in PLANTED}
+    parser.add_argument("--bug", choices=bugs, metavar="NAME", help=f"one of {', '.join(map(repr, bugs))}")
+    options = parser.parse_args()
+    with bugs[options.bug].planted() if options.bug else nullcontext():
+        if options.seed is not None:
+            verdict = simulate(options.seed)
+            _print(verdict.history)
+            return _report(verdict)
+        return _search(options.first, options.seeds)
+
+
+def _search(first: int, seeds: int) -> int:
+    for count, seed in enumerate(range(first, first + seeds), start=1):
         verdict = simulate(seed)
         if verdict.violation is not None:
-            _say(verdict.history)
-            return _judge(verdict)
-        if count % SEEDS_BETWEEN_SIGNS_OF_LIFE == 0 or count == asked.seeds:
-            _say(f"{count} seeds, no violation")
+            _print(verdict.history)
+            return _report(verdict)
+        if count % SEEDS_PER_PROGRESS_LINE == 0 or count == seeds:
+            _print(f"{count} seeds, no violation")
     return 0
 
 
-def _judge(verdict: Verdict) -> int:
-    _say(f"seed {verdict.seed}: {verdict.violation or 'no violation'}")
+def _report(verdict: Verdict) -> int:
+    _print(f"seed {verdict.seed}: {verdict.violation or 'no violation'}")
     return 0 if verdict.violation is None else 1
 
 
-def _say(line: object) -> None:
+def _print(line: object) -> None:
     print(line, flush=True)  # noqa: T201
 
 

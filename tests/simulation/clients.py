@@ -1,6 +1,6 @@
-"""The people and programs around the service. Each action is done as the HTTP interface does it.
+"""The people and programs around the service. Each action does what the HTTP interface does.
 
-What is acknowledged is looked for in the store at once (I3).
+Each acknowledged write is looked up in the store at once (I3).
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ from tests.simulation.tables import Tables
 
 
 class Clients:
-    """Actions on one process. An error means that nothing was acknowledged."""
+    """Actions on one process. If one raises an error, nothing was acknowledged."""
 
     def __init__(
         self, process: Process, tables: Tables, judge: Judge, history: History, ledger: Ledger, ids: Ids
@@ -84,7 +84,7 @@ class Clients:
             self._require(reply.run in self._tables.runs, agent, f"run {reply.run} is not in the ledger")
         state = self._tables.states.get(agent.id)
         if reply.status is RunAnswer.QUEUED and state is not None and state.run_requested_at is None:
-            is_met = self._judge.account(agent.id) != before  # started, or stopped, since
+            is_met = self._judge.account(agent.id) != before  # it has been started or stopped since
             self._require(is_met, agent, "a run request was answered, and is not stored")
 
     async def stop(self, agent: Agent, *, force: bool) -> None:
@@ -103,7 +103,7 @@ class Clients:
             await self._ask(agent, owned)
         state = self._tables.states.get(agent.id)
         if state is None or self._writes[agent.id] != writes or self._judge.account(agent.id) != before:
-            return  # others have written, or it has been started, ended or stopped
+            return  # another client has written, or the agent has been started, ended or stopped
         if isinstance(owned.sleep_until, datetime):
             is_kept = state.sleep_until is not None and state.sleep_until <= owned.sleep_until
             self._require(is_kept, agent, "its sleep_until was written, and is not stored")
@@ -115,7 +115,7 @@ class Clients:
             self._process.registry.tell(agent.id, Signal.RELOAD)
 
     async def change_agent_unheard(self, agent: Agent, changes: Mapping[str, Any]) -> None:
-        """As another program does it: nobody is told."""
+        """Change the agent as another program does: the service is not told."""
         self._judge.disturbed(agent.id, 0)
         await self._storage.agents.update(agent.id, changes)
 

@@ -1,8 +1,8 @@
-"""The simulation's clocks: a wall clock that can be set, and a monotonic one, which only goes on.
+"""The simulation's clocks: a wall clock that can be set, and a monotonic clock, which only advances.
 
-The loop's time stands still within a moment and jumps to the next. Whoever of the service looks at a clock
-sees it go on meanwhile, by a microsecond every few looks, so that nothing may count on two looks being one.
-Timers are set to the loop's whole milliseconds all the same, so that events still meet.
+The loop's time stands still within a moment and jumps to the next. Reads by the service advance the clocks by
+a microsecond every few reads, so that no code can rely on two reads being equal. Timers are rounded to whole
+milliseconds of the loop, so that events still coincide.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ TICK_SECONDS = 0.000_001
 
 
 class Wall:
-    """The clocks of the machine: they go on with the loop and with looks, and one of them can be set.
+    """The clocks of the machine. They advance with the loop and with reads, and the wall clock can be set.
 
-    To look at them from outside the service takes no time. `looks_per_tick`: None if none does.
+    Reads from outside the service take no time. `reads_per_tick` is None if none does.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, looks_per_tick: int | None) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, reads_per_tick: int | None) -> None:
         self._loop = loop
-        self._looks_per_tick = looks_per_tick
-        self._signals = 0
+        self._reads_per_tick = reads_per_tick
+        self._reads = 0
         self._latest = loop.time()
         self._began = NOW - timedelta(seconds=loop.time())
 
@@ -34,19 +34,19 @@ class Wall:
     def monotonic(self) -> float:
         return max(self._loop.time(), self._latest)
 
-    def look(self) -> None:
-        """Somebody is about to read one of the clocks."""
-        self._signals += 1
-        if self._looks_per_tick and self._signals % self._looks_per_tick == 0:
+    def count_read(self) -> None:
+        """Advance the clocks if this read of the service is due to."""
+        self._reads += 1
+        if self._reads_per_tick and self._reads % self._reads_per_tick == 0:
             self._latest = self.monotonic() + TICK_SECONDS
 
     def step(self, seconds: float) -> None:
-        """Somebody sets the clock; no time passes."""
+        """Set the wall clock forward or back; no time passes."""
         self._began += timedelta(seconds=seconds)
 
 
 class ProcessClock:
-    """Time, as one process gets it: its timers die with it."""
+    """The clock of one process. Its timers die with it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, wall: Wall) -> None:
         self._loop = loop
@@ -54,11 +54,11 @@ class ProcessClock:
         self.is_stopped = False
 
     def now(self) -> datetime:
-        self._wall.look()
+        self._wall.count_read()
         return self._wall.now()
 
     def monotonic(self) -> float:
-        self._wall.look()
+        self._wall.count_read()
         return self._wall.monotonic()
 
     def call_at(self, moment: float, call: Callable[[], None]) -> Timer:
@@ -73,5 +73,5 @@ class ProcessClock:
 
 
 def beginning_of_moment(moment: datetime) -> datetime:
-    """Without the ticks of those who have looked since."""
+    """Return the moment without the microseconds that reads have added."""
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

@@ -1,4 +1,4 @@
-"""When an agent must start, reckoned plainly from what is stored. The judge's own account, not the rules'."""
+"""When an agent must start, computed plainly from what is stored, without `supervisors.policy`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """By when an agent must have started, why, and which invariant says so."""
+    """The moment by which an agent must have started, the reason, and the invariant that demands it."""
 
     at: datetime
     why: str
@@ -25,7 +25,7 @@ class Due:
 
 
 def due_of(tables: Tables, state: AgentState, now: datetime, cap_seconds: int) -> Due | None:
-    """The earliest of all that is to start this sleeping agent; None if nothing is."""
+    """Return the earliest reason to start this sleeping agent; None if there is none."""
     due = min(_all_due(tables, state, now, cap_seconds), key=lambda due: due.at, default=None)
     if due is None or not is_over_budget(tables, state.agent_id, now):
         return due
@@ -34,7 +34,7 @@ def due_of(tables: Tables, state: AgentState, now: datetime, cap_seconds: int) -
 
 
 def is_over_budget(tables: Tables, agent_id: UUID, now: datetime) -> bool:
-    """Whether the agent or its organization has spent today what it may."""
+    """Return whether the agent or its organization has spent its budget for today."""
     agent = tables.agents[agent_id]
     cap = agent.max_cost_usd_per_day
     if cap is None and agent.template_id is not None:
@@ -86,7 +86,7 @@ def _by_activation(
 
 
 def _counts(one: Notification, state: AgentState, now: datetime) -> bool:
-    """High, uncleared, and not silenced by a stop. A reminder that lies ahead is silenced by nothing."""
+    """Return whether it is high, uncleared and not silenced by a stop, which silences no future reminder."""
     if one.activated_at is None:
         return False
     is_ahead = one.scheduled_for == one.activated_at and one.activated_at > now
@@ -94,7 +94,7 @@ def _counts(one: Notification, state: AgentState, now: datetime) -> bool:
 
 
 def _had_its_chance(one: Notification, state: AgentState, now: datetime) -> bool:
-    """The last run had it in its queue from the start, or made it itself."""
+    """Return whether the last run had it in its queue from the start, or created it."""
     assert one.activated_at is not None
     is_reminder = one.scheduled_for == one.activated_at
     if state.last_started_at is None or (is_reminder and one.activated_at > now):
@@ -110,7 +110,7 @@ def _had_its_chance(one: Notification, state: AgentState, now: datetime) -> bool
 def _retry_at(
     tables: Tables, state: AgentState, active: list[Notification], old: list[Notification], now: datetime
 ) -> datetime | None:
-    """When the agent is tried again, if what that is meant for is still there."""
+    """Return when the agent is tried again; None if the cause of the retry is gone."""
     match state.retry_reason:
         case "retry_after_failure" | "restart_recovery":
             return state.retry_at
@@ -122,17 +122,17 @@ def _retry_at(
 
 
 def backoff(retries: int) -> timedelta:
-    """How long after the failed attempt, the `retries`-th in a row without progress, the next one is."""
+    """Return the wait after the `retries`-th failed attempt in a row without progress."""
     return timedelta(seconds=min(2.0 ** (retries - 1), 300))
 
 
 def quarantine(failures: int) -> timedelta:
-    """The same after so many failures in a row, when they are too many."""
+    """Return the wait after this many failures in a row, for a quarantined agent."""
     return timedelta(seconds=min(900 * 2.0 ** (failures - QUARANTINED_AFTER), 6 * 3600))
 
 
 def _not_in_quarantine(due: Due, state: AgentState, retry_at: datetime | None) -> Due:
-    """Of a quarantined agent's activations one may start it every minute."""
+    """Delay the activation of a quarantined agent: one may start it every minute."""
     if state.failures < QUARANTINED_AFTER or retry_at is None or state.last_started_at is None:
         return due
     return Due(max(due.at, state.last_started_at + 60 * SECOND), due.why, due.invariant)

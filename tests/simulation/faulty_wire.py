@@ -1,4 +1,4 @@
-"""The wire between a simulated process and its database, on which statements and answers get lost."""
+"""The connection between a simulated process and its database, which loses statements and answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -13,7 +13,7 @@ from tests.simulation.history import History
 
 Result = TypeVar("Result")
 
-QUANTUM_SECONDS = 0.25  # of all delays, so that events meet
+QUANTUM_SECONDS = 0.25  # all delays are multiples of it, so that events coincide
 MOST_DELAY = 4
 
 
@@ -25,13 +25,13 @@ class Fault(StrEnum):
     SLOW_ANSWER = "is answered late"
 
 
-DRAWN = (*Fault, Fault.LATE)  # twice: what comes late may meet what has happened since
+DRAWN = (*Fault, Fault.LATE)  # twice, as a late statement may meet what has happened since
 
 
 class FaultyWire:
-    """Healthy, but for episodes of trouble. A process that has died sends nothing any more.
+    """A wire that is healthy but for episodes of trouble. A dead process sends nothing.
 
-    `disturbed` is told whom a fault concerns (None: anybody), and for how long at least.
+    `disturbed` is called with the agent of a fault (None for any), and with how long it lasts at least.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class FaultyWire:
         self.is_cut = False
 
     def trouble(self, seconds: float, share: float) -> None:
-        """From now on, for so long, that share of the statements meets a fault."""
+        """Let this share of the statements meet a fault for this long, from now on."""
         self._troubled_until, self._share_of_faults = self._loop.time() + seconds, share
 
     async def carry(
@@ -78,11 +78,11 @@ class FaultyWire:
         return await asyncio.shield(task)
 
     def in_flight(self) -> list[asyncio.Task[Any]]:
-        """The writes that are on their way."""
+        """Return the writes that are under way."""
         return [task for task in self._in_flight if not task.done()]
 
     def cut(self) -> list[asyncio.Task[Any]]:
-        """The process is dead: what was on its way (and is returned) arrives or does not."""
+        """Kill the process: each write under way arrives or does not. Return them."""
         self.is_cut = True
         under_way = self.in_flight()
         for task in under_way:
@@ -111,5 +111,5 @@ class FaultyWire:
 
 async def _later(statement: Callable[[], Awaitable[object]], delay: float) -> None:
     await asyncio.sleep(delay)
-    with suppress(StorageError):  # nobody listens any more
+    with suppress(StorageError):  # the process is dead
         await statement()

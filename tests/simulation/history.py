@@ -1,11 +1,11 @@
-"""What happened in a simulation, in order, for whoever reads about a seed that failed."""
+"""The history of a simulation, in order, for the reader of a failed seed."""
 
 import asyncio
 from uuid import UUID
 
 
 class History:
-    """Lines with their moment. Agents go by short names."""
+    """Lines with the time of each. Agents go by short names."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -14,7 +14,7 @@ class History:
         self._began_at = loop.time()
 
     def call(self, id_: UUID, name: str) -> None:
-        """Show this id by that name."""
+        """Show this id by this name."""
         self._names[id_] = name
 
     def name(self, id_: UUID | None) -> str:

@@ -1,4 +1,4 @@
-"""Ids and titles that count up, so that a seed gives the same ones wherever it is run."""
+"""Ids and titles that count up, so that a seed gives the same ones everywhere."""
 
 from itertools import count
 from uuid import UUID
@@ -13,5 +13,5 @@ class Ids:
         return UUID(int=next(self._numbers))
 
     def title(self) -> str:
-        """Of a notification."""
+        """Return the next title of a notification."""
         return f"n{next(self._titles)}"

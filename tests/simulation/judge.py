@@ -1,7 +1,7 @@
-"""Holds what happens against what must never happen (I1 to I6), from the store's truth alone.
+"""The judge of a simulation: checks the invariants I1 to I6 against what the store holds.
 
-It reckons by itself when each agent must start, without asking the rules. Where a fault, a crash or a step
-of the clock leaves the service no chance to be punctual, it allows the time that a repair takes, no more.
+It computes when each agent must start by itself, without `supervisors.policy`. If a fault, a crash or a step
+of the clock makes punctuality impossible, it allows the time that a repair takes, and no more.
 """
 
 import asyncio
@@ -29,22 +29,22 @@ from tests.simulation.history import History
 from tests.simulation.process import SUPERVISORS
 from tests.simulation.tables import Tables
 
-# A lost signal is repaired by the next scan, which may itself have to wait for the trouble to pass.
+# The next scan repairs a lost signal. The scan itself may have to wait for the trouble to pass.
 REPAIR_SECONDS = SUPERVISORS.scan_interval_seconds + 2.0
-# After a step of the wall clock holds keep their length, and so end early or late by that clock.
+# Holds keep their length after a step of the wall clock, and so end early or late by that clock.
 STEP_SECONDS = 2.0 * SUPERVISORS.debounce_cap_seconds
 FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.INTERRUPTED})
 RETRIES = frozenset({"retry_after_failure", "restart_recovery", "uncleared_notifications"})
-# What nobody else writes: an arrival moves the two others.
+# The fields that only the engine writes; an arrival changes the other two.
 OWNED = tuple(name for name in AgentState.__slots__ if name not in {"wake_seq", "next_due_at", "version"})
 
 
 class Violation(Exception):
-    """What must never happen, has."""
+    """An invariant was violated."""
 
 
 class Judge:
-    """A witness of every commit, every run and every quiet moment. The first violation is the verdict."""
+    """A witness of every commit, run and quiet moment. The first violation is the verdict."""
 
     def __init__(
         self, tables: Tables, wall: Wall, loop: asyncio.AbstractEventLoop, history: History, slots: int
@@ -57,48 +57,48 @@ class Judge:
         self.verdict: Violation | None = None
         self.is_up = False
         self._led_until: float | None = None  # when the lead was lost
-        self._running: dict[UUID, UUID] = {}  # agent -> the run that a harness executes
+        self._running: dict[UUID, UUID] = {}  # agent -> run that a harness executes
         self._lenient_until: dict[UUID | None, float] = {}
-        self._calm_at = 0.0  # when no agent meets with leniency any more
+        self._calm_at = 0.0  # when leniency ends for every agent
         self._touched_at: dict[UUID, float] = {}
         self._moved_at: dict[UUID, float] = {}
         self._set_back_at = -1.0
         self._stepped_until = 0.0
         self._unchecked: set[UUID] = set()
         self._due: dict[UUID, datetime] = {}
-        self._cut_short: dict[UUID, datetime] = {}  # run -> the sleep that its start ended
-        self._asked: Counter[UUID] = Counter()  # run requests that have no answer yet
+        self._cut_short: dict[UUID, datetime] = {}  # run -> sleep that its start ended
+        self._asked: Counter[UUID] = Counter()  # run requests without an answer yet
         self._accounts: Counter[UUID] = Counter()
 
     def condemn(self, invariant: str, agent_id: UUID | None, what: str) -> None:
-        """Note a violation; the first one counts."""
+        """Record a violation; the first one counts."""
         line = f"{invariant} violated by {self.history.name(agent_id)}: {what}"
         self.history.note(f"!! {line}")
         if self.verdict is None:
             self.verdict = Violation(line)
 
-    # What the world tells it
+    # Reports of the simulated world
 
     def disturbed(self, agent_id: UUID | None, seconds: float) -> None:
-        """A fault met a statement about this agent, or one that may concern any (None)."""
+        """Take note of a fault in a statement about this agent, or about any agent (None)."""
         until = self.loop.time() + seconds + REPAIR_SECONDS
         self._lenient_until[agent_id] = max(until, self._lenient_until.get(agent_id, 0.0))
         self._calm_at = max(until, self._calm_at)
 
     def stepped(self, seconds: float) -> None:
-        """The wall clock was set."""
+        """Take note of a step of the wall clock."""
         if seconds < 0:
             self._set_back_at = self.loop.time()
         self._stepped_until = self.loop.time() + STEP_SECONDS
         self._unchecked.update(self.tables.states)
 
     def began(self) -> None:
-        """The service is up, and has recovered."""
+        """Take note that the service is up and has recovered."""
         self.is_up = True
         self._unchecked.update(self.tables.states)
 
     def lost_lead(self) -> None:
-        """Nothing may start until it is regained."""
+        """Forbid any start until leadership is regained."""
         self.is_up = False
         self._led_until = self.loop.time()
 
@@ -112,7 +112,7 @@ class Judge:
 
     @contextmanager
     def asks_to_run(self, agent_id: UUID) -> Iterator[None]:
-        """While somebody asks for a run of this agent."""
+        """Note that somebody asks for a run of this agent while the block lasts."""
         self._asked[agent_id] += 1
         try:
             yield
@@ -120,7 +120,7 @@ class Judge:
             self._asked[agent_id] -= 1
 
     def account(self, agent_id: UUID) -> int:
-        """How often the agent has been started, ended or stopped."""
+        """Return how often the agent has been started, ended or stopped."""
         return self._accounts[agent_id]
 
     def run_began(self, run: ActiveRun) -> None:
@@ -163,10 +163,10 @@ class Judge:
                 after.sleep_until <= after.max_sleep_until, "I4", after, "is to sleep longer than its cap"
             )
 
-    # What it holds against that
+    # Checks
 
     def at_rest(self) -> None:
-        """Nothing more happens at this moment: whoever should have started by now, has."""
+        """Check that every agent that is due has started, as nothing more happens at this moment."""
         if self.verdict is not None:
             raise self.verdict
         if not self.is_up:
@@ -205,7 +205,7 @@ class Judge:
         due = due_of(self.tables, state, now, SUPERVISORS.debounce_cap_seconds)
         if due is None:
             return
-        # What lies ahead again since the clock was set back is found by a scan, when its time has come.
+        # After the clock is set back, a scan finds what lies ahead once it is due.
         is_ahead_again = self._moved_at.get(state.agent_id, 0.0) <= self._set_back_at
         slack = timedelta(seconds=REPAIR_SECONDS) if is_ahead_again else timedelta()
         self._due[state.agent_id] = due.at + slack
@@ -241,7 +241,7 @@ class Judge:
             self._require(after.max_sleep_until == cap, "I4", after, "has another cap than it should")
         is_stepped = self.loop.time() < self._stepped_until or self._holds_what_is_to_come(before, start)
         over_budget = is_over_budget(self.tables, agent_id, start.started_at)
-        is_excused = is_late or not self.is_up  # who asked has died, and the start was on its way
+        is_excused = is_late or not self.is_up  # the process that asked died during the start
         may_spend = not over_budget or is_excused or is_stepped
         self._require(may_spend, "Budget", after, "starts, and may spend nothing")
         if start.wake_reason == "run_requested":
@@ -253,7 +253,7 @@ class Judge:
             self._require_due(after, due, start)
 
     def _holds_what_is_to_come(self, before: AgentState, start: RunStart) -> bool:
-        """A message came by a clock that has been set back since: when its hold ends is not stored."""
+        """Return whether a message came before the clock was set back: the end of its hold is not stored."""
         return any(
             one.activated_at is not None
             and one.activated_at > start.started_at
@@ -288,7 +288,7 @@ class Judge:
             )
 
     def _check_what_follows(self, before: AgentState, after: AgentState, end: RunEnd) -> None:
-        """A run ended by itself, and not in sleep: what it cut short counts on, and so do failures."""
+        """Check the retry after a run that ended by itself without sleeping."""
         moments = (self._interrupted_sleep(end), before.sleep_until, before.max_sleep_until)
         until = min((moment for moment in moments if moment is not None), default=None)
         self._require(
@@ -317,19 +317,19 @@ class Judge:
         )
 
     def _interrupted_sleep(self, end: RunEnd) -> datetime | None:
-        """What the start of this run cut short, if that is still ahead."""
+        """Return the sleep that the start of this run cut short, if its end is still ahead."""
         until = self._cut_short.get(end.run_id)
         return until if until is not None and until > end.ended_at else None
 
     def _made_progress(self, end: RunEnd) -> bool:
-        """Something that was there when the run began has been cleared, or lies ahead."""
+        """Return whether something that was there when the run began is cleared or postponed."""
         run = self.tables.runs[end.run_id]
         latest = min(run.started_at, end.ended_at)
         there = (self.tables.notifications.get(one) for one in run.notifications)
         return any(one is None or one.activated_at is None or one.activated_at > latest for one in there)
 
     def _active(self, agent_id: UUID, now: datetime) -> Iterator[Notification]:
-        """High, uncleared and due; what fell due while the question was on its way may be missed."""
+        """Return what is high, uncleared and due. What fell due during the query may be missed."""
         is_exact = not (self._is_lenient(agent_id) or self.loop.time() < self._stepped_until)
         for one in self.tables.queue(agent_id):
             if one.activated_at is None:
@@ -347,11 +347,11 @@ class Judge:
         return self.loop.time() < max(lenient_until, self._slack_of_steps())
 
     def _slack_of_steps(self) -> float:
-        """A step of the clock is noticed by the next scan."""
+        """Return the time until a scan notices a step of the clock."""
         return self._stepped_until - STEP_SECONDS + REPAIR_SECONDS
 
     def _was_touched(self, agent_id: UUID) -> bool:
-        """At this very moment, by somebody whom the supervisor need not have seen."""
+        """Return whether it was changed at this very moment, which the supervisor need not have seen."""
         return self._touched_at.get(agent_id) == self.loop.time()
 
 

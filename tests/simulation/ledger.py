@@ -1,4 +1,4 @@
-"""What the service has acknowledged, and therefore has to keep (I3)."""
+"""The writes that the service has acknowledged, and therefore must keep (I3)."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from tests.simulation.tables import Tables
 
 
 class Ledger:
-    """Expects of each notification what was acknowledged last; nothing where writes overlapped or failed."""
+    """Expects the last acknowledged value of each notification; nothing if writes overlapped or failed."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -27,7 +27,7 @@ class Ledger:
 
     @contextmanager
     def changing(self, notification_id: UUID, changes: Mapping[str, Any]) -> Iterator[Callable[[], None]]:
-        """An attempt to change it, acknowledged by a call.
+        """Attempt to change a notification; calling the yielded function acknowledges the change.
 
         That counts if nobody else has tried meanwhile, and no attempt has come back with an error: it may be
         done yet, after whatever follows.
@@ -53,7 +53,7 @@ class Ledger:
             self._under_way[notification_id] -= 1
 
     def tried_to_delete(self, notification_id: UUID) -> None:
-        """From now on it may be gone."""
+        """Note that the notification may be gone from now on."""
         self._attempts[notification_id] += 1
         self._expected[notification_id] = {}
 
@@ -62,7 +62,7 @@ class Ledger:
         self._gone.add(notification_id)
 
     def lost(self) -> Iterator[tuple[UUID | None, str]]:
-        """Whatever was acknowledged and is not so, with its agent."""
+        """Yield each acknowledged write that is lost, with its agent."""
         for notification_id, fields in self._expected.items():
             kept = self._tables.notifications.get(notification_id)
             if kept is None:

@@ -1,4 +1,4 @@
-"""The queue in memory: what `storage.notifications.notifications.Notifications` does, without a database."""
+"""Notifications in memory: does what `storage.notifications.notifications.Notifications` does."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, W
 
 
 class MemoryNotifications:
-    """The queue. `on_commit` is told which agents a commit concerns, right after it."""
+    """The queue. `on_commit` is called with the agents of a commit, right after it."""
 
     def __init__(self, tables: Tables, wire: Wire, on_commit: Callable[[Sequence[UUID]], None]) -> None:
         self._tables = tables
@@ -63,7 +63,7 @@ class MemoryNotifications:
                 if stored.activated_at is not None:
                     await transaction.lock("agent_state", agent.id, LOCK_TIMEOUT_SECONDS)
                     if agent.id not in self._tables.states:
-                        continue  # deleted meanwhile: the next statement sees it
+                        continue  # deleted since: the next statement sees it
                 due_at = stored.activated_at if stored.activated_at != stored.created_at else None
                 transaction.write(lambda: self._write(None, stored, due_at))  # noqa: B023 -- not again
             await asyncio.sleep(0)
@@ -144,7 +144,7 @@ class MemoryNotifications:
         return before
 
     async def _lock(self, transaction: Transaction, notification_id: UUID) -> Notification | None:
-        """The newest version of the row; None if it is gone, or its agent was deleted before."""
+        """Lock the row and return its newest version; None if it or its agent was deleted before."""
         if await self.get(notification_id) is None:
             return None
         await transaction.lock("notification", notification_id)
@@ -196,7 +196,7 @@ def _new_row(new: NewNotification, organization_id: UUID) -> Notification:
 
 
 def _rung(state: AgentState, due_at: datetime | None) -> AgentState:
-    """What whoever makes a notification active does to its agent."""
+    """Update the state of an agent as the activation of a notification does."""
     moments = [moment for moment in (state.next_due_at, due_at) if moment is not None]
     waits = state.status is AgentStatus.SLEEPING and state.queued_at is None
     next_due_at = min(moments, default=None) if waits else state.next_due_at

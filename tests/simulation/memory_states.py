@@ -1,4 +1,4 @@
-"""The states of agents in memory: what `storage.agents.state.AgentStates` does, without a database.
+"""The states of agents in memory: does what `storage.agents.state.AgentStates` does.
 
 The contract suite in `tests/storage/test_store_contract.py` holds the two to the same behaviour.
 """
@@ -47,7 +47,7 @@ class MemoryLock:
 
 
 class MemoryStates:
-    """Fits `supervisors.ports.StateStore`."""
+    """A `supervisors.ports.StateStore`."""
 
     def __init__(self, tables: Tables, wire: Wire) -> None:
         self._tables = tables
@@ -207,7 +207,7 @@ class MemoryStates:
         return [one.activated_at for one in self._tables.queue(state.agent_id) if one.activated_at]
 
     def _is_busy(self, state: AgentState) -> bool:
-        """Something goes on, lies ahead, or waits."""
+        """Return whether something is under way, ahead or pending."""
         if state.status is not AgentStatus.SLEEPING:
             return state.status is AgentStatus.RUNNING
         is_ahead = state.queued_at is not None or state.next_due_at is not None or bool(_plans(state))
@@ -219,7 +219,7 @@ class MemoryStates:
 
 
 async def move_row(tables: Tables, transaction: Transaction, update: StateUpdate) -> bool:
-    """What the statement MOVE does: lock the row, check the guard on its newest version, write."""
+    """Do what the statement MOVE does: lock the row, check the guard on its newest version, write."""
     agent_id = update.before.agent_id
     active = active_ids(tables, agent_id, update.start.started_at) if update.start else []
     await transaction.lock("agent_state", agent_id, LOCK_TIMEOUT_SECONDS)
@@ -231,7 +231,7 @@ async def move_row(tables: Tables, transaction: Transaction, update: StateUpdate
 
 
 def guard_holds(update: StateUpdate, newest: AgentState) -> bool:
-    """Whether the row is still as the move expects it."""
+    """Return whether the row is still as the update expects it."""
     before = update.before
     is_unmoved = (newest.status, newest.run_id, newest.version) == (
         before.status,
@@ -242,7 +242,7 @@ def guard_holds(update: StateUpdate, newest: AgentState) -> bool:
 
 
 def active_ids(tables: Tables, agent_id: UUID, now: datetime) -> list[UUID]:
-    """What is active, oldest activation first. What is no reminder is so whatever the clock says."""
+    """Return the active notifications, oldest activation first. Only reminders depend on the clock."""
     found = sorted(
         (one.activated_at, one.id)
         for one in tables.queue(agent_id)
@@ -252,7 +252,7 @@ def active_ids(tables: Tables, agent_id: UUID, now: datetime) -> list[UUID]:
 
 
 def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
-    """What the statement LOOK sees at this moment."""
+    """Return what the statement LOOK sees at this moment."""
     agent, state = tables.agent(agent_id), tables.states.get(agent_id)
     if agent is None or state is None:
         return None
@@ -276,7 +276,7 @@ def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
 
 
 def budgets(tables: Tables, agent: Agent, now: datetime) -> tuple[Budget, ...]:
-    """What caps the agent's spending, its own budget first."""
+    """Return the budgets that cap the agent's spending, its own first."""
     template = tables.templates.get(agent.template_id) if agent.template_id else None
     inherited = template.max_cost_usd_per_day if template else None
     own = agent.max_cost_usd_per_day if agent.max_cost_usd_per_day is not None else inherited

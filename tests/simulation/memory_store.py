@@ -1,4 +1,4 @@
-"""The whole store in memory: what agents, templates and organizations are, next to their states and queues.
+"""The store in memory: agents, templates and organizations beside their states and notifications.
 
 Each does what its namesake in `storage` does, as far as the simulation acts on it.
 """
@@ -38,7 +38,7 @@ SHOWN_STATE = (
 
 
 class MemoryAgents:
-    """What agents are; of their state only birth and death."""
+    """Agents; of their states only creation and deletion."""
 
     def __init__(self, tables: Tables, wire: Wire) -> None:
         self._tables = tables
@@ -117,7 +117,7 @@ class MemoryAgents:
 
 
 class MemoryTemplates:
-    """What agents inherit."""
+    """Templates."""
 
     def __init__(self, tables: Tables, wire: Wire) -> None:
         self._tables = tables
@@ -143,7 +143,7 @@ class MemoryTemplates:
 
 
 class MemoryOrganizations:
-    """Fits `supervisors.ports.OrganizationStore`."""
+    """A `supervisors.ports.OrganizationStore`."""
 
     def __init__(self, tables: Tables, wire: Wire) -> None:
         self._tables = tables
@@ -169,7 +169,7 @@ class MemoryOrganizations:
 
 
 class MemoryRuns:
-    """The wake ledger."""
+    """Runs."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -180,7 +180,7 @@ class MemoryRuns:
 
 
 class MemoryUsage:
-    """What model calls cost; only the sums of it."""
+    """The cost of model calls; only their sums."""
 
     def __init__(self, tables: Tables, wire: Wire) -> None:
         self._tables = tables
@@ -204,7 +204,7 @@ class MemoryUsage:
 
 
 class MemorySpending:
-    """Fits `supervisors.ports.SpendingStore`."""
+    """A `supervisors.ports.SpendingStore`."""
 
     def __init__(self, tables: Tables, wire: Wire) -> None:
         self._tables = tables
@@ -221,7 +221,7 @@ class MemorySpending:
 
 @dataclass(frozen=True, slots=True)
 class MemoryStorage:
-    """What `storage.storage.Storage` is, for one process."""
+    """The counterpart of `storage.storage.Storage`, for one process."""
 
     agent_states: MemoryStates
     notifications: MemoryNotifications

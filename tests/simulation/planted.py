@@ -1,7 +1,8 @@
 """Bugs that the simulation must find, each planted by changing one line of a function.
 
-The function is compiled anew with that line changed, and put back afterwards. When the line is no longer
-there, planting fails: the bug then has to be planted where its line has gone.
+The function is compiled with that line changed, and restored afterwards. Planting fails if the line is no
+longer there: then look where the code has moved to, and plant the bug there. Each bug names a seed that
+finds it. If that seed stops finding it, `python -m tests.simulation --bug NAME` searches for another one.
 """
 
 import inspect
@@ -24,12 +25,13 @@ from tests.simulation.memory_states import MemoryStates
 
 @dataclass(frozen=True, slots=True)
 class PlantedBug:
-    """In this function, `right` becomes `wrong`."""
+    """A bug made by replacing `right` with `wrong` in a function, and a seed that finds it."""
 
     what: str
     function: Callable[..., Any]
     right: str
     wrong: str
+    seed: int
 
     def __str__(self) -> str:
         return self.what
@@ -38,117 +40,133 @@ class PlantedBug:
     def planted(self) -> Iterator[None]:
         source = textwrap.dedent(inspect.getsource(self.function))
         if source.count(self.right) != 1:
-            raise LookupError(f"{self.what}: there is no such line (or more than one) to plant it on")
+            raise LookupError(f"{self.what}: {self.right!r} must occur once in {self.function.__qualname__}")
         compiled: dict[str, Any] = {}
         exec(source.replace(self.right, self.wrong), vars(inspect.getmodule(self.function)), compiled)  # noqa: S102
-        [sick] = compiled.values()
-        sound = self.function.__code__
-        self.function.__code__ = sick.__code__  # wherever it was imported to
+        [buggy] = compiled.values()
+        correct = self.function.__code__
+        self.function.__code__ = buggy.__code__  # wherever the function was imported
         try:
             yield
         finally:
-            self.function.__code__ = sound
+            self.function.__code__ = correct
 
 
 SLEEP_WITHOUT_WAKE_SEQ = PlantedBug(
-    "sleep granted without a look at wake_seq",
+    "sleep is granted without checking wake_seq",
     Supervisor._plan,
     "guarded=True",
     "guarded=end is None",
+    1,
 )
 
 PLANTED = (
     PlantedBug(
-        "an await between the last look into a mailbox and the flag",
+        "an await between the last mailbox check and clearing the busy flag",
         Registry._handle_messages,
         "    supervisor.is_handling = False",
         "    await asyncio.sleep(0); supervisor.is_handling = False",
+        0,
     ),
     SLEEP_WITHOUT_WAKE_SEQ,
     PlantedBug(
-        "a hold that a new message does not reset",
+        "a new message does not extend a hold",
         debounce.hold_for,
         "last_at + timedelta(seconds=window_seconds)",
         "first_at + timedelta(seconds=window_seconds)",
+        2,
     ),
     PlantedBug(
-        "a hold without a cap",
+        "a hold has no maximum length",
         debounce.hold_for,
-        "first_at + timedelta(seconds=longest_hold",
-        "last_at + timedelta(seconds=longest_hold",
+        "first_at + timedelta(seconds=max_hold_seconds",
+        "last_at + timedelta(seconds=max_hold_seconds",
+        0,
     ),
     PlantedBug(
-        "a start that does not mind the status",
+        "a start ignores the status of the agent",
         memory_states.guard_holds,
         "is_unmoved = (newest",
-        "is_unmoved = move.start is not None or (newest",
+        "is_unmoved = update.start is not None or (newest",
+        17,
     ),
     PlantedBug(
-        "an end that is not fenced by its run",
+        "the end of a run is not fenced by its id",
         requests.request_sleep,
         "seen.state.run_id != request.run_id or seen.state.stopped_at is not None",
         "seen.state.stopped_at is not None",
+        10,
     ),
     PlantedBug(
-        "a recovery that skips agents with a hold",
+        "recovery skips agents with a hold",
         MemoryStates._select,
         "select(list(self._tables.states.values()))",
         "select([s for s in self._tables.states.values() if s.run_id or not any("
         "one.source in ('sms', 'email') and one.activated_at not in (None, one.scheduled_for)"
         " for one in self._tables.queue(s.agent_id))])",
+        3,
     ),
     PlantedBug(
-        "a reminder whose timer is lost when it is moved",
+        "moving a reminder loses its timer",
         MemoryNotifications._update,
         "if after.activated_at != before.activated_at:",
         "if before.activated_at is None or after.activated_at is None:",
+        0,
     ),
     PlantedBug(
-        "a state that is reckoned anew, by a later clock, whenever it is stored",
+        "a state is computed with a later time whenever it is stored",
         Supervisor._rest,
         "transitions.rested(seen.state), now=now)",
         "transitions.rested(seen.state))",
+        1139,
     ),
     PlantedBug(
-        "a kept slot that is not handed on",
+        "a reserved slot is not handed on",
         RunSlots.leave,
         "self._reserved.remove(agent_id)\n        self._reserve_free_slots()",
         "self._reserved.remove(agent_id)",
+        9,
     ),
     PlantedBug(
-        "a start that does not mind the budget",
+        "a start ignores the budget",
         decisions._put_off,
         "replace(wake, at=until, is_put_off=True)",
         "wake",
+        33,
     ),
     PlantedBug(
-        "a budget that is not renewed by the day",
+        "a budget is not renewed each day",
         memory_states.budgets,
         "(owner_id, now.date())",
         "(owner_id, min(day for _, day in tables.spending) if tables.spending else now.date())",
+        34,
     ),
     PlantedBug(
-        "a higher cap that reaches nobody to whom it is not told",
+        "a raised cap reaches no agent",
         BudgetRenewal.run_once,
         "await tell_pages",
         "(lambda *_: None)",
+        918,
     ),
     PlantedBug(
-        "a backoff that never doubles",
+        "a backoff never doubles",
         transitions.backoff,
         "2 ** min(retries - 1, 16)",
         "1",
+        0,
     ),
     PlantedBug(
-        "no quarantine",
+        "no agent is quarantined",
         transitions.failed,
         "quarantine(failures) if failures >= QUARANTINE_AFTER_FAILURES else backoff(retries)",
         "backoff(retries)",
+        559,
     ),
     PlantedBug(
-        "an interrupted sleep that is forgotten",
+        "an interrupted sleep is forgotten",
         transitions._sleep_after,
         "interrupted if interrupted and interrupted > now else None",
         "None",
+        1,
     ),
 )

@@ -1,4 +1,4 @@
-"""One life of the service, composed as `hostsvc.service` composes it, on a store in memory."""
+"""One process of the service, composed as `hostsvc.service` composes it, on a store in memory."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,14 +29,14 @@ IDLE_SWEEP_SECONDS = 3.0
 
 
 class QuantisedRandom(Random):
-    """Jitter that meets other events."""
+    """Jitter in whole quanta, so that it coincides with other events."""
 
     def uniform(self, a: float, b: float) -> float:
         return QUANTUM_SECONDS * round(super().uniform(a, b) / QUANTUM_SECONDS)
 
 
 class Process:
-    """From its begin to its death. Whatever it has in memory dies with it."""
+    """A process from start to death; everything in its memory dies with it."""
 
     def __init__(
         self, loop: VirtualLoop, tables: Tables, wall: Wall, wire: FaultyWire, slots: int, seed: str
@@ -51,7 +51,7 @@ class Process:
         self._scan: DueScan
 
     async def begin(self, harness: Harness) -> None:
-        """Recover what there is, and take up the standing duties."""
+        """Recover all agents and start the maintenance services."""
         self.registry = Registry(
             store=self.storage.agent_states,
             harness=harness,
@@ -82,7 +82,7 @@ class Process:
         await self._scan.recover()
 
     async def die(self) -> None:
-        """At once, with whatever is on its way: none of its tasks gets any further."""
+        """Die at once: no task gets any further, and writes under way may or may not arrive."""
         self.clock.is_stopped = True
         under_way = self.wire.cut()
         spared = {asyncio.current_task(), *under_way}

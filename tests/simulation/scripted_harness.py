@@ -1,4 +1,4 @@
-"""Agents as they are: diligent, careless, broken, hanging, deaf. Every run draws what kind it is."""
+"""Agents that are diligent, careless, broken, hanging or deaf; each run draws its kind."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ Script = Callable[[ActiveRun, Ask], Awaitable[RunResult]]
 
 
 class ScriptedHarness:
-    """Executes runs, and has the judge see each begin and end."""
+    """Executes runs, and reports the start and end of each to the judge."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class ScriptedHarness:
         self._ledger = ledger
         self._random = random
         self._ids = ids
-        self._costs = costs  # None where nobody counts them
+        self._costs = costs  # None if costs are not counted
         self._scripts: list[Script] = [
             *[self._is_diligent] * 8,
             *[self._takes_notes] * 2,
@@ -72,7 +72,7 @@ class ScriptedHarness:
             self._judge.run_over(run)
 
     async def _is_diligent(self, run: ActiveRun, ask: Ask) -> RunResult:
-        """Clears what it finds, and sleeps; refused, it looks again."""
+        """Clear the queue and sleep; when sleep is refused, look again."""
         for _ in range(MOST_REFUSALS):
             await self._work(run)
             await self._clear_all(run)
@@ -81,7 +81,7 @@ class ScriptedHarness:
         return RunResult(Outcome.TURN_LIMIT)
 
     async def _takes_notes(self, run: ActiveRun, ask: Ask) -> RunResult:
-        """Leaves itself something in its queue, then goes on as ever."""
+        """Leave a notification for itself, then go on as a diligent agent."""
         now = self._process.clock.now()
         ahead = self._random.choice((None, 1, 4, 20))
         new = NewNotification(
@@ -104,7 +104,7 @@ class ScriptedHarness:
         return await self._is_diligent(run, ask)
 
     async def _is_careless(self, run: ActiveRun, ask: Ask) -> RunResult:
-        """Asks for sleep without looking into its queue."""
+        """Ask for sleep without looking into the queue."""
         await self._work(run)
         slept = await self._sleeps(run, ask)
         return RunResult(Outcome.SLEPT if slept else Outcome.ENDED)
@@ -120,18 +120,18 @@ class ScriptedHarness:
         raise RunError("The model is away.")
 
     async def _hangs(self, run: ActiveRun, ask: Ask) -> RunResult:
-        """Until it is stopped, or out of time."""
+        """Do nothing until stopped or timed out."""
         return await run.interruptible(asyncio.get_running_loop().create_future())
 
     async def _is_deaf(self, run: ActiveRun, ask: Ask) -> RunResult:
-        """Hears no stop, and goes on until it is cut off."""
+        """Ignore a stop, and go on until cancelled."""
         await asyncio.sleep(QUANTUM_SECONDS * self._random.randint(4, 24))
         await self._clear_all(run)
         slept = await self._sleeps(run, ask)
         return RunResult(Outcome.SLEPT if slept else Outcome.ENDED)
 
     async def _is_at_its_limit(self, run: ActiveRun, ask: Ask) -> RunResult:
-        """Asks for sleep when its time is all but up."""
+        """Ask for sleep when the time is nearly up."""
         left = RUNS.max_seconds - self._random.choice((0, 0, QUANTUM_SECONDS))
         await run.interruptible(asyncio.sleep(left))
         slept = await self._sleeps(run, ask)
@@ -146,7 +146,7 @@ class ScriptedHarness:
             await self._spend(run, self._costs.choice(COSTS))
 
     async def _spend(self, run: ActiveRun, cost: Decimal) -> None:
-        """Note what the work cost. It goes on if that could not be stored."""
+        """Record the cost of the work. Go on if that could not be stored."""
         agent = await self._process.storage.agents.get(run.agent_id)
         if agent is None:
             raise RunError("The agent was deleted.")
@@ -165,7 +165,7 @@ class ScriptedHarness:
                     acknowledge()
 
     async def _sleeps(self, run: ActiveRun, ask: Ask) -> bool:
-        """Whether sleep was granted. Once it is, the run is over, whatever else it does."""
+        """Return whether sleep was granted. Once it is, the run is over whatever it does next."""
         now = self._process.clock.now()
         seconds = self._random.choice((None, None, 1, 4, 30, 7200))
         until = None if seconds is None else now + timedelta(seconds=seconds)

@@ -1,4 +1,4 @@
-"""One seed: a small world, its service, and everything that befalls them, all in virtual time."""
+"""One seed: a small world, its service and all that happens to them, in virtual time."""
 
 import asyncio
 import sys
@@ -31,24 +31,16 @@ from tests.storage.factories import template as plain_template
 
 HOUR_SECONDS = 3600.0
 TURNS_TO_END = 100
-LOOKS_PER_TICK = (None, 1, 1, 4)
+READS_PER_TICK = (None, 1, 1, 4)
 SLOTS = (1, 2, 2)
 SHARE_WITH_CAPS = 0.4
-BEFORE_MIDNIGHT_SECONDS = 15 * HOUR_SECONDS - 20  # after the usual beginning
-UNEXPECTED = frozenset(
-    {
-        "supervisor crashed",
-        "failure of a supervisor could not be stored",
-        "run failed: unexpected error in the harness",
-        "job of a run failed",
-        "a duty failed",
-    }
-)
+ERROR_METHODS = frozenset({"error", "exception", "critical"})
+BEFORE_MIDNIGHT_SECONDS = 15 * HOUR_SECONDS - 20  # counted from the usual start
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a seed came to: the violation, None if there was none, and what happened."""
+    """The result of a seed: the violation, None if there was none, and the history."""
 
     seed: int
     violation: str | None
@@ -56,7 +48,7 @@ class Verdict:
 
 
 class Simulation:
-    """A world of its own for one seed."""
+    """The world of one seed."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -64,7 +56,7 @@ class Simulation:
         self.history = History(self.loop)
         self.ids = Ids()
         self._chance = self._random("world")
-        self._wall = Wall(self.loop, self._random("clock").choice(LOOKS_PER_TICK))
+        self._wall = Wall(self.loop, self._random("clock").choice(READS_PER_TICK))
         self._wall.step(self._random("time of day").choice((0, BEFORE_MIDNIGHT_SECONDS)))
         self._tables = Tables()
         self._slots = self._random("slots").choice(SLOTS)
@@ -81,8 +73,8 @@ class Simulation:
         self.loop.before_time_passes = self.judge.at_rest
 
     async def run(self) -> None:
-        """Begin, let things happen, calm down."""
-        self._people_the_world()
+        """Start the service, let things happen, then wait until all is repaired."""
+        self._populate()
         await self._begin()
         for _ in range(self._chance.randint(10, 40)):
             await asyncio.sleep(self._workload.pause_before_next())
@@ -100,7 +92,7 @@ class Simulation:
             self._step_the_clock()
         elif draw < 0.09:
             self._do(Action("lead", self._lose_lead_for_a_while))
-        elif draw < 0.13 and self._is_troubled():
+        elif draw < 0.13 and self._has_faults():
             seconds = QUANTUM_SECONDS * self._chance.randint(1, 12)
             self._process.wire.trouble(seconds, self._chance.choice((0.1, 0.4)))
         elif draw < 0.18:
@@ -112,8 +104,8 @@ class Simulation:
             if drawn is not None:
                 self._do(drawn)
 
-    def _is_troubled(self) -> bool:
-        """Every other world has a database without fault: in it nothing is excused by one."""
+    def _has_faults(self) -> bool:
+        """Return whether the database has faults: every other world has none, and so no excuse."""
         return self.seed % 2 == 1
 
     def _do(self, action: Action) -> None:
@@ -168,7 +160,7 @@ class Simulation:
         self.judge.stepped(seconds)
         self.history.note(f"the clock is set by {seconds:+g} s, to {self._wall.now():%H:%M:%S}")
 
-    def _people_the_world(self) -> None:
+    def _populate(self) -> None:
         for name in ("us", "them"):
             organization = Organization(self.ids.new(), name, NOW)
             self._tables.organizations[organization.id] = organization
@@ -188,25 +180,25 @@ class Simulation:
 
 
 def simulate(seed: int) -> Verdict:
-    """What becomes of this seed; the same whenever and wherever it is asked."""
+    """Simulate the seed and return its verdict, which is the same at each call and in each process."""
     simulation = Simulation(seed)
     loop = simulation.loop
-    with _ids_of(simulation.ids), _heard(simulation.judge):
+    with _ids_from(simulation.ids), _silent_log(simulation.judge):
         try:
             loop.run_until_complete(simulation.run())
         except Violation:
-            pass  # it is the judge's verdict
+            pass  # the judge has recorded it
         except (EndlessMoment, NothingAhead) as error:
             simulation.judge.condemn("Progress", None, str(error) or "nothing lies ahead")
         finally:
-            _bury(loop)
+            _end_leftovers(loop)
     verdict = simulation.judge.verdict
     return Verdict(seed, None if verdict is None else str(verdict), simulation.history)
 
 
 @contextmanager
-def _ids_of(ids: Ids) -> Iterator[None]:
-    """Runs and remarks get the simulation's ids."""
+def _ids_from(ids: Ids) -> Iterator[None]:
+    """Give runs and system notices the ids of the simulation."""
     makers = (vars(supervisor), vars(notices))
     real = [maker["new_id"] for maker in makers]
     for maker in makers:
@@ -219,24 +211,24 @@ def _ids_of(ids: Ids) -> Iterator[None]:
 
 
 @contextmanager
-def _heard(judge: Judge) -> Iterator[None]:
-    """Nothing is logged; a line that tells of a defect is a violation."""
+def _silent_log(judge: Judge) -> Iterator[None]:
+    """Suppress logging; a line that reports a crash of ours is a violation."""
 
-    def hear(_: Any, __: str, event: MutableMapping[str, Any]) -> Any:
-        if event["event"] in UNEXPECTED:
+    def check_line(_: Any, method: str, event: MutableMapping[str, Any]) -> Any:
+        if method in ERROR_METHODS:
             judge.condemn("no defect", None, f"{event['event']}: {sys.exc_info()[1]!r}")
         raise structlog.DropEvent
 
     before = structlog.get_config()
-    structlog.configure(processors=[hear], cache_logger_on_first_use=False)
+    structlog.configure(processors=[check_line], cache_logger_on_first_use=False)
     try:
         yield
     finally:
         structlog.configure(**before)
 
 
-def _bury(loop: VirtualLoop) -> None:
-    """End what a failed seed has left behind. What refuses to end is not waited for."""
+def _end_leftovers(loop: VirtualLoop) -> None:
+    """End the tasks that a failed seed has left, but do not wait for those that refuse to end."""
     loop.before_time_passes = lambda: None
     asyncio.set_event_loop(None)
     with suppress(EndlessMoment):
@@ -244,7 +236,7 @@ def _bury(loop: VirtualLoop) -> None:
     loop.close()
     for task in loop.unfinished_tasks():
         task._log_destroy_pending = False  # type: ignore[attr-defined]
-        with suppress(RuntimeError):  # it does not even heed that
+        with suppress(RuntimeError):  # it ignores even this
             task.get_coro().close()
 
 

@@ -1,8 +1,8 @@
 """Tables in memory with the visibility and the locks of PostgreSQL at READ COMMITTED.
 
-A statement sees what was committed when it began. A row that it wants to change is locked first, which may
-take a while, and is then seen as its last holder left it; all else is still as it was at the beginning. That
-gap is where wake-ups get lost, so everything that locks has it, and has a turn of the loop in it.
+A statement sees what was committed when it began. A row to be changed is locked first, which may take time,
+and is then seen as its last holder left it, while all other rows are still seen as at the beginning. Wake-ups
+get lost in that gap, so everything that locks has the gap, with a turn of the loop in it.
 """
 
 import asyncio
@@ -23,17 +23,17 @@ LOCK_TIMEOUT_SECONDS = 1.0
 
 
 class Witness(Protocol):
-    """Sees every commit at its moment."""
+    """Is told of every commit as it happens."""
 
     def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None: ...
 
     def changed(self, agent_id: UUID, what: str) -> None:
-        """Something else than a move; `what` in a few words."""
+        """Take note of a commit that is no state update; `what` says it in a few words."""
         ...
 
 
 class Nobody:
-    """A witness that does not care."""
+    """A witness that ignores everything."""
 
     def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None:
         pass
@@ -44,13 +44,13 @@ class Nobody:
 
 @dataclass(slots=True)
 class Tables:
-    """What is committed. Rows are immutable values, replaced as a whole."""
+    """The committed rows. Each is an immutable value, replaced as a whole."""
 
     witness: Witness = field(default_factory=Nobody)
     organizations: dict[UUID, Organization] = field(default_factory=dict)
     templates: dict[UUID, Template] = field(default_factory=dict)
     agents: dict[UUID, Agent] = field(default_factory=dict)
-    deleted: set[UUID] = field(default_factory=set)  # agents whose row is only remembered
+    deleted: set[UUID] = field(default_factory=set)  # deleted agents, whose rows are kept for reference
     states: dict[UUID, AgentState] = field(default_factory=dict)
     notifications: dict[UUID, Notification] = field(default_factory=dict)
     runs: dict[UUID, Run] = field(default_factory=dict)
@@ -61,12 +61,12 @@ class Tables:
         return None if agent_id in self.deleted else self.agents.get(agent_id)
 
     def queue(self, agent_id: UUID) -> list[Notification]:
-        """All of one agent."""
+        """Return all notifications of an agent."""
         return [one for one in self.notifications.values() if one.agent_id == agent_id]
 
 
 class Transaction:
-    """What it has written is seen, and what it has locked is free, when it is left without an error."""
+    """A transaction: its writes become visible and its locks are released when it ends without an error."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -89,7 +89,7 @@ class Transaction:
             lock.release()
 
     async def lock(self, table: str, row_id: UUID, seconds: float | None = None) -> None:
-        """Wait for the row; RowLocked after so long. One turn passes in any case."""
+        """Lock the row. Raise RowLocked after this many seconds. One turn of the loop passes in any case."""
         await asyncio.sleep(0)
         lock = self._tables.locks.setdefault((table, row_id), asyncio.Lock())
         if lock in self._held:
@@ -105,29 +105,29 @@ class Transaction:
         self._held.append(lock)
 
     def write(self, write: Callable[[], None]) -> None:
-        """Do it at the commit."""
+        """Defer a write to the commit."""
         self._writes.append(write)
 
 
 class Wire(Protocol):
-    """What lies between a process and its database."""
+    """The connection of a process to its database."""
 
     async def carry(
         self, statement: Callable[[], Awaitable[Result]], agent_id: UUID | None, *, may_be_late: bool = True
     ) -> Result:
-        """The statement's result, if both arrive. `agent_id`: whom it is about, None for many.
+        """Return the statement's result, if both arrive. `agent_id` is its agent, None for several.
 
-        `may_be_late`: it stands alone, and may be done when nobody waits for it any more.
+        `may_be_late` allows it to be done when its caller no longer waits.
         """
         ...
 
     async def run_to_completion(self, write: Coroutine[Any, Any, Result]) -> Result:
-        """Do it whether or not the caller is cancelled meanwhile."""
+        """Finish the write even if the caller is cancelled."""
         ...
 
 
 class ShortWire:
-    """Nothing ever happens on it."""
+    """A wire without faults."""
 
     async def carry(
         self, statement: Callable[[], Awaitable[Result]], agent_id: UUID | None, *, may_be_late: bool = True

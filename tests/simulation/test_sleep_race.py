@@ -31,10 +31,10 @@ async def connected(url: str) -> AsyncIterator[Any]:
 
 
 @pytest.mark.parametrize("is_planted", [False, True])
-async def test_it_is_wake_seq_that_keeps_sleep_from_crossing_an_arrival(
+async def test_wake_seq_keeps_sleep_from_crossing_an_arrival(
     pool: Pool, database_url: str, is_planted: bool
 ) -> None:
-    """The arrival holds the agent's row, uncommitted, when sleep comes for it: no snapshot shows it."""
+    """Sleep meets an uncommitted arrival that has locked the agent's row, which no snapshot shows."""
     async with open_world(pool) as world, connected(database_url) as other, connected(database_url) as eye:
         agent = await world.agent()
         run = await world.start(agent)

@@ -1,4 +1,4 @@
-"""The loop of the simulation: virtual time, an order drawn by lot, and what asyncio promises all the same."""
+"""The loop of the simulation: virtual time, a random order, and the promises that asyncio makes."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ def run(main: Coroutine[Any, Any, Any], seed: int = 0) -> Any:
 
 
 async def order_of(count: int) -> list[int]:
-    """In which order tasks come that are ready at once."""
+    """Return the order in which tasks that are ready at once run."""
     came: list[int] = []
 
     async def come(number: int) -> None:
@@ -38,7 +38,7 @@ async def order_of(count: int) -> list[int]:
     return came
 
 
-def test_a_year_passes_in_no_time() -> None:
+def test_year_of_sleep_takes_no_real_time() -> None:
     async def sleep_a_year() -> float:
         loop = asyncio.get_running_loop()
         before = loop.time()
@@ -51,7 +51,7 @@ def test_a_year_passes_in_no_time() -> None:
     assert time.monotonic() - began < 60
 
 
-def test_a_timer_comes_at_its_moment_and_only_after_all_is_quiet() -> None:
+def test_timer_fires_once_no_task_is_ready() -> None:
     quiet_at: list[float] = []
     with loop_of(0) as loop:
         loop.before_time_passes = lambda: quiet_at.append(loop.time())
@@ -64,7 +64,7 @@ def test_a_timer_comes_at_its_moment_and_only_after_all_is_quiet() -> None:
         assert loop.run_until_complete(wait()) == [0, 1]
 
 
-def test_the_order_is_drawn_by_lot_and_the_same_for_the_same_seed() -> None:
+def test_order_is_random_but_fixed_by_the_seed() -> None:
     orders = [run(order_of(6), seed) for seed in range(20)]
 
     assert len(set(map(tuple, orders))) > 10
@@ -73,7 +73,7 @@ def test_the_order_is_drawn_by_lot_and_the_same_for_the_same_seed() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_callbacks_of_one_future_keep_their_order(seed: int) -> None:
+def test_callbacks_of_one_future_keep_their_order(seed: int) -> None:
     async def call_back() -> list[int]:
         came: list[int] = []
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -90,7 +90,7 @@ def test_the_callbacks_of_one_future_keep_their_order(seed: int) -> None:
     assert run(call_back(), seed) == [0, 1, 2, 3, 4]
 
 
-def test_going_round_without_end_is_noticed() -> None:
+def test_endless_loop_is_detected() -> None:
     with loop_of(0) as loop:
 
         def go_round() -> None:
@@ -101,7 +101,7 @@ def test_going_round_without_end_is_noticed() -> None:
             loop.run_forever()
 
 
-def test_waiting_for_nothing_is_noticed() -> None:
+def test_waiting_without_a_timer_is_detected() -> None:
     with loop_of(0) as loop:
         future = loop.create_future()
         with pytest.raises(NothingAhead):

@@ -1,7 +1,7 @@
-"""An event loop whose time is virtual and whose order is drawn by lot, the same for the same seed.
+"""An event loop with virtual time and a random order, which are the same for the same seed.
 
-Time stands still while anything can be done, then jumps to the next timer. Of what is ready, any comes next:
-asyncio promises no order between tasks whose answers come from outside, and what relies on one is found here.
+Time stands still while any task is ready, then jumps to the next timer. Any of the ready tasks may run next:
+asyncio promises no order between tasks that wait for the outside, and code that relies on one fails here.
 """
 
 import asyncio
@@ -15,20 +15,20 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 STEPS_AT_ONE_MOMENT = 20_000
-NO_TIME_SECONDS = 0.1  # what passes in less is as good as one moment
+NO_TIME_SECONDS = 0.1  # less than this counts as one moment
 TASKS_BETWEEN_SWEEPS = 200
 
 
 class NothingAhead(Exception):
-    """Everybody waits, and no timer is set."""
+    """All tasks wait, and no timer is set."""
 
 
 class EndlessMoment(Exception):
-    """Something goes round and round without time passing."""
+    """A loop runs without time passing."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """`before_time_passes` is called whenever all is quiet, before each jump."""
+    """The loop. It calls `before_time_passes` before each jump in time, when no task is ready."""
 
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
@@ -61,7 +61,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return task
 
     def unfinished_tasks(self) -> list[asyncio.Task[Any]]:
-        """In the order of their making; asyncio's own set of them has none."""
+        """Return the unfinished tasks in the order of their creation, which asyncio does not keep."""
         return [task for task in self._tasks if not task.done()]
 
     def _run_once(self) -> None:
@@ -69,7 +69,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._let_time_pass()
         self._steps += 1
         if self._steps > STEPS_AT_ONE_MOMENT:
-            self._steps = 0  # whoever runs it on, to end what goes round, has as many again
+            self._steps = 0  # a caller that runs the loop again, to end the tasks, has as many steps again
             raise EndlessMoment(f"{STEPS_AT_ONE_MOMENT} steps without time passing")
         handle = self._draw()
         if not handle._cancelled:
@@ -92,7 +92,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._ready.append(handle)
 
     def _draw(self) -> asyncio.Handle:
-        """Any handle that is ready, but those of one future or one object in their order."""
+        """Draw any ready handle, but keep those of one future or one object in order."""
         ready = self._ready
         if len(ready) == 1:
             return ready.popleft()
@@ -101,17 +101,17 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if _source(handle) is source:
                 del ready[place]
                 return handle
-        raise AssertionError("what was drawn is among the ready")
+        raise AssertionError("the drawn handle is among the ready ones")
 
     def _write_to_self(self) -> None:
-        """Nobody else wakes this loop."""
+        """Do nothing, as no other thread wakes this loop."""
 
     def _process_events(self, event_list: Any) -> None:
-        """Nothing comes from outside."""
+        """Do nothing, as no events come from outside."""
 
 
 def _source(handle: asyncio.Handle) -> object:
-    """What has made the handle ready: the future whose callback it is, or the object that is called."""
+    """Return what made the handle ready: the future whose callback it is, or the called object."""
     arguments = handle._args
     if arguments and isinstance(arguments[0], asyncio.Future):
         return arguments[0]

@@ -1,4 +1,4 @@
-"""What happens in a simulated world, drawn by lot: people, programs, clocks, crashes and trouble."""
+"""The random events of a simulated world: clients, programs, clocks, crashes and faults."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ WINDOWS = (None, 0, 2, 4)
 CAPS = (None, None, Decimal(0), Decimal(1), Decimal(2))
 SLEEP_HOURS = (None, None, 0, 1)
 SOURCES = (Source.SMS, Source.SMS, Source.EMAIL, Source.API, Source.API, Source.SYSTEM)
-CONVERSATION_STEPS = (4, 6, 7)  # quanta: closer than either window
+CONVERSATION_STEPS = (4, 6, 7)  # in quanta; shorter than either window
 MOST_AGENTS = 4
 
 Act = Callable[[Clients], Awaitable[None]]
@@ -29,14 +29,14 @@ Act = Callable[[Clients], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something that somebody does to the service."""
+    """Something that a client or another program does to the service."""
 
     name: str
     act: Act
 
 
 class Workload:
-    """Draws one action after the other, fitting to what there is."""
+    """Draws actions that fit the present state."""
 
     def __init__(
         self, random: Random, tables: Tables, ids: Ids, now: Callable[[], datetime], *, has_caps: bool
@@ -65,11 +65,11 @@ class Workload:
             self._kinds.append((4, self._change_cap))
 
     def pause_before_next(self) -> float:
-        """Seconds, in quanta, most often none or few."""
+        """Return the seconds until the next action, a number of quanta that is often zero or small."""
         return QUANTUM_SECONDS * self._random.choice((0, 0, 0, 1, 1, 2, 4, 4, 8, 8, 16, 40))
 
     def next_action(self) -> Action | None:
-        """None: what was drawn has nothing to act on."""
+        """Draw an action; None if there is nothing for it to act on."""
         agents = [agent for agent in self._tables.agents.values() if agent.id not in self._tables.deleted]
         if not agents:
             return self._create_agent(None)
@@ -77,7 +77,7 @@ class Workload:
         return draw(self._random.choice(agents))
 
     def conversation(self) -> list[tuple[float, Action]]:
-        """One agent is written to again and again, each time before its hold is over."""
+        """Draw a series of messages to one agent, each before the hold of the last one ends."""
         agents = [agent for agent in self._tables.agents.values() if agent.id not in self._tables.deleted]
         if not agents:
             return []
@@ -122,11 +122,11 @@ class Workload:
             return None
         notification = self._random.choice(of)
         if changes.get("scheduled_for") == notification.activated_at is not None:
-            return None  # nobody schedules something for the very microsecond in which it came
+            return None  # no client schedules a notification for the very microsecond of its arrival
         return Action("PATCH", lambda clients: clients.change_notification(notification, changes))
 
     def _delete_notification(self, agent: Agent) -> Action | None:
-        # The line about a budget has the same id all day, and may come again.
+        # The notice about a budget has the same id all day, and may come again.
         queue = [one for one in self._tables.queue(agent.id) if one.title != OVER_BUDGET]
         if not queue:
             return None
@@ -207,6 +207,6 @@ class Workload:
         )
 
     def _some_time(self) -> datetime:
-        """Mostly soon, on a quantum, so that it meets other events; now and then past or far."""
+        """Draw a time in whole quanta, to coincide with other events: mostly soon, sometimes past or far."""
         quanta = self._random.choice((-40, 0, 1, 2, 4, 8, 12, 16, 20, 40, 80, 3600 * 4, 3600 * 8))
         return self._now() + timedelta(seconds=QUANTUM_SECONDS * quanta)

@@ -2,10 +2,11 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -27,8 +28,11 @@ from supervisors.json_schema.checker import open_schema_checker
 from supervisors.settings import RunSettings, SupervisorSettings
 from supervisors.tools.toolbox import Toolbox
 from tests.leaks import Overheard, contents_by
-from web.app import build_app
+from web import app as web_app
+from web.app import ROUTES, build_app
+from web.credentials import passwords
 from web.credentials.formats import make_key
+from web.openapi.document import build_document
 from web.ports import Readiness, ServiceState
 from web.server.listener import serving as listening
 from web.settings import WebSettings
@@ -146,6 +150,26 @@ class Service:
 StartService = Callable[..., Awaitable[Service]]
 
 
+@cache
+def api_document() -> Any:
+    return build_document(ROUTES)
+
+
+@contextmanager
+def cheap_start_and_passwords() -> Iterator[None]:
+    """Build the API document once for all services, and hash passwords at the lowest cost of argon2.
+
+    At the real cost a hash takes 0.1 s, and tests of guessed passwords make dozens.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(web_app, "build_document", lambda routes: api_document())
+        patch.setattr(passwords, "PASSES", 1)
+        patch.setattr(passwords, "MEMORY_KIB", 8)
+        cost = f"m={passwords.MEMORY_KIB},t={passwords.PASSES},p={passwords.LANES}"
+        patch.setattr(passwords, "NOBODYS_HASH", f"$argon2id$v=19${cost}${passwords.SALT}${passwords.DIGEST}")
+        yield
+
+
 @asynccontextmanager
 async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
     """Compose the parts like the composition root, with a harness that never ends."""
@@ -169,20 +193,21 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
             random=Random(1),  # noqa: S311 (jitter)
         ) as registry,
     ):
-        app = build_app(
-            storage=storage,
-            registry=registry,
-            status_reader=registry.status,
-            toolbox=Toolbox(storage, clock, outbound, checker),
-            clock=clock,
-            prices=PriceList(),
-            schema_checker=checker,
-            settings=settings,
-            readiness=readiness,
-        )
         overheard = Overheard()
-        app.on_response_prepare.append(overheard.note_answer)
         async with AsyncExitStack() as stack:
+            stack.enter_context(cheap_start_and_passwords())
+            app = build_app(
+                storage=storage,
+                registry=registry,
+                status_reader=registry.status,
+                toolbox=Toolbox(storage, clock, outbound, checker),
+                clock=clock,
+                prices=PriceList(),
+                schema_checker=checker,
+                settings=settings,
+                readiness=readiness,
+            )
+            app.on_response_prepare.append(overheard.note_answer)
             stack.enter_context(overheard.listening())
             listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             await stack.enter_async_context(listening(app, listener))

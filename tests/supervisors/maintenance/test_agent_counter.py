@@ -6,6 +6,7 @@ from typing import cast
 from storage.model import Counts
 from supervisors.engine.inspection import Statistics
 from supervisors.maintenance.agent_counter import AgentCounter
+from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES
 from supervisors.ports import StateStore
 from tests.storage.factories import NOW
 from tests.supervisors.held_clock import HeldClock
@@ -14,10 +15,10 @@ COUNTS = Counts(1, 2, 3, frozenset(), 4, NOW, None)
 
 
 class CountingStore:
-    """States of which there are always the same number."""
+    """A store that always counts the same."""
 
-    async def count(self, now: datetime) -> Counts:
-        assert now == NOW
+    async def count(self, now: datetime, *, quarantine_failures: int) -> Counts:
+        assert (now, quarantine_failures) == (NOW, QUARANTINE_AFTER_FAILURES)
         return COUNTS
 
 

@@ -1,0 +1,136 @@
+"""What tests cite of docs/invariants.md is there, and the tests that it links to exist."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.paths import DOCS, ROOT
+
+INVARIANTS = DOCS / "invariants.md"
+TESTS = ROOT / "tests"
+
+INVARIANT = re.compile(r"\bI[1-9]\d*\b")
+SCENARIOS = re.compile(r"\b[Ss]cenarios? (\d+(?:(?:, | and |, and |-)\d+)*)")
+ROW = re.compile(r"^\|\s*[*`]*(I?[1-9]\d*)[*`]*\s*\|")
+TEST = re.compile(r"(?:\.\./)*(tests/[\w/]+\.py)(?:::(\w+))?")
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass
+class Document:
+    """The contents of docs/invariants.md. A test is a path and a name, which is blank for a whole file."""
+
+    invariants: set[str] = field(default_factory=set)
+    scenarios: set[int] = field(default_factory=set)
+    unlinked: list[str] = field(default_factory=list)
+    tests: set[tuple[str, str]] = field(default_factory=set)
+
+
+def read_document(text: str) -> Document:
+    """Read the rows of its tables: the first column is `I<n>` for an invariant, `<n>` for a scenario."""
+    document = Document()
+    for line in text.splitlines():
+        tests = {(path, name) for path, name in TEST.findall(line)}
+        document.tests |= tests
+        if row := ROW.match(line):
+            key = row[1]
+            if key.startswith("I"):
+                document.invariants.add(key)
+            else:
+                document.scenarios.add(int(key))
+            if not tests:
+                document.unlinked.append(key)
+    return document
+
+
+def unknown_citations(text: str, document: Document) -> list[str]:
+    """Return the invariants and scenarios that the text cites and the document does not have."""
+    invariants = set(INVARIANT.findall(text)) - document.invariants
+    scenarios = {
+        number for cited in SCENARIOS.findall(text) for number in _numbers(cited)
+    } - document.scenarios
+    return [*sorted(invariants), *(f"scenario {number}" for number in sorted(scenarios))]
+
+
+def _numbers(cited: str) -> Iterator[int]:
+    """Yield the numbers of "3", "3, 4 and 7" and "3-5"."""
+    for part in re.split(r", and |, | and ", cited):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def defined_tests(source: str) -> set[str]:
+    """Return the names of the test functions in a Python source."""
+    nodes = ast.walk(ast.parse(source))
+    return {node.name for node in nodes if isinstance(node, FUNCTION) and node.name.startswith("test")}
+
+
+def missing_tests(document: Document, root: Path) -> list[str]:
+    """Return the tests that the document links to and the repository does not have."""
+    missing = []
+    for path, name in sorted(document.tests):
+        file = root / path
+        if not file.is_file() or (name and name not in defined_tests(file.read_text())):
+            missing.append(f"{path}::{name}" if name else path)
+    return missing
+
+
+def test_tests_cite_only_invariants_and_scenarios_that_exist() -> None:
+    document = read_document(INVARIANTS.read_text())
+    unknown = {
+        str(file.relative_to(ROOT)): cited
+        for file in TESTS.rglob("*.py")
+        if file != Path(__file__) and (cited := unknown_citations(file.read_text(), document))
+    }
+    assert unknown == {}
+
+
+def test_document_links_each_row_to_existing_tests() -> None:
+    document = read_document(INVARIANTS.read_text())
+    assert document.invariants == {f"I{number}" for number in range(1, 8)}
+    assert document.scenarios == set(range(1, 25))
+    assert document.unlinked == []
+    assert missing_tests(document, ROOT) == []
+
+
+EXAMPLE = """
+| | Invariant | Tests |
+|---|---|---|
+| I1 | One run at a time | [`test_a`](../tests/a/test_a.py::test_a) |
+| `I2` | No lost wake | `tests/a/test_a.py::test_b`, `tests/a/test_a.py` |
+| **3** | A text in a hold | nothing yet |
+"""
+
+
+def test_rows_and_links_are_read_from_tables() -> None:
+    document = read_document(EXAMPLE)
+
+    assert (document.invariants, document.scenarios) == ({"I1", "I2"}, {3})
+    path = "tests/a/test_a.py"
+    assert document.tests == {(path, "test_a"), (path, "test_b"), (path, "")}
+    assert document.unlinked == ["3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ('"""I1 and I2 hold in scenario 3."""', []),
+        ('judge.condemn("I8", agent_id, what)', ["I8"]),
+        ("# Scenario 4: a text in a pause", ["scenario 4"]),
+        ("scenarios 2-4 and 25", ["scenario 2", "scenario 4", "scenario 25"]),
+        ("KIB, IO, I, AI1", []),
+    ],
+)
+def test_unknown_citations_are_reported(text: str, unknown: list[str]) -> None:
+    assert unknown_citations(text, read_document(EXAMPLE)) == unknown
+
+
+def test_links_to_missing_tests_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "tests/a").mkdir(parents=True)
+    (tmp_path / "tests/a/test_a.py").write_text("async def test_a() -> None: ...\n")
+
+    assert missing_tests(read_document(EXAMPLE), tmp_path) == ["tests/a/test_a.py::test_b"]
