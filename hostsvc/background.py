@@ -59,7 +59,7 @@ def maintenance_services(
     pauses = PauseSync(storage.agent_states, storage.organizations, registry, clock)
     budgets = BudgetRenewal(storage.agent_states, registry, clock)
     counting = AgentCounter(storage.agent_states, registry.statistics, clock)
-    retention = RetentionCleaner(storage.expired, config.retention, clock)
+    retention = RetentionCleaner(storage.retention, config.retention, clock)
     receipts = ReceiptCleaner(storage.receipts, clock)
 
     async def drop_idle() -> None:

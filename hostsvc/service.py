@@ -23,7 +23,7 @@ from hostsvc.execution import Execution, open_execution, run_credentials
 from hostsvc.llm.price_list import PriceList
 from hostsvc.outbound.guarded_http import open_guarded_http
 from storage.errors import LeadershipLost
-from storage.postgres.leadership import Leadership, is_led, lead
+from storage.postgres.leadership import Leadership, has_leader, lead
 from storage.postgres.migrations import migrate, refuse_unsafe
 from storage.postgres.notify_listener import NotifyListener, open_notify_listener
 from storage.postgres.pool import open_pool
@@ -61,7 +61,7 @@ class Service:
 
     def may_start_runs(self) -> bool:
         """Return whether runs may start in this process."""
-        return self.leadership.held() and not self.draining
+        return self.leadership.is_held() and not self.draining
 
     def readiness(self) -> Readiness:
         """Return the state that /readyz and /status/ show."""
@@ -69,10 +69,10 @@ class Service:
             return Readiness(ServiceState.DRAINING, ("The service is shutting down.",), may_serve=False)
         reasons = tuple(self._reasons())
         state = ServiceState.DEGRADED if reasons else ServiceState.READY
-        return Readiness(state, reasons, may_serve=self.leadership.held())
+        return Readiness(state, reasons, may_serve=self.leadership.is_held())
 
     def _reasons(self) -> Iterator[str]:
-        if not self.leadership.held():
+        if not self.leadership.is_held():
             yield "The lead is being regained; no run starts until then."
         if self.doorbell.away_since is not None:
             since = when(self.doorbell.away_since)
@@ -94,7 +94,7 @@ async def serve(config: Config, announce: Callable[[str], None], on_ready: Calla
             return
         announce(f"hostsvc: listening on {service.base_url}")
         on_ready(service)
-        await _first_of(end_requested.wait(), service.leadership.lost())
+        await _first_of(end_requested.wait(), service.leadership.wait_until_lost())
         if not end_requested.is_set():
             service.registry.abandon()
             raise LeadershipLost("another instance has taken the lead; this one ends")
@@ -120,7 +120,7 @@ async def open_service(
         await refuse_unsafe(database)
         await migrate(database)
         async with serving(build_standby_app(), listener):
-            if await is_led(database):
+            if await has_leader(database):
                 announce(f"hostsvc: standing by on {base_url}")
             leadership = await _wait_for_leadership(stack, database, clock, end_requested)
         if leadership is None:

@@ -10,7 +10,7 @@ StorageError
 ├── LastOwner               an organization would be left without an owner
 └── ConstraintError         a write that the data forbids
     ├── NotUnique           some fields must make a unique set
-    ├── Circle              a row would be its own ancestor
+    ├── ParentCycle         a row would be its own ancestor
     ├── ReferenceMissing    an id refers to no row
     └── AnsweredBefore      a repeated request has already taken effect
 """
@@ -60,7 +60,7 @@ class NotUnique(ConstraintError):
         self.fields = fields
 
 
-class Circle(ConstraintError):
+class ParentCycle(ConstraintError):
     """A row would be its own ancestor."""
 
 

@@ -14,12 +14,12 @@ def new_id() -> UUID:
     return compat.uuid7()
 
 
-def id_of(owner_id: UUID, name: str) -> UUID:
+def derive_id(owner_id: UUID, name: str) -> UUID:
     """Return the same id (version 5) for the same name each time, for things an owner has only once."""
     return uuid5(owner_id, name)
 
 
-def made_until(made_id: UUID) -> datetime | None:
+def latest_creation(made_id: UUID) -> datetime | None:
     """Return the latest instant at which the id can have been created; None if the id does not tell."""
     if made_id.version != 7:
         return None

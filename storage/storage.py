@@ -66,7 +66,7 @@ class Storage:
     traces: Traces
     usage: Usage
     spending: Spending
-    expired: Retention
+    retention: Retention
 
     async def close(self) -> None:
         """Finish pending writes and reads, then refuse new ones."""
@@ -123,5 +123,5 @@ def build_storage(
         traces=Traces(pool, sleep),
         usage=Usage(pool, sleep),
         spending=Spending(pool),
-        expired=Retention(pool),
+        retention=Retention(pool),
     )

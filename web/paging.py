@@ -109,10 +109,10 @@ async def _cursor(after: UUID | None, listing: Listing[Item]) -> Cursor | None:
         return listing.cursor(item)
     # The item may have been deleted since. An item gets its creation time before its id, so a cursor made
     # from the id skips nothing; items of the same millisecond may appear twice.
-    made_until = ids.made_until(after)
-    if made_until is None:
+    latest_creation = ids.latest_creation(after)
+    if latest_creation is None:
         raise Invalid({"after": [unknown_id(after)]})
-    return made_until, after
+    return latest_creation, after
 
 
 def _next_link(request: web.Request, last_id: UUID, limit: int) -> str:

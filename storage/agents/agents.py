@@ -10,7 +10,7 @@ from asyncpg import Record
 
 from storage.delivery.outbox import insert_agent_created
 from storage.delivery.receipts import insert_receipt
-from storage.errors import Circle
+from storage.errors import ParentCycle
 from storage.model import Agent, AgentStatus, Notification, Purpose, Receipt
 from storage.postgres.advisory_locks import PARENTS
 from storage.postgres.group_commit import GroupCommit
@@ -328,7 +328,7 @@ async def _require_no_circle(connection: Connection, agent_id: UUID, parent_id: 
     await connection.execute(LOCK_PARENTS, *PARENTS)
     ancestors = await connection.fetch(LIST_ANCESTORS, parent_id)
     if agent_id in {parent_id, *(row["id"] for row in ancestors)}:
-        raise Circle(f"agent {agent_id} would be its own ancestor")
+        raise ParentCycle(f"agent {agent_id} would be its own ancestor")
 
 
 def _agent(row: Record) -> Agent:

@@ -62,7 +62,7 @@ LEADER_EXISTS = """
 """
 
 
-async def is_led(url: str) -> bool:
+async def has_leader(url: str) -> bool:
     """Return whether some instance leads at the moment."""
     async with connect(url) as connection:
         return bool(await connection.fetchval(LEADER_EXISTS, *LEADER))
@@ -78,16 +78,16 @@ class Leadership:
         self._over = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<Leadership of epoch {self.epoch}: {'held' if self.held() else 'not held'}>"
+        return f"<Leadership of epoch {self.epoch}: {'held' if self.is_held() else 'not held'}>"
 
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Return whether the leader's connection is alive. Without it no run may start; it may come back."""
         return self._connection is not None and not self._connection.is_closed()
 
     async def wait_until_elected(self) -> None:
         await self._elected.wait()
 
-    async def lost(self) -> None:
+    async def wait_until_lost(self) -> None:
         """Wait until another instance has led since; this one must end then."""
         await self._over.wait()
 

@@ -173,7 +173,7 @@ class NotifyListener:
         if payload.startswith(PROBE):
             if payload == self._probe:
                 self._probe_heard.set()
-        elif agents := agents_named(payload):
+        elif agents := parse_ring(payload):
             self._on_ring(agents)
         else:
             self._must_catch_up.set()
@@ -205,7 +205,7 @@ def _limit(connection: aiopg.Connection) -> Iterator[None]:
         deadline.cancel()
 
 
-def agents_named(payload: str) -> list[UUID]:
+def parse_ring(payload: str) -> list[UUID]:
     """Return the agents named by a payload: ids separated by spaces. Empty for any other payload."""
     try:
         return [UUID(word) for word in payload.split(" ")]

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
-from storage.ids import id_of, new_id
+from storage.ids import derive_id, new_id
 from storage.model import AgentFacts, AgentState, Outcome, RunEnd, SystemNotice
 from supervisors.policy import explanations
 from supervisors.policy.budgets import reached
@@ -41,5 +41,5 @@ def _budget_notice(
     postponed_run = wake is not None and wake.is_put_off and not explanations.never_starts(budget)
     if not (ended_run or postponed_run):
         return None
-    notice_id = id_of(facts.state.agent_id, f"over budget on {now.date()}")
+    notice_id = derive_id(facts.state.agent_id, f"over budget on {now.date()}")
     return SystemNotice(notice_id, explanations.OVER_BUDGET, explanations.why_over_budget(budget, now), now)

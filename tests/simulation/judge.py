@@ -232,8 +232,8 @@ class Judge:
             f"starts while it is {before.status} with {self.history.name(before.run_id)}",
         )
         self._require(agent_id not in self._running, "I1", after, "starts while its last run goes on")
-        is_led = self._led_until is None or self._led_until == self.loop.time()
-        self._require(is_led or self._is_lenient(agent_id), "I1", after, "starts while another may lead")
+        has_leader = self._led_until is None or self._led_until == self.loop.time()
+        self._require(has_leader or self._is_lenient(agent_id), "I1", after, "starts while another may lead")
         hours = self.tables.agents[agent_id].max_sleep_hours
         cap = None if hours is None else start.started_at + timedelta(hours=hours)
         is_late = self._is_lenient(agent_id) or self._was_touched(agent_id)

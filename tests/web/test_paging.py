@@ -12,7 +12,7 @@ from aiohttp import ClientPayloadError, web
 from aiohttp.test_utils import make_mocked_request
 from yarl import URL
 
-from storage.ids import made_until, new_id
+from storage.ids import latest_creation, new_id
 from storage.postgres.paging import Cursor, Page
 from storage.storage import Storage
 from tests.web.conftest import Answer, Api, Service, StartService
@@ -215,4 +215,4 @@ async def test_owned_list_treats_foreign_cursor_as_deleted() -> None:
     thing = Thing(new_id(), new_id(), LONG_AGO)
     things = Things(thing)
     await things.list_after(thing.id, new_id())
-    assert things.after == (made_until(thing.id), thing.id)
+    assert things.after == (latest_creation(thing.id), thing.id)

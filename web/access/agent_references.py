@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from storage.errors import Circle, ConstraintError, NotUnique, ReferenceMissing
+from storage.errors import ConstraintError, NotUnique, ParentCycle, ReferenceMissing
 from storage.model import Agent, Template
 from storage.storage import Storage
 from web.errors import Invalid, PermissionDenied
@@ -60,7 +60,7 @@ def refusal(error: ConstraintError, body: Mapping[str, Any]) -> Invalid:
     An alias was taken, or a resource deleted, between the checks and the statement.
     """
     match error:
-        case Circle():
+        case ParentCycle():
             return Invalid({"parent": [NO_CIRCLES]})
         case NotUnique():
             return Invalid({field: [f"agent with this {field} already exists."] for field in error.fields})

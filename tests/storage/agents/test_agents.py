@@ -10,7 +10,7 @@ import pytest
 from storage.agents.agents import AgentFilters, Agents, RetainedAgent
 from storage.agents.templates import Templates
 from storage.delivery.outbox import Outbox, OutboxSize
-from storage.errors import Circle, NotUnique, ReferenceMissing
+from storage.errors import NotUnique, ParentCycle, ReferenceMissing
 from storage.history.runs import Runs
 from storage.history.traces import TraceFilters, Traces
 from storage.ids import new_id
@@ -307,7 +307,7 @@ async def test_agent_cannot_become_its_own_ancestor(agents: Agents, pool: Pool, 
     child = await stored_agent(pool, owner, parent_id=parent.id)
 
     for offspring in (eldest, parent, child):
-        with pytest.raises(Circle):
+        with pytest.raises(ParentCycle):
             await agents.update(eldest.id, {"parent_id": offspring.id})
 
 
@@ -322,7 +322,7 @@ async def test_only_one_of_two_updates_that_form_circle_is_made(
         return_exceptions=True,
     )
 
-    assert [type(result) for result in results].count(Circle) == 1
+    assert [type(result) for result in results].count(ParentCycle) == 1
 
 
 async def test_adapters_are_visible_to_owner_and_if_public_to_all(

@@ -17,7 +17,7 @@ import psycopg2
 import pytest
 from psycopg2.extras import RealDictCursor
 
-from storage.postgres.notify_listener import agents_named
+from storage.postgres.notify_listener import parse_ring
 from storage.postgres.pool import Pool
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
@@ -88,7 +88,7 @@ class Psql:
         payloads: list[str] = []
         while not payloads or payloads[-1] != "end":
             payloads.append((await asyncio.wait_for(self._connection.notifies.get(), 10)).payload)
-        return [agent_id for payload in payloads[:-1] for agent_id in agents_named(payload)]
+        return [agent_id for payload in payloads[:-1] for agent_id in parse_ring(payload)]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import aiopg
 import pytest
 
 from storage.errors import DatabaseUnavailable, LeadershipLost
-from storage.postgres.leadership import Leadership, is_led, lead
+from storage.postgres.leadership import Leadership, has_leader, lead
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from supervisors.clock import SystemClock
 
@@ -97,15 +97,15 @@ async def ask(database_url: str, sql: str) -> int:
 
 async def test_each_lead_has_its_own_epoch(database_url: str) -> None:
     async with lead(database_url, Pace().sleep) as first:
-        assert (first.epoch, first.held()) == (1, True)
+        assert (first.epoch, first.is_held()) == (1, True)
     async with lead(database_url, Pace().sleep) as second:
-        assert (second.epoch, second.held()) == (2, True)
+        assert (second.epoch, second.is_held()) == (2, True)
 
 
 async def test_is_led_tells_whether_an_instance_leads(database_url: str) -> None:
-    assert not await is_led(database_url)
+    assert not await has_leader(database_url)
     async with lead(database_url, Pace().sleep):
-        assert await is_led(database_url)
+        assert await has_leader(database_url)
 
 
 async def test_standby_leads_only_after_the_leader_leaves(database_url: str) -> None:
@@ -114,7 +114,7 @@ async def test_standby_leads_only_after_the_leader_leaves(database_url: str) -> 
         async with lead(database_url, Pace().sleep) as leader:
             second = await standby.enter_async_context(instance(database_url, pace))
             await pace.several_calls()
-            assert leader.held()
+            assert leader.is_held()
             assert not second.done(), "two instances lead at once"
         assert (await soon(second)).epoch == 2
 
@@ -187,9 +187,9 @@ async def test_leader_with_broken_connection_resumes_its_epoch(database_url: str
     async with lead(database_url, pace.sleep) as leader:
         pace.running.clear()
         await ask(database_url, END_LEADER)
-        await until(lambda: not leader.held())
+        await until(lambda: not leader.is_held())
         pace.running.set()
-        await until(leader.held)
+        await until(leader.is_held)
         assert leader.epoch == 1
 
 
@@ -203,8 +203,8 @@ async def test_leader_replaced_while_disconnected_has_lost(database_url: str, su
         if not successor_stays:
             await successor.aclose()
         pace.running.set()
-        await asyncio.wait_for(former.lost(), PATIENCE_SECONDS)
-        assert not former.held()
+        await asyncio.wait_for(former.wait_until_lost(), PATIENCE_SECONDS)
+        assert not former.is_held()
 
 
 async def test_standby_survives_an_unavailable_database(database_url: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.errors import DatabaseUnavailable
-from storage.postgres.notify_listener import NotifyListener, agents_named, open_notify_listener
+from storage.postgres.notify_listener import NotifyListener, open_notify_listener, parse_ring
 from supervisors.clock import SystemClock
 from tests.storage.postgres.proxies.relay import relay
 from tests.storage.postgres.proxies.transaction_pooler import transaction_pooler
@@ -118,10 +118,10 @@ async def back_after(listener: NotifyListener, heard_at: datetime | None) -> Non
 
 def test_agents_named_reads_ids_or_nothing() -> None:
     one, other = uuid4(), uuid4()
-    assert agents_named(f"{one}") == [one]
-    assert agents_named(f"{one} {other}") == [one, other]
+    assert parse_ring(f"{one}") == [one]
+    assert parse_ring(f"{one} {other}") == [one, other]
     for payload in ("", " ", "everything", f"{one},{other}", f"{one} "):
-        assert agents_named(payload) == []
+        assert parse_ring(payload) == []
 
 
 async def test_row_of_another_program_rings_for_its_agent(database_url: str) -> None:

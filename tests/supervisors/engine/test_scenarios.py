@@ -437,7 +437,7 @@ async def test_scenario_22_agent_deleted_while_running_leaves_nothing(world: Wor
 
     await world.delete(agent)
     await run.gone()
-    while await world.storage.expired.delete_leftovers(world.clock.now(), 1000):
+    while await world.storage.retention.delete_leftovers(world.clock.now(), 1000):
         pass
 
     assert world.puppets == {}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from storage.errors import Circle, ConstraintError, NotUnique, ReferenceMissing
+from storage.errors import ConstraintError, NotUnique, ParentCycle, ReferenceMissing
 from storage.ids import new_id
 from tests.web.access.stores import Resource, storage_of
 from web.access.agent_references import NO_CIRCLES, References, refusal, resolve
@@ -45,7 +45,7 @@ async def test_foreign_resources_are_refused(field: str) -> None:
 @pytest.mark.parametrize(
     ("error", "messages"),
     [
-        (Circle(), {"parent": [NO_CIRCLES]}),
+        (ParentCycle(), {"parent": [NO_CIRCLES]}),
         (NotUnique("email_alias"), {"email_alias": ["agent with this email_alias already exists."]}),
         (ReferenceMissing("template"), {"template": [MISSING]}),
         (ReferenceMissing("adapter"), {"adapters": ["Invalid pk - object does not exist."]}),
