@@ -71,7 +71,7 @@ def maintenance_services(
         MaintenanceService("pause sync", pauses.run_once, interval),
         MaintenanceService("budget renewal", budgets.run_once, interval),
         MaintenanceService("agent counter", counting.run_once, interval),
-        MaintenanceService("outbox measurement", storage.outbox.measure, interval),
+        MaintenanceService("outbox measurement", storage.outbox.refresh_size, interval),
         MaintenanceService("webhook sender", webhooks.run_once, 0),
         MaintenanceService("stuck agent watch", stuck_agents.run_once, STUCK_CHECK_SECONDS),
         MaintenanceService("loop lag probe", LoopLagProbe(registry.statistics, clock).run_once, 0),

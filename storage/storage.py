@@ -109,7 +109,7 @@ def build_storage(
         tools=Tools(pool),
         adapter_configs=AdapterConfigs(pool),
         agent_tools=AgentTools(pool),
-        agents=Agents(pool, on_told=outbox.stored.set),
+        agents=Agents(pool, on_webhook_stored=outbox.stored.set),
         agent_states=AgentStates(pool, sleep),
         notifications=notifications,
         recent_notifications=RecentNotifications(pool, sleep),

@@ -75,7 +75,7 @@ async def _print_reset_code(config: Config, *, email: str) -> int:
     async with open_current_database(config) as pool:
         expires_at = SystemClock().now() + RESET_CODE_LIFETIME
         accounts = Accounts(pool, TokenHolders(pool))
-        if not await accounts.keep_reset_code(email.strip(), hash_secret(code), expires_at):
+        if not await accounts.set_reset_code(email.strip(), hash_secret(code), expires_at):
             raise NotFound(f"there is no user with the e-mail address {email}")
     click.echo(code)
     return 0
@@ -105,7 +105,7 @@ async def _get_organization(organizations: Organizations, id_or_name: str) -> Or
     """Return the organization with this id, or else the only one with this name. Raise NotFound."""
     organization_id = parse_uuid(id_or_name)
     by_id = await organizations.get(organization_id) if organization_id else None
-    matches = [by_id] if by_id else await organizations.find_by_name(id_or_name)
+    matches = [by_id] if by_id else await organizations.list_by_name(id_or_name)
     if not matches:
         raise NotFound(f"there is no organization {id_or_name}")
     if len(matches) > 1:

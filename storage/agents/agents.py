@@ -193,10 +193,10 @@ class RetainedAgent:
 class Agents:
     """The tables `agent` and `agent_adapter`; the rows of `agent_state` are created and deleted with them."""
 
-    def __init__(self, pool: Pool, on_told: Callable[[], None] = lambda: None) -> None:
-        """Call `on_told` after each commit that put a webhook into the outbox."""
+    def __init__(self, pool: Pool, on_webhook_stored: Callable[[], None] = lambda: None) -> None:
+        """Call `on_webhook_stored` after each commit that put a webhook into the outbox."""
         self._pool = pool
-        self._on_told = on_told
+        self._on_told = on_webhook_stored
         self._reads = GroupCommit("agents", self._get_many)
 
     async def close(self) -> None:
@@ -236,7 +236,7 @@ class Agents:
         """Return the agent, None if there is none. Concurrent reads share a statement."""
         return await self._reads.add(agent_id)
 
-    async def organization_of(self, agent_id: UUID) -> UUID | None:
+    async def get_organization_id(self, agent_id: UUID) -> UUID | None:
         organization_id: UUID | None = await self._pool.fetchval(GET_ORGANIZATION_ID, agent_id)
         return organization_id
 
@@ -245,7 +245,7 @@ class Agents:
         row = await self._pool.fetchrow(GET_RETAINED, agent_id)
         return None if row is None else from_row(RetainedAgent, row)
 
-    async def page(self, filters: AgentFilters, page: Page) -> list[Agent]:
+    async def list_page(self, filters: AgentFilters, page: Page) -> list[Agent]:
         """List one page of the agents, newest first.
 
         Archived agents are left out unless `include_archived` or `status` asks for them.
@@ -309,12 +309,12 @@ class Agents:
             await connection.execute(END_TRACE, agent_id, now)
             return True
 
-    async def classify_adapters(self, organization_id: UUID, ids: Sequence[UUID]) -> dict[UUID, bool]:
+    async def get_adapter_visibility(self, organization_id: UUID, ids: Sequence[UUID]) -> dict[UUID, bool]:
         """Return by id whether the organization may see the adapter, without ids that name no adapter."""
         rows = await self._pool.fetch(LIST_ADAPTER_VISIBILITY, organization_id, ids)
         return {row["id"]: row["visible"] for row in rows}
 
-    async def holding_of_template(self, template_id: UUID) -> list[UUID]:
+    async def list_holding_of_template(self, template_id: UUID) -> list[UUID]:
         """List the template's sleeping agents that may be holding, which a new debounce window affects."""
         return [row["id"] for row in await self._pool.fetch(LIST_HOLDING_OF_TEMPLATE, template_id)]
 

@@ -235,7 +235,9 @@ class AgentStates:
         rows = await self._pool.fetch(LIST_DUE, until, due_at, agent_id, limit)
         return [(row["agent_id"], row["next_due_at"]) for row in rows]
 
-    async def list_attention(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
+    async def list_with_active_notification(
+        self, now: datetime, after: UUID | None, limit: int
+    ) -> list[UUID]:
         """List sleeping agents with an active notification, by id; `after` is the last one seen."""
         rows = await self._pool.fetch(LIST_WITH_ACTIVE, now, after or FIRST_ID, limit)
         return [row["agent_id"] for row in rows]
@@ -245,21 +247,23 @@ class AgentStates:
         rows = await self._pool.fetch(LIST_STUCK, now, limit)
         return [row["agent_id"] for row in rows]
 
-    async def list_concerned(self, organization_id: UUID, after: UUID | None, limit: int) -> list[UUID]:
+    async def list_non_idle_of_organization(
+        self, organization_id: UUID, after: UUID | None, limit: int
+    ) -> list[UUID]:
         """List the organization's agents that are not idle, by id; `after` is the last one seen."""
         rows = await self._pool.fetch(
             LIST_NON_IDLE_OF_ORGANIZATION, organization_id, after or FIRST_ID, limit
         )
         return [row["agent_id"] for row in rows]
 
-    async def list_concerned_of_template(
+    async def list_non_idle_of_template(
         self, template_id: UUID, after: UUID | None, limit: int
     ) -> list[UUID]:
         """List the agents of the template that are not idle, by id; `after` is the last one seen."""
         rows = await self._pool.fetch(LIST_NON_IDLE_OF_TEMPLATE, template_id, after or FIRST_ID, limit)
         return [row["agent_id"] for row in rows]
 
-    async def list_unarmed(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
+    async def list_without_due_time(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
         """List sleeping agents with something ahead but no due time, by id. Scans the whole table."""
         rows = await self._pool.fetch(LIST_WITHOUT_DUE_TIME, now, after or FIRST_ID, limit)
         return [row["agent_id"] for row in rows]

@@ -127,7 +127,7 @@ class Templates:
         )
         return None if row is None else _template(row)
 
-    async def page(self, organization_ids: tuple[UUID, ...], page: Page) -> list[Template]:
+    async def list_page(self, organization_ids: tuple[UUID, ...], page: Page) -> list[Template]:
         """List one page of the organizations' templates, newest first."""
         conditions = PageConditions(organization_ids, page, "t.created_at, t.id")
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)

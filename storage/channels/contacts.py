@@ -87,7 +87,7 @@ class Contacts:
         row = await self._pool.fetchrow(GET, contact_id)
         return None if row is None else from_row(Contact, row)
 
-    async def page(self, filters: ContactFilters, page: Page) -> list[Contact]:
+    async def list_page(self, filters: ContactFilters, page: Page) -> list[Contact]:
         """List one page of the contacts, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "c.created_at, c.id")
         conditions.add_equal("c.agent_id", filters.agent_id)

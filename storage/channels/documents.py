@@ -91,7 +91,7 @@ class Documents:
         row = await self._pool.fetchrow(GET, document_id)
         return None if row is None else from_row(Document, row)
 
-    async def page(self, filters: DocumentFilters, page: Page) -> list[Document]:
+    async def list_page(self, filters: DocumentFilters, page: Page) -> list[Document]:
         """List one page of the documents, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
         conditions.add_equal("d.agent_id", filters.agent_id)

@@ -155,7 +155,7 @@ class Messages:
         row = await self._pool.fetchrow(GET, message_id)
         return None if row is None else _message(row)
 
-    async def page(self, filters: MessageFilters, page: Page) -> list[Message]:
+    async def list_page(self, filters: MessageFilters, page: Page) -> list[Message]:
         """List one page of the messages, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "m.created_at, m.id")
         conditions.add_equal("m.agent_id", filters.agent_id)
@@ -165,7 +165,7 @@ class Messages:
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [_message(row) for row in rows]
 
-    async def last_channel(self, agent_id: UUID, contact_id: UUID) -> Channel | None:
+    async def get_last_channel(self, agent_id: UUID, contact_id: UUID) -> Channel | None:
         """Return the channel of the contact's last message to the agent; None if there is no such message."""
         channel: str | None = await self._pool.fetchval(GET_LAST_CHANNEL, agent_id, contact_id)
         return None if channel is None else Channel(channel)
@@ -181,7 +181,7 @@ class Messages:
             )
         return await self.get(message_id)
 
-    async def settle(self, message_id: UUID, status: MessageStatus) -> MessageStatus:
+    async def update_queued(self, message_id: UUID, status: MessageStatus) -> MessageStatus:
         """Set the status of a queued message; return the status that the message has now.
 
         A message that is no longer queued keeps its status. For a deleted one, return `status`.

@@ -97,7 +97,7 @@ class Projects:
         row = await self._pool.fetchrow(GET, project_id)
         return None if row is None else _project(row)
 
-    async def page(self, filters: ProjectFilters, page: Page) -> list[Project]:
+    async def list_page(self, filters: ProjectFilters, page: Page) -> list[Project]:
         """List one page of the projects, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "p.created_at, p.id")
         conditions.add_equal("p.agent_id", filters.agent_id)

@@ -182,19 +182,19 @@ class Outbox:
         self.last_size = OutboxSize(0, 0)
         self.stored = asyncio.Event()
 
-    async def measure(self) -> None:
+    async def refresh_size(self) -> None:
         """Count the deliveries into `last_size`, which the status shows without waiting for the database."""
         [row] = await self._pool.fetch(COUNT)
         self.last_size = OutboxSize(**dict(row))
 
     async def list_due(
-        self, now: datetime, after: Receiver = FIRST_RECEIVER, *, most_of_each: int, most: int
+        self, now: datetime, after: Receiver = FIRST_RECEIVER, *, limit_per_receiver: int, most: int
     ) -> list[DueDelivery]:
-        """List due deliveries by receiver, at most `most_of_each` for each and the longest due first.
+        """List due deliveries by receiver, at most `limit_per_receiver` for each and the longest due first.
 
         `after` is the last receiver of the list before, `most` the limit of the whole list.
         """
-        rows = await self._pool.fetch(LIST_DUE, now, *after, most_of_each, most)
+        rows = await self._pool.fetch(LIST_DUE, now, *after, limit_per_receiver, most)
         return [from_row(DueDelivery, row, body=row["body"].encode()) for row in rows]
 
     async def record(self, delivery: DueDelivery, attempt: Attempt) -> None:
@@ -221,7 +221,7 @@ class Outbox:
         row = await self._pool.fetchrow(GET, delivery_id)
         return None if row is None else from_row(WebhookDelivery, row)
 
-    async def page(self, filters: DeliveryFilters, page: Page) -> list[WebhookDelivery]:
+    async def list_page(self, filters: DeliveryFilters, page: Page) -> list[WebhookDelivery]:
         """List one page of the deliveries, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
         conditions.add_equal("d.agent_id", filters.agent_id)

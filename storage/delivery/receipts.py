@@ -41,7 +41,7 @@ RECEIPT_COLUMN_COUNT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class KeptAnswer:
+class StoredAnswer:
     """The stored answer, and the organization of the resource that it is about."""
 
     organization_id: UUID
@@ -86,19 +86,19 @@ class Receipts:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def get(self, key: ReceiptKey) -> KeptAnswer | None:
+    async def get(self, key: ReceiptKey) -> StoredAnswer | None:
         row = await self._pool.fetchrow(GET, *_key_row(key))
-        return None if row is None else from_row(KeptAnswer, row)
+        return None if row is None else from_row(StoredAnswer, row)
 
     async def insert(self, receipt: Receipt, organization_id: UUID) -> None:
         """Store the answer to a request that had no effect. Raise AnsweredBefore if it exists already."""
         await self._pool.execute(INSERT, *receipt_row(receipt), organization_id)
 
-    async def replace_answer(self, receipt: Receipt) -> None:
+    async def update_answer(self, receipt: Receipt) -> None:
         """Replace the stored answer with the final answer to the same request."""
         await self._pool.execute(REPLACE_ANSWER, *_key_row(receipt.key), receipt.answer)
 
-    async def purge(self, until: datetime, limit: int) -> int:
+    async def delete_expired(self, until: datetime, limit: int) -> int:
         """Delete up to `limit` receipts created by `until`, oldest first; return how many were deleted."""
         deleted: int = await self._pool.fetchval(DELETE_EXPIRED, until, limit)
         return deleted

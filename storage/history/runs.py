@@ -31,7 +31,7 @@ class Runs:
         row = await self._pool.fetchrow(GET, run_id)
         return None if row is None else _run(row)
 
-    async def page(self, agent_id: UUID, page: Page) -> list[Run]:
+    async def list_page(self, agent_id: UUID, page: Page) -> list[Run]:
         """List one page of the agent's runs, last started first."""
         conditions = PageConditions(agent_id, page, "r.started_at, r.id")
         return [_run(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]

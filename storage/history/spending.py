@@ -37,7 +37,7 @@ class Spending:
     async def close(self) -> None:
         await self._reads.close()
 
-    async def budgets(self, agent_id: UUID, now: datetime) -> tuple[Budget, ...]:
+    async def list_budgets(self, agent_id: UUID, now: datetime) -> tuple[Budget, ...]:
         """List the budgets that cap the agent's spending today. Concurrent reads share a statement."""
         return await self._reads.add((agent_id, now))
 

@@ -137,7 +137,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class FullSpan:
+class SpanWithMetadata:
     """A span with its metadata and its owners."""
 
     span: Span
@@ -147,7 +147,7 @@ class FullSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class SpanPlace:
+class SpanOwner:
     """The trace of a span, and the organization that owns it."""
 
     trace_id: UUID
@@ -201,14 +201,14 @@ class Traces:
         )
         return None if row is None else from_row(Trace, row)
 
-    async def owners(self, trace_ids: Collection[UUID]) -> dict[UUID, TraceOwner]:
+    async def list_owners(self, trace_ids: Collection[UUID]) -> dict[UUID, TraceOwner]:
         """Return the owners of the traces by id, without ids that name no trace."""
         rows = await self._pool.fetch(LIST_OWNERS, trace_ids)
         return {row["id"]: from_row(TraceOwner, row) for row in rows}
 
-    async def get_span(self, span_id: UUID) -> FullSpan | None:
+    async def get_span(self, span_id: UUID) -> SpanWithMetadata | None:
         row = await self._pool.fetchrow(GET_SPAN, span_id)
-        return None if row is None else from_row(FullSpan, row, span=from_row(Span, row))
+        return None if row is None else from_row(SpanWithMetadata, row, span=from_row(Span, row))
 
     async def end_span(self, span_id: UUID, ending: Ending) -> None:
         """End the span, which keeps its name; nothing happens if there is no such span."""
@@ -216,20 +216,20 @@ class Traces:
             END_SPAN, span_id, ending.ended_at, ending.error, ending.has_metadata, ending.metadata
         )
 
-    async def known_spans(self, span_ids: Collection[UUID]) -> set[UUID]:
+    async def list_known_span_ids(self, span_ids: Collection[UUID]) -> set[UUID]:
         """Return those of the ids that name a span."""
         return {row["id"] for row in await self._pool.fetch(LIST_KNOWN_SPANS, span_ids)}
 
-    async def places(self, span_ids: Collection[UUID]) -> dict[UUID, SpanPlace]:
+    async def list_span_owners(self, span_ids: Collection[UUID]) -> dict[UUID, SpanOwner]:
         """Return the traces of the spans by span id, without ids that name no span."""
         rows = await self._pool.fetch(LIST_SPAN_PLACES, span_ids)
-        return {row["id"]: from_row(SpanPlace, row) for row in rows}
+        return {row["id"]: from_row(SpanOwner, row) for row in rows}
 
-    async def spans(self, trace_id: UUID) -> list[Span]:
+    async def list_spans(self, trace_id: UUID) -> list[Span]:
         """List the spans of a trace, oldest first, without their metadata."""
         return [from_row(Span, row) for row in await self._pool.fetch(LIST_SPANS, trace_id)]
 
-    async def page(
+    async def list_page(
         self, organization_ids: Sequence[UUID], filters: TraceFilters, limit: int, offset: int
     ) -> tuple[list[TraceSummary], int]:
         """List one page of the traces, last started first; return it with their total number."""

@@ -96,7 +96,7 @@ class Usage:
         """
         await self._records.add((record, receipt))
 
-    async def by_model(self, agent_id: UUID, start: datetime, end: datetime) -> list[ModelUsage]:
+    async def sum_by_model(self, agent_id: UUID, start: datetime, end: datetime) -> list[ModelUsage]:
         """Sum up the agent's usage from `start` to before `end`, one entry for each model, by name."""
         rows = await self._pool.fetch(SUM_BY_MODEL, agent_id, start, end)
         return [from_row(ModelUsage, row) for row in rows]

@@ -87,9 +87,9 @@ class Accounts:
         row = await self._pool.fetchrow(GET_USER_BY_EMAIL, email)
         return None if row is None else from_row(User, row)
 
-    async def end_tokens(self, user_id: UUID) -> None:
+    async def revoke_tokens(self, user_id: UUID) -> None:
         """Revoke every token that has been issued to the user."""
-        with self._token_holders.changing():
+        with self._token_holders.invalidating():
             await self._pool.execute(REVOKE_TOKENS, user_id)
 
     async def replace_password(self, user: User, password_hash: str) -> int | None:
@@ -97,13 +97,13 @@ class Accounts:
 
         Older tokens and a reset code stop working.
         """
-        with self._token_holders.changing():
+        with self._token_holders.invalidating():
             version: int | None = await self._pool.fetchval(
                 REPLACE_HASH, user.id, user.password_hash, password_hash
             )
         return version
 
-    async def keep_reset_code(self, email: str, code_hash: bytes, expires_at: datetime) -> bool:
+    async def set_reset_code(self, email: str, code_hash: bytes, expires_at: datetime) -> bool:
         """Store the code that resets the user's password, instead of any earlier one.
 
         Return whether there is such a user.
@@ -117,7 +117,7 @@ class Accounts:
 
         Return None if the user is unknown, or the code is wrong, used or expired.
         """
-        with self._token_holders.changing():
+        with self._token_holders.invalidating():
             row = await self._pool.fetchrow(RESET_HASH, email, code_hash, now, password_hash)
         return None if row is None else from_row(User, row)
 

@@ -74,21 +74,21 @@ class ApiKeys:
         if not changes:
             return await self.get(key_id)
         sql = assign(UPDATE, changes, CHANGEABLE, after=1)
-        with self._cache.changing():
+        with self._cache.invalidating():
             row = await self._pool.fetchrow(sql, key_id, *changes.values())
         return None if row is None else from_row(ApiKey, row)
 
     async def delete(self, key_id: UUID) -> bool:
         """Delete the key; False if there is no such key. The next `find` does not return it."""
         self._last_used_at.pop(key_id, None)
-        with self._cache.changing():
+        with self._cache.invalidating():
             return await self._pool.fetchval(DELETE, key_id) is not None
 
-    async def find(self, prefix: str, now: datetime) -> tuple[ApiKey, bytes] | None:
+    async def get_by_prefix(self, prefix: str, now: datetime) -> tuple[ApiKey, bytes] | None:
         """Return the key with this prefix, and its hash, from a cache: each request with a key needs it."""
         return await self._cache.get(prefix, now)
 
-    async def touch(self, key_id: UUID, now: datetime) -> None:
+    async def record_use(self, key_id: UUID, now: datetime) -> None:
         """Store that the key was used, at most once a minute."""
         last = self._last_used_at.get(key_id)
         if last is None or now - last >= LAST_USED_INTERVAL:
@@ -100,6 +100,6 @@ class ApiKeys:
         keys = {row["prefix"]: (from_row(ApiKey, row), row["key_hash"]) for row in rows}
         return [keys.get(prefix) for prefix in prefixes]
 
-    async def list(self, organization_ids: Sequence[UUID]) -> list[ApiKey]:
+    async def list_for_organizations(self, organization_ids: Sequence[UUID]) -> list[ApiKey]:
         """List the organizations' keys, newest first."""
         return [from_row(ApiKey, row) for row in await self._pool.fetch(LIST, organization_ids)]

@@ -86,7 +86,7 @@ class Invites:
         row = await self._pool.fetchrow(GET, invite_id)
         return None if row is None else _invite(row)
 
-    async def page(self, organization_ids: Sequence[UUID], page: Page) -> list[Invite]:
+    async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> list[Invite]:
         """List one page of the organizations' invitations, newest first."""
         conditions = PageConditions(organization_ids, page, "created_at, id")
         return [_invite(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
@@ -99,7 +99,7 @@ class Invites:
 
         If `is_new`, store the user, too. Raise NotUnique if the e-mail address has been taken.
         """
-        with self._token_holders.changing():
+        with self._token_holders.invalidating():
             async with self._pool.transaction() as connection:
                 row = await connection.fetchrow(ACCEPT, invite_id, now)
                 if row is None:

@@ -68,12 +68,12 @@ class Memberships:
         row = await self._pool.fetchrow(GET, membership_id)
         return None if row is None else _member(row)
 
-    async def page(self, organization_ids: Sequence[UUID], page: Page) -> list[Member]:
+    async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> list[Member]:
         """List one page of the organizations' members, newest first."""
         conditions = PageConditions(organization_ids, page, "m.created_at, m.id")
         return [_member(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
 
-    async def change_role(self, membership_id: UUID, role: Role, by: Role) -> Member | None:
+    async def update_role(self, membership_id: UUID, role: Role, by: Role) -> Member | None:
         """Change the role and return the member; None if there is no such membership.
 
         `by` is the role of the caller. Raise Forbidden if the member's old or new role is above it, LastOwner
@@ -108,7 +108,7 @@ class Memberships:
     @asynccontextmanager
     async def _write(self) -> AsyncIterator[Connection]:
         """Open a transaction whose changes the next request sees."""
-        with self._token_holders.changing():
+        with self._token_holders.invalidating():
             async with self._pool.transaction() as connection:
                 yield connection
 

@@ -38,11 +38,11 @@ class Organizations:
         row = await self._pool.fetchrow(GET, organization_id)
         return None if row is None else from_row(Organization, row)
 
-    async def find_by_name(self, name: str) -> list[Organization]:
+    async def list_by_name(self, name: str) -> list[Organization]:
         """List the organizations with exactly this name, oldest first."""
         return [from_row(Organization, row) for row in await self._pool.fetch(LIST_BY_NAME, name)]
 
-    async def page(self, organization_ids: Sequence[UUID], page: Page) -> list[Organization]:
+    async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> list[Organization]:
         """List one page of these organizations, newest first."""
         conditions = PageConditions(organization_ids, page, "created_at, id")
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)

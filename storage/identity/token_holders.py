@@ -48,9 +48,9 @@ class TokenHolders:
         return await self._cache.get(user_id, now)
 
     @contextmanager
-    def changing(self) -> Iterator[None]:
+    def invalidating(self) -> Iterator[None]:
         """Enclose a write to those tables, so that the next `get` sees it."""
-        with self._cache.changing():
+        with self._cache.invalidating():
             yield
 
     async def _get_many(self, user_ids: list[UUID]) -> list[TokenHolder | None]:

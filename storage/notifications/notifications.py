@@ -214,7 +214,7 @@ class Notifications:
         row = await self._pool.fetchrow(GET, notification_id)
         return None if row is None else notification_from_row(row)
 
-    async def page(self, filters: NotificationFilters, page: Page) -> list[Notification]:
+    async def list_page(self, filters: NotificationFilters, page: Page) -> list[Notification]:
         """List one page of the notifications, newest first, including those scheduled for later."""
         conditions = PageConditions(filters.organization_ids, page, "n.created_at, n.id")
         conditions.add_equal("n.agent_id", filters.agent_id)
@@ -270,7 +270,7 @@ class Notifications:
             self._clear_many(agent_id, ids, now), f"clearing of notifications of agent {agent_id}"
         )
 
-    async def owners(self, ids: Sequence[UUID]) -> dict[UUID, NotificationOwner]:
+    async def list_owners(self, ids: Sequence[UUID]) -> dict[UUID, NotificationOwner]:
         """Return the owners of the notifications by id, without ids that name no notification."""
         rows = await self._pool.fetch(LIST_OWNERS, ids)
         return {row["id"]: from_row(NotificationOwner, row) for row in rows}

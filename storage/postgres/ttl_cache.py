@@ -44,7 +44,7 @@ class TtlCache(Generic[Key, Value]):
         return fresh
 
     @contextmanager
-    def changing(self) -> Iterator[None]:
+    def invalidating(self) -> Iterator[None]:
         """Empty the cache after a write that the values may depend on, whether it succeeds or fails."""
         try:
             yield

@@ -71,7 +71,7 @@ class AdapterConfigs:
         row = await self._pool.fetchrow(GET, config_id)
         return None if row is None else from_row(AdapterConfig, row)
 
-    async def page(
+    async def list_page(
         self,
         organization_ids: tuple[UUID, ...],
         template_id: UUID | None,

@@ -88,7 +88,7 @@ class Adapters:
         row = await self._pool.fetchrow(GET, adapter_id)
         return None if row is None else _adapter(row)
 
-    async def page(
+    async def list_page(
         self, organization_ids: tuple[UUID, ...], visibility: Visibility | None, page: Page
     ) -> list[Adapter]:
         """List one page of the adapters that the organizations may see, newest first.

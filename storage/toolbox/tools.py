@@ -84,7 +84,7 @@ class Tools:
         row = await self._pool.fetchrow(GET, tool_id)
         return None if row is None else from_row(Tool, row)
 
-    async def page(
+    async def list_page(
         self, organization_ids: tuple[UUID, ...], adapter_id: UUID | None, page: Page
     ) -> list[Tool]:
         """List one page of the tools of adapters that the organizations may see, newest first.

@@ -24,13 +24,13 @@ async def tell_agents_of(organization_id: UUID, store: StateStore, registry: Tel
 
     All live supervisors are told as well, because their phase changes.
     """
-    await tell_pages(partial(store.list_concerned, organization_id), registry)
+    await tell_pages(partial(store.list_non_idle_of_organization, organization_id), registry)
     registry.tell_organization(organization_id, Signal.RELOAD)
 
 
 async def tell_agents_of_template(template_id: UUID, store: StateStore, registry: Teller) -> None:
     """Tell the template's agents that are affected by a new cap."""
-    await tell_pages(partial(store.list_concerned_of_template, template_id), registry)
+    await tell_pages(partial(store.list_non_idle_of_template, template_id), registry)
 
 
 async def tell_pages(fetch: Callable[[UUID | None, int], Awaitable[list[UUID]]], registry: Teller) -> None:

@@ -17,7 +17,7 @@ class BudgetGuard:
         """Raise RunBudgetReached if the day's budget is spent. A run without a cap costs no query."""
         if not run.is_capped:
             return
-        budget = reached(await self._spending.budgets(run.agent_id, self._clock.now()))
+        budget = reached(await self._spending.list_budgets(run.agent_id, self._clock.now()))
         if budget is not None:
             name = "its organization's budget" if budget.of_organization else "its budget"
             spent, cap = dollars(budget.spent_usd), dollars(budget.cap_usd)

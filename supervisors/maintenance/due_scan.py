@@ -73,7 +73,7 @@ class DueScan:
             last_due = (due[-1][1], due[-1][0])
         last_active: UUID | None = None
         while True:
-            active = await self._store.list_attention(now, last_active, PAGE)
+            active = await self._store.list_with_active_notification(now, last_active, PAGE)
             for agent_id in active:
                 yield agent_id, Signal.NOTIFIED
             if len(active) < PAGE:

@@ -30,7 +30,7 @@ class PauseSync:
         paused = frozenset(await self._organizations.list_paused())
         if self._seen is None:
             # A pause from before the start needs no signal: its runs have died, and no agent starts in it.
-            await tell_pages(partial(self._store.list_unarmed, self._clock.now()), self._registry)
+            await tell_pages(partial(self._store.list_without_due_time, self._clock.now()), self._registry)
         else:
             for organization_id in paused ^ self._seen:
                 await tell_agents_of(organization_id, self._store, self._registry)

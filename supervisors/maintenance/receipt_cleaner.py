@@ -12,7 +12,7 @@ BATCH = 1000
 class Receipts(Protocol):
     """The store of answers; see `storage.delivery.receipts.Receipts`."""
 
-    async def purge(self, until: datetime, limit: int, /) -> int: ...
+    async def delete_expired(self, until: datetime, limit: int, /) -> int: ...
 
 
 class ReceiptCleaner:
@@ -25,6 +25,6 @@ class ReceiptCleaner:
     async def run_once(self) -> int:
         """Delete the expired receipts in small batches; return how many."""
         until, total = self._clock.now() - LIFETIME, 0
-        while (deleted := await self._receipts.purge(until, BATCH)) > 0:
+        while (deleted := await self._receipts.delete_expired(until, BATCH)) > 0:
             total += deleted
         return total

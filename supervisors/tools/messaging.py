@@ -67,7 +67,7 @@ class Messaging:
         subject = " ".join(call.arguments.text("subject", "").split())  # one line: it may become a header
         if isinstance(recipient, Agent):
             return await _notify_relative(call, recipient, subject, body)
-        channel = await call.stores.messages.last_channel(call.agent.id, recipient.id)
+        channel = await call.stores.messages.get_last_channel(call.agent.id, recipient.id)
         return await self._send(call, recipient, channel or _channel_of(recipient), subject, body)
 
     async def send_sms(self, call: ToolInvocation) -> dict[str, Any]:
@@ -91,9 +91,9 @@ class Messaging:
         try:
             await self._adapters.post(call, tool, message.id, _arguments(message, contact))
         except ToolError as error:
-            status = await call.stores.messages.settle(message.id, MessageStatus.FAILED)
+            status = await call.stores.messages.update_queued(message.id, MessageStatus.FAILED)
             raise _not_sent(message, status, error) from error
-        status = await call.stores.messages.settle(message.id, MessageStatus.SENT)
+        status = await call.stores.messages.update_queued(message.id, MessageStatus.SENT)
         return {"message_id": str(message.id), "channel": channel, "status": status}
 
 

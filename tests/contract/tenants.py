@@ -142,7 +142,7 @@ class RequestBuilder:
     async def _reset_code(self) -> str:
         email, code = await self.resolve(Ref("account", "user.email")), secrets.token_urlsafe()
         later = datetime.now(UTC) + timedelta(hours=1)
-        assert await self._place.service.storage.accounts.keep_reset_code(email, hash_secret(code), later)
+        assert await self._place.service.storage.accounts.set_reset_code(email, hash_secret(code), later)
         return code
 
 

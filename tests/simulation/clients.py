@@ -128,7 +128,7 @@ class Clients:
 
     async def change_template(self, template_id: UUID, changes: Mapping[str, Any]) -> None:
         await self._storage.templates.update(template_id, changes)
-        for agent_id in await self._storage.agents.holding_of_template(template_id):
+        for agent_id in await self._storage.agents.list_holding_of_template(template_id):
             self._process.registry.tell(agent_id, Signal.RELOAD)
         if "max_cost_usd_per_day" in changes:
             states = self._storage.agent_states

@@ -78,7 +78,9 @@ class MemoryStates:
         found = await self._read(due)
         return [(agent_id, at) for at, agent_id in found if after is None or (at, agent_id) > after][:limit]
 
-    async def list_attention(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
+    async def list_with_active_notification(
+        self, now: datetime, after: UUID | None, limit: int
+    ) -> list[UUID]:
         def calls(state: AgentState) -> bool:
             return (
                 state.status is AgentStatus.SLEEPING
@@ -92,14 +94,16 @@ class MemoryStates:
 
         return await self._page(calls, after, limit)
 
-    async def list_concerned(self, organization_id: UUID, after: UUID | None, limit: int) -> list[UUID]:
+    async def list_non_idle_of_organization(
+        self, organization_id: UUID, after: UUID | None, limit: int
+    ) -> list[UUID]:
         def is_concerned(state: AgentState) -> bool:
             owner = self._tables.agents[state.agent_id].organization_id
             return owner == organization_id and self._is_busy(state)
 
         return await self._page(is_concerned, after, limit)
 
-    async def list_concerned_of_template(
+    async def list_non_idle_of_template(
         self, template_id: UUID, after: UUID | None, limit: int
     ) -> list[UUID]:
         def is_concerned(state: AgentState) -> bool:
@@ -107,7 +111,7 @@ class MemoryStates:
 
         return await self._page(is_concerned, after, limit)
 
-    async def list_unarmed(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
+    async def list_without_due_time(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
         def is_unarmed(state: AgentState) -> bool:
             return (
                 state.status is AgentStatus.SLEEPING

@@ -60,7 +60,7 @@ class MemoryAgents:
     async def delete(self, agent_id: UUID, now: datetime) -> bool:
         return await self._wire.carry(partial(self._bury, agent_id, now), agent_id)
 
-    async def holding_of_template(self, template_id: UUID) -> list[UUID]:
+    async def list_holding_of_template(self, template_id: UUID) -> list[UUID]:
         await self._wire.carry(partial(asyncio.sleep, 0), None)
         return [
             agent.id
@@ -210,7 +210,7 @@ class MemorySpending:
         self._tables = tables
         self._wire = wire
 
-    async def budgets(self, agent_id: UUID, now: datetime) -> tuple[Budget, ...]:
+    async def list_budgets(self, agent_id: UUID, now: datetime) -> tuple[Budget, ...]:
         return await self._wire.carry(partial(self._budgets, agent_id, now), agent_id)
 
     async def _budgets(self, agent_id: UUID, now: datetime) -> tuple[Budget, ...]:

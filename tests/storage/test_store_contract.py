@@ -210,7 +210,7 @@ async def test_facts_contain_budgets_with_cap_and_spending(store: Store) -> None
 
     async def budgets(of: Agent, now: datetime = NOW) -> tuple[Budget, ...]:
         seen = (await store.get_facts(of, now)).budgets
-        assert await store.storage.spending.budgets(of.id, now) == seen
+        assert await store.storage.spending.list_budgets(of.id, now) == seen
         return seen
 
     of_heir, of_own = Budget(False, Decimal(2), Decimal("1.5")), Budget(False, Decimal(3), Decimal(0))
@@ -660,16 +660,16 @@ async def test_sleeping_agents_that_need_attention_are_listed(store: Store) -> N
         return sorted(agents[name].id for name in names)
 
     woken = ids("woken", "stopped, then notified")
-    assert await states.list_attention(NOW, None, 9) == woken
-    assert await states.list_attention(NOW, woken[0], 9) == woken[1:]
-    assert await states.list_attention(NOW, None, 1) == woken[:1]
+    assert await states.list_with_active_notification(NOW, None, 9) == woken
+    assert await states.list_with_active_notification(NOW, woken[0], 9) == woken[1:]
+    assert await states.list_with_active_notification(NOW, None, 1) == woken[:1]
     concerned = ids("woken", "running", "queued", "stopped", "stopped, then notified", "reminded")
-    assert await states.list_concerned(owner.id, None, 9) == concerned
-    assert await states.list_concerned(owner.id, concerned[0], 2) == concerned[1:3]
-    assert await states.list_concerned(paused.id, None, 9) == [held.id]
-    assert await states.list_unarmed(NOW, None, 9) == ids("reminded")
+    assert await states.list_non_idle_of_organization(owner.id, None, 9) == concerned
+    assert await states.list_non_idle_of_organization(owner.id, concerned[0], 2) == concerned[1:3]
+    assert await states.list_non_idle_of_organization(paused.id, None, 9) == [held.id]
+    assert await states.list_without_due_time(NOW, None, 9) == ids("reminded")
     await store.put(agents["idle"], run_requested_at=NOW)
-    assert await states.list_unarmed(NOW, None, 9) == ids("reminded", "idle")
+    assert await states.list_without_due_time(NOW, None, 9) == ids("reminded", "idle")
 
 
 async def test_running_and_queued_agents_are_listed_longest_first(store: Store) -> None:
@@ -744,8 +744,8 @@ async def test_agents_of_a_template_with_something_ahead_are_listed(store: Store
     concerned = sorted([asleep.id, running.id])
     states = store.storage.agent_states
 
-    assert await states.list_concerned_of_template(shared.id, None, 9) == concerned
-    assert await states.list_concerned_of_template(shared.id, concerned[0], 9) == concerned[1:]
+    assert await states.list_non_idle_of_template(shared.id, None, 9) == concerned
+    assert await states.list_non_idle_of_template(shared.id, concerned[0], 9) == concerned[1:]
 
 
 async def test_agents_held_by_the_window_of_a_template_are_listed(store: Store) -> None:
@@ -757,4 +757,4 @@ async def test_agents_held_by_the_window_of_a_template_are_listed(store: Store) 
         await store.insert(one)
     await store.started(running)
 
-    assert await store.storage.agents.holding_of_template(shared.id) == [held.id]
+    assert await store.storage.agents.list_holding_of_template(shared.id) == [held.id]

@@ -298,7 +298,7 @@ class World:
 
     async def change_template(self, changed: Template, **changes: Any) -> None:
         await self.storage.templates.update(changed.id, changes)
-        concerned = await self.storage.agents.holding_of_template(changed.id)
+        concerned = await self.storage.agents.list_holding_of_template(changed.id)
         self.registry.tell_all(concerned, Signal.RELOAD)
         await tell_agents_of_template(changed.id, self.states, self.registry)
         await self.quiet()
@@ -387,12 +387,12 @@ class World:
 
     async def ledger(self, agent: Agent) -> list[LedgerEntry]:
         """Return the agent's runs, oldest first."""
-        return (await self.storage.runs.page(agent.id, Page()))[::-1]
+        return (await self.storage.runs.list_page(agent.id, Page()))[::-1]
 
     async def queue(self, agent: Agent) -> list[Notification]:
         """Return the agent's uncleared notifications, oldest first."""
         filters = NotificationFilters((agent.organization_id,), agent.id, cleared=False)
-        return (await self.storage.notifications.page(filters, Page()))[::-1]
+        return (await self.storage.notifications.list_page(filters, Page()))[::-1]
 
     async def wakes(self, agent: Agent) -> list[tuple[float, str]]:
         """Return the second of the timeline and the wake reason of each run."""

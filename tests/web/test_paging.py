@@ -173,7 +173,7 @@ class Things:
         self.things = {thing.id: thing for thing in things}
         self.after: Cursor | None = None
 
-    async def page(self, page: Page) -> list[Thing]:
+    async def list_page(self, page: Page) -> list[Thing]:
         self.after = page.after
         return list(self.things.values())
 
@@ -186,7 +186,7 @@ class Things:
             make_mocked_request("GET", "/things/"),
             query,
             (organization_id,),
-            fetch=self.page,
+            fetch=self.list_page,
             get=self.get,
             serialize=lambda thing: {"id": thing.id},
         )

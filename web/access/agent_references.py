@@ -31,7 +31,7 @@ async def resolve(storage: Storage, organization_id: UUID, body: Mapping[str, An
     template = await storage.templates.get(template_id) if template_id else None
     parent = await storage.agents.get(parent_id) if parent_id else None
     adapters = body.get("adapters", ())
-    visible = await storage.agents.classify_adapters(organization_id, adapters) if adapters else {}
+    visible = await storage.agents.get_adapter_visibility(organization_id, adapters) if adapters else {}
 
     unknown: dict[str, Any] = _unknown_items(adapters, visible)
     if template_id and template is None:

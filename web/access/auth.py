@@ -150,13 +150,13 @@ def _credential(request: web.Request) -> tuple[str, str]:
 
 async def _key_caller(request: web.Request, credential: str, prefix: str) -> Caller:
     keys, now = request.app[STORAGE].api_keys, request.app[CLOCK].now()
-    candidate = await keys.find(prefix, now)
+    candidate = await keys.get_by_prefix(prefix, now)
     if not candidate:
         raise NotAuthenticated("Invalid API key.")
     key, key_hash = candidate
     if not (hmac.compare_digest(hash_secret(credential), key_hash) and key.is_active):
         raise NotAuthenticated("Invalid API key.")
-    await keys.touch(key.id, now)
+    await keys.record_use(key.id, now)
     return Caller(key.id, {key.organization_id: Role.ADMIN})
 
 

@@ -72,6 +72,6 @@ async def _owners(storage: Storage, body: Mapping[str, Any]) -> set[UUID]:
 
 async def _owner(storage: Storage, field: str, resource_id: UUID) -> UUID | None:
     if field == "agent":
-        return await storage.agents.organization_of(resource_id)
+        return await storage.agents.get_organization_id(resource_id)
     resource = await (storage.contacts if field == "contact" else storage.projects).get(resource_id)
     return resource.organization_id if resource else None

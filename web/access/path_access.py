@@ -77,7 +77,7 @@ async def load_agent(request: web.Request, caller: Caller) -> Agent:
 
 async def require_agent(request: web.Request, caller: Caller, agent_id: UUID | None) -> None:
     """Raise PermissionDenied for another organization's agent."""
-    organization_id = await request.app[STORAGE].agents.organization_of(agent_id) if agent_id else None
+    organization_id = await request.app[STORAGE].agents.get_organization_id(agent_id) if agent_id else None
     if organization_id is not None:
         caller.require(organization_id)
 
@@ -142,7 +142,7 @@ async def agent_of_path(request: web.Request, caller: Caller) -> UUID:
     Raise NotFound if it does not exist, PermissionDenied if it is another organization's.
     """
     agent_id = path_id(request)
-    organization_id = await request.app[STORAGE].agents.organization_of(agent_id)
+    organization_id = await request.app[STORAGE].agents.get_organization_id(agent_id)
     if organization_id is None:
         raise NotFound
     caller.require(organization_id)

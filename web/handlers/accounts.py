@@ -77,7 +77,7 @@ async def log_in(request: web.Request) -> web.Response:
 
 async def log_out(request: web.Request, caller: Caller) -> web.Response:
     """Revoke all tokens of the user, including this one."""
-    await request.app[STORAGE].accounts.end_tokens(caller.require_user())
+    await request.app[STORAGE].accounts.revoke_tokens(caller.require_user())
     return web.Response(status=204)
 
 

@@ -75,7 +75,7 @@ async def list_configs(request: web.Request, caller: Caller) -> web.StreamRespon
         request,
         query,
         caller.organizations,
-        fetch=lambda page: configs.page(caller.organizations, query["template"], query["adapter"], page),
+        fetch=lambda page: configs.list_page(caller.organizations, query["template"], query["adapter"], page),
         get=configs.get,
         serialize=serialize_adapter_config,
     )

@@ -56,7 +56,7 @@ async def list_adapters(request: web.Request, caller: Caller) -> web.StreamRespo
         return adapter if adapter and may_see(caller, adapter) else None
 
     listing = Listing(
-        lambda page: adapters.page(caller.organizations, query["visibility"], page),
+        lambda page: adapters.list_page(caller.organizations, query["visibility"], page),
         find,
         lambda adapter: (adapter.created_at, adapter.id),
         serialize_adapter,

@@ -142,7 +142,7 @@ async def _answer_after_supervisor(
     answer = json_response(serialize_agent(agent), status=201)
     receipt = receipt_of(request, answer)
     if receipt is not None:
-        await storage.receipts.replace_answer(receipt)
+        await storage.receipts.update_answer(receipt)
     return answer
 
 
@@ -166,7 +166,7 @@ async def list_agents(request: web.Request, caller: Caller) -> web.StreamRespons
         request,
         query,
         caller.organizations,
-        fetch=lambda page: agents.page(filters, page),
+        fetch=lambda page: agents.list_page(filters, page),
         get=agents.get,
         serialize=serialize_agent,
     )

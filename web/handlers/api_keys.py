@@ -64,7 +64,7 @@ async def _insert_key(
 async def list_keys(request: web.Request, caller: Caller) -> web.StreamResponse:
     organization_ids = caller.administered()
     query = read_query(request, QUERY)
-    keys = await request.app[STORAGE].api_keys.list(organization_ids)
+    keys = await request.app[STORAGE].api_keys.list_for_organizations(organization_ids)
 
     async def fetch(page: Page) -> list[ApiKey]:
         after = page.after

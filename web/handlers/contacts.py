@@ -39,7 +39,7 @@ async def list_contacts(request: web.Request, caller: Caller) -> web.StreamRespo
         request,
         query,
         caller.organizations,
-        fetch=lambda page: contacts.page(filters, page),
+        fetch=lambda page: contacts.list_page(filters, page),
         get=contacts.get,
         serialize=serialize_contact,
     )

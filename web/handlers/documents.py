@@ -40,7 +40,7 @@ async def list_documents(request: web.Request, caller: Caller) -> web.StreamResp
         request,
         query,
         caller.organizations,
-        fetch=lambda page: documents.page(filters, page),
+        fetch=lambda page: documents.list_page(filters, page),
         get=documents.get,
         serialize=serialize_document,
     )

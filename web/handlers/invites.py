@@ -67,7 +67,7 @@ async def list_invites(request: web.Request, caller: Caller) -> web.StreamRespon
         request,
         query,
         organization_ids,
-        fetch=lambda page: invites.page(organization_ids, page),
+        fetch=lambda page: invites.list_page(organization_ids, page),
         get=invites.get,
         serialize=serialize_invite,
     )

@@ -25,7 +25,7 @@ async def list_memberships(request: web.Request, caller: Caller) -> web.StreamRe
         request,
         query,
         organization_ids,
-        fetch=lambda page: memberships.page(organization_ids, page),
+        fetch=lambda page: memberships.list_page(organization_ids, page),
         get=memberships.get,
         serialize=serialize_member,
     )
@@ -42,7 +42,7 @@ async def change_membership(request: web.Request, caller: Caller) -> web.Respons
     changes = await read_body(request, CHANGES, partial=True)
     if "role" not in changes:
         return json_response(serialize_member(member))
-    changed = await request.app[STORAGE].memberships.change_role(
+    changed = await request.app[STORAGE].memberships.update_role(
         member.id, changes["role"], by=caller.roles[member.organization_id]
     )
     return json_response(serialize_member(require_found(changed)))

@@ -104,7 +104,7 @@ async def list_messages(request: web.Request, caller: Caller) -> web.StreamRespo
         request,
         query,
         caller.organizations,
-        fetch=lambda page: messages.page(filters, page),
+        fetch=lambda page: messages.list_page(filters, page),
         get=messages.get,
         serialize=serialize_message,
     )

@@ -68,7 +68,7 @@ async def list_notifications(request: web.Request, caller: Caller) -> web.Stream
         request,
         query,
         caller.organizations,
-        fetch=lambda page: notifications.page(filters, page),
+        fetch=lambda page: notifications.list_page(filters, page),
         get=notifications.get,
         serialize=serialize_notification,
     )
@@ -104,10 +104,10 @@ async def clear_notifications(request: web.Request, caller: Caller) -> web.Respo
     body = await read_body(request, CLEAR)
     agent_id: UUID = body["agent_id"]
     ids: list[UUID] | None = body.get("ids")
-    organization_id = await storage.agents.organization_of(agent_id)
+    organization_id = await storage.agents.get_organization_id(agent_id)
     if organization_id is None:
         raise Invalid({"agent": [unknown_id(agent_id)]})
-    owners = await storage.notifications.owners(ids) if ids else {}
+    owners = await storage.notifications.list_owners(ids) if ids else {}
     unknown = {
         index: [unknown_id(notification_id)]
         for index, notification_id in enumerate(ids or ())

@@ -34,7 +34,7 @@ async def list_organizations(request: web.Request, caller: Caller) -> web.Stream
         return await organizations.get(organization_id) if organization_id in caller.roles else None
 
     listing = Listing(
-        lambda page: organizations.page(caller.organizations, page),
+        lambda page: organizations.list_page(caller.organizations, page),
         find,
         lambda organization: (organization.created_at, organization.id),
         serialize_whole_organization,

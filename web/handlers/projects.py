@@ -39,7 +39,7 @@ async def list_projects(request: web.Request, caller: Caller) -> web.StreamRespo
         request,
         query,
         caller.organizations,
-        fetch=lambda page: projects.page(filters, page),
+        fetch=lambda page: projects.list_page(filters, page),
         get=projects.get,
         serialize=serialize_project,
     )

@@ -54,7 +54,7 @@ def _run_response(reply: RunReply) -> web.Response:
 async def _insert_receipt(request: web.Request, agent_id: UUID, receipt: Receipt | None) -> None:
     """Insert the receipt of a request for which the supervisor wrote nothing."""
     storage = request.app[STORAGE]
-    organization_id = await storage.agents.organization_of(agent_id) if receipt else None
+    organization_id = await storage.agents.get_organization_id(agent_id) if receipt else None
     if receipt and organization_id:
         await storage.receipts.insert(receipt, organization_id)
 
@@ -76,7 +76,7 @@ async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
         return run if run and run.agent_id == agent_id else None
 
     listing = Listing(
-        lambda page: runs.page(agent_id, page), find, lambda run: (run.started_at, run.id), serialize_run
+        lambda page: runs.list_page(agent_id, page), find, lambda run: (run.started_at, run.id), serialize_run
     )
     return await answer_list(request, read_query(request, QUERY), listing)
 

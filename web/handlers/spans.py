@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from aiohttp import web
 
 from storage.errors import NotUnique
-from storage.history.traces import SpanPlace, TraceOwner, Traces
+from storage.history.traces import SpanOwner, TraceOwner, Traces
 from storage.ids import new_id
 from storage.model import NewSpan, Span
 from web.access.auth import Caller, RunAccess
@@ -50,7 +50,7 @@ async def create_spans(request: web.Request, caller: Caller) -> web.Response:
     traces = request.app[STORAGE].traces
     max_bytes = request.app[SETTINGS].span_metadata_bytes
     bodies, is_list = await read_items(request, NEW, MAX_SPANS, partial(_encode_metadata, max_bytes))
-    owners = await traces.owners({body["trace_id"] for body in bodies})
+    owners = await traces.list_owners({body["trace_id"] for body in bodies})
     spans = _build_spans(bodies, owners, request.app[CLOCK].now(), is_list)
     for trace_id, owner in owners.items():
         caller.require_trace(trace_id, owner.organization_id)
@@ -58,7 +58,7 @@ async def create_spans(request: web.Request, caller: Caller) -> web.Response:
     try:
         await traces.insert_spans(spans)
     except NotUnique as error:
-        taken = await traces.known_spans([new.span.id for new in spans])
+        taken = await traces.list_known_span_ids([new.span.id for new in spans])
         messages: MessagesByIndex = {
             index: {"id": ID_TAKEN} for index, new in enumerate(spans) if new.span.id in taken
         }
@@ -80,7 +80,7 @@ async def end_span(request: web.Request, caller: Caller) -> web.Response:
     caller.require_trace(span.trace_id, full.organization_id)
     body = await read_body(request, END)
     _metadata_json(request.app[SETTINGS].span_metadata_bytes, body.get("metadata"))
-    owners = await traces.owners({span.trace_id})
+    owners = await traces.list_owners({span.trace_id})
     zone = ZoneInfo(owners[span.trace_id].timezone)
     await traces.end_span(span.id, ending_of(body, span.started_at, zone, request.app[CLOCK].now()))
     return json_response(serialize_full_span(await load(request, traces.get_span)))
@@ -141,12 +141,12 @@ async def _check_parents(
     Parents may be among the new spans. An unknown parent is allowed: its span may be created later.
     """
     places = {
-        new.span.id: SpanPlace(new.span.trace_id, owners[new.span.trace_id].organization_id) for new in spans
+        new.span.id: SpanOwner(new.span.trace_id, owners[new.span.trace_id].organization_id) for new in spans
     }
     parent_ids = {new.span.parent_id for new in spans if new.span.parent_id is not None}
     stored_ids = parent_ids - places.keys()
     if stored_ids:
-        places |= await traces.places(stored_ids)
+        places |= await traces.list_span_owners(stored_ids)
     messages: MessagesByIndex = {}
     for index, new in enumerate(spans):
         parent = places.get(new.span.parent_id) if new.span.parent_id else None

@@ -47,7 +47,7 @@ async def change_template(request: web.Request, caller: Caller) -> web.Response:
     changes = await read_body(request, BODY, partial=True)
     changed = require_found(await storage.templates.update(template.id, changes))
     if changed.debounce_window_seconds != template.debounce_window_seconds:
-        for agent_id in await storage.agents.holding_of_template(template.id):
+        for agent_id in await storage.agents.list_holding_of_template(template.id):
             request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
     if "max_cost_usd_per_day" in changes:
         await tell_agents_of_template(template.id, storage.agent_states, request.app[REGISTRY])
@@ -60,7 +60,7 @@ async def list_templates(request: web.Request, caller: Caller) -> web.StreamResp
         request,
         read_query(request, QUERY),
         caller.organizations,
-        fetch=lambda page: templates.page(caller.organizations, page),
+        fetch=lambda page: templates.list_page(caller.organizations, page),
         get=templates.get,
         serialize=serialize_template,
     )
@@ -74,7 +74,7 @@ async def delete_template(request: web.Request, caller: Caller) -> web.Response:
     storage = request.app[STORAGE]
     template = await load_owned(request, caller, storage.templates.get)
     if read_query(request, DELETION)["detach"]:
-        holding = await storage.agents.holding_of_template(template.id)
+        holding = await storage.agents.list_holding_of_template(template.id)
         await storage.templates.delete_detaching(template.id)
         for agent_id in holding:
             request.app[REGISTRY].tell(agent_id, Signal.RELOAD)

@@ -63,7 +63,7 @@ async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse
         return tool if adapter and may_see(caller, adapter) else None
 
     listing = Listing(
-        lambda page: storage.tools.page(caller.organizations, query["adapter"], page),
+        lambda page: storage.tools.list_page(caller.organizations, query["adapter"], page),
         find,
         lambda tool: (tool.created_at, tool.id),
         serialize_tool,

@@ -66,7 +66,7 @@ async def create_trace(request: web.Request, caller: Caller) -> web.Response:
 async def get_trace(request: web.Request, caller: Caller) -> web.Response:
     traces = request.app[STORAGE].traces
     trace = await load_owned(request, caller, traces.get)
-    return json_response(serialize_full_trace(trace, await traces.spans(trace.id)))
+    return json_response(serialize_full_trace(trace, await traces.list_spans(trace.id)))
 
 
 async def end_trace(request: web.Request, caller: Caller) -> web.Response:
@@ -108,7 +108,9 @@ async def _list_page(request: web.Request, caller: Caller) -> TracePageResponse:
         started_before=query["started_before"],
     )
     limit, offset = query["limit"], query["offset"]
-    summaries, total = await request.app[STORAGE].traces.page(caller.organizations, filters, limit, offset)
+    summaries, total = await request.app[STORAGE].traces.list_page(
+        caller.organizations, filters, limit, offset
+    )
     return {
         "results": [serialize_trace_summary(summary) for summary in summaries],
         "pagination": {

@@ -50,7 +50,7 @@ async def get_usage(request: web.Request, caller: Caller) -> web.Response:
     start: datetime = query["start_date"] or end - min(DEFAULT_PERIOD, end - MIN_DATETIME)
     if start > end:
         raise Invalid({"non_field_errors": [START_AFTER_END]})
-    models = await request.app[STORAGE].usage.by_model(agent_id, start, end)
+    models = await request.app[STORAGE].usage.sum_by_model(agent_id, start, end)
     return json_response(serialize_usage(agent_id, agent.name, start, end, models))
 
 
@@ -58,7 +58,7 @@ async def report_usage(request: web.Request, caller: Caller) -> web.Response:
     """Report a model call of an external harness. The service records the calls of its own loop itself."""
     agent_id = path_id(request)
     storage = request.app[STORAGE]
-    require_found(await storage.agents.organization_of(agent_id))  # a deleted agent is retained, too
+    require_found(await storage.agents.get_organization_id(agent_id))  # a deleted agent is retained, too
     agent = require_found(await storage.agents.get_retained(agent_id))
     caller.require_agent(agent_id, agent.organization_id)
     body = await read_body_once(request, caller, NEW)
@@ -81,7 +81,7 @@ async def _require_trace(
     """
     if trace_id is None:
         return
-    owner = (await request.app[STORAGE].traces.owners({trace_id})).get(trace_id)
+    owner = (await request.app[STORAGE].traces.list_owners({trace_id})).get(trace_id)
     if owner is None:
         raise Invalid({"trace": [unknown_id(trace_id)]})
     caller.require_trace(trace_id, owner.organization_id)

@@ -32,7 +32,7 @@ async def list_webhook_deliveries(request: web.Request, caller: Caller) -> web.S
         request,
         query,
         caller.organizations,
-        fetch=lambda page: outbox.page(filters, page),
+        fetch=lambda page: outbox.list_page(filters, page),
         get=outbox.get,
         serialize=serialize_delivery,
     )

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypedDict
 from uuid import UUID
 
-from storage.history.traces import FullSpan
+from storage.history.traces import SpanWithMetadata
 from storage.model import Span
 from web.fields import Datetime, JsonValue, Line, Text, Uuid
 from web.request.parsing import Body
@@ -66,7 +66,7 @@ def serialize_span(span: Span) -> SpanResponse:
     }
 
 
-def serialize_full_span(full: FullSpan) -> FullSpanResponse:
+def serialize_full_span(full: SpanWithMetadata) -> FullSpanResponse:
     return {**serialize_span(full.span), "error": full.span.error, "metadata": full.metadata}
 
 

@@ -63,7 +63,7 @@ async def stored_adapter(pool: Pool, organization_id: UUID, visibility: str = "p
 
 
 async def names(agents: Agents, owner: UUID, page: Page | None = None, **filters: Any) -> list[str]:
-    listed = await agents.page(AgentFilters(organization_ids=(owner,), **filters), page or Page())
+    listed = await agents.list_page(AgentFilters(organization_ids=(owner,), **filters), page or Page())
     return [listed_agent.name for listed_agent in listed]
 
 
@@ -94,7 +94,7 @@ async def test_get_returns_agent_as_inserted(agents: Agents, pool: Pool, owner: 
     await agents.insert(written, notice(parent))
 
     assert await agents.get(written.id) == written
-    assert await agents.organization_of(written.id) == owner
+    assert await agents.get_organization_id(written.id) == owner
 
 
 async def test_agent_inserted_asleep_is_due_when_sleep_ends(pool: Pool, owner: UUID) -> None:
@@ -193,7 +193,7 @@ async def test_update_of_supervisors_column_is_refused(agents: Agents, pool: Poo
 
 async def test_unknown_agent_is_not_found(agents: Agents) -> None:
     assert await agents.get(new_id()) is None
-    assert await agents.organization_of(new_id()) is None
+    assert await agents.get_organization_id(new_id()) is None
     assert await agents.update(new_id(), {"name": "Ranger"}) is None
     assert not await agents.delete(new_id(), NOW)
 
@@ -203,10 +203,10 @@ async def test_page_shows_given_organizations_newest_first(agents: Agents, pool:
     for position, owner in enumerate((ours, also_ours, theirs, ours)):
         await stored_agent(pool, owner, name=str(position), created_at=NOW + position * SECOND)
 
-    page = await agents.page(AgentFilters(organization_ids=(ours, also_ours)), Page())
+    page = await agents.list_page(AgentFilters(organization_ids=(ours, also_ours)), Page())
 
     assert [listed.name for listed in page] == ["3", "1", "0"]
-    assert await agents.page(AgentFilters(organization_ids=()), Page()) == []
+    assert await agents.list_page(AgentFilters(organization_ids=()), Page()) == []
 
 
 async def test_page_filters_narrow_the_list(agents: Agents, pool: Pool, owner: UUID) -> None:
@@ -237,12 +237,12 @@ async def test_pages_by_cursor_show_agents_of_one_instant_once(
 
     listed: list[Agent] = []
     after = None
-    while page := await agents.page(filters, Page(after=after, limit=3)):
+    while page := await agents.list_page(filters, Page(after=after, limit=3)):
         listed += page
         after = (page[-1].created_at, page[-1].id)
 
     assert [one.id for one in listed] == sorted((one.id for one in stored), reverse=True)
-    assert await agents.page(filters, Page(limit=3, offset=5)) == listed[5:]
+    assert await agents.list_page(filters, Page(limit=3, offset=5)) == listed[5:]
 
 
 async def test_deleted_agent_is_not_found(agents: Agents, pool: Pool, owner: UUID) -> None:
@@ -254,7 +254,7 @@ async def test_deleted_agent_is_not_found(agents: Agents, pool: Pool, owner: UUI
     assert await agents.delete(deleted.id, NOW)
 
     assert await agents.get(deleted.id) is None
-    assert await agents.organization_of(deleted.id) is None
+    assert await agents.get_organization_id(deleted.id) is None
     assert await agents.update(deleted.id, {"name": "Ghost"}) is None
     assert await names(agents, owner, search="Chief") == []
     assert not await agents.delete(deleted.id, NOW)
@@ -278,7 +278,7 @@ async def test_delete_ends_the_open_run_and_its_trace(agents: Agents, pool: Pool
     trace = await Traces(pool).get(run_id)
     assert trace is not None
     assert (trace.error, trace.ended_at) == ("deleted", NOW + HOUR)
-    [summary], _ = await Traces(pool).page([owner], TraceFilters(agent_id=deleted.id), 50, 0)
+    [summary], _ = await Traces(pool).list_page([owner], TraceFilters(agent_id=deleted.id), 50, 0)
     assert summary.agent_name == "Chief"
     assert await Runs(pool).get(run_id) is None
 
@@ -332,7 +332,7 @@ async def test_adapters_are_visible_to_owner_and_if_public_to_all(
     own, public = await stored_adapter(pool, owner), await stored_adapter(pool, stranger, "public")
     hidden, missing = await stored_adapter(pool, stranger), new_id()
 
-    visible = await agents.classify_adapters(owner, [own, public, hidden, missing])
+    visible = await agents.get_adapter_visibility(owner, [own, public, hidden, missing])
 
     assert visible == {own: True, public: True, hidden: False}
 
@@ -351,7 +351,7 @@ async def test_template_lists_sleeping_agents_that_may_be_holding(
         await queue.insert(new_notification(one.id), {owner})
     await agents.delete(deleted.id, NOW)
 
-    assert await agents.holding_of_template(concierge.id) == [notified.id]
+    assert await agents.list_holding_of_template(concierge.id) == [notified.id]
 
 
 async def test_insert_stores_webhook_if_template_names_one(agents: Agents, pool: Pool, owner: UUID) -> None:
@@ -381,7 +381,7 @@ async def test_insert_stores_webhook_if_template_names_one(agents: Agents, pool:
         },
     }
     outbox = Outbox(pool)
-    await outbox.measure()
+    await outbox.refresh_size()
     assert outbox.last_size == OutboxSize(pending=1, failed=0)
 
 

@@ -172,9 +172,9 @@ async def test_sleeping_agents_with_active_notifications_are_listed(states: Agen
         assert await states.update(guarded_update(before, stopped_at=stopped_at))
 
     expected = sorted((agents["woken"].id, agents["notified after stop"].id))
-    assert await states.list_attention(NOW + SECOND, None, 10) == expected
-    assert await states.list_attention(NOW + SECOND, expected[0], 10) == expected[1:]
-    assert await states.list_attention(NOW + SECOND, None, 1) == expected[:1]
+    assert await states.list_with_active_notification(NOW + SECOND, None, 10) == expected
+    assert await states.list_with_active_notification(NOW + SECOND, expected[0], 10) == expected[1:]
+    assert await states.list_with_active_notification(NOW + SECOND, None, 1) == expected[:1]
 
 
 async def test_running_and_queued_agents_are_listed_longest_first(states: AgentStates, pool: Pool) -> None:

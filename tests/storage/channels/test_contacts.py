@@ -21,9 +21,9 @@ async def test_contacts_are_listed_updated_and_deleted(pool: Pool, scout: Agent)
     await contacts.insert(shared)
     filters = ContactFilters((scout.organization_id,))
 
-    assert await contacts.page(filters, Page()) == [shared, ada]
-    assert await contacts.page(replace(filters, agent_id=scout.id), Page()) == [ada]
-    assert await contacts.page(filters, Page(after=(shared.created_at, shared.id))) == [ada]
+    assert await contacts.list_page(filters, Page()) == [shared, ada]
+    assert await contacts.list_page(replace(filters, agent_id=scout.id), Page()) == [ada]
+    assert await contacts.list_page(filters, Page(after=(shared.created_at, shared.id))) == [ada]
     assert await contacts.update(ada.id, {"name": "Eve", "agent_id": None}) == replace(
         ada, name="Eve", agent_id=None
     )

@@ -32,9 +32,9 @@ async def test_resources_of_deleted_agent_are_not_found_and_then_deleted(
     assert await documents.get(notes.id) is None
     assert await projects.get(move.id) is None
     owner = (scout.organization_id,)
-    assert await contacts.page(ContactFilters(owner), Page()) == [shared]
-    assert await messages.page(MessageFilters(owner), Page()) == []
-    assert await documents.page(DocumentFilters(owner), Page()) == []
-    assert await projects.page(ProjectFilters(owner), Page()) == []
+    assert await contacts.list_page(ContactFilters(owner), Page()) == [shared]
+    assert await messages.list_page(MessageFilters(owner), Page()) == []
+    assert await documents.list_page(DocumentFilters(owner), Page()) == []
+    assert await projects.list_page(ProjectFilters(owner), Page()) == []
     assert [await Retention(pool).delete_leftovers(NOW, 3) for _ in range(3)] == [3, 1, 0]
     assert await contacts.get(shared.id) == shared

@@ -35,10 +35,10 @@ async def test_page_filters_documents_newest_first(pool: Pool, scout: Agent) -> 
         await documents.insert(new)
     filters = DocumentFilters((scout.organization_id,))
 
-    assert await documents.page(filters, Page()) == [loose, notes]
-    assert await documents.page(filters, Page(after=(loose.created_at, loose.id))) == [notes]
-    assert await documents.page(replace(filters, project_id=move.id), Page()) == [notes]
-    assert await documents.page(replace(filters, agent_id=new_id()), Page()) == []
+    assert await documents.list_page(filters, Page()) == [loose, notes]
+    assert await documents.list_page(filters, Page(after=(loose.created_at, loose.id))) == [notes]
+    assert await documents.list_page(replace(filters, project_id=move.id), Page()) == [notes]
+    assert await documents.list_page(replace(filters, agent_id=new_id()), Page()) == []
 
 
 async def test_document_outlives_its_project_until_it_is_deleted(pool: Pool, scout: Agent) -> None:

@@ -98,7 +98,7 @@ async def test_page_filters_messages_newest_first(messages: Messages, pool: Pool
     first, second, third = stored
 
     async def listed(page: Page | None = None, **filters: Any) -> list[Message]:
-        return await messages.page(MessageFilters((scout.organization_id,), **filters), page or Page())
+        return await messages.list_page(MessageFilters((scout.organization_id,), **filters), page or Page())
 
     assert await listed() == [third, second, first]
     assert await listed(Page(after=(third.created_at, third.id), limit=1)) == [second]
@@ -113,7 +113,7 @@ async def test_last_channel_is_that_of_last_inbound_message(
 ) -> None:
     ada = contact(scout)
     await Contacts(pool).insert(ada)
-    assert await messages.last_channel(scout.id, ada.id) is None
+    assert await messages.get_last_channel(scout.id, ada.id) is None
 
     for number, channel in enumerate((Channel.EMAIL, Channel.MMS)):
         await messages.insert(
@@ -123,8 +123,8 @@ async def test_last_channel_is_that_of_last_inbound_message(
         message(scout, contact_id=ada.id, direction=Direction.OUTBOUND, created_at=NOW + HOUR)
     )
 
-    assert await messages.last_channel(scout.id, ada.id) is Channel.MMS
-    assert await messages.last_channel(new_id(), ada.id) is None
+    assert await messages.get_last_channel(scout.id, ada.id) is Channel.MMS
+    assert await messages.get_last_channel(new_id(), ada.id) is None
 
 
 async def test_message_outlives_its_contact(messages: Messages, pool: Pool, scout: Agent) -> None:
@@ -147,7 +147,7 @@ async def test_settle_sets_the_status_of_queued_message_once(messages: Messages,
     queued = message(scout, direction=Direction.OUTBOUND, status=MessageStatus.QUEUED)
     await messages.insert(queued)
 
-    assert await messages.settle(queued.id, MessageStatus.SENT) is MessageStatus.SENT
-    assert await messages.settle(queued.id, MessageStatus.FAILED) is MessageStatus.SENT
+    assert await messages.update_queued(queued.id, MessageStatus.SENT) is MessageStatus.SENT
+    assert await messages.update_queued(queued.id, MessageStatus.FAILED) is MessageStatus.SENT
     assert await messages.get(queued.id) == replace(queued, status=MessageStatus.SENT)
-    assert await messages.settle(new_id(), MessageStatus.FAILED) is MessageStatus.FAILED
+    assert await messages.update_queued(new_id(), MessageStatus.FAILED) is MessageStatus.FAILED

@@ -28,11 +28,11 @@ async def test_page_filters_projects_newest_first(pool: Pool, scout: Agent) -> N
         await projects.insert(new)
     filters = ProjectFilters((scout.organization_id,))
 
-    assert await projects.page(filters, Page()) == [shared, done]
-    assert await projects.page(filters, Page(after=(shared.created_at, shared.id))) == [done]
-    assert await projects.page(replace(filters, status=ProjectStatus.DONE), Page()) == [done]
-    assert await projects.page(replace(filters, status=ProjectStatus.ARCHIVED), Page()) == []
-    assert await projects.page(replace(filters, agent_id=scout.id), Page()) == [done]
+    assert await projects.list_page(filters, Page()) == [shared, done]
+    assert await projects.list_page(filters, Page(after=(shared.created_at, shared.id))) == [done]
+    assert await projects.list_page(replace(filters, status=ProjectStatus.DONE), Page()) == [done]
+    assert await projects.list_page(replace(filters, status=ProjectStatus.ARCHIVED), Page()) == []
+    assert await projects.list_page(replace(filters, agent_id=scout.id), Page()) == [done]
 
 
 async def test_deleted_project_is_not_found(pool: Pool, scout: Agent) -> None:

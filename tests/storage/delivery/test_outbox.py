@@ -46,7 +46,7 @@ async def stored_agent_of(pool: Pool, of: Template, **fields: object) -> Agent:
 
 
 async def due_at(outbox: Outbox, now: datetime) -> list[DueDelivery]:
-    return await outbox.list_due(now, most_of_each=10, most=10)
+    return await outbox.list_due(now, limit_per_receiver=10, most=10)
 
 
 async def only_due(outbox: Outbox) -> DueDelivery:
@@ -79,7 +79,7 @@ async def test_receiver_with_many_due_does_not_hide_others(pool: Pool, outbox: O
     agents = [await stored_agent_of(pool, busy, created_at=NOW - number * SECOND) for number in range(5)]
     for other in (quiet, elsewhere):
         await stored_agent_of(pool, other)
-    due = await outbox.list_due(NOW, most_of_each=2, most=10)
+    due = await outbox.list_due(NOW, limit_per_receiver=2, most=10)
     receivers = [delivery.receiver for delivery in due]
     assert sorted(receivers) == sorted(
         [(busy.organization_id, URL)] * 2
@@ -96,7 +96,7 @@ async def test_due_deliveries_are_listed_in_pages_of_receivers(pool: Pool, outbo
         await stored_agent_of(pool, desk)
         receivers.append((desk.organization_id, URL))
     listed, last = [], FIRST_RECEIVER
-    while due := await outbox.list_due(NOW, last, most_of_each=10, most=1):
+    while due := await outbox.list_due(NOW, last, limit_per_receiver=10, most=1):
         last = due[-1].receiver
         listed.append(last)
     assert listed == sorted(receivers)
@@ -172,14 +172,14 @@ async def test_page_filters_deliveries_newest_first(pool: Pool, outbox: Outbox) 
         Attempt(delivered_at=NOW, status=204),
         Attempt(failed_at=NOW, status=410),
     )
-    deliveries = await outbox.page(DeliveryFilters((desk.organization_id,)), Page())
+    deliveries = await outbox.list_page(DeliveryFilters((desk.organization_id,)), Page())
     assert [delivery.agent_id for delivery in deliveries] == [one.id for one in agents[:3]]
     due = {delivery.id: delivery for delivery in await due_at(outbox, NOW)}
     for delivery, end in zip(deliveries, ends, strict=True):
         await outbox.record(due[delivery.id], end)
 
     async def listed(**filters: object) -> list[UUID]:
-        page = await outbox.page(DeliveryFilters((desk.organization_id,), **filters), Page())  # type: ignore[arg-type]
+        page = await outbox.list_page(DeliveryFilters((desk.organization_id,), **filters), Page())  # type: ignore[arg-type]
         return [delivery.id for delivery in page]
 
     first, second, third = (delivery.id for delivery in deliveries)
@@ -188,11 +188,11 @@ async def test_page_filters_deliveries_newest_first(pool: Pool, outbox: Outbox) 
     assert await listed(status=DeliveryStatus.FAILED) == [third]
     assert await listed(template_id=desk.id) == [first, second]
     assert await listed(agent_id=agents[2].id) == [third]
-    older = await outbox.page(
+    older = await outbox.list_page(
         DeliveryFilters((desk.organization_id,)), Page(after=(NOW, deliveries[0].id), limit=1)
     )
     assert [delivery.id for delivery in older] == [second]
-    await outbox.measure()
+    await outbox.refresh_size()
     assert outbox.last_size == OutboxSize(pending=2, failed=1)
 
 

@@ -10,7 +10,7 @@ from types import NoneType
 import pytest
 
 from storage.channels.messages import Channel, Direction, Message, MessageStatus
-from storage.delivery.receipts import KeptAnswer
+from storage.delivery.receipts import StoredAnswer
 from storage.errors import AnsweredBefore, Forbidden, NotUnique, StorageError
 from storage.history.usage import UsageRecord
 from storage.ids import new_id
@@ -138,7 +138,7 @@ async def test_effect_and_receipt_are_stored_together_and_once(
 ) -> None:
     kept = receipt()
     await effect(storage, scout, kept)
-    expected = KeptAnswer(scout.organization_id, kept.body_hash, kept.status, kept.answer)
+    expected = StoredAnswer(scout.organization_id, kept.body_hash, kept.status, kept.answer)
     assert await storage.receipts.get(kept.key) == expected
     effects = await pool.fetchval(COUNT_EFFECTS)
 
@@ -246,5 +246,5 @@ async def test_many_old_receipts_are_deleted_in_batches(pool: Pool, storage: Sto
         BATCH + 1,
     )
     later = NOW + timedelta(days=2)
-    assert await storage.receipts.purge(later, 5) == 5
+    assert await storage.receipts.delete_expired(later, 5) == 5
     assert await ReceiptCleaner(storage.receipts, HeldClock(later)).run_once() == BATCH - 4

@@ -51,11 +51,11 @@ async def test_page_shows_runs_of_agent_last_started_first(pool: Pool) -> None:
     await stored_run(pool, other)
     newest_first = sorted(runs, key=lambda run: (run.started_at, run.id), reverse=True)
 
-    first = await Runs(pool).page(scout.id, Page(limit=2))
-    rest = await Runs(pool).page(scout.id, Page(after=(first[-1].started_at, first[-1].id)))
+    first = await Runs(pool).list_page(scout.id, Page(limit=2))
+    rest = await Runs(pool).list_page(scout.id, Page(after=(first[-1].started_at, first[-1].id)))
 
     assert first + rest == newest_first
-    assert await Runs(pool).page(scout.id, Page(limit=2, offset=4)) == newest_first[4:]
+    assert await Runs(pool).list_page(scout.id, Page(limit=2, offset=4)) == newest_first[4:]
     assert await Runs(pool).get(runs[0].id) == runs[0]
 
 
@@ -66,4 +66,4 @@ async def test_runs_of_deleted_agent_are_not_found(pool: Pool) -> None:
     await Agents(pool).delete(scout.id, NOW)
 
     assert await Runs(pool).get(run.id) is None
-    assert await Runs(pool).page(scout.id, Page()) == []
+    assert await Runs(pool).list_page(scout.id, Page()) == []

@@ -33,13 +33,13 @@ async def test_day_is_summed_once_for_agent_and_organization(pool: Pool) -> None
     )
     await usage.insert(repeated)
     of_scout, of_other = await asyncio.gather(
-        spending.budgets(scout.id, NOW), spending.budgets(other.id, NOW + HOUR)
+        spending.list_budgets(scout.id, NOW), spending.list_budgets(other.id, NOW + HOUR)
     )
 
     of_organization = Budget(True, Decimal(9), Decimal("3.500001"))
     assert of_scout == (Budget(False, Decimal(5), Decimal("1.500001")), of_organization)
     assert of_other == (Budget(False, Decimal(5), Decimal(2)), of_organization)
-    assert await spending.budgets(scout.id, NOW + 2 * DAY) == (
+    assert await spending.list_budgets(scout.id, NOW + 2 * DAY) == (
         Budget(False, Decimal(5), Decimal(0)),
         Budget(True, Decimal(9), Decimal(0)),
     )
@@ -49,4 +49,4 @@ async def test_agent_without_cap_has_no_budget(pool: Pool) -> None:
     scout = await stored_agent(pool)
     await Usage(pool).insert(usage_record(scout))
 
-    assert await Spending(pool).budgets(scout.id, NOW) == ()
+    assert await Spending(pool).list_budgets(scout.id, NOW) == ()

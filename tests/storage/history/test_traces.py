@@ -10,7 +10,14 @@ import pytest
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.errors import NotUnique
-from storage.history.traces import MAX_SHARED_CHARACTERS, Ending, FullSpan, TraceFilters, TraceOwner, Traces
+from storage.history.traces import (
+    MAX_SHARED_CHARACTERS,
+    Ending,
+    SpanWithMetadata,
+    TraceFilters,
+    TraceOwner,
+    Traces,
+)
 from storage.ids import new_id
 from storage.model import (
     Agent,
@@ -46,7 +53,7 @@ async def stored_trace(pool: Pool, of: Agent, started_at: datetime = NOW, error:
 
 
 async def listed(traces: Traces, of: Agent, filters: TraceFilters) -> list[UUID]:
-    summaries, total = await traces.page([of.organization_id], filters, 50, 0)
+    summaries, total = await traces.list_page([of.organization_id], filters, 50, 0)
     assert total == len(summaries)
     return [summary.trace.id for summary in summaries]
 
@@ -63,11 +70,11 @@ async def test_trace_has_metadata_but_its_listed_spans_do_not(traces: Traces, po
     assert trace is not None
     assert (trace.agent_id, trace.started_at, trace.ended_at) == (scout.id, NOW, None)
     assert trace.metadata == {"turns": [1, None, {"a": "ü"}]}
-    assert await traces.spans(trace_id) == [root.span, child.span]
+    assert await traces.list_spans(trace_id) == [root.span, child.span]
     stored = await pool.fetch("SELECT span_id, metadata FROM span_metadata")
     assert [tuple(row) for row in stored] == [(root.span.id, {"gen_ai.request.model": "builtin/inbox"})]
     assert await traces.get(new_id()) is None
-    assert await traces.spans(new_id()) == []
+    assert await traces.list_spans(new_id()) == []
 
 
 async def test_concurrent_span_inserts_are_all_stored(traces: Traces, pool: Pool) -> None:
@@ -105,7 +112,7 @@ async def test_insert_of_existing_span_fails_alone(traces: Traces, pool: Pool) -
 
     assert isinstance(first, NotUnique)
     assert second is None
-    assert {span.id for span in await traces.spans(trace_id)} == {stored.span.id, fresh.span.id}
+    assert {span.id for span in await traces.list_spans(trace_id)} == {stored.span.id, fresh.span.id}
 
 
 async def test_page_returns_total_number_of_traces(traces: Traces, pool: Pool) -> None:
@@ -113,12 +120,12 @@ async def test_page_returns_total_number_of_traces(traces: Traces, pool: Pool) -
     stored = [await stored_trace(pool, scout, NOW + n * SECOND) for n in range(5)]
     await stored_trace(pool, await stored_agent(pool))
 
-    summaries, total = await traces.page([scout.organization_id], TraceFilters(), 2, 1)
-    beyond, beyond_total = await traces.page([scout.organization_id], TraceFilters(), 2, 9)
+    summaries, total = await traces.list_page([scout.organization_id], TraceFilters(), 2, 1)
+    beyond, beyond_total = await traces.list_page([scout.organization_id], TraceFilters(), 2, 9)
 
     assert [summary.trace.id for summary in summaries] == [stored[3], stored[2]]
     assert (total, beyond, beyond_total) == (5, [], 5)
-    assert await traces.page([], TraceFilters(), 50, 0) == ([], 0)
+    assert await traces.list_page([], TraceFilters(), 50, 0) == ([], 0)
 
 
 async def test_page_merges_traces_of_several_organizations(traces: Traces, pool: Pool) -> None:
@@ -127,7 +134,7 @@ async def test_page_merges_traces_of_several_organizations(traces: Traces, pool:
         await stored_trace(pool, one, NOW + n * SECOND) for n, one in enumerate((ours, also_ours, ours))
     ]
 
-    summaries, total = await traces.page(
+    summaries, total = await traces.list_page(
         [ours.organization_id, also_ours.organization_id], TraceFilters(), 2, 0
     )
 
@@ -143,7 +150,7 @@ async def test_summary_counts_spans_and_names_agent_and_template(traces: Traces,
     trace_id = await stored_trace(pool, scout)
     await traces.insert_spans([new_span(trace_id), new_span(trace_id, error="timeout")])
 
-    [summary], _ = await traces.page([owner], TraceFilters(), 50, 0)
+    [summary], _ = await traces.list_page([owner], TraceFilters(), 50, 0)
 
     assert summary.trace == await traces.get(trace_id)
     assert (summary.agent_name, summary.template_name) == ("Scout", "Concierge")
@@ -181,7 +188,7 @@ async def test_trace_id_is_unique(traces: Traces, pool: Pool) -> None:
         await traces.insert(trace)
     assert refused.value.fields == ("id",)
     owner = TraceOwner(scout.organization_id, scout.id, "Europe/Berlin")
-    assert await traces.owners({trace.id, new_id()}) == {trace.id: owner}
+    assert await traces.list_owners({trace.id, new_id()}) == {trace.id: owner}
 
 
 async def test_first_end_of_trace_stays_but_later_fields_count(traces: Traces, pool: Pool) -> None:
@@ -231,10 +238,14 @@ async def test_get_span_returns_metadata_and_owners(traces: Traces, pool: Pool) 
     plain, null = new_span(trace_id), NewSpan(new_span(trace_id).span, "null")
     await traces.insert_spans([plain, null])
 
-    assert await traces.get_span(plain.span.id) == FullSpan(plain.span, {}, scout.organization_id, scout.id)
-    assert await traces.get_span(null.span.id) == FullSpan(null.span, None, scout.organization_id, scout.id)
+    assert await traces.get_span(plain.span.id) == SpanWithMetadata(
+        plain.span, {}, scout.organization_id, scout.id
+    )
+    assert await traces.get_span(null.span.id) == SpanWithMetadata(
+        null.span, None, scout.organization_id, scout.id
+    )
     assert await traces.get_span(new_id()) is None
-    assert await traces.known_spans({plain.span.id, new_id()}) == {plain.span.id}
+    assert await traces.list_known_span_ids({plain.span.id, new_id()}) == {plain.span.id}
 
 
 async def test_first_end_of_span_stays_but_metadata_is_replaced(traces: Traces, pool: Pool) -> None:

@@ -43,7 +43,7 @@ async def test_usage_is_summed_exactly_by_model(usage: Usage) -> None:
     records = [record(cost_usd=dime) for _ in range(3)] + [record("builtin/inbox", cost_usd=Decimal(0))]
     await asyncio.gather(*map(usage.insert, records))
 
-    assert await usage.by_model(AGENT, NOW, NOW + SECOND) == [
+    assert await usage.sum_by_model(AGENT, NOW, NOW + SECOND) == [
         ModelUsage("builtin/inbox", 100, 10, 40, Decimal(0), 1),
         ModelUsage("openai/gpt-4o", 300, 30, 120, Decimal("0.3"), 3),
     ]
@@ -54,10 +54,10 @@ async def test_period_includes_its_start_but_not_its_end(usage: Usage) -> None:
         await usage.insert(record(occurred_at=moment))
     await usage.insert(record(agent_id=UUID(int=9)))
 
-    (sums,) = await usage.by_model(AGENT, NOW, NOW + HOUR)
+    (sums,) = await usage.sum_by_model(AGENT, NOW, NOW + HOUR)
 
     assert sums.calls == 1
-    assert await usage.by_model(AGENT, NOW + SECOND, NOW + HOUR) == []
+    assert await usage.sum_by_model(AGENT, NOW + SECOND, NOW + HOUR) == []
 
 
 async def test_record_inserted_again_counts_once(usage: Usage) -> None:
@@ -66,7 +66,7 @@ async def test_record_inserted_again_counts_once(usage: Usage) -> None:
     await asyncio.gather(usage.insert(once), usage.insert(once))
     await usage.insert(once)
 
-    (sums,) = await usage.by_model(AGENT, NOW, NOW + HOUR)
+    (sums,) = await usage.sum_by_model(AGENT, NOW, NOW + HOUR)
     assert sums.calls == 1
 
 

@@ -69,7 +69,7 @@ async def test_only_one_of_two_concurrent_password_changes_is_made(accounts: Acc
 async def test_reset_code_works_once_for_concurrent_requests(accounts: Accounts) -> None:
     ada = user(email="Ada@example.com")
     await accounts.insert_account(ada, organization())
-    assert await accounts.keep_reset_code("ada@EXAMPLE.com", b"code", NOW + HOUR)
+    assert await accounts.set_reset_code("ada@EXAMPLE.com", b"code", NOW + HOUR)
 
     tries = [accounts.reset_password("ADA@example.com", b"code", f"hash {n}", NOW) for n in range(5)]
     users = [reset for reset in await asyncio.gather(*tries) if reset is not None]
@@ -93,7 +93,7 @@ async def test_wrong_foreign_or_expired_reset_code_is_refused(
     ada, bob = user(email="ada@example.com"), user(email="bob@example.com")
     for one in (ada, bob):
         await accounts.insert_account(one, organization())
-    await accounts.keep_reset_code(ada.email, b"code", NOW + HOUR)
+    await accounts.set_reset_code(ada.email, b"code", NOW + HOUR)
 
     assert await accounts.reset_password(email, code, "other hash", now) is None
     assert [await accounts.get_user(one.id) for one in (ada, bob)] == [ada, bob]
@@ -105,7 +105,7 @@ async def test_later_code_or_password_change_ends_reset_code(
     ada = user()
     await accounts.insert_account(ada, organization())
     for code in (b"first", b"second"):
-        await accounts.keep_reset_code(ada.email, code, NOW + HOUR)
+        await accounts.set_reset_code(ada.email, code, NOW + HOUR)
     assert await accounts.reset_password(ada.email, b"first", "other hash", NOW) is None
 
     await accounts.replace_password(ada, "other hash")
@@ -114,7 +114,7 @@ async def test_later_code_or_password_change_ends_reset_code(
 
 
 async def test_unknown_user_gets_no_reset_code(accounts: Accounts) -> None:
-    assert not await accounts.keep_reset_code("nobody@example.com", b"code", NOW + HOUR)
+    assert not await accounts.set_reset_code("nobody@example.com", b"code", NOW + HOUR)
 
 
 async def test_repr_of_user_hides_password_hash() -> None:

@@ -23,9 +23,9 @@ async def test_key_is_found_by_prefix_with_its_hash(api_keys: ApiKeys, pool: Poo
     key = api_key((await stored_organization(pool)).id)
     await api_keys.insert(key, HASH)
 
-    assert await api_keys.find(key.prefix, NOW) == (key, HASH)
+    assert await api_keys.get_by_prefix(key.prefix, NOW) == (key, HASH)
     assert await api_keys.get(key.id) == key
-    assert await api_keys.find("unknown0", NOW) is None
+    assert await api_keys.get_by_prefix("unknown0", NOW) is None
     assert await api_keys.get(new_id()) is None
 
 
@@ -36,7 +36,7 @@ async def test_concurrent_finds_each_get_their_own_key(api_keys: ApiKeys, pool: 
         await api_keys.insert(key, key.id.bytes)
     prefixes = [key.prefix for key in keys] * 2 + ["unknown0"]
 
-    keys_and_hashes = await asyncio.gather(*(api_keys.find(prefix, NOW) for prefix in prefixes))
+    keys_and_hashes = await asyncio.gather(*(api_keys.get_by_prefix(prefix, NOW) for prefix in prefixes))
 
     assert keys_and_hashes == [(key, key.id.bytes) for key in keys] * 2 + [None]
 
@@ -54,11 +54,11 @@ async def test_prefix_is_unique(api_keys: ApiKeys, pool: Pool) -> None:
 async def test_deleted_key_is_unknown_to_next_find(api_keys: ApiKeys, pool: Pool) -> None:
     key = api_key((await stored_organization(pool)).id)
     await api_keys.insert(key, HASH)
-    await api_keys.find(key.prefix, NOW)
+    await api_keys.get_by_prefix(key.prefix, NOW)
 
     assert await api_keys.delete(key.id)
 
-    assert await api_keys.find(key.prefix, NOW) is None
+    assert await api_keys.get_by_prefix(key.prefix, NOW) is None
     assert not await api_keys.delete(key.id)
 
 
@@ -66,18 +66,18 @@ async def test_key_deleted_during_find_is_not_cached(api_keys: ApiKeys, pool: Po
     key = api_key((await stored_organization(pool)).id)
     await api_keys.insert(key, HASH)
 
-    await asyncio.gather(api_keys.find(key.prefix, NOW), api_keys.delete(key.id))
+    await asyncio.gather(api_keys.get_by_prefix(key.prefix, NOW), api_keys.delete(key.id))
 
-    assert await api_keys.find(key.prefix, NOW) is None
+    assert await api_keys.get_by_prefix(key.prefix, NOW) is None
 
 
 async def test_key_deleted_by_another_program_is_cached_one_second(api_keys: ApiKeys, pool: Pool) -> None:
     key = api_key((await stored_organization(pool)).id)
     await api_keys.insert(key, HASH)
-    await api_keys.find(key.prefix, NOW)
+    await api_keys.get_by_prefix(key.prefix, NOW)
     await pool.execute("DELETE FROM api_key")
 
-    assert await api_keys.find(key.prefix, NOW + SECOND) is None
+    assert await api_keys.get_by_prefix(key.prefix, NOW + SECOND) is None
 
 
 async def test_keys_of_given_organizations_are_listed_newest_first(api_keys: ApiKeys, pool: Pool) -> None:
@@ -86,8 +86,8 @@ async def test_keys_of_given_organizations_are_listed_newest_first(api_keys: Api
     for key in (second, first, api_key(theirs)):
         await api_keys.insert(key, HASH)
 
-    assert await api_keys.list([ours]) == [second, first]
-    assert await api_keys.list([]) == []
+    assert await api_keys.list_for_organizations([ours]) == [second, first]
+    assert await api_keys.list_for_organizations([]) == []
 
 
 async def test_last_use_is_stored_at_most_once_a_minute(api_keys: ApiKeys, pool: Pool) -> None:
@@ -95,7 +95,7 @@ async def test_last_use_is_stored_at_most_once_a_minute(api_keys: ApiKeys, pool:
     await api_keys.insert(key, HASH)
     used = []
     for moment in (NOW, NOW + MINUTE - SECOND, NOW + MINUTE):
-        await api_keys.touch(key.id, moment)
+        await api_keys.record_use(key.id, moment)
         stored = await api_keys.get(key.id)
         used.append(stored and stored.last_used_at)
 
@@ -105,11 +105,11 @@ async def test_last_use_is_stored_at_most_once_a_minute(api_keys: ApiKeys, pool:
 async def test_deactivated_key_is_inactive_for_next_find(api_keys: ApiKeys, pool: Pool) -> None:
     key = api_key((await stored_organization(pool)).id)
     await api_keys.insert(key, HASH)
-    await api_keys.find(key.prefix, NOW)
+    await api_keys.get_by_prefix(key.prefix, NOW)
 
     changed = await api_keys.update(key.id, {"is_active": False, "name": "old"})
 
     assert changed == replace(key, is_active=False, name="old")
-    assert await api_keys.find(key.prefix, NOW) == (changed, HASH)
+    assert await api_keys.get_by_prefix(key.prefix, NOW) == (changed, HASH)
     assert await api_keys.update(key.id, {}) == changed
     assert await api_keys.update(new_id(), {"name": "x"}) is None

@@ -93,8 +93,8 @@ async def test_page_shows_given_organizations_newest_first(invites: Invites, poo
     await stored_invite(invites, theirs.id)
     recent = await stored_invite(invites, mine.id, created_at=NOW + HOUR)
 
-    assert await invites.page([mine.id], Page()) == [recent, old]
-    assert await invites.page([mine.id], Page(after=(recent.created_at, recent.id))) == [old]
+    assert await invites.list_page([mine.id], Page()) == [recent, old]
+    assert await invites.list_page([mine.id], Page(after=(recent.created_at, recent.id))) == [old]
 
 
 async def test_deleted_invite_is_not_found(invites: Invites, pool: Pool) -> None:

@@ -22,7 +22,7 @@ def memberships(pool: Pool) -> Memberships:
 async def stored_owner(memberships: Memberships, pool: Pool) -> Member:
     """Store an organization and return its owner."""
     organization = await stored_organization(pool)
-    [owner] = await memberships.page([organization.id], Page())
+    [owner] = await memberships.list_page([organization.id], Page())
     return owner
 
 
@@ -42,10 +42,10 @@ async def test_page_shows_given_organizations_newest_first(memberships: Membersh
     await stored_owner(memberships, pool)
     later = await stored_member(pool, owner.organization_id, Role.MEMBER, joined_at=NOW + HOUR)
 
-    page = await memberships.page([owner.organization_id], Page())
+    page = await memberships.list_page([owner.organization_id], Page())
 
     assert [member.id for member in page] == [later, owner.id]
-    rest = await memberships.page([owner.organization_id], Page(after=(page[0].created_at, page[0].id)))
+    rest = await memberships.list_page([owner.organization_id], Page(after=(page[0].created_at, page[0].id)))
     assert rest == [owner]
 
 
@@ -64,7 +64,7 @@ async def test_roles_above_the_callers_are_neither_changed_nor_granted(
     bob = await stored_member(pool, owner.organization_id, of)
 
     with pytest.raises(Forbidden):
-        await memberships.change_role(bob, to, by)
+        await memberships.update_role(bob, to, by)
 
     unchanged = await memberships.get(bob)
     assert unchanged is not None
@@ -86,11 +86,11 @@ async def test_last_owner_stays_owner(memberships: Memberships, pool: Pool) -> N
     await stored_member(pool, owner.organization_id, Role.ADMIN)
 
     with pytest.raises(LastOwner):
-        await memberships.change_role(owner.id, Role.ADMIN, Role.OWNER)
+        await memberships.update_role(owner.id, Role.ADMIN, Role.OWNER)
     with pytest.raises(LastOwner):
         await memberships.delete(owner.id, Role.OWNER)
 
-    assert await memberships.change_role(owner.id, Role.OWNER, Role.OWNER) == owner
+    assert await memberships.update_role(owner.id, Role.OWNER, Role.OWNER) == owner
 
 
 async def test_one_of_two_owners_leaving_at_once_stays(memberships: Memberships, pool: Pool) -> None:
@@ -99,16 +99,16 @@ async def test_one_of_two_owners_leaving_at_once_stays(memberships: Memberships,
 
     outcomes = await asyncio.gather(
         memberships.delete(owner.id, Role.OWNER),
-        memberships.change_role(second, Role.MEMBER, Role.OWNER),
+        memberships.update_role(second, Role.MEMBER, Role.OWNER),
         return_exceptions=True,
     )
 
     assert len([outcome for outcome in outcomes if isinstance(outcome, LastOwner)]) == 1, outcomes
-    members = await memberships.page([owner.organization_id], Page())
+    members = await memberships.list_page([owner.organization_id], Page())
     assert [member.role for member in members].count(Role.OWNER) == 1
 
 
 async def test_unknown_membership_is_neither_changed_nor_deleted(memberships: Memberships) -> None:
     assert await memberships.get(new_id()) is None
-    assert await memberships.change_role(new_id(), Role.MEMBER, Role.OWNER) is None
+    assert await memberships.update_role(new_id(), Role.MEMBER, Role.OWNER) is None
     assert not await memberships.delete(new_id(), Role.OWNER)

@@ -44,16 +44,16 @@ async def test_page_shows_given_organizations_newest_first(organizations: Organi
     ]
     wanted = [middle.id, old.id, recent.id]
 
-    assert await organizations.page(wanted, Page(limit=2)) == [recent, middle]
-    assert await organizations.page(wanted, Page(after=(middle.created_at, middle.id))) == [old]
-    assert await organizations.page(wanted, Page(offset=1, limit=1)) == [middle]
+    assert await organizations.list_page(wanted, Page(limit=2)) == [recent, middle]
+    assert await organizations.list_page(wanted, Page(after=(middle.created_at, middle.id))) == [old]
+    assert await organizations.list_page(wanted, Page(offset=1, limit=1)) == [middle]
 
 
 async def test_organizations_are_found_by_exact_name(organizations: Organizations, pool: Pool) -> None:
     acme, again, _ = [await stored_organization(pool, name=name) for name in ("Acme", "Acme", "acme")]
 
-    assert await organizations.find_by_name("Acme") == [acme, again]
-    assert await organizations.find_by_name("Acme Inc") == []
+    assert await organizations.list_by_name("Acme") == [acme, again]
+    assert await organizations.list_by_name("Acme Inc") == []
 
 
 async def test_paused_organizations_are_listed(organizations: Organizations, pool: Pool) -> None:

@@ -97,13 +97,13 @@ async def test_cache_is_not_used_after_clock_was_set_back(
 async def test_value_read_during_a_change_is_not_cached(
     token_holders: TokenHolders, accounts: Accounts, ada: User
 ) -> None:
-    await asyncio.gather(token_holders.get(ada.id, NOW), accounts.end_tokens(ada.id))
+    await asyncio.gather(token_holders.get(ada.id, NOW), accounts.revoke_tokens(ada.id))
 
     assert await _version(token_holders, ada) == 4
 
 
 async def _end_tokens(accounts: Accounts, ada: User) -> None:
-    await accounts.end_tokens(ada.id)
+    await accounts.revoke_tokens(ada.id)
 
 
 async def _replace_password(accounts: Accounts, ada: User) -> None:
@@ -111,7 +111,7 @@ async def _replace_password(accounts: Accounts, ada: User) -> None:
 
 
 async def _reset_password(accounts: Accounts, ada: User) -> None:
-    assert await accounts.keep_reset_code(ada.email, b"code", NOW + HOUR)
+    assert await accounts.set_reset_code(ada.email, b"code", NOW + HOUR)
     assert await accounts.reset_password(ada.email, b"code", "another hash", NOW) is not None
 
 
@@ -143,7 +143,7 @@ async def test_next_read_sees_changed_role(
         roles.append(holder.roles.get(other.id) if holder else None)
 
     await read_role()
-    await memberships.change_role(membership_id, Role.ADMIN, by=Role.OWNER)
+    await memberships.update_role(membership_id, Role.ADMIN, by=Role.OWNER)
     await read_role()
     await memberships.delete(membership_id, by=Role.OWNER)
     await read_role()

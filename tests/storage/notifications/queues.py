@@ -62,7 +62,7 @@ async def next_due_at(pool: Pool, of: Agent) -> datetime | None:
 
 
 async def titles(queue: Notifications, of: Agent, page: Page | None = None, **filters: Any) -> list[str]:
-    listed = await queue.page(
+    listed = await queue.list_page(
         NotificationFilters(organization_ids=(of.organization_id,), **filters), page or Page()
     )
     return [notification.title for notification in listed]

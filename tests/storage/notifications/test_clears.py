@@ -115,7 +115,7 @@ async def test_clear_many_with_ids_clears_reminders_too(
     assert await queue.clear_many(scout.id, [ahead.id, strange.id, new_id()], LATER) == 1
     assert reported.take() == [scout.id]
     assert await queue.get(strange.id) == strange
-    assert await queue.owners([low.id, strange.id, new_id()]) == {
+    assert await queue.list_owners([low.id, strange.id, new_id()]) == {
         low.id: NotificationOwner(scout.organization_id, scout.id),
         strange.id: NotificationOwner(other.organization_id, other.id),
     }

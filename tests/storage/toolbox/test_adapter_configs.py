@@ -62,11 +62,11 @@ async def test_page_filters_configs_newest_first(configs: AdapterConfigs, pool: 
         await configs.insert(new)
     owner = (desk.organization_id,)
 
-    assert await configs.page(owner, None, None, Page()) == [newer, older]
-    assert await configs.page(owner, None, None, Page(after=(newer.created_at, newer.id))) == [older]
-    assert await configs.page(owner, desk.id, weather.id, Page()) == [older]
-    assert await configs.page(owner, new_id(), None, Page()) == []
-    assert await configs.page((new_id(),), None, None, Page()) == []
+    assert await configs.list_page(owner, None, None, Page()) == [newer, older]
+    assert await configs.list_page(owner, None, None, Page(after=(newer.created_at, newer.id))) == [older]
+    assert await configs.list_page(owner, desk.id, weather.id, Page()) == [older]
+    assert await configs.list_page(owner, new_id(), None, Page()) == []
+    assert await configs.list_page((new_id(),), None, None, Page()) == []
 
 
 async def test_update_never_sets_the_time_back(configs: AdapterConfigs, pool: Pool, desk: Template) -> None:

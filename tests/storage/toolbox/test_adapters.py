@@ -34,10 +34,10 @@ async def test_page_shows_own_and_public_adapters_newest_first(adapters: Adapter
     for new in (own, public, adapter(theirs)):
         await adapters.insert(new)
 
-    assert await adapters.page((ours,), None, Page()) == [public, own]
-    assert await adapters.page((ours,), None, Page(after=(public.created_at, public.id))) == [own]
-    assert await adapters.page((ours,), Visibility.PRIVATE, Page()) == [own]
-    assert await adapters.page((), None, Page()) == [public]
+    assert await adapters.list_page((ours,), None, Page()) == [public, own]
+    assert await adapters.list_page((ours,), None, Page(after=(public.created_at, public.id))) == [own]
+    assert await adapters.list_page((ours,), Visibility.PRIVATE, Page()) == [own]
+    assert await adapters.list_page((), None, Page()) == [public]
 
 
 async def test_update_and_publish_return_the_changed_adapter(adapters: Adapters, pool: Pool) -> None:

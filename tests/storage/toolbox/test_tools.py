@@ -57,9 +57,9 @@ async def test_page_shows_tools_of_visible_adapters_newest_first(tools: Tools, p
         await tools.insert(new)
     owner = (ours.organization_id,)
 
-    assert await tools.page(owner, None, Page()) == [shared, own]
-    assert await tools.page(owner, None, Page(after=(shared.created_at, shared.id))) == [own]
-    assert await tools.page(owner, ours.id, Page()) == [own]
+    assert await tools.list_page(owner, None, Page()) == [shared, own]
+    assert await tools.list_page(owner, None, Page(after=(shared.created_at, shared.id))) == [own]
+    assert await tools.list_page(owner, ours.id, Page()) == [own]
 
 
 async def test_update_and_delete_change_only_existing_tools(tools: Tools, pool: Pool) -> None:

@@ -118,7 +118,7 @@ async def test_cap_set_during_a_run_applies_to_next_model_call(pool: Pool) -> No
 
 async def test_run_without_a_cap_reads_no_budget(world: World) -> None:
     class NoSpending:
-        async def budgets(self, *_: object) -> tuple[()]:
+        async def list_budgets(self, *_: object) -> tuple[()]:
             raise AssertionError("it was looked up")
 
     run: ActiveRun = (await world.start(await world.agent())).run

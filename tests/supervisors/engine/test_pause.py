@@ -357,15 +357,17 @@ async def test_pause_continues_after_a_restart(world: World) -> None:
 
 
 class FailingOnceStates(RiggedStates):
-    """A store whose first `list_concerned` fails."""
+    """A store whose first `list_non_idle_of_organization` fails."""
 
     is_away = True
 
-    async def list_concerned(self, organization_id: UUID, after: UUID | None, limit: int) -> list[UUID]:
+    async def list_non_idle_of_organization(
+        self, organization_id: UUID, after: UUID | None, limit: int
+    ) -> list[UUID]:
         if self.is_away:
             self.is_away = False
             raise DatabaseUnavailable("away")
-        return await super().list_concerned(organization_id, after, limit)
+        return await super().list_non_idle_of_organization(organization_id, after, limit)
 
 
 async def test_pause_sync_repeats_after_a_database_error(world: World) -> None:

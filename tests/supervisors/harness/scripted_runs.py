@@ -43,7 +43,7 @@ async def only_run(world: World, agent: Agent) -> Run:
 
 
 async def spans(world: World, agent: Agent, span_type: str) -> list[Span]:
-    all_spans = await world.storage.traces.spans((await only_run(world, agent)).id)
+    all_spans = await world.storage.traces.list_spans((await only_run(world, agent)).id)
     return [span for span in all_spans if span.span_type == span_type]
 
 

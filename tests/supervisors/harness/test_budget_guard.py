@@ -21,7 +21,7 @@ class FixedSpending:
         self._budgets = budgets
         self.queries = 0
 
-    async def budgets(self, agent_id: UUID, now: datetime) -> tuple[Budget, ...]:
+    async def list_budgets(self, agent_id: UUID, now: datetime) -> tuple[Budget, ...]:
         self.queries += 1
         return self._budgets
 

@@ -23,7 +23,7 @@ async def world(pool: Pool) -> AsyncIterator[World]:
 
 
 async def spans_of(world: World, agent: Agent) -> list[Span]:
-    return await world.storage.traces.spans((await only_run(world, agent)).id)
+    return await world.storage.traces.list_spans((await only_run(world, agent)).id)
 
 
 async def test_a_run_lists_clears_and_sleeps(world: World) -> None:

@@ -13,7 +13,7 @@ from tests.supervisors.held_clock import HeldClock
 
 
 async def stored(traces: Traces, trace_id: UUID) -> list[str]:
-    return [span.name for span in await traces.spans(trace_id)]
+    return [span.name for span in await traces.list_spans(trace_id)]
 
 
 class ObservedStore:

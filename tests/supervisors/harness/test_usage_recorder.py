@@ -112,7 +112,7 @@ async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -
 
 
 async def recorded(usage: Usage, agent: Agent) -> list[ModelUsage]:
-    return await usage.by_model(agent.id, NOW, NOW + HOUR)
+    return await usage.sum_by_model(agent.id, NOW, NOW + HOUR)
 
 
 async def test_model_calls_are_recorded_with_price_and_trace(pool: Pool) -> None:

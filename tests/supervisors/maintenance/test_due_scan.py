@@ -31,7 +31,9 @@ class DueAgents:
         ahead = [(id_, at) for id_, at in self.due if at <= until and (after is None or (at, id_) > after)]
         return ahead[:limit]
 
-    async def list_attention(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
+    async def list_with_active_notification(
+        self, now: datetime, after: UUID | None, limit: int
+    ) -> list[UUID]:
         return [agent_id for agent_id in self.active if after is None or agent_id > after][:limit]
 
     async def list_running(self) -> list[UUID]:

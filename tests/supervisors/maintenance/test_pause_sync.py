@@ -23,10 +23,12 @@ class Agents:
     def __init__(self) -> None:
         self.is_available = True
 
-    async def list_unarmed(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
+    async def list_without_due_time(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
         return [UNARMED]
 
-    async def list_concerned(self, organization_id: UUID, after: UUID | None, limit: int) -> list[UUID]:
+    async def list_non_idle_of_organization(
+        self, organization_id: UUID, after: UUID | None, limit: int
+    ) -> list[UUID]:
         if not self.is_available:
             raise DatabaseUnavailable("no answer in time")
         return [organization_id]

@@ -14,7 +14,7 @@ class ExpiredReceipts:
         self.number = number
         self.calls = 0
 
-    async def purge(self, until: datetime, limit: int) -> int:
+    async def delete_expired(self, until: datetime, limit: int) -> int:
         assert until == NOW - 24 * HOUR
         deleted = min(self.number, limit)
         self.number -= deleted

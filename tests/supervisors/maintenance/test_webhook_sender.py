@@ -64,7 +64,7 @@ class Deliveries:
 
     async def log(self, of: Template) -> list[WebhookDelivery]:
         """List the deliveries of the template, newest first."""
-        return await self.storage.outbox.page(
+        return await self.storage.outbox.list_page(
             DeliveryFilters((of.organization_id,), template_id=of.id), Page()
         )
 

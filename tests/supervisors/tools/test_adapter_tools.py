@@ -102,7 +102,7 @@ async def agent_with(world: World, **urls: str) -> Agent:
 async def tool_spans(world: World, agent: Agent) -> dict[str, Span]:
     """Return the spans of the tool calls in the agent's only run, by tool name."""
     [run] = await world.ledger(agent)
-    spans = await world.storage.traces.spans(run.id)
+    spans = await world.storage.traces.list_spans(run.id)
     return {
         span.name.removeprefix("execute_tool "): span
         for span in spans

@@ -28,11 +28,11 @@ class Resources:
     async def get(self, resource_id: UUID) -> Resource | None:
         return self._resources.get(resource_id)
 
-    async def organization_of(self, resource_id: UUID) -> UUID | None:
+    async def get_organization_id(self, resource_id: UUID) -> UUID | None:
         resource = await self.get(resource_id)
         return resource.organization_id if resource else None
 
-    async def classify_adapters(self, organization_id: UUID, adapters: list[UUID]) -> dict[UUID, bool]:
+    async def get_adapter_visibility(self, organization_id: UUID, adapters: list[UUID]) -> dict[UUID, bool]:
         known = (adapter for adapter in adapters if adapter in self._resources)
         return {adapter: self._resources[adapter].organization_id == organization_id for adapter in known}
 

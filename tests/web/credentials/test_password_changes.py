@@ -35,7 +35,7 @@ def with_token(service: Service, answer: Answer) -> Api:
 async def keep_code(service: Service, expires_in: timedelta = timedelta(hours=1)) -> None:
     """Store a reset code, like the operator's command."""
     until = datetime.now(UTC) + expires_in
-    assert await service.storage.accounts.keep_reset_code(ANN["email"], hash_secret(CODE), until)
+    assert await service.storage.accounts.set_reset_code(ANN["email"], hash_secret(CODE), until)
 
 
 async def reset(service: Service, **changes: Any) -> Answer:

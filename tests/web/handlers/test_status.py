@@ -11,7 +11,7 @@ async def test_status_describes_the_whole_service(service: Service, api: Api) ->
     template = await api.create_template(agent_created_webhook_url="https://example.org/created")
     await api.create_agent(template=template["id"])
     await api.create_agent()
-    await service.storage.outbox.measure()
+    await service.storage.outbox.refresh_size()
     body = (await service.operator.get(STATUS)).body
     assert set(body) >= {"service", "supervisors", "agents", "runs", "timers", "loop_lag_ms", "database"}
     assert body["outbox"] == {"pending": 1, "failed": 0}

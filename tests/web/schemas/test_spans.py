@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from storage.history.traces import FullSpan
+from storage.history.traces import SpanWithMetadata
 from storage.model import Span
 from tests.web.schemas.checks import (
     ID,
@@ -53,5 +53,5 @@ def test_summary_says_only_that_there_was_an_error() -> None:
 
 
 def test_full_span_adds_error_and_metadata() -> None:
-    full = serve(serialize_full_span(FullSpan(SPAN, [1], ORGANIZATION_ID, OTHER_ID)))
+    full = serve(serialize_full_span(SpanWithMetadata(SPAN, [1], ORGANIZATION_ID, OTHER_ID)))
     assert full == {**serve(serialize_span(SPAN)), "error": "no answer", "metadata": [1]}
