@@ -53,7 +53,7 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-async def comes_within(event: asyncio.Event, seconds: float, clock: Clock) -> bool:
+async def wait_for_event(event: asyncio.Event, seconds: float, clock: Clock) -> bool:
     """Wait until the event is set, at most this many seconds; return whether it is set."""
     waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(clock.sleep(seconds))]
     try:

@@ -12,7 +12,7 @@ import orjson
 
 from hostsvc.llm.providers import ThinkingField
 from storage.ids import new_id
-from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolRequest
+from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolCall
 from supervisors.text import excerpt, storable
 from supervisors.tools.toolkit import ToolDefinition
 
@@ -50,7 +50,7 @@ def parse_response(body: bytes) -> ModelResponse:
         raise InvalidResponse("it holds no choices[0].message", payload)
     return ModelResponse(
         text=_text(message.get("content")) or _text(message.get("refusal")),
-        tool_requests=_with_unique_ids(_tool_request(call) for call in _dicts(message.get("tool_calls"))),
+        tool_calls=_with_unique_ids(_tool_request(call) for call in _dicts(message.get("tool_calls"))),
         id=_name(payload.get("id")),
         model=_name(payload.get("model")),
         finish_reason=_name(choice.get("finish_reason")),
@@ -99,7 +99,7 @@ class StreamedResponse:
             raise InvalidResponse("its stream ended in the middle of the answer")
         return ModelResponse(
             text="".join(self._texts),
-            tool_requests=_with_unique_ids(call.request() for call in self._calls),
+            tool_calls=_with_unique_ids(call.request() for call in self._calls),
             id=self._id,
             model=self._model,
             finish_reason=self._finish_reason,
@@ -127,8 +127,8 @@ class _StreamedCall:
     name: str = ""
     arguments: list[str] = field(default_factory=list)
 
-    def request(self) -> ToolRequest:
-        return ToolRequest(self.id, self.name, "".join(self.arguments))
+    def request(self) -> ToolCall:
+        return ToolCall(self.id, self.name, "".join(self.arguments))
 
 
 def error_text(text: str) -> str:
@@ -143,10 +143,10 @@ def error_text(text: str) -> str:
 
 
 def _message(message: ChatMessage) -> Json:
-    body: Json = {"role": str(message.speaker), "content": message.text}
-    if message.speaker is ChatRole.TOOL:
+    body: Json = {"role": str(message.role), "content": message.text}
+    if message.role is ChatRole.TOOL:
         body["tool_call_id"] = message.tool_call_id
-    if message.tool_requests:
+    if message.tool_calls:
         body["content"] = message.text or None
         body["tool_calls"] = [
             {
@@ -154,7 +154,7 @@ def _message(message: ChatMessage) -> Json:
                 "type": "function",
                 "function": {"name": request.name, "arguments": _valid_arguments(request.arguments)},
             }
-            for request in message.tool_requests
+            for request in message.tool_calls
         ]
     return body
 
@@ -194,18 +194,16 @@ def _first_choice(payload: Any) -> Json | None:
     return choices[0] if choices else None
 
 
-def _tool_request(call: Mapping[str, Any]) -> ToolRequest:
+def _tool_request(call: Mapping[str, Any]) -> ToolCall:
     function = call.get("function")
     if not isinstance(function, dict):
         raise InvalidResponse("one of its tool calls names no function", call)
-    return ToolRequest(
-        _text(call.get("id")), _name(function.get("name")), _arguments(function.get("arguments"))
-    )
+    return ToolCall(_text(call.get("id")), _name(function.get("name")), _arguments(function.get("arguments")))
 
 
-def _with_unique_ids(requests: Iterable[ToolRequest]) -> tuple[ToolRequest, ...]:
+def _with_unique_ids(requests: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
     """Replace missing, long and repeated ids: our next request needs a unique id for each call."""
-    by_id: dict[str, ToolRequest] = {}
+    by_id: dict[str, ToolCall] = {}
     for request in requests:
         is_usable = 0 < len(request.id) <= NAME_CHARACTERS and request.id not in by_id
         request = request if is_usable else replace(request, id=f"call_{new_id().hex}")

@@ -25,7 +25,7 @@ from hostsvc.process_harness.git import DEFAULT_REF, PROGRAMS, GitError, Mirror,
 from hostsvc.process_harness.kept_process import KeptProcess, ProcessEnd, ProcessSpec, open_kept_process
 from hostsvc.process_harness.settings import HarnessSettings
 from storage.model import Agent, Outcome, Template
-from supervisors.clock import Clock, comes_within
+from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult, RunStopped
 from supervisors.harness.conversation import effective_max_turns
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
@@ -197,7 +197,7 @@ class ProcessHarness:
             await process.ended.wait()  # the run is cancelled when the grace period of the stop is over
             raise
         except asyncio.CancelledError:
-            if not run.stopping:  # the run took too long, or the service is shutting down
+            if not run.is_stopping:  # the run took too long, or the service is shutting down
                 await self._terminate(process)
             raise
 
@@ -210,13 +210,13 @@ class ProcessHarness:
             for wait in waits:
                 wait.cancel()
         grace_seconds = self._run_settings.stop_grace_seconds
-        if run.slept.is_set() and not await comes_within(process.ended, grace_seconds, self._clock):
+        if run.slept.is_set() and not await wait_for_event(process.ended, grace_seconds, self._clock):
             await self._terminate(process)
 
     async def _terminate(self, process: KeptProcess) -> None:
         """Send SIGTERM, and wait as long as a stop does."""
         process.terminate()
-        await comes_within(process.ended, self._run_settings.stop_grace_seconds, self._clock)
+        await wait_for_event(process.ended, self._run_settings.stop_grace_seconds, self._clock)
 
 
 @asynccontextmanager

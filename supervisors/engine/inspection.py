@@ -130,7 +130,7 @@ class StatusReader:
         decision = decide(facts, now, context.policy)
         if supervisor is not None:
             decision = supervisor.with_hold_on_wall_clock(decision, now)
-        is_stopping = run is not None and run.stopping
+        is_stopping = run is not None and run.is_stopping
         phase = explanations.phase_of(facts, decision, now, run_is_stopping=is_stopping)
         has_seen_phase = supervisor is not None and supervisor.phase is phase
         since = explanations.since(
@@ -147,7 +147,7 @@ class StatusReader:
             phase=phase,
             since=since,
             why=explanations.why(facts, decision, phase, now, since=since, slots=slots, may_start=may_start),
-            next_wake=NextWake(wake.at, explanations.because(wake)) if wake else None,
+            next_wake=NextWake(wake.at, explanations.describe_cause(wake)) if wake else None,
             run=_current_run(facts, context),
             debounce=DebounceResponse(hold.window_seconds, hold.first_at, hold.last_at, hold.due_at)
             if hold

@@ -137,7 +137,7 @@ UNSET = Unset.UNSET
 
 @final
 @dataclass(frozen=True, slots=True)
-class OwnedFields(Request[None]):
+class OwnedFieldsRequest(Request[None]):
     """Write fields that the supervisor owns; `status` is applied before `sleep_until`."""
 
     status: AgentStatus | Unset = UNSET

@@ -6,7 +6,7 @@ from datetime import datetime
 from storage.ids import derive_id, new_id
 from storage.model import AgentFacts, AgentState, Outcome, RunEnd, SystemNotice
 from supervisors.policy import explanations
-from supervisors.policy.budgets import reached
+from supervisors.policy.budgets import reached_budget
 from supervisors.policy.decisions import Policy, decide
 from supervisors.policy.transitions import is_newly_quarantined
 
@@ -33,12 +33,12 @@ def _budget_notice(
 
     All notices of one day have the same id, so that only the first is stored.
     """
-    budget = reached(facts.budgets)
+    budget = reached_budget(facts.budgets)
     if budget is None:
         return None
     wake = decide(facts, now, policy).wake
     ended_run = end is not None and end.outcome is Outcome.BUDGET
-    postponed_run = wake is not None and wake.is_put_off and not explanations.never_starts(budget)
+    postponed_run = wake is not None and wake.is_postponed and not explanations.never_starts(budget)
     if not (ended_run or postponed_run):
         return None
     notice_id = derive_id(facts.state.agent_id, f"over budget on {now.date()}")

@@ -25,7 +25,7 @@ import aiojobs
 import structlog
 
 from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
-from supervisors.clock import Clock, comes_within
+from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.context import RECOVERY_SECONDS, SupervisorContext
 from supervisors.engine.inspection import Statistics, StatusReader
 from supervisors.engine.mailbox import AnyPendingRequest, PendingRequest
@@ -102,7 +102,7 @@ class Registry:
         if agent_id not in self._supervisors or agent_id not in timer_queue:
             timer_queue.schedule(agent_id, at)
 
-    def spread_recovery(self, seconds: float) -> None:
+    def spread_recovery_over(self, seconds: float) -> None:
         """Spread the restarts of agents whose runs died over at least this time."""
         self._context.recovery_seconds = max(seconds, RECOVERY_SECONDS)
 
@@ -110,7 +110,7 @@ class Registry:
         """Have the agent's supervisor reconcile soon. Never fails, never blocks."""
         supervisor = self._get_supervisor(agent_id)
         if signal is Signal.NOTIFIED and supervisor.run is not None:
-            supervisor.run.notified = True
+            supervisor.run.is_notified = True
         supervisor.mailbox.tell(signal)
         self._handle_soon(supervisor)
 
@@ -158,9 +158,9 @@ class Registry:
             return
         clock = self._context.clock
         waits_until = clock.monotonic() + seconds
-        if await comes_within(run.ended, seconds, clock):
+        if await wait_for_event(run.ended, seconds, clock):
             remaining = waits_until - clock.monotonic()
-            await comes_within(run.settled, min(remaining, FINISHING_SECONDS), clock)
+            await wait_for_event(run.settled, min(remaining, FINISHING_SECONDS), clock)
 
     @property
     def may_start(self) -> bool:
@@ -201,7 +201,7 @@ class Registry:
             run.cancel()
         await wait_until_settled(runs, CANCEL_SECONDS)
         self._context.timer_queue.close()
-        await self.quiet()
+        await self.wait_until_idle()
 
     def abandon(self) -> None:
         """End all runs at once and store nothing of them: another instance leads."""
@@ -212,7 +212,7 @@ class Registry:
             run.settle()
         self._context.runs.clear()
 
-    async def quiet(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until no supervisor handles messages."""
         while self._tasks:
             await asyncio.wait(self._tasks)

@@ -5,10 +5,10 @@ from datetime import datetime
 from functools import partial
 
 from storage.model import AgentFacts, AgentState, AgentStatus, Outcome, RunEnd
-from supervisors.clock import Clock, comes_within
+from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.messages import (
     DeferredReply,
-    OwnedFields,
+    OwnedFieldsRequest,
     Reply,
     Request,
     RunAnswer,
@@ -26,7 +26,7 @@ from supervisors.engine.run import ActiveRun
 from supervisors.engine.supervisor import Supervisor
 from supervisors.errors import AgentArchived, NoStarts, RunIsOver
 from supervisors.policy import transitions
-from supervisors.policy.budgets import reached
+from supervisors.policy.budgets import reached_budget
 from supervisors.policy.decisions import WakeReason, active_count
 from supervisors.policy.phases import Phase
 
@@ -42,7 +42,7 @@ async def answer(supervisor: Supervisor, request: Request[Reply]) -> Reply | Def
             return await request_run(supervisor, request)
         case StopRequest():
             return await stop(supervisor, request)
-        case OwnedFields():
+        case OwnedFieldsRequest():
             await write_owned_fields(supervisor, request)
             return None
         case SleepRequest():
@@ -94,7 +94,7 @@ def _reply_without_effect(
         return RunReply(RunAnswer.ALREADY_RUNNING, state.run_id)
     if not request.wakeup and state.sleep_until is not None and state.sleep_until > now:
         return RunReply(RunAnswer.SLEEPING)
-    if reached(facts.budgets) is not None:
+    if reached_budget(facts.budgets) is not None:
         return RunReply(RunAnswer.OVER_BUDGET)
     return None
 
@@ -121,13 +121,13 @@ async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | Defe
 
 
 async def _wait_until_stopped(run: ActiveRun, clock: Clock) -> StopReply:
-    is_gone = await comes_within(run.settled, STOP_REPLY_SECONDS, clock)
+    is_gone = await wait_for_event(run.settled, STOP_REPLY_SECONDS, clock)
     return StopReply.STOPPED if is_gone else StopReply.STOPPING
 
 
 def _is_stopping(supervisor: Supervisor, state: AgentState) -> bool:
     """Return whether the run was asked to stop; a restore or the end of a pause does not undo that."""
-    return state.stopped_at is not None or (supervisor.run is not None and supervisor.run.stopping)
+    return state.stopped_at is not None or (supervisor.run is not None and supervisor.run.is_stopping)
 
 
 def _is_about_to_start(supervisor: Supervisor, facts: AgentFacts) -> bool:
@@ -139,7 +139,7 @@ def _is_about_to_start(supervisor: Supervisor, facts: AgentFacts) -> bool:
     return decision.due_wake(now) is not None or decision.phase in ABOUT_TO_START
 
 
-async def write_owned_fields(supervisor: Supervisor, owned: OwnedFields) -> None:
+async def write_owned_fields(supervisor: Supervisor, owned: OwnedFieldsRequest) -> None:
     """Write the fields that the supervisor owns, `status` first. Raise AgentArchived."""
     if owned.status is not Unset.UNSET:
         await _change_status(supervisor, owned.status)

@@ -60,17 +60,17 @@ class ActiveRun:
         "_task",
         "active_at_start",
         "agent_id",
-        "draining",
         "ended",
         "id",
         "is_capped",
+        "is_draining",
+        "is_notified",
+        "is_stopping",
         "max_sleep_until",
-        "notified",
         "result",
         "settled",
         "slept",
         "started_at",
-        "stopping",
         "turns",
         "wake_reason",
     )
@@ -83,9 +83,9 @@ class ActiveRun:
         self.started_at = start.started_at
         self.max_sleep_until = start.max_sleep_until
         self.turns = 0
-        self.stopping = False
-        self.draining = False
-        self.notified = False  # the agent's queue has changed since the run read it
+        self.is_stopping = False
+        self.is_draining = False
+        self.is_notified = False  # the agent's queue has changed since the run read it
         self.is_capped = False  # a spend cap applies; the supervisor keeps this up to date
         self.slept = asyncio.Event()  # set when sleep was granted; the harness may still be finishing
         self.ended = asyncio.Event()  # set when the run's end is stored
@@ -102,7 +102,7 @@ class ActiveRun:
 
     def stop(self, grace_seconds: float) -> None:
         """Ask the run to end at its next await; cancel it after the grace."""
-        self.stopping = True
+        self.is_stopping = True
         for task in self._interruptible - {asyncio.current_task()}:
             self._interruptible.discard(task)
             task.cancel()
@@ -114,7 +114,7 @@ class ActiveRun:
 
     def drain(self) -> None:
         """Ask the run to end at its next turn boundary."""
-        self.draining = True
+        self.is_draining = True
 
     def fall_asleep(self) -> None:
         """Mark the run as ended by a granted sleep, which is stored; the harness may finish its work."""
@@ -133,9 +133,9 @@ class ActiveRun:
 
     def at_turn_boundary(self) -> None:
         """Raise RunStopped or RunDrained if the run was asked to end."""
-        if self.stopping:
+        if self.is_stopping:
             raise RunStopped("stopped")
-        if self.draining:
+        if self.is_draining:
             raise RunDrained("interrupted: the service was shutting down")
 
     async def interruptible(self, awaitable: Awaitable[Result]) -> Result:
@@ -143,7 +143,7 @@ class ActiveRun:
 
         A stop cancels the awaiting task, as asyncio.timeout does, so that no second task is needed.
         """
-        if self.stopping:
+        if self.is_stopping:
             asyncio.ensure_future(awaitable).cancel()
             raise RunStopped("stopped")
         task = asyncio.current_task()
@@ -170,7 +170,7 @@ class ActiveRun:
         try:
             result = await self._execute(harness, ask, max_seconds)
         except asyncio.CancelledError:
-            if self.stopping:
+            if self.is_stopping:
                 result = RunResult(Outcome.STOPPED, "stopped")
         finally:
             self.result = RunResult(Outcome.SLEPT) if self.slept.is_set() else result

@@ -128,7 +128,7 @@ class Supervisor:
                 continue
             if run is not None and run.result is not None:
                 self._remove(run)
-            if facts.paused and self.run is not None and not self.run.stopping:
+            if facts.paused and self.run is not None and not self.run.is_stopping:
                 # Unlike a stop, this is not stored: what is due when the pause ends still starts a run.
                 self.run.stop(self.context.stop_grace_seconds)
             decision = self.decide(facts, now)
@@ -181,7 +181,7 @@ class Supervisor:
         if hold is None or wake is None or deadline is None or deadline.due_at != hold.due_at:
             return decision
         ends_at = now + timedelta(seconds=deadline.monotonic_at - self.context.clock.monotonic())
-        if wake.because is not WakeCause.HOLD or abs(ends_at - hold.due_at) <= CLOCK_DRIFT:
+        if wake.cause is not WakeCause.HOLD or abs(ends_at - hold.due_at) <= CLOCK_DRIFT:
             return decision
         return replace(decision, hold=replace(hold, due_at=ends_at), wake=replace(wake, at=ends_at))
 
@@ -289,7 +289,7 @@ class Supervisor:
         state = facts.state
         if state.status is not AgentStatus.SLEEPING:
             return None
-        failed = transitions.failed(transitions.rested(state), Outcome.FAILED, error, now, jitter=0)
+        failed = transitions.failed(transitions.dequeued(state), Outcome.FAILED, error, now, jitter=0)
         due_at, retry_at = state.next_due_at, failed.retry_at
         is_due_first = due_at is not None and retry_at is not None and now < due_at < retry_at
         after = replace(failed, next_due_at=due_at if is_due_first else retry_at)
@@ -316,7 +316,7 @@ class Supervisor:
         after = transition(seen)
         if after is None:
             return None
-        armed = transitions.armed(seen, after, now, self.context.policy)
+        armed = transitions.with_next_due(seen, after, now, self.context.policy)
         notice = notice_for(seen, armed, end, now, self.context.policy)
         return StateUpdate(seen.state, armed, guarded=True, end=end, receipt=receipt, notice=notice)
 
@@ -334,10 +334,10 @@ class Supervisor:
         """Store and schedule the next wake. Return None if the agent's state has changed."""
         context, state = self.context, facts.state
         context.slots.leave(self.agent_id)
-        rested = transitions.armed(facts, transitions.rested(state), now, context.policy)
+        rested = transitions.with_next_due(facts, transitions.dequeued(state), now, context.policy)
         if rested != state or self.has_uncertain_update:
             # Reuse `now`: it is the due time of an agent that may not start, and a later one would differ.
-            stored = await self.change(facts, lambda seen: transitions.rested(seen.state), now=now)
+            stored = await self.change(facts, lambda seen: transitions.dequeued(seen.state), now=now)
             if stored != rested:
                 return None
         self.phase = decision.phase

@@ -2,7 +2,7 @@
 
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, RunBudgetReached
-from supervisors.policy.budgets import dollars, reached
+from supervisors.policy.budgets import dollars, reached_budget
 from supervisors.ports import SpendingStore
 
 
@@ -17,7 +17,7 @@ class BudgetGuard:
         """Raise RunBudgetReached if the day's budget is spent. A run without a cap costs no query."""
         if not run.is_capped:
             return
-        budget = reached(await self._spending.list_budgets(run.agent_id, self._clock.now()))
+        budget = reached_budget(await self._spending.list_budgets(run.agent_id, self._clock.now()))
         if budget is not None:
             name = "its organization's budget" if budget.of_organization else "its budget"
             spent, cap = dollars(budget.spent_usd), dollars(budget.cap_usd)

@@ -135,11 +135,11 @@ class BuiltinHarness:
             run.turns += 1
             answer = await self._ask_model(conversation)
             conversation.messages.append(answer.as_message())
-            if not answer.tool_requests:
+            if not answer.tool_calls:
                 if answer.finish_reason in CUT_OFF:
                     raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
                 return RunResult(Outcome.ENDED)
-            if await self._tool_executor.execute(conversation, answer.tool_requests):
+            if await self._tool_executor.execute(conversation, answer.tool_calls):
                 return RunResult(Outcome.SLEPT)
 
     async def _add_inbox_updates(self, conversation: Conversation) -> None:

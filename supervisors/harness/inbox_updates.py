@@ -25,12 +25,12 @@ class InboxUpdates:
 
     def may_exist(self) -> bool:
         """Return whether it is time to read the queue."""
-        return self._run.notified or self._clock.monotonic() >= self._fetched_at + FETCH_INTERVAL_SECONDS
+        return self._run.is_notified or self._clock.monotonic() >= self._fetched_at + FETCH_INTERVAL_SECONDS
 
     async def fetch(self) -> str:
         """Return the message to the model; blank if nothing has arrived."""
         # Clear the flag first: what arrives during the read sets it again for the next boundary.
-        self._run.notified = False
+        self._run.is_notified = False
         self._fetched_at = self._clock.monotonic()
         recent = await self._queue.list_for_agent(
             self._run.agent_id, since=self._run.started_at, limit=MAX_FETCHED, now=self._clock.now()

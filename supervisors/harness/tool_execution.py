@@ -12,7 +12,7 @@ from storage.postgres.pool import to_json
 from supervisors.engine.run import RunError
 from supervisors.errors import AgentGone, TryAgainLater
 from supervisors.harness.conversation import Conversation
-from supervisors.llm.port import ChatMessage, ChatRole, ToolRequest
+from supervisors.llm.port import ChatMessage, ChatRole, ToolCall
 from supervisors.text import excerpt, shorten
 from supervisors.tools.errors import ToolError
 from supervisors.tools.sleep import SLEEP
@@ -32,7 +32,7 @@ class ToolExecutor:
     def __init__(self, toolbox: Toolbox) -> None:
         self._toolbox = toolbox
 
-    async def execute(self, conversation: Conversation, tool_calls: Sequence[ToolRequest]) -> bool:
+    async def execute(self, conversation: Conversation, tool_calls: Sequence[ToolCall]) -> bool:
         """Add the result of each call to the conversation; return whether the agent sleeps.
 
         A stop of the run cancels the calls, except `sleep`.
@@ -52,7 +52,7 @@ class ToolExecutor:
         return False
 
     async def _call_all(
-        self, conversation: Conversation, tool_calls: Sequence[ToolRequest]
+        self, conversation: Conversation, tool_calls: Sequence[ToolCall]
     ) -> Sequence[ToolOutcome]:
         if len(tool_calls) == 1:  # needs no task of its own
             return [await self._call(conversation, tool_calls[0])]
@@ -63,7 +63,7 @@ class ToolExecutor:
                 raise outcome
         return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
-    async def _call(self, conversation: Conversation, tool_call: ToolRequest) -> ToolOutcome:
+    async def _call(self, conversation: Conversation, tool_call: ToolCall) -> ToolOutcome:
         """Call one tool, as a span of the trace, and return its outcome. Raise only what ends the run."""
         name = excerpt(tool_call.name, 255)
         with conversation.recorder.span(f"execute_tool {name}", "tool", conversation.root) as span:
@@ -107,7 +107,7 @@ def _refusal(error: Exception, name: str) -> ToolError:
             return ToolError("internal", "The tool failed with an internal error. The service's log has it.")
 
 
-def _add_outcome(conversation: Conversation, tool_call: ToolRequest, outcome: ToolOutcome) -> None:
+def _add_outcome(conversation: Conversation, tool_call: ToolCall, outcome: ToolOutcome) -> None:
     text = to_json(outcome).decode()
     conversation.messages.append(ChatMessage(ChatRole.TOOL, text, tool_call_id=tool_call.id))
 

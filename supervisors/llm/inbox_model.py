@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from supervisors.engine.run import RunError
-from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolRequest
+from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolCall
 
 PROVIDER = "builtin"
 PAGE = 100
@@ -36,17 +36,17 @@ class InboxModel:
         return _answer(_tool_call(len(messages), 0, "list_notifications", limit=PAGE))
 
 
-def _last_exchange(messages: Sequence[ChatMessage]) -> tuple[tuple[ToolRequest, ...], dict[str, Any]]:
+def _last_exchange(messages: Sequence[ChatMessage]) -> tuple[tuple[ToolCall, ...], dict[str, Any]]:
     """Return the latest tool calls and the result of each by call id; a failed list counts as empty.
 
     Inbox updates are ignored: new notifications are listed when sleep is refused.
     """
     results: dict[str, Any] = {}
     for message in reversed(messages):
-        if message.speaker is ChatRole.TOOL:
+        if message.role is ChatRole.TOOL:
             results[message.tool_call_id] = {"result": [], **orjson.loads(message.text)}
-        elif message.speaker is not ChatRole.USER:
-            return message.tool_requests, results
+        elif message.role is not ChatRole.USER:
+            return message.tool_calls, results
     return (), results
 
 
@@ -62,9 +62,9 @@ def _sleep(turn: int) -> ModelResponse:
     return _answer(_tool_call(turn, 0, "sleep"))
 
 
-def _tool_call(turn: int, position: int, name: str, **arguments: Any) -> ToolRequest:
-    return ToolRequest(f"call_{turn}_{position}", name, orjson.dumps(arguments).decode())
+def _tool_call(turn: int, position: int, name: str, **arguments: Any) -> ToolCall:
+    return ToolCall(f"call_{turn}_{position}", name, orjson.dumps(arguments).decode())
 
 
-def _answer(*calls: ToolRequest) -> ModelResponse:
+def _answer(*calls: ToolCall) -> ModelResponse:
     return ModelResponse("", calls)

@@ -26,7 +26,7 @@ class FinishReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRequest:
+class ToolCall:
     """A tool call that a model requests; `arguments` is the JSON text as the model wrote it."""
 
     id: str
@@ -38,9 +38,9 @@ class ToolRequest:
 class ChatMessage:
     """One message of the conversation. A tool's message answers the request `tool_call_id`."""
 
-    speaker: ChatRole
+    role: ChatRole
     text: str
-    tool_requests: tuple[ToolRequest, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
 
 
@@ -67,7 +67,7 @@ class ModelResponse:
     """
 
     text: str
-    tool_requests: tuple[ToolRequest, ...]
+    tool_calls: tuple[ToolCall, ...]
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
@@ -77,7 +77,7 @@ class ModelResponse:
 
     def as_message(self) -> ChatMessage:
         """Return the answer as a message of the conversation."""
-        return ChatMessage(ChatRole.ASSISTANT, self.text, self.tool_requests)
+        return ChatMessage(ChatRole.ASSISTANT, self.text, self.tool_calls)
 
 
 class Model(Protocol):

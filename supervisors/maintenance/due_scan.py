@@ -12,7 +12,7 @@ from supervisors.engine.timer_queue import HORIZON
 from supervisors.ports import StateStore
 
 PAGE = 1000
-FEW = 20  # overdue agents that are signalled at once after a start of the service
+IMMEDIATE_STARTS = 20  # overdue agents that are signalled at once after a start of the service
 STARTS_PER_SECOND = 500  # of the others
 
 
@@ -41,19 +41,19 @@ class DueScan:
         The agents that fell due in the meantime start a few at a time instead of all at once.
         """
         interrupted = await self._store.list_running()
-        self._registry.spread_recovery(len(interrupted) / STARTS_PER_SECOND)
+        self._registry.spread_recovery_over(len(interrupted) / STARTS_PER_SECOND)
         self._registry.tell_all(interrupted, Signal.RELOAD)
         self._registry.tell_all(await self._store.list_queued(), Signal.RELOAD)
         overdue = {agent_id: signal async for agent_id, signal in self._overdue()}
-        for agent_id in list(overdue)[:FEW]:
+        for agent_id in list(overdue)[:IMMEDIATE_STARTS]:
             self._registry.tell(agent_id, overdue[agent_id])
-        self._spread_starts(list(overdue)[FEW:])
+        self._spread_starts(list(overdue)[IMMEDIATE_STARTS:])
 
     def _spread_starts(self, agent_ids: Sequence[UUID]) -> None:
         """Set a timer for each agent, one after the other. A new message still wakes one before its timer."""
         now, moment = self._clock.now(), self._clock.monotonic()
         for position, agent_id in enumerate(agent_ids):
-            delay_seconds = (position + self._random.uniform(0, FEW)) / STARTS_PER_SECOND
+            delay_seconds = (position + self._random.uniform(0, IMMEDIATE_STARTS)) / STARTS_PER_SECOND
             self._spread[agent_id] = moment + delay_seconds
             self._registry.schedule(agent_id, now + timedelta(seconds=delay_seconds))
         self._spread_until = max(self._spread.values(), default=0.0)

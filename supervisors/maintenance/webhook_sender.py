@@ -16,7 +16,7 @@ import structlog
 
 from storage.delivery.outbox import FIRST_RECEIVER, Attempt, DueDelivery, Receiver
 from storage.errors import StorageError
-from supervisors.clock import Clock, comes_within
+from supervisors.clock import Clock, wait_for_event
 from supervisors.outbound import AddressRefused, Outbound, OutboundAnswer, OutboundCall, OutboundError
 
 log = structlog.get_logger(__name__)
@@ -77,7 +77,7 @@ class WebhookSender:
 
     async def run_once(self) -> None:
         """Wait for a new delivery, at most a second, and start the due deliveries."""
-        await comes_within(self._outbox.stored, SCAN_SECONDS, self._clock)
+        await wait_for_event(self._outbox.stored, SCAN_SECONDS, self._clock)
         self._outbox.stored.clear()
         began_at = self._clock.monotonic()
         await self.start_due()

@@ -9,7 +9,7 @@ from storage.model import Budget
 DAY = timedelta(days=1)
 
 
-def reached(budgets: Collection[Budget]) -> Budget | None:
+def reached_budget(budgets: Collection[Budget]) -> Budget | None:
     """Return the budget that is spent, of several the one with the lowest cap; None if money is left."""
     spent = (budget for budget in budgets if budget.is_reached)
     return min(spent, key=lambda budget: budget.cap_usd, default=None)

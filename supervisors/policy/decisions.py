@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from storage.model import ActivationPeriod, AgentFacts, AgentStatus, Budget, PendingGroup, Source
-from supervisors.policy.budgets import reached, renewed_at
+from supervisors.policy.budgets import reached_budget, renewed_at
 from supervisors.policy.debounce import Hold, effective_window, hold_for
 from supervisors.policy.phases import Phase
 from supervisors.settings import RunSettings, SupervisorSettings
@@ -65,13 +65,13 @@ BY_ACTIVATION = frozenset({WakeCause.NOTIFICATION, WakeCause.HOLD})
 class Wake:
     """A start proposed for `at`, and the wake reason that it would record.
 
-    `is_put_off`: a spent budget delays it; when the next day's budget begins, it is decided again.
+    `is_postponed`: a spent budget delays it; when the next day's budget begins, it is decided again.
     """
 
     at: datetime
     reason: str
-    because: WakeCause
-    is_put_off: bool = False
+    cause: WakeCause
+    is_postponed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ def decide(facts: AgentFacts, now: datetime, policy: Policy, *, hold_is_over: bo
     hold = hold_of(facts, policy)
     hold_ends_at = _hold_ends_at(facts, hold, now if hold_is_over else None)
     wakes = tuple(_proposed_wakes(facts, hold_ends_at, now, policy))
-    over_budget = reached(facts.budgets)
+    over_budget = reached_budget(facts.budgets)
     if over_budget is not None:
-        wakes = tuple(_put_off(wakes, renewed_at(now)))
+        wakes = tuple(_postpone(wakes, renewed_at(now)))
         phase = _phase_over_budget(facts, now)
         return Decision(phase, _earliest(wakes, now), over_budget=over_budget)
     return Decision(_resting_phase(facts, hold), _earliest(wakes, now), hold)
@@ -187,10 +187,10 @@ def _proposed_wakes(
         yield _not_before(wake, state.last_started_at and state.last_started_at + min_interval)
 
 
-def _put_off(wakes: Collection[Wake], until: datetime) -> Iterator[Wake]:
+def _postpone(wakes: Collection[Wake], until: datetime) -> Iterator[Wake]:
     """Delay each wake that is earlier than `until`."""
     for wake in wakes:
-        yield wake if wake.at >= until else replace(wake, at=until, is_put_off=True)
+        yield wake if wake.at >= until else replace(wake, at=until, is_postponed=True)
 
 
 def _earliest(wakes: Collection[Wake], now: datetime) -> Wake | None:
@@ -200,9 +200,9 @@ def _earliest(wakes: Collection[Wake], now: datetime) -> Wake | None:
     unless the earliest is a run request.
     """
     wake = min(wakes, key=lambda proposed: proposed.at, default=None)
-    if wake is None or wake.at > now or wake.because is WakeCause.RUN_REQUEST:
+    if wake is None or wake.at > now or wake.cause is WakeCause.RUN_REQUEST:
         return wake
-    due = (proposed for proposed in wakes if proposed.at <= now and proposed.because in BY_ACTIVATION)
+    due = (proposed for proposed in wakes if proposed.at <= now and proposed.cause in BY_ACTIVATION)
     return replace(wake, reason=next(due, wake).reason)
 
 
@@ -252,7 +252,7 @@ def _quarantine_opens_at(facts: AgentFacts) -> datetime | None:
 def _not_before(wake: Wake, earliest: datetime | None) -> Wake:
     if earliest is None or wake.at >= earliest:
         return wake
-    return Wake(earliest, wake.reason, wake.because)
+    return Wake(earliest, wake.reason, wake.cause)
 
 
 def _is_new(group: PendingGroup) -> bool:

@@ -93,9 +93,9 @@ def why(
         case Phase.HOLDING | Phase.BACKING_OFF | Phase.QUARANTINED | Phase.ASLEEP:
             due = decision.due_wake(now)
             if due is not None and not may_start:
-                return f"Due since {when(due.at)}, but {NO_STARTS}. {because(due)}"
+                return f"Due since {when(due.at)}, but {NO_STARTS}. {describe_cause(due)}"
             if due is not None:
-                return f"About to start, due since {when(due.at)}. {because(due)}"
+                return f"About to start, due since {when(due.at)}. {describe_cause(due)}"
             return _why_waiting(facts, decision, now, since)
 
 
@@ -127,9 +127,9 @@ def never_starts(budget: Budget) -> bool:
     return budget.cap_usd == 0
 
 
-def because(wake: Wake) -> str:
+def describe_cause(wake: Wake) -> str:
     """Explain what wakes the agent."""
-    return f"Its budget is renewed. {_cause_of(wake)}" if wake.is_put_off else _cause_of(wake)
+    return f"Its budget is renewed. {_cause_of(wake)}" if wake.is_postponed else _cause_of(wake)
 
 
 def when(moment: datetime | None) -> str:
@@ -142,7 +142,7 @@ def when(moment: datetime | None) -> str:
 
 
 def _cause_of(wake: Wake) -> str:
-    match wake.because:
+    match wake.cause:
         case WakeCause.RUN_REQUEST:
             return "A run was requested."
         case WakeCause.NOTIFICATION:
@@ -183,8 +183,8 @@ def _why_held_by_budget(state: AgentState, decision: Decision, budget: Budget, n
         quarantine = f"Quarantined until {when(state.retry_at)} after {state.failures} failures in a row. "
     wake = next_wake(decision)
     next_start = ""
-    if wake is not None and not wake.is_put_off:
-        next_start = f" It wakes at {when(wake.at)}. {because(wake)}"
+    if wake is not None and not wake.is_postponed:
+        next_start = f" It wakes at {when(wake.at)}. {describe_cause(wake)}"
     return f"{_stop(state)}{quarantine}{why_over_budget(budget, now)}{next_start}"
 
 
@@ -200,7 +200,7 @@ def _why_stopping(facts: AgentFacts) -> str:
 def _but_earlier(decision: Decision) -> str:
     """Name the wake that comes before the retry, if there is one."""
     wake = decision.wake
-    if wake is None or wake.because is WakeCause.RETRY:
+    if wake is None or wake.cause is WakeCause.RETRY:
         return ""
     return f" Something else wakes it before that, at {when(wake.at)}."
 
@@ -230,7 +230,7 @@ def _why_holding(decision: Decision, since: datetime | None) -> str:
     if hold is None or wake is None:
         return "Holding a wake."
     holding = f"Holding since {when(since)} for the conversation to pause"
-    if wake.because is not WakeCause.HOLD:
+    if wake.cause is not WakeCause.HOLD:
         return f"{holding}; something else wakes it before that, at {when(wake.at)}."
     if hold.is_capped:
         return f"{holding}: it wakes at {when(hold.due_at)}, however long the conversation goes on."

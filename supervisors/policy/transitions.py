@@ -41,7 +41,7 @@ def clamp(until: datetime | None, cap: datetime | None) -> datetime | None:
     return min(until, cap)
 
 
-def armed(facts: AgentFacts, after: AgentState, now: datetime, policy: Policy) -> AgentState:
+def with_next_due(facts: AgentFacts, after: AgentState, now: datetime, policy: Policy) -> AgentState:
     """Return `after` with its `next_due_at`, and without a retry that is no longer needed.
 
     Every state passes through here before it is stored, so the next wake is always stored with it.
@@ -64,12 +64,12 @@ def _next_due_at(facts: AgentFacts, now: datetime, policy: Policy) -> datetime |
     if wake is None:
         return None
     # A message that extends a hold writes nothing: at the former, earlier moment the hold is computed again.
-    if wake.because is WakeCause.HOLD and state.next_due_at and now < state.next_due_at < wake.at:
+    if wake.cause is WakeCause.HOLD and state.next_due_at and now < state.next_due_at < wake.at:
         return state.next_due_at
     return wake.at
 
 
-def rested(state: AgentState) -> AgentState:
+def dequeued(state: AgentState) -> AgentState:
     """Record that the agent does not wait for a run slot: nothing starts it now."""
     return replace(state, queued_at=None)
 

@@ -15,7 +15,7 @@ from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
 from supervisors.engine.broadcast import tell_agents_of, tell_agents_of_template
 from supervisors.engine.messages import (
-    OwnedFields,
+    OwnedFieldsRequest,
     Reply,
     Request,
     RunAnswer,
@@ -95,7 +95,7 @@ class Clients:
             is_over = self._judge.account(agent.id) != before
             self._require(is_over, agent, "a stop was answered, and is not stored")
 
-    async def write_owned(self, agent: Agent, owned: OwnedFields) -> None:
+    async def write_owned(self, agent: Agent, owned: OwnedFieldsRequest) -> None:
         before = self._judge.account(agent.id)
         self._writes[agent.id] += 1
         writes = self._writes[agent.id]

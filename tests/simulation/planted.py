@@ -116,8 +116,8 @@ PLANTED = (
     PlantedBug(
         "a state is computed with a later time whenever it is stored",
         Supervisor._rest,
-        "transitions.rested(seen.state), now=now)",
-        "transitions.rested(seen.state))",
+        "transitions.dequeued(seen.state), now=now)",
+        "transitions.dequeued(seen.state))",
         1139,
     ),
     PlantedBug(
@@ -129,8 +129,8 @@ PLANTED = (
     ),
     PlantedBug(
         "a start ignores the budget",
-        decisions._put_off,
-        "replace(wake, at=until, is_put_off=True)",
+        decisions._postpone,
+        "replace(wake, at=until, is_postponed=True)",
         "wake",
         33,
     ),

@@ -51,7 +51,7 @@ async def test_wake_seq_keeps_sleep_from_crossing_an_arrival(
             commits.append(asyncio.create_task(commit_once_sleep_waits()))
 
         commits: list[asyncio.Task[None]] = []
-        world.states.before_next_move = arrive
+        world.states.before_next_update = arrive
         with SLEEP_WITHOUT_WAKE_SEQ.planted() if is_planted else nullcontext():
             if is_planted:
                 await run.call("sleep")

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
-from supervisors.engine.messages import OwnedFields
+from supervisors.engine.messages import OwnedFieldsRequest
 from supervisors.policy.explanations import OVER_BUDGET
 from tests.simulation.clients import Clients
 from tests.simulation.faulty_wire import QUANTUM_SECONDS
@@ -147,12 +147,12 @@ class Workload:
         status = self._random.choice(list(AgentStatus))
         if is_archived and self._random.random() < 0.7:
             status = AgentStatus.SLEEPING
-        return Action("status", lambda clients: clients.write_owned(agent, OwnedFields(status=status)))
+        return Action("status", lambda clients: clients.write_owned(agent, OwnedFieldsRequest(status=status)))
 
     def _write_sleep_until(self, agent: Agent) -> Action:
         until = None if self._random.random() < 0.2 else self._some_time()
         return Action(
-            "sleep_until", lambda clients: clients.write_owned(agent, OwnedFields(sleep_until=until))
+            "sleep_until", lambda clients: clients.write_owned(agent, OwnedFieldsRequest(sleep_until=until))
         )
 
     def _change_agent(self, agent: Agent) -> Action:

@@ -9,7 +9,7 @@ import orjson
 
 from storage.model import Agent
 from supervisors.engine.run import Ask
-from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolRequest
+from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolCall
 from supervisors.tools.toolbox import Toolbox
 
 Turn = Sequence[tuple[str, str]] | ModelResponse  # tool calls as (name, arguments), or a whole response
@@ -23,7 +23,7 @@ class Script:
         self.say(*turns)
         self.requests: list[ModelRequest] = []
         self.is_thinking = asyncio.Event()
-        self.meanwhile: Callable[[], Awaitable[object]] | None = None
+        self.during_call: Callable[[], Awaitable[object]] | None = None
 
     def say(self, *turns: Turn) -> None:
         """Add turns to the script."""
@@ -31,25 +31,25 @@ class Script:
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         self.requests.append(request)
-        if self.meanwhile is not None:
-            await self.meanwhile()
+        if self.during_call is not None:
+            await self.during_call()
         if not self._turns:
             self.is_thinking.set()
             await asyncio.Event().wait()
         return self._turns.pop(0)
 
     @property
-    def heard(self) -> tuple[ChatMessage, ...]:
+    def conversation(self) -> tuple[ChatMessage, ...]:
         """Return the messages of the last request to the model."""
         return self.requests[-1].messages
 
-    def told(self) -> list[str]:
+    def tool_answers(self) -> list[str]:
         """Return the answers of the tools, as the model sees them."""
-        return [message.text for message in self.heard if message.speaker is ChatRole.TOOL]
+        return [message.text for message in self.conversation if message.role is ChatRole.TOOL]
 
     def outcomes(self) -> list[dict[str, Any]]:
         """Return the answers of the tools, parsed from JSON."""
-        return [orjson.loads(text) for text in self.told()]
+        return [orjson.loads(text) for text in self.tool_answers()]
 
 
 class RiggedToolbox(Toolbox):
@@ -74,4 +74,4 @@ class RiggedToolbox(Toolbox):
 
 
 def _calling(calls: Sequence[tuple[str, str]]) -> ModelResponse:
-    return ModelResponse("", tuple(ToolRequest(f"call_{n}", *call) for n, call in enumerate(calls)))
+    return ModelResponse("", tuple(ToolCall(f"call_{n}", *call) for n, call in enumerate(calls)))

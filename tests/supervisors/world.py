@@ -66,7 +66,7 @@ class RiggedStates(AgentStates):
         self.read_errors: list[Exception] = []
         self.during_next_read: Callable[[], object] | None = None
         self.after_next_read: Callable[[], Awaitable[object]] | None = None
-        self.before_next_move: Callable[[StateUpdate], Awaitable[object]] | None = None
+        self.before_next_update: Callable[[StateUpdate], Awaitable[object]] | None = None
         self.lost_update_answer: Exception | None = None  # the update is committed, and its answer lost
         self.locks = 0  # updates that needed the lock
 
@@ -85,7 +85,7 @@ class RiggedStates(AgentStates):
 
     async def update(self, update: StateUpdate) -> bool:
         self._require_life()
-        before, self.before_next_move = self.before_next_move, None
+        before, self.before_next_update = self.before_next_update, None
         if before is not None:
             await before(update)
         is_made = await super().update(update)
@@ -169,7 +169,7 @@ class Puppet:
         """Wait until the run is over and its consequences are done."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             await self._over.wait()
-        await self._world.quiet()
+        await self._world.wait_until_idle()
 
 
 class World:
@@ -223,7 +223,7 @@ class World:
         self.scan = DueScan(self.states, self.registry, self.clock, random)
         self._next_scan_at = self.clock.monotonic() + SCAN_SECONDS
         await self.scan.recover()
-        await self.quiet()
+        await self.wait_until_idle()
 
     async def end(self) -> None:
         """End the process in order: interrupt its runs and store their ends."""
@@ -236,18 +236,18 @@ class World:
         for puppet in self.puppets.values():
             puppet.run.settled.set()  # so that the drain does not wait for dead runs
         await self._life.aclose()
-        await self.registry.quiet()
+        await self.registry.wait_until_idle()
         self.clock.forget_timers()
 
     async def restart(self) -> None:
         await self.die()
         await self.begin()
 
-    async def quiet(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until nothing happens any more unless the test acts or time passes."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
-                await self.registry.quiet()
+                await self.registry.wait_until_idle()
                 at_rest = sum(not puppet.is_ending for puppet in self.puppets.values())
                 under_way = self.registry.status.overview().runs.running - at_rest
                 if under_way:
@@ -268,7 +268,7 @@ class World:
             if moment >= self._next_scan_at:
                 self._next_scan_at += SCAN_SECONDS
                 await self.scan.run_once()
-            await self.quiet()
+            await self.wait_until_idle()
         self.clock.advance(target - self.clock.monotonic())
 
     async def go_to(self, second: float) -> None:
@@ -294,19 +294,19 @@ class World:
         """PATCH the agent."""
         await self.storage.agents.update(agent.id, changes)
         self.registry.tell(agent.id, Signal.RELOAD)
-        await self.quiet()
+        await self.wait_until_idle()
 
     async def change_template(self, changed: Template, **changes: Any) -> None:
         await self.storage.templates.update(changed.id, changes)
         concerned = await self.storage.agents.list_holding_of_template(changed.id)
         self.registry.tell_all(concerned, Signal.RELOAD)
         await tell_agents_of_template(changed.id, self.states, self.registry)
-        await self.quiet()
+        await self.wait_until_idle()
 
     async def change_organization(self, organization_id: UUID, **changes: Any) -> None:
         await self.storage.organizations.update(organization_id, changes)
         await tell_agents_of(organization_id, self.states, self.registry)
-        await self.quiet()
+        await self.wait_until_idle()
 
     async def spend(self, agent: Agent, usd: str) -> None:
         """Record a model call of the agent with this cost."""
@@ -316,13 +316,13 @@ class World:
     async def delete(self, agent: Agent) -> None:
         await self.storage.agents.delete(agent.id, self.clock.now())
         self.registry.tell(agent.id, Signal.RELOAD)
-        await self.quiet()
+        await self.wait_until_idle()
 
     async def pause(self, organization_id: UUID, paused: bool) -> None:
         await self.pool.execute("UPDATE organization SET paused = $2 WHERE id = $1", organization_id, paused)
         for agent_id in await self.states.list_ids(organization_id, None, 1000):
             self.registry.tell(agent_id, Signal.RELOAD)
-        await self.quiet()
+        await self.wait_until_idle()
 
     async def notify(self, agent: Agent, source: Source = Source.API, **fields: Any) -> Notification:
         """Create a high-priority notification."""
@@ -330,7 +330,7 @@ class World:
         await self.storage.notifications.insert(new, {agent.organization_id})
         stored = await self.storage.notifications.get(new.id)
         assert stored is not None
-        await self.quiet()
+        await self.wait_until_idle()
         return stored
 
     async def sms(self, agent: Agent, **fields: Any) -> Notification:
@@ -343,7 +343,7 @@ class World:
     async def edit(self, notification: Notification, **changes: Any) -> None:
         """PATCH a notification."""
         await self.storage.notifications.update(notification.id, changes, self.clock.now())
-        await self.quiet()
+        await self.wait_until_idle()
 
     async def clear(self, notification: Notification) -> None:
         await self.edit(notification, cleared=True)
@@ -354,12 +354,12 @@ class World:
         moment = self.clock.monotonic() + answered_within
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not asking.done():
-                await self.registry.quiet()
+                await self.registry.wait_until_idle()
                 self.clock.advance(0)
                 await asyncio.wait({asking}, timeout=0.001)
                 if not asking.done() and moment in self.clock.timers():
                     await self.advance(answered_within)
-        await self.quiet()
+        await self.wait_until_idle()
         return asking.result()
 
     async def start(self, agent: Agent) -> Puppet:

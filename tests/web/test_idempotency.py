@@ -189,7 +189,7 @@ async def test_repeated_high_notification_wakes_once(service: Service, api: Api)
     for _ in range(3):
         assert (await send(api, NOTIFICATIONS, body)).status == 201
     assert await service.storage.pool.fetchval("SELECT wake_seq FROM agent_state") == 1
-    await service.registry.quiet()
+    await service.registry.wait_until_idle()
     assert len((await api.get(f"{AGENTS}{agent['id']}/runs/")).body) == 1
 
 

@@ -41,7 +41,7 @@ async def create_adapter(request: web.Request, caller: Caller) -> web.Response:
 
 async def _check_schema(request: web.Request, body: dict[str, Any]) -> None:
     if body.get("config_schema"):
-        errors = await request.app[SCHEMA_CHECKER].find_faults(body["config_schema"])
+        errors = await request.app[SCHEMA_CHECKER].find_schema_errors(body["config_schema"])
         if errors:
             raise Invalid({"config_schema": errors})
 

@@ -15,7 +15,7 @@ from storage.agents.agents import AgentFilters
 from storage.errors import ConstraintError, NotUnique, ReferenceMissing
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
-from supervisors.engine.messages import OwnedFields, Signal
+from supervisors.engine.messages import OwnedFieldsRequest, Signal
 from web.access.agent_references import References, refusal, resolve
 from web.access.auth import Caller, RunAccess, organization_for_create
 from web.access.path_access import (
@@ -137,7 +137,7 @@ async def _answer_after_supervisor(
     Until it has, the answer stored in the receipt is still true, and a repeated request gets that one.
     """
     storage = request.app[STORAGE]
-    await request.app[REGISTRY].ask(agent.id, OwnedFields(**supervisor_fields), admitted=True)
+    await request.app[REGISTRY].ask(agent.id, OwnedFieldsRequest(**supervisor_fields), admitted=True)
     agent = await storage.agents.get(agent.id) or agent
     answer = json_response(serialize_agent(agent), status=201)
     receipt = receipt_of(request, answer)
@@ -198,7 +198,7 @@ async def change_agent(request: web.Request, caller: Caller) -> web.Response:
     except ConstraintError as error:
         raise refusal(error, body) from error
     if supervisor_fields:
-        await app[REGISTRY].ask(agent.id, OwnedFields(**supervisor_fields), admitted=True)
+        await app[REGISTRY].ask(agent.id, OwnedFieldsRequest(**supervisor_fields), admitted=True)
         changed = await storage.agents.get(agent.id)
     if body.keys() & SETTINGS_READ_BY_SUPERVISOR:
         app[REGISTRY].tell(agent.id, Signal.RELOAD)

@@ -49,7 +49,7 @@ async def _check_parameters(request: web.Request, parameters: Any) -> bool:
     checker = request.app[SCHEMA_CHECKER]
     if errors := await checker.find_outside_references(parameters):
         raise Invalid({"parameters": errors})
-    return may_take_arguments(parameters) and not await checker.find_faults(parameters)
+    return may_take_arguments(parameters) and not await checker.find_schema_errors(parameters)
 
 
 async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse:

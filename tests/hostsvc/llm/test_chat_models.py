@@ -15,7 +15,7 @@ from hostsvc.llm import chat_models
 from hostsvc.llm.configured_models import open_models
 from hostsvc.llm.providers import ProviderSettings
 from supervisors.engine.run import RunError
-from supervisors.llm.port import ChatMessage, ChatRole, Model, ModelRequest, ToolRequest
+from supervisors.llm.port import ChatMessage, ChatRole, Model, ModelRequest, ToolCall
 from supervisors.tools.toolkit import ToolDefinition, schema
 from tests.openai_endpoint import BreaksOff, Endpoint, Hangs, Refuses, Says, open_endpoint
 
@@ -56,16 +56,16 @@ async def test_response_is_parsed_with_its_usage(stream: bool) -> None:
         answer = await models.complete(HELLO)
 
     assert answer.text.replace(" ", "") == "Letmesee."
-    assert [(each.name, each.arguments) for each in answer.tool_requests] == script.calls
-    assert len({each.id for each in answer.tool_requests}) == 2
+    assert [(each.name, each.arguments) for each in answer.tool_calls] == script.calls
+    assert len({each.id for each in answer.tool_calls}) == 2
     assert (answer.input_tokens, answer.output_tokens, answer.cached_tokens) == (1200, 34, 1000)
     assert (answer.model, answer.finish_reason) == ("some-model-2026-11-01", "tool_calls")
     assert answer.id.startswith("chatcmpl-")
 
 
 async def test_request_contains_conversation_and_tools() -> None:
-    valid = ToolRequest("call_7", "look_up", '{"word": "tea"}')
-    broken = ToolRequest("call_8", "look_up", '{"word": ')
+    valid = ToolCall("call_7", "look_up", '{"word": "tea"}')
+    broken = ToolCall("call_8", "look_up", '{"word": ')
     request = ModelRequest(
         "some-model",
         (
@@ -308,7 +308,7 @@ async def test_characters_that_cannot_be_stored_are_removed() -> None:
     async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint) as models:
         answer = await models.complete(HELLO)
 
-    [call] = answer.tool_requests
+    [call] = answer.tool_calls
     assert (answer.text, call.name, call.arguments) == ("ab?c", "look_up", '{"word": "tea"}')
     assert call.id.startswith("call_")
 
@@ -334,7 +334,7 @@ async def test_tool_calls_of_a_response_get_unique_ids() -> None:
     async with open_endpoint(whole(tool_calls=calls)) as endpoint, calling(endpoint) as models:
         answer = await models.complete(HELLO)
 
-    ids = [each.id for each in answer.tool_requests]
+    ids = [each.id for each in answer.tool_calls]
     assert ids[0] == "same"
     assert len(set(ids)) == 5
     assert all(0 < len(id_) < 64 for id_ in ids)
@@ -359,7 +359,7 @@ async def test_streamed_calls_are_separated_with_any_indexes(calls: list[dict[st
     ):
         answer = await models.complete(HELLO)
 
-    assert [(each.name, each.arguments) for each in answer.tool_requests] == [("one", "{}"), ("two", "{}")]
+    assert [(each.name, each.arguments) for each in answer.tool_calls] == [("one", "{}"), ("two", "{}")]
 
 
 async def test_streamed_parts_that_repeat_id_and_name_are_one_call() -> None:
@@ -370,7 +370,7 @@ async def test_streamed_parts_that_repeat_id_and_name_are_one_call() -> None:
         open_endpoint(streamed(*chunks, end)) as endpoint,
         calling(endpoint, stream=True) as models,
     ):
-        [call] = (await models.complete(HELLO)).tool_requests
+        [call] = (await models.complete(HELLO)).tool_calls
 
     assert (call.id, call.name, call.arguments) == ("a", "one", '{"word": "tea"}')
 
@@ -380,7 +380,7 @@ async def test_streamed_arguments_as_object_may_contain_any_number() -> None:
     choice = f'{{"delta": {{"tool_calls": [{call}]}}, "finish_reason": "stop"}}'
     body = f'data: {{"choices": [{choice}]}}\n\n'
     async with open_endpoint(Refuses(200, body)) as endpoint, calling(endpoint, stream=True) as models:
-        [request] = (await models.complete(HELLO)).tool_requests
+        [request] = (await models.complete(HELLO)).tool_calls
 
     assert request.arguments == f'{{"n": {2**80}}}'
 

@@ -86,7 +86,7 @@ def test_streamed_response_joins_texts_and_calls() -> None:
     ):
         response.add(part)
     result = response.result()
-    [call] = result.tool_requests
+    [call] = result.tool_calls
     assert (result.text, result.input_tokens, result.finish_reason) == ("Let me see.", 7, "tool_calls")
     assert (call.id, call.name, call.arguments) == ("a", "look_up", '{"word": "tea"}')
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from storage.model import Agent, AgentStatus, Outcome, Source
-from supervisors.engine.messages import OwnedFields, RunRequest, StopRequest
+from supervisors.engine.messages import OwnedFieldsRequest, RunRequest, StopRequest
 from supervisors.policy.phases import Phase
 from tests.supervisors.world import World
 
@@ -30,7 +30,7 @@ async def asleep_to_its_cap(world: World) -> Agent:
 
 async def asleep_to_its_cap_before_any_run(world: World) -> Agent:
     agent = await world.agent(max_sleep_hours=1)
-    await world.ask(agent, OwnedFields(sleep_until=world.at(5 * 3600)))
+    await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(5 * 3600)))
     return agent
 
 
@@ -45,7 +45,7 @@ async def asleep_after_a_stop(world: World) -> Agent:
     await world.notify(agent)
     await world.go_to(5)
     await world.ask(agent, StopRequest())
-    await world.ask(agent, OwnedFields(sleep_until=world.at(700)))
+    await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(700)))
     return agent
 
 
@@ -191,7 +191,7 @@ async def over_its_budget_with_a_message(world: World) -> Agent:
 
 async def over_its_budget_until_long_after_midnight(world: World) -> Agent:
     agent = await over_its_budget(world)
-    await world.ask(agent, OwnedFields(sleep_until=world.clock.now() + timedelta(hours=1)))
+    await world.ask(agent, OwnedFieldsRequest(sleep_until=world.clock.now() + timedelta(hours=1)))
     return agent
 
 
@@ -247,7 +247,7 @@ async def running(world: World) -> Agent:
 async def stopping(world: World) -> Agent:
     world.puppets_are_stubborn = True
     agent = await running(world)
-    await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))
+    await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.SLEEPING))
     return agent
 
 
@@ -259,7 +259,7 @@ async def paused(world: World) -> Agent:
 
 async def archived(world: World) -> Agent:
     agent = await asleep_before_a_reminder(world)
-    await world.ask(agent, OwnedFields(status=AgentStatus.ARCHIVED))
+    await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.ARCHIVED))
     return agent
 
 

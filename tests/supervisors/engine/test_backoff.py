@@ -5,7 +5,7 @@ import pytest
 from storage.errors import DatabaseUnavailable
 from storage.model import Agent, Priority, Source, StateUpdate
 from storage.postgres.pool import Pool
-from supervisors.engine.messages import OwnedFields, RunRequest
+from supervisors.engine.messages import OwnedFieldsRequest, RunRequest
 from supervisors.policy.phases import Phase
 from tests.supervisors.world import World, open_world
 
@@ -59,7 +59,7 @@ async def test_failed_update_stores_no_quarantine_notice(world: World) -> None:
     for second in FAILURES:
         await world.go_to(second)
         if second == FAILURES[-1]:
-            world.states.before_next_move = is_away
+            world.states.before_next_update = is_away
         await world.puppets[agent.id].fail()
     assert await titles(world, agent) == []
 
@@ -117,6 +117,6 @@ async def test_elapsed_sleep_does_not_shorten_a_backoff(pool: Pool, ending: str)
             assert (await world.agent_now(agent.id)).sleep_until == world.at(second)
 
         assert await world.phase(agent) is Phase.BACKING_OFF
-        await world.ask(agent, OwnedFields(sleep_until=world.at(8)))
+        await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(8)))
         await world.go_to(14.9)
         assert [second for second, _ in await world.wakes(agent)] == [0, 1, 3, 7]

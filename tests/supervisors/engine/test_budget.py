@@ -10,10 +10,17 @@ import pytest
 from storage.model import Agent, AgentStatus, Notification, Outcome, Source
 from storage.postgres.pool import Pool
 from supervisors.engine.broadcast import tell_agents_of
-from supervisors.engine.messages import OwnedFields, RunAnswer, RunReply, RunRequest, StopReply, StopRequest
+from supervisors.engine.messages import (
+    OwnedFieldsRequest,
+    RunAnswer,
+    RunReply,
+    RunRequest,
+    StopReply,
+    StopRequest,
+)
 from supervisors.engine.run import ActiveRun, RunBudgetReached
 from supervisors.harness.budget_guard import BudgetGuard
-from supervisors.llm.port import ModelRequest, ModelResponse, ToolRequest
+from supervisors.llm.port import ModelRequest, ModelResponse, ToolCall
 from supervisors.maintenance.budget_renewal import BudgetRenewal
 from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
 from supervisors.policy.phases import Phase
@@ -41,7 +48,7 @@ class Spender:
         if during_call is not None:
             await during_call()
         await self.world.spend(self.agent, "2.00")
-        return ModelResponse("", (ToolRequest("call_1", "list_notifications", "{}"),))
+        return ModelResponse("", (ToolCall("call_1", "list_notifications", "{}"),))
 
 
 async def agent_over_budget(world: World, **fields: Any) -> Agent:
@@ -107,7 +114,7 @@ async def test_cap_set_during_a_run_applies_to_next_model_call(pool: Pool) -> No
         async def cap_it() -> None:
             await world.storage.organizations.update(agent.organization_id, {"max_cost_usd_per_day": 1})
             await tell_agents_of(agent.organization_id, world.states, world.registry)
-            await world.registry.quiet()
+            await world.registry.wait_until_idle()
 
         model.during_call = cap_it
 
@@ -155,7 +162,7 @@ async def test_run_request_over_budget_is_refused_and_not_stored(world: World) -
     agent = await agent_over_budget(world)
 
     assert await world.ask(agent, RunRequest()) == RunReply(RunAnswer.OVER_BUDGET)
-    await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
+    await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.RUNNING))
     assert (await world.see(agent)).next_wake is None
     await go_to_midnight(world)
 
@@ -212,7 +219,7 @@ async def test_higher_cap_wakes_the_agent(
     agent = await world.agent()
     await raise_it(world, agent, FIVE)
     await world.spend(agent, "5")
-    await world.ask(agent, OwnedFields(sleep_until=world.at(10)))
+    await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(10)))
     await world.go_to(100)
     if not is_alive:
         world.registry._supervisors.clear()
@@ -296,14 +303,14 @@ async def test_budget_renewal_finds_an_unannounced_cap(world: World, cap: Decima
     )
     for agent in (asleep, reminded, active):
         await world.change(agent, max_cost_usd_per_day=cap)
-    await world.ask(asleep, OwnedFields(sleep_until=world.at(50)))
+    await world.ask(asleep, OwnedFieldsRequest(sleep_until=world.at(50)))
     await world.remind(reminded, 50)
     await world.notify(active)
     for agent in (asleep, reminded, active):
         await world.storage.agents.update(agent.id, {"max_cost_usd_per_day": None})
 
     await BudgetRenewal(world.states, world.registry, world.clock).run_once()
-    await world.quiet()
+    await world.wait_until_idle()
     await world.go_to(60)
 
     assert await world.wakes(asleep) == [(50, "sleep_elapsed")]
@@ -313,11 +320,11 @@ async def test_budget_renewal_finds_an_unannounced_cap(world: World, cap: Decima
 
 async def test_budget_renewal_ignores_agents_over_budget(world: World) -> None:
     agent = await agent_over_budget(world)
-    await world.ask(agent, OwnedFields(sleep_until=world.at(50)))
+    await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(50)))
     before = (await world.see(agent)).recent
 
     await BudgetRenewal(world.states, world.registry, world.clock).run_once()
-    await world.quiet()
+    await world.wait_until_idle()
 
     assert (await world.see(agent)).recent == before
 
@@ -330,7 +337,7 @@ async def test_stop_ends_a_wait_for_midnight(world: World) -> None:
     assert await world.ask(idle, StopRequest()) is StopReply.NOT_RUNNING
     assert await world.ask(waiting, StopRequest()) is StopReply.STOPPED
     assert (await world.see(waiting)).why == (
-        f"Stopped at 2126-11-21 09:00:01 UTC: what waited then starts nothing. {HELD}"
+        f"Stopped at 2126-11-21 09:00:01 UTC: notifications from before that do not start it. {HELD}"
     )
     await go_to_midnight(world)
 
@@ -339,11 +346,11 @@ async def test_stop_ends_a_wait_for_midnight(world: World) -> None:
 
 async def test_restored_or_unpaused_agent_over_budget_waits_for_midnight(world: World) -> None:
     archived, paused = await agent_over_budget(world), await agent_over_budget(world)
-    await world.ask(archived, OwnedFields(status=AgentStatus.ARCHIVED))
+    await world.ask(archived, OwnedFieldsRequest(status=AgentStatus.ARCHIVED))
     await world.pause(paused.organization_id, True)
     for agent in (archived, paused):
         await world.notify(agent)
-    await world.ask(archived, OwnedFields(status=AgentStatus.SLEEPING))
+    await world.ask(archived, OwnedFieldsRequest(status=AgentStatus.SLEEPING))
     await world.pause(paused.organization_id, False)
     assert [await world.wakes(agent) for agent in (archived, paused)] == [[], []]
 

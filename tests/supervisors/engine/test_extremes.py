@@ -8,7 +8,7 @@ import pytest
 
 from storage.model import AgentStatus, Outcome, Source
 from storage.postgres.pool import Pool
-from supervisors.engine.messages import OwnedFields, RunRequest
+from supervisors.engine.messages import OwnedFieldsRequest, RunRequest
 from supervisors.errors import SupervisorError
 from supervisors.policy.phases import Phase
 from supervisors.tools.errors import ToolError
@@ -31,7 +31,7 @@ async def test_clock_set_forward_fires_what_became_due(world: World) -> None:
     later = await world.agent(sleep_until=world.at(2 * HOUR))
     world.clock.step(HOUR)
     await world.scan.run_once()
-    await world.quiet()
+    await world.wait_until_idle()
 
     for agent, reason in (
         (reminded, "reminder"),
@@ -98,7 +98,7 @@ async def test_due_agent_that_may_not_start_causes_no_loop(
     assert await world.phase(agent) is Phase.ASLEEP
     world.registry.allow_starts(True)
     await world.scan.run_once()
-    await world.quiet()
+    await world.wait_until_idle()
     assert set(world.puppets) == {agent.id}
 
 
@@ -139,7 +139,7 @@ async def test_reminder_at_the_last_possible_time_waits(world: World) -> None:
     seen = await world.see(agent)
     assert seen.next_wake is not None
     assert (seen.phase, seen.next_wake.at, await world.wakes(agent)) == (Phase.ASLEEP, END_OF_TIME, [])
-    await world.ask(agent, OwnedFields(sleep_until=END_OF_TIME))
+    await world.ask(agent, OwnedFieldsRequest(sleep_until=END_OF_TIME))
     assert await world.phase(agent) is Phase.ASLEEP
     run = await world.start(agent)
     with pytest.raises(ToolError, match="until takes"):
@@ -201,13 +201,13 @@ async def test_archive_ends_a_hold_and_restore_wakes_at_once(world: World) -> No
     agent = await world.agent(debounce_window_seconds=60)
     await world.sms(agent)
     await world.go_to(30)
-    await world.ask(agent, OwnedFields(status=AgentStatus.ARCHIVED))
+    await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.ARCHIVED))
     seen = await world.see(agent)
     assert (seen.phase, seen.debounce, seen.next_wake) == (Phase.ARCHIVED, None, None)
     await world.go_to(600)
     assert await world.wakes(agent) == []
 
-    await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))
+    await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.SLEEPING))
 
     assert await world.wakes(agent) == [(600, "notification:sms")]
 
@@ -231,7 +231,7 @@ async def test_ten_thousand_messages_are_one_run(pool: Pool) -> None:
         )
         insert = world.storage.notifications.insert
         await asyncio.gather(*(insert(message, {agent.organization_id}) for message in messages))
-        await world.quiet()
+        await world.wait_until_idle()
         assert len((await world.see(agent)).recent) <= 32
         await world.go_to(60)
 

@@ -20,7 +20,7 @@ async def test_thousand_messages_during_a_hold_are_one_run(world: World) -> None
             for _ in range(1000)
         )
     )
-    await world.quiet()
+    await world.wait_until_idle()
     await world.go_to(1000)
 
     [run] = await world.ledger(agent)

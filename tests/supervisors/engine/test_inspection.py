@@ -4,7 +4,7 @@ import asyncio
 
 from storage.model import AgentStatus
 from storage.postgres.pool import Pool
-from supervisors.engine.messages import OwnedFields, RunRequest, Signal, StopRequest
+from supervisors.engine.messages import OwnedFieldsRequest, RunRequest, Signal, StopRequest
 from supervisors.engine.snapshot import Spread
 from supervisors.maintenance.agent_counter import AgentCounter
 from supervisors.maintenance.loop_lag import LoopLagProbe
@@ -45,7 +45,7 @@ async def test_snapshot_shows_the_last_32_messages(world: World) -> None:
     for second in range(40):
         await world.go_to(second)
         world.registry.tell(agent.id, Signal.RELOAD)
-        await world.quiet()
+        await world.wait_until_idle()
 
     recent = (await world.see(agent)).recent
     assert [entry.at for entry in recent] == [world.at(second) for second in range(8, 40)]
@@ -112,7 +112,7 @@ async def test_overview_counts_quarantined_agents(world: World) -> None:
     await world.ask(stopped, StopRequest())
     assert await quarantined() == 1, "before the next count"
     world.registry.tell(deleted.id, Signal.RELOAD)
-    await world.quiet()
+    await world.wait_until_idle()
     assert await quarantined() == 1, "not counted twice, with a supervisor"
     await world.delete(deleted)
     assert await quarantined() == 0
@@ -129,7 +129,7 @@ async def test_overview_counts_everything(pool: Pool) -> None:
         await world.start(running)
         await world.ask(queued, RunRequest())
         await world.sms(held)
-        await world.ask(archived, OwnedFields(status=archived.status.ARCHIVED))
+        await world.ask(archived, OwnedFieldsRequest(status=archived.status.ARCHIVED))
         await world.go_to(10)
         await AgentCounter(world.states, world.registry.statistics, world.clock).run_once()
 
@@ -200,10 +200,10 @@ async def test_stopping_since_is_the_begin_of_the_pause(world: World) -> None:
 
 async def test_asleep_since_is_the_restore(world: World) -> None:
     agent = await world.agent()
-    await world.ask(agent, OwnedFields(status=AgentStatus.ARCHIVED))
+    await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.ARCHIVED))
     await world.restart()
     await world.go_to(100)
-    await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))
+    await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.SLEEPING))
     await world.go_to(200)
 
     seen = await world.see(agent)
@@ -228,7 +228,7 @@ async def test_recent_messages_have_their_outcomes(world: World) -> None:
     run = world.puppets[agent.id]
     await run.clears(message)
     await run.sleeps(until=world.at(4000).isoformat())
-    await world.ask(agent, OwnedFields(sleep_until=world.at(3000)))
+    await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(3000)))
     await world.ask(agent, RunRequest(wakeup=False))
 
     seconds = [(entry.at - world.began_at).total_seconds() for entry in (await world.see(agent)).recent]
@@ -251,15 +251,15 @@ async def test_clamped_schedule_is_not_explained_as_requested(world: World) -> N
         "any high-priority notification wakes it earlier."
     )
 
-    await world.ask(agent, OwnedFields(sleep_until=world.at(1800)))
+    await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(1800)))
 
-    assert (await world.see(agent)).why.startswith("Asleep until 2126-11-21 09:30 UTC, as was asked;")
+    assert (await world.see(agent)).why.startswith("Asleep until 2126-11-21 09:30 UTC, as requested;")
 
 
 async def test_wake_reason_written_by_client_is_not_explained(world: World) -> None:
     agent = await world.agent()
     await world.start(agent)
-    await world.ask(agent, OwnedFields(last_wake_reason="a full moon"))
+    await world.ask(agent, OwnedFieldsRequest(last_wake_reason="a full moon"))
 
     assert (await world.see(agent)).why == "Running since 2126-11-21 09:00 UTC, woken by a run request."
 

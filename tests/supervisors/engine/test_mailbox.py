@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from supervisors.engine.mailbox import Mailbox, PendingRequest
-from supervisors.engine.messages import OwnedFields, Request, RunAnswer, RunReply, RunRequest, Signal
+from supervisors.engine.messages import OwnedFieldsRequest, Request, RunAnswer, RunReply, RunRequest, Signal
 from supervisors.errors import MailboxFull
 
 REPLY = RunReply(RunAnswer.SLEEPING)
@@ -25,7 +25,7 @@ def test_signals_are_taken_together() -> None:
 
 
 async def test_signals_come_before_requests_and_requests_in_order() -> None:
-    mailbox, first, second = Mailbox(), PendingRequest(RunRequest()), PendingRequest(OwnedFields())
+    mailbox, first, second = Mailbox(), PendingRequest(RunRequest()), PendingRequest(OwnedFieldsRequest())
     mailbox.ask(first)
     mailbox.ask(second)
     mailbox.tell(Signal.CLEARED)
@@ -53,7 +53,7 @@ async def test_reply_comes_through_the_future() -> None:
 async def test_reply_without_a_value_is_described_as_done() -> None:
     async def write(_: Request[None]) -> None: ...
 
-    assert await PendingRequest(OwnedFields()).answer(write) == "done"
+    assert await PendingRequest(OwnedFieldsRequest()).answer(write) == "done"
 
 
 async def test_refusal_is_raised_where_the_request_was_asked() -> None:

@@ -48,7 +48,7 @@ async def send_signals(world: World, agent_ids: list[UUID], times: int) -> None:
     for _ in range(times):
         for first in range(0, len(agent_ids), PAGE):
             world.registry.tell_all(agent_ids[first : first + PAGE], Signal.NOTIFIED)
-            await world.registry.quiet()
+            await world.registry.wait_until_idle()
 
 
 async def drop_all(world: World) -> int:
@@ -77,7 +77,7 @@ async def test_agent_without_a_supervisor_takes_no_memory(world: World, pool: Po
     await send_signals(world, agent_ids, times=1)
     await drop_all(world)
     await world.scan.run_once()
-    await world.quiet()
+    await world.wait_until_idle()
     gc.collect()
 
     objects = gc.get_objects()

@@ -6,7 +6,7 @@ import pytest
 
 from storage.model import AgentStatus
 from supervisors.engine.messages import (
-    OwnedFields,
+    OwnedFieldsRequest,
     RunAnswer,
     RunReply,
     RunRequest,
@@ -28,7 +28,7 @@ RUN_ID = UUID(int=1)
         (StopRequest(), "stop request"),
         (StopRequest(force=True, reason="too loud"), "forced stop request: too loud"),
         (SleepRequest(RUN_ID, None), "sleep request"),
-        (OwnedFields(status=AgentStatus.SLEEPING, sleep_until=None), "write of status, sleep_until"),
+        (OwnedFieldsRequest(status=AgentStatus.SLEEPING, sleep_until=None), "write of status, sleep_until"),
         (RunReply(RunAnswer.STARTED, RUN_ID), "started"),
         (SleepGranted(None, clamped=False), "granted until something wakes it"),
         (SleepGranted(NOW, clamped=True), f"granted until {NOW:%Y-%m-%d %H:%M:%S}, clamped"),

@@ -9,7 +9,7 @@ from storage.identity.organizations import Organizations
 from storage.model import Agent, Outcome, Source
 from storage.postgres.pool import Pool
 from supervisors.engine.broadcast import tell_agents_of
-from supervisors.engine.messages import OwnedFields, RunAnswer, RunRequest, StopReply, StopRequest
+from supervisors.engine.messages import OwnedFieldsRequest, RunAnswer, RunRequest, StopReply, StopRequest
 from supervisors.maintenance.pause_sync import PauseSync
 from supervisors.policy.phases import Phase
 from tests.supervisors.world import RiggedStates, World, open_world
@@ -47,9 +47,9 @@ class Organization:
 
 async def wait_for_stopped_runs(world: World) -> None:
     """Wait until the runs that were asked to stop have stopped."""
-    await world.quiet()
+    await world.wait_until_idle()
     for puppet in list(world.puppets.values()):
-        if puppet.run.stopping and not puppet.is_stubborn:
+        if puppet.run.is_stopping and not puppet.is_stubborn:
             await puppet.gone()
 
 
@@ -229,7 +229,7 @@ async def test_reminder_after_the_pause_fires_in_time(world: World) -> None:
     organization = await organization_of(reminded, world)
     await organization.pause()
     await world.remind(reminded, 150)
-    await world.ask(sleeper, OwnedFields(sleep_until=world.at(160)))
+    await world.ask(sleeper, OwnedFieldsRequest(sleep_until=world.at(160)))
     await world.go_to(100)
 
     await organization.unpause()
@@ -324,9 +324,9 @@ async def test_pause_that_ended_while_down_is_noticed_at_start(world: World) -> 
     organization = await organization_of(due, world)
     await (await world.start(retried)).fail()
     await organization.pause()
-    await world.ask(due, OwnedFields(sleep_until=world.at(10)))
+    await world.ask(due, OwnedFieldsRequest(sleep_until=world.at(10)))
     await world.remind(reminded, 150)
-    await world.ask(asleep, OwnedFields(sleep_until=world.at(160)))
+    await world.ask(asleep, OwnedFieldsRequest(sleep_until=world.at(160)))
     await world.die()
     await organization.write(paused=False)
     world.clock.advance(100)
@@ -391,11 +391,11 @@ async def test_pause_sync_repeats_after_a_database_error(world: World) -> None:
 
 async def test_pause_sync_tells_only_agents_with_a_future_wake(world: World) -> None:
     idle, waiting = await world.agent(), await world.agent()
-    await world.ask(waiting, OwnedFields(sleep_until=world.at(600)))
+    await world.ask(waiting, OwnedFieldsRequest(sleep_until=world.at(600)))
     before = (await world.see(idle)).recent
 
     await tell_agents_of(idle.organization_id, world.states, world.registry)
-    await world.quiet()
+    await world.wait_until_idle()
 
     assert (await world.see(idle)).recent == before
     assert (await world.see(waiting)).recent[-1].message == "reload"
@@ -413,7 +413,7 @@ async def test_pause_changes_the_phase_of_live_supervisors_at_once(world: World,
     stranger = await world.agent(await world.organization())
     for agent in (idle, unconcerned, stranger):
         await world.ask(agent, StopRequest())
-    await world.ask(archived, OwnedFields(status=archived.status.ARCHIVED))
+    await world.ask(archived, OwnedFieldsRequest(status=archived.status.ARCHIVED))
 
     async def set_paused(*, paused: bool) -> dict[str, int]:
         await organization.write(paused=paused)
@@ -421,7 +421,7 @@ async def test_pause_changes_the_phase_of_live_supervisors_at_once(world: World,
             await organization.notice()
         else:
             await tell_agents_of(organization.id, world.states, world.registry)
-            await world.quiet()
+            await world.wait_until_idle()
         return await phases(world)
 
     assert await set_paused(paused=True) == {"paused": 2, "archived": 1, "asleep": 1}
@@ -444,7 +444,7 @@ async def test_pause_during_reconcile_causes_another_reconcile(world: World) -> 
 
 async def test_reminder_due_during_pause_wakes_when_starts_are_allowed(world: World) -> None:
     agent = await world.agent()
-    await world.ask(agent, OwnedFields(sleep_until=world.at(60)))
+    await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(60)))
     await world.pause(agent.organization_id, True)
     await world.go_to(90)
     world.registry.allow_starts(False)
@@ -453,6 +453,6 @@ async def test_reminder_due_during_pause_wakes_when_starts_are_allowed(world: Wo
 
     world.registry.allow_starts(True)
     await world.scan.recover()
-    await world.quiet()
+    await world.wait_until_idle()
 
     assert await world.wakes(agent) == [(90, "sleep_elapsed")]

@@ -5,7 +5,7 @@ from collections import Counter
 from storage.model import Agent
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import RunRequest
-from supervisors.maintenance.due_scan import FEW, STARTS_PER_SECOND
+from supervisors.maintenance.due_scan import IMMEDIATE_STARTS, STARTS_PER_SECOND
 from tests.supervisors.world import World, open_world
 
 MANY = 60
@@ -26,20 +26,20 @@ async def test_overdue_agents_start_a_few_at_a_time(pool: Pool) -> None:
         world.clock.advance(100)
         await world.begin()
         await world.scan.run_once()  # ignores agents that wait for their turn
-        await world.quiet()
-        assert await starts(world, agents) == {100: FEW}
+        await world.wait_until_idle()
+        assert await starts(world, agents) == {100: IMMEDIATE_STARTS}
 
-        await world.advance((MANY + FEW) / STARTS_PER_SECOND)
+        await world.advance((MANY + IMMEDIATE_STARTS) / STARTS_PER_SECOND)
         spread = await starts(world, agents)
 
         assert spread.total() == MANY
-        assert len(spread) > (MANY - FEW) / 2
-        assert max(spread) > 100 + (MANY - FEW) / 2 / STARTS_PER_SECOND
+        assert len(spread) > (MANY - IMMEDIATE_STARTS) / 2
+        assert max(spread) > 100 + (MANY - IMMEDIATE_STARTS) / 2 / STARTS_PER_SECOND
 
 
 async def test_message_wakes_an_overdue_agent_before_its_turn(pool: Pool) -> None:
     async with open_world(pool) as world:
-        agents = [await world.agent(sleep_until=world.at(10)) for _ in range(FEW + 10)]
+        agents = [await world.agent(sleep_until=world.at(10)) for _ in range(IMMEDIATE_STARTS + 10)]
         await world.die()
         world.clock.advance(100)
         await world.begin()
@@ -52,18 +52,18 @@ async def test_message_wakes_an_overdue_agent_before_its_turn(pool: Pool) -> Non
 
 async def test_scan_starts_agents_that_missed_their_turn(pool: Pool) -> None:
     async with open_world(pool) as world:
-        agents = [await world.agent(sleep_until=world.at(10)) for _ in range(FEW + 5)]
+        agents = [await world.agent(sleep_until=world.at(10)) for _ in range(IMMEDIATE_STARTS + 5)]
         await world.die()
         world.clock.advance(100)
         await world.begin()
         world.registry._context.timer_queue.close()  # so that no timer fires
         await world.advance(1)
-        assert (await starts(world, agents)).total() == FEW
+        assert (await starts(world, agents)).total() == IMMEDIATE_STARTS
 
         await world.scan.run_once()
-        await world.quiet()
+        await world.wait_until_idle()
 
-        assert await starts(world, agents) == {100: FEW, 101: 5}
+        assert await starts(world, agents) == {100: IMMEDIATE_STARTS, 101: 5}
 
 
 async def test_agents_with_interrupted_runs_restart_with_jitter(pool: Pool) -> None:

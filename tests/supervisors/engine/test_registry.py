@@ -25,7 +25,7 @@ async def test_requests_are_bounded_and_signals_are_not(pool: Pool) -> None:
         replies = await asyncio.gather(
             *(world.registry.ask(agent.id, RunRequest()) for _ in range(5)), return_exceptions=True
         )
-        await world.quiet()
+        await world.wait_until_idle()
 
         answered = [reply.status for reply in replies if not isinstance(reply, BaseException)]
         assert answered == [RunAnswer.STARTED, RunAnswer.ALREADY_RUNNING]
@@ -54,7 +54,7 @@ async def test_supervisor_that_keeps_crashing_ends_in_quarantine(world: World) -
     for failures, second in enumerate((0, 1, 3, 7, 15), start=1):
         world.states.read_errors.append(RuntimeError("a defect"))
         await world.go_to(second)
-        await world.quiet()
+        await world.wait_until_idle()
         assert (await world.see(agent)).failures.consecutive == failures
 
     seen = await world.see(agent)
@@ -75,7 +75,7 @@ async def test_crashed_supervisor_waits_for_its_backoff(world: World) -> None:
     await world.go_to(0.9)
     for _ in range(3):
         await world.scan.run_once()
-        await world.quiet()
+        await world.wait_until_idle()
     assert await world.wakes(agent) == []
     await world.go_to(1)
 
@@ -88,7 +88,7 @@ async def test_notification_during_crash_backoff_wakes_within_a_minute(world: Wo
     for second in (0, 1, 3, 7, 15):
         world.states.read_errors.append(RuntimeError("a defect"))
         await world.go_to(second)
-        await world.quiet()
+        await world.wait_until_idle()
     await world.remind(agent, 20)
     await world.notify(agent)
     await world.go_to(30)
@@ -157,7 +157,7 @@ async def test_abandoned_start_is_not_committed_later(world: World) -> None:
         given_up.append(update)
         raise DatabaseUnavailable("no answer in time")
 
-    world.states.before_next_move = give_up
+    world.states.before_next_update = give_up
     with pytest.raises(DatabaseUnavailable):
         await world.ask(agent, RunRequest())
     await world.advance(1)
@@ -211,7 +211,7 @@ async def test_scan_finds_a_notification_of_another_program(world: World, databa
     await psql.close()
 
     await world.scan.run_once()
-    await world.quiet()
+    await world.wait_until_idle()
 
     assert await world.phase(agent) is Phase.RUNNING
 
@@ -224,11 +224,11 @@ async def test_scan_repairs_lost_signals(world: World) -> None:
     for notification, agent in zip(new, agents, strict=True):
         await world.storage.notifications.insert(notification, {agent.organization_id})
     del world.registry.tell_all
-    await world.quiet()
+    await world.wait_until_idle()
     assert world.puppets == {}
 
     await world.scan.run_once()
-    await world.quiet()
+    await world.wait_until_idle()
 
     assert set(world.puppets) == {agent.id for agent in agents}
 
@@ -263,6 +263,6 @@ async def test_stuck_agent_is_reported_after_a_minute(world: World) -> None:
 
     world.registry.allow_starts(True)
     await world.scan.run_once()
-    await world.quiet()
+    await world.wait_until_idle()
     await stuck_agents.run_once()
     assert stuck_agents.reasons() == ()

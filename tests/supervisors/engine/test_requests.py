@@ -4,7 +4,7 @@ import pytest
 
 from storage.model import AgentStatus, Outcome
 from supervisors.engine.messages import (
-    OwnedFields,
+    OwnedFieldsRequest,
     Request,
     RunAnswer,
     RunReply,
@@ -17,8 +17,8 @@ from supervisors.engine.messages import (
 from supervisors.errors import AgentGone, NoStarts
 from tests.supervisors.world import World
 
-ARCHIVE = OwnedFields(status=AgentStatus.ARCHIVED)
-RESTORE = OwnedFields(status=AgentStatus.SLEEPING)
+ARCHIVE = OwnedFieldsRequest(status=AgentStatus.ARCHIVED)
+RESTORE = OwnedFieldsRequest(status=AgentStatus.SLEEPING)
 
 
 class UnknownRequest(Request[None]):
@@ -58,7 +58,7 @@ async def test_write_of_status_and_schedule_applies_both(world: World) -> None:
     agent = await world.agent()
     await world.start(agent)
 
-    await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING, sleep_until=world.at(600)))
+    await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.SLEEPING, sleep_until=world.at(600)))
     await world.go_to(600)
 
     assert await world.wakes(agent) == [(0, "run_requested"), (600, "sleep_elapsed")]
@@ -66,7 +66,7 @@ async def test_write_of_status_and_schedule_applies_both(world: World) -> None:
 
 async def test_written_start_fields_last_until_the_next_start(world: World) -> None:
     agent = await world.agent()
-    written = OwnedFields(
+    written = OwnedFieldsRequest(
         run_started_at=world.at(-5),
         last_wake_reason="by hand",
         last_wake_interrupted_sleep_until=world.at(-9),
@@ -99,7 +99,7 @@ async def test_written_start_fields_last_until_the_next_start(world: World) -> N
 async def test_write_of_status_running_is_a_run_request(world: World) -> None:
     agent = await world.agent()
 
-    await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
+    await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.RUNNING))
 
     assert await world.wakes(agent) == [(0, "run_requested")]
 

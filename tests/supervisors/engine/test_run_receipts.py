@@ -65,7 +65,7 @@ async def test_receipt_of_a_request_while_stopping_is_stored(world: World) -> No
     puppet = await world.start(scout)
     stop = asyncio.create_task(world.registry.ask(scout.id, StopRequest()))
     await asyncio.sleep(0)
-    await world.quiet()
+    await world.wait_until_idle()
     assert await request(world, scout, KeyedRequest()) == "queued"
     await puppet.end()
     await stop

@@ -9,7 +9,7 @@ import pytest
 
 from storage.model import Agent, AgentStatus, Outcome, Priority, Source
 from storage.postgres.pool import Pool
-from supervisors.engine.messages import OwnedFields, RunAnswer, RunRequest, StopReply, StopRequest
+from supervisors.engine.messages import OwnedFieldsRequest, RunAnswer, RunRequest, StopReply, StopRequest
 from supervisors.policy.phases import Phase
 from supervisors.tools.errors import ToolError
 from tests.supervisors.world import World, open_world
@@ -98,7 +98,7 @@ async def test_scenario_05_hold_ends_with_its_last_message(world: World, withdra
                 await world.clear(second)
             case "deleted":
                 await world.storage.notifications.delete(second.id)
-                await world.quiet()
+                await world.wait_until_idle()
             case "made low":
                 await world.edit(second, priority=Priority.LOW)
             case "moved to later":
@@ -213,11 +213,11 @@ async def test_scenario_12_reminder_passed_while_archived_wakes_at_restore(world
     """Check scenario 12: a reminder that passed in the archive wakes at restore."""
     agent = await world.agent()
     await world.remind(agent, 60)
-    await world.ask(agent, OwnedFields(status=AgentStatus.ARCHIVED))
+    await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.ARCHIVED))
     await world.go_to(600)
     assert await world.wakes(agent) == []
 
-    await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))
+    await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.SLEEPING))
 
     assert await world.wakes(agent) == [(600, "reminder")]
 
@@ -266,7 +266,7 @@ async def test_scenario_16_run_requested_while_stopping_follows(pool: Pool) -> N
         agent = await world.agent()
         world.puppets_are_stubborn = True
         old = await world.start(agent)
-        await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))
+        await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.SLEEPING))
         assert await world.phase(agent) is Phase.STOPPING
 
         await world.go_to(5)
@@ -419,7 +419,7 @@ async def test_scenario_21_stopping_agent_is_stopped_after_restart(pool: Pool) -
         await world.start(agent)
         await world.notify(agent)
         await world.go_to(1)
-        await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))
+        await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.SLEEPING))
         assert await world.phase(agent) is Phase.STOPPING
 
         await world.restart()

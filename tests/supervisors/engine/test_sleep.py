@@ -10,7 +10,7 @@ from storage.ids import new_id
 from storage.model import AgentStatus, Outcome, Priority, Source, StateUpdate
 from storage.notifications.notifications import Notifications
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
-from supervisors.engine.messages import OwnedFields, SleepRequest, StopRequest
+from supervisors.engine.messages import OwnedFieldsRequest, SleepRequest, StopRequest
 from supervisors.engine.registry import FINISHING_SECONDS
 from supervisors.errors import AgentArchived, RunIsOver
 from supervisors.policy.phases import Phase
@@ -170,7 +170,7 @@ async def test_stopping_run_may_not_sleep(pool: Pool) -> None:
         agent = await world.agent()
         world.puppets_are_stubborn = True
         run = await world.start(agent)
-        await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))
+        await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.SLEEPING))
 
         with pytest.raises(ToolError) as refused:
             await run.call("sleep")
@@ -183,7 +183,7 @@ async def test_schedule_written_during_run_applies_without_sleep_call(world: Wor
     asleep, ended = await world.agent(), await world.agent()
     runs = [await world.start(agent) for agent in (asleep, ended)]
     for agent in (asleep, ended):
-        await world.ask(agent, OwnedFields(sleep_until=world.at(600)))
+        await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(600)))
     await runs[0].sleeps(until=world.at(900).isoformat())
     await runs[1].end()
 
@@ -195,21 +195,21 @@ async def test_schedule_written_while_asleep_replaces_the_old_one(world: World) 
     agent = await world.agent(max_sleep_hours=1)
     await (await world.start(agent)).sleeps(until=world.at(600).isoformat())
 
-    await world.ask(agent, OwnedFields(sleep_until=world.at(900)))
+    await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(900)))
     assert (await world.agent_now(agent.id)).sleep_until == world.at(900)
-    await world.ask(agent, OwnedFields(sleep_until=world.at(90_000)))
+    await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(90_000)))
     assert (await world.agent_now(agent.id)).sleep_until == world.at(3600)
     await world.go_to(10)
-    await world.ask(agent, OwnedFields(sleep_until=world.at(5)))
+    await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(5)))
     assert (await world.wakes(agent))[1:] == [(10, "sleep_elapsed")]
 
 
 async def test_archived_agent_has_no_schedule(world: World) -> None:
     agent = await world.agent()
-    await world.ask(agent, OwnedFields(status=AgentStatus.ARCHIVED))
+    await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.ARCHIVED))
 
     with pytest.raises(AgentArchived):
-        await world.ask(agent, OwnedFields(sleep_until=world.at(600)))
+        await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(600)))
 
 
 async def test_notification_between_read_and_commit_refuses_sleep(world: World, database_url: str) -> None:
@@ -221,7 +221,7 @@ async def test_notification_between_read_and_commit_refuses_sleep(world: World, 
         async def insert_notification(_: StateUpdate) -> None:
             await queue.insert(new_notification(agent.id), {agent.organization_id})
 
-        world.states.before_next_move = insert_notification
+        world.states.before_next_update = insert_notification
         with pytest.raises(ToolError, match="uncleared"):
             await run.call("sleep")
         await queue.close()
@@ -241,7 +241,7 @@ async def test_foreign_row_between_read_and_commit_refuses_sleep(world: World, d
         )
         await psql.close()
 
-    world.states.before_next_move = insert_notification
+    world.states.before_next_update = insert_notification
     with pytest.raises(ToolError, match="uncleared"):
         await run.call("sleep")
 
@@ -255,7 +255,7 @@ async def test_cleared_traffic_does_not_starve_sleep(world: World) -> None:
         await world.storage.notifications.insert(new, {agent.organization_id})
         await world.storage.notifications.clear(agent.id, new.id, world.clock.now())
 
-    world.states.before_next_move = insert_and_clear
+    world.states.before_next_update = insert_and_clear
     await run.sleeps()
 
     assert world.states.locks == 1  # the guard failed once; under lock nothing can interfere

@@ -7,13 +7,13 @@ import pytest
 
 from storage.model import Agent, AgentStatus, Outcome
 from storage.postgres.pool import Pool
-from supervisors.engine.messages import OwnedFields, RunAnswer, RunRequest, StopReply, StopRequest
+from supervisors.engine.messages import OwnedFieldsRequest, RunAnswer, RunRequest, StopReply, StopRequest
 from supervisors.errors import AgentArchived
 from supervisors.policy.phases import Phase
 from tests.supervisors.world import World, open_world
 
-ARCHIVE = OwnedFields(status=AgentStatus.ARCHIVED)
-RESTORE = OwnedFields(status=AgentStatus.SLEEPING)
+ARCHIVE = OwnedFieldsRequest(status=AgentStatus.ARCHIVED)
+RESTORE = OwnedFieldsRequest(status=AgentStatus.SLEEPING)
 
 
 async def test_stop_ends_the_run_and_its_interrupted_sleep(world: World) -> None:
@@ -93,7 +93,7 @@ async def test_forced_stop_gives_no_grace(pool: Pool) -> None:
         agent = await world.agent()
         world.puppets_are_stubborn = True
         await world.start(agent)
-        await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))  # a stop with the full grace
+        await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.SLEEPING))  # a stop with the full grace
 
         assert await world.ask(agent, StopRequest(force=True)) is StopReply.STOPPED
         assert await world.outcomes(agent) == [Outcome.STOPPED]
@@ -104,7 +104,7 @@ async def test_stop_while_stopping_cancels_the_following_start(pool: Pool) -> No
         agent = await world.agent()
         world.puppets_are_stubborn = True
         run = await world.start(agent)
-        await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))
+        await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.SLEEPING))
         assert (await world.ask(agent, RunRequest())).status is RunAnswer.QUEUED
         await world.go_to(1)
         await world.notify(agent)
@@ -190,7 +190,7 @@ async def test_start_forgets_the_stop(world: World, cause: str) -> None:
         case "reminder":
             await world.go_to(600)
         case "schedule":
-            await world.ask(agent, OwnedFields(sleep_until=world.at(500)))
+            await world.ask(agent, OwnedFieldsRequest(sleep_until=world.at(500)))
             await world.go_to(500)
         case "request":
             await world.ask(agent, RunRequest())
@@ -209,7 +209,7 @@ async def test_message_after_a_stop_starts_the_next_run(pool: Pool) -> None:
         await world.notify(agent)
         run = world.puppets[agent.id]
         await world.go_to(1)
-        await world.ask(agent, OwnedFields(status=AgentStatus.SLEEPING))
+        await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.SLEEPING))
         await world.go_to(2)
         await world.notify(agent)
         await world.go_to(3)
@@ -240,7 +240,7 @@ async def test_archived_agent_is_never_started(world: World) -> None:
     with pytest.raises(AgentArchived):
         await world.ask(agent, RunRequest())
     with pytest.raises(AgentArchived):
-        await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
+        await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.RUNNING))
     assert await world.ask(agent, StopRequest()) is StopReply.NOT_RUNNING
     await world.go_to(300)
     await world.restart()
@@ -371,5 +371,5 @@ async def test_concurrent_stops_are_both_answered(world: World) -> None:
 
     assert replies[0] is StopReply.STOPPED
     assert replies[1] in {StopReply.STOPPING, StopReply.STOPPED}
-    await world.quiet()
+    await world.wait_until_idle()
     assert await world.phase(agent) is Phase.ASLEEP

@@ -69,7 +69,7 @@ async def test_runs_never_exceed_the_slots(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 3}) as world:
         agents = [await world.agent() for _ in range(20)]
         await asyncio.gather(*(world.registry.ask(agent.id, RunRequest()) for agent in agents))
-        await world.quiet()
+        await world.wait_until_idle()
         most = 0
         while world.puppets:
             most = max(most, len(world.puppets))
@@ -101,7 +101,7 @@ async def test_lost_claim_releases_the_slot(pool: Pool) -> None:
         async def one_is_faster(_: StateUpdate) -> None:
             await one.ask(agent, RunRequest())
 
-        other.states.before_next_move = one_is_faster
+        other.states.before_next_update = one_is_faster
         reply = await other.ask(agent, RunRequest())
 
         assert (reply.status, reply.run) == (RunAnswer.ALREADY_RUNNING, one.puppets[agent.id].run.id)
@@ -234,7 +234,7 @@ async def test_start_that_failed_in_the_database_is_retried(pool: Pool) -> None:
         async def is_away(_: StateUpdate) -> None:
             raise DatabaseUnavailable("away")
 
-        world.states.before_next_move = is_away
+        world.states.before_next_update = is_away
         await world.notify(agent)
         assert world.puppets == {}
         await world.go_to(1)
@@ -323,7 +323,7 @@ async def test_drain_lets_runs_reach_a_turn_boundary(world: World) -> None:
 
     drain = asyncio.create_task(world.registry.drain(10))
     await asyncio.sleep(0)
-    assert run.run.draining
+    assert run.run.is_draining
     with pytest.raises(NoStarts):
         await world.registry.ask((await world.agent()).id, RunRequest())
     await run.reach_a_turn_boundary()
@@ -370,7 +370,7 @@ async def test_no_run_starts_while_another_instance_may_lead(world: World) -> No
 
     world.registry.allow_starts(True)
     await world.scan.recover()
-    await world.quiet()
+    await world.wait_until_idle()
 
     assert await world.wakes(held) == [(100, "notification:sms")]
     assert await world.wakes(due) == [(100, "notification:api")]

@@ -7,7 +7,7 @@ from typing import Any
 from storage.model import Agent, AgentStatus, Run, Span
 from storage.notifications.inserts import NewNotification
 from storage.postgres.pool import Pool
-from supervisors.engine.messages import OwnedFields
+from supervisors.engine.messages import OwnedFieldsRequest
 from tests.storage.factories import new_notification
 from tests.supervisors.scripted_model import Script, Turn
 from tests.supervisors.world import World, open_world
@@ -27,7 +27,7 @@ async def running(
 
 async def start(world: World, agent: Agent) -> None:
     """Run the agent to the end of its script."""
-    await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
+    await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.RUNNING))
 
 
 async def notify(world: World, agent: Agent, title: str, **fields: Any) -> NewNotification:

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from storage.model import Agent, AgentStatus, Outcome, Priority, Span
 from storage.postgres.pool import Pool
-from supervisors.engine.messages import OwnedFields, RunRequest, StopReply, StopRequest
+from supervisors.engine.messages import OwnedFieldsRequest, RunRequest, StopReply, StopRequest
 from supervisors.llm.inbox_model import InboxModel
 from supervisors.llm.port import FinishReason, ModelResponse
 from supervisors.policy.phases import Phase
@@ -138,7 +138,7 @@ async def test_model_without_prefix_uses_the_default_provider(world: World) -> N
 async def test_model_without_tool_calls_ends_the_run(pool: Pool) -> None:
     async with open_world(pool, model=Script([])) as world:
         agent = await world.agent()
-        await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
+        await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.RUNNING))
 
         run = await only_run(world, agent)
         assert (run.outcome, run.turns) == (Outcome.ENDED, 1)
@@ -148,7 +148,7 @@ async def test_stop_cancels_a_model_call(pool: Pool) -> None:
     script = Script()
     async with open_world(pool, runs={"stop_grace_seconds": 3600}, model=script) as world:
         agent = await world.agent()
-        await world.registry.ask(agent.id, OwnedFields(status=AgentStatus.RUNNING))
+        await world.registry.ask(agent.id, OwnedFieldsRequest(status=AgentStatus.RUNNING))
         await script.is_thinking.wait()
 
         assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
@@ -165,7 +165,7 @@ async def test_run_of_a_deleted_agent_ends_without_an_error_log(pool: Pool) -> N
     async with open_world(pool, model=script) as world:
         agent = await world.agent()
         # When the run asks for sleep, the supervisor does not know of the deletion yet.
-        script.meanwhile = lambda: world.storage.agents.delete(agent.id, world.clock.now())
+        script.during_call = lambda: world.storage.agents.delete(agent.id, world.clock.now())
         with capture_logs() as logged:
             await world.ask(agent, RunRequest())
 
@@ -176,7 +176,7 @@ async def test_run_of_a_deleted_agent_ends_without_an_error_log(pool: Pool) -> N
 
 async def test_timed_out_run_has_a_complete_trace(pool: Pool) -> None:
     async with running(pool, max_seconds=0.2) as (world, agent, _):
-        await world.registry.ask(agent.id, OwnedFields(status=AgentStatus.RUNNING))
+        await world.registry.ask(agent.id, OwnedFieldsRequest(status=AgentStatus.RUNNING))
         await world.registry.wait_for_end(agent.id, (await only_run(world, agent)).id, 3600)
 
         assert (await only_run(world, agent)).outcome is Outcome.TIMED_OUT

@@ -17,7 +17,7 @@ async def test_agent_without_prompt_gets_no_system_message(pool: Pool) -> None:
     async with running(pool, []) as (world, agent, script):
         await start(world, agent)
 
-        assert [message.speaker for message in script.heard] == [ChatRole.USER]
+        assert [message.role for message in script.conversation] == [ChatRole.USER]
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ async def test_first_messages_hold_prompt_wake_reason_and_sleep_cap(pool: Pool) 
         agent = await world.agent(template_id=shared.id, timezone="Europe/Berlin", max_sleep_hours=8)
         await world.notify(agent)
 
-        system, user = script.heard
-        assert (system.speaker, system.text) == (ChatRole.SYSTEM, "Be kind.")
-        assert user.speaker is ChatRole.USER
+        system, user = script.conversation
+        assert (system.role, system.text) == (ChatRole.SYSTEM, "Be kind.")
+        assert user.role is ChatRole.USER
         assert user.text == (
             "You were woken: notification:api. It is Thursday, 2126-11-21 10:00:00 CET. "
             "High-priority notifications that are uncleared: 1. You may sleep until 2126-11-21 18:00 CET."

@@ -21,12 +21,12 @@ async def test_arrival_is_shown_once_at_the_next_turn_boundary(pool: Pool) -> No
         world.toolbox.rigged = {"wait": wait}
         await start(world, agent)
 
-        updates = [message.text for message in script.heard if message.speaker is ChatRole.USER][1:]
+        updates = [message.text for message in script.conversation if message.role is ChatRole.USER][1:]
         named = f'[{{"id":"{arrived[0]}","priority":"high","source":"api","title":"A fire"}}]'
         assert updates == [
             f"Since this run began, this came into your queue: {named}. list_notifications shows it in full."
         ]
-        assert script.heard[3].text == updates[0], "it follows the tool's answer"
+        assert script.conversation[3].text == updates[0], "it follows the tool's answer"
 
 
 async def test_arrival_is_shown_despite_many_older_notifications(pool: Pool) -> None:
@@ -42,7 +42,7 @@ async def test_arrival_is_shown_despite_many_older_notifications(pool: Pool) -> 
         world.toolbox.rigged = {"wait": wait}
         await start(world, agent)
 
-        assert '"title":"A fire"' in script.heard[-1].text
+        assert '"title":"A fire"' in script.conversation[-1].text
 
 
 async def test_more_arrivals_than_fetched_are_counted_as_at_least(pool: Pool) -> None:
@@ -55,7 +55,7 @@ async def test_more_arrivals_than_fetched_are_counted_as_at_least(pool: Pool) ->
         world.toolbox.rigged = {"wait": wait}
         await start(world, agent)
 
-        assert "] and at least 90 more. list_notifications" in script.heard[-1].text
+        assert "] and at least 90 more. list_notifications" in script.conversation[-1].text
 
 
 async def test_notification_of_another_program_is_shown_after_its_signal(pool: Pool) -> None:
@@ -75,7 +75,7 @@ async def test_notification_of_another_program_is_shown_after_its_signal(pool: P
         world.toolbox.rigged = {"wait": wait}
         await start(world, agent)
 
-        assert "By psql" in script.heard[-1].text
+        assert "By psql" in script.conversation[-1].text
 
 
 async def test_notification_raised_to_high_during_the_run_is_shown(pool: Pool) -> None:
@@ -90,7 +90,7 @@ async def test_notification_raised_to_high_during_the_run_is_shown(pool: Pool) -
         world.toolbox.rigged = {"wait": wait}
         await start(world, agent)
 
-        assert "Smoke" in script.heard[-1].text
+        assert "Smoke" in script.conversation[-1].text
 
 
 async def test_ten_of_many_arrivals_are_named(pool: Pool) -> None:
@@ -103,9 +103,9 @@ async def test_ten_of_many_arrivals_are_named(pool: Pool) -> None:
         world.toolbox.rigged = {"wait": wait}
         await start(world, agent)
 
-        assert "Fire 9" in script.heard[-1].text
-        assert "Fire 10" not in script.heard[-1].text
-        assert "] and 2 more." in script.heard[-1].text
+        assert "Fire 9" in script.conversation[-1].text
+        assert "Fire 10" not in script.conversation[-1].text
+        assert "] and 2 more." in script.conversation[-1].text
 
 
 async def test_arrival_without_signal_is_shown_after_an_interval(pool: Pool) -> None:
@@ -115,10 +115,10 @@ async def test_arrival_without_signal_is_shown_after_an_interval(pool: Pool) -> 
             if len(script.requests) == 1:
                 await notify(world, agent, "By the way", priority=Priority.LOW)
             else:
-                assert "By the way" not in str(script.heard), "the queue is not read at every turn"
+                assert "By the way" not in str(script.conversation), "the queue is not read at every turn"
                 world.clock.advance(30)
 
         world.toolbox.rigged = {"wait": wait}
         await start(world, agent)
 
-        assert "By the way" in script.heard[-1].text
+        assert "By the way" in script.conversation[-1].text

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from storage.errors import DatabaseUnavailable, LeadershipLost
 from storage.model import AgentStatus, Outcome, Priority
 from storage.postgres.pool import Pool
-from supervisors.engine.messages import OwnedFields, StopReply, StopRequest
+from supervisors.engine.messages import OwnedFieldsRequest, StopReply, StopRequest
 from supervisors.harness.tool_execution import MAX_RESULT_BYTES
 from tests.supervisors.harness.scripted_runs import (
     SLEEP,
@@ -40,7 +40,7 @@ async def test_tool_calls_of_a_turn_run_concurrently(pool: Pool) -> None:
         await start(world, agent)
 
         assert script.outcomes() == [{"result": "one"}, {"result": "two"}]
-        assert [message.tool_call_id for message in script.heard[-2:]] == ["call_0", "call_1"]
+        assert [message.tool_call_id for message in script.conversation[-2:]] == ["call_0", "call_1"]
 
 
 async def test_clear_calls_of_a_turn_share_a_commit(pool: Pool) -> None:
@@ -104,7 +104,7 @@ async def test_stop_cancels_tool_calls_and_keeps_their_spans(pool: Pool, tools: 
             await asyncio.Event().wait()
 
         world.toolbox.rigged = {"slow": slow, "quick": answers("done")}
-        await world.registry.ask(agent.id, OwnedFields(status=AgentStatus.RUNNING))
+        await world.registry.ask(agent.id, OwnedFieldsRequest(status=AgentStatus.RUNNING))
         await is_working.wait()
 
         assert await world.ask(agent, StopRequest()) is StopReply.STOPPED
@@ -145,7 +145,7 @@ async def test_other_tool_calls_of_a_turn_precede_sleep(pool: Pool) -> None:
     script = Script([("sleep", '{"hours": 1}'), ("create_notification", '{"title": "Buy milk"}')])
     async with open_world(pool, model=script) as world:
         agent = await world.agent()
-        await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
+        await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.RUNNING))
 
         assert (await only_run(world, agent)).outcome is Outcome.SLEPT
         assert await world.pool.fetchval("SELECT title FROM notification") == "Buy milk"
@@ -155,9 +155,9 @@ async def test_model_sees_the_error_of_a_tool(pool: Pool) -> None:
     script = Script([("sleep", "{"), ("sleep", "[]"), ("launch", ""), ("sleep", '{"hours": -1}')], [])
     async with open_world(pool, model=script) as world:
         agent = await world.agent()
-        await world.ask(agent, OwnedFields(status=AgentStatus.RUNNING))
+        await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.RUNNING))
 
-        codes = [text.split('"code":"')[1].split('"')[0] for text in script.told()]
+        codes = [text.split('"code":"')[1].split('"')[0] for text in script.tool_answers()]
         assert codes == ["unknown_tool", "invalid", "invalid", "invalid"]
         assert (await only_run(world, agent)).outcome is Outcome.ENDED
         assert all(span.error for span in await spans(world, agent, "tool"))

@@ -24,7 +24,7 @@ from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.builtin import BuiltinHarness
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.inbox_model import InboxModel
-from supervisors.llm.port import Model, ModelRequest, ModelResponse, ToolRequest
+from supervisors.llm.port import Model, ModelRequest, ModelResponse, ToolCall
 from supervisors.outbound import OutboundAnswer, OutboundCall
 from supervisors.ports import UsageStore
 from supervisors.settings import RunSettings
@@ -32,13 +32,13 @@ from supervisors.tools.toolbox import Toolbox
 from tests.storage.factories import HOUR, NOW, stored_agent
 from tests.supervisors.held_clock import HeldClock
 
-LIST = (ToolRequest("call_1", "list_notifications", "{}"),)
+LIST = (ToolCall("call_1", "list_notifications", "{}"),)
 
 
 class Parrot:
     """A model that requests the same tool calls for ever, and runs a callback at each request."""
 
-    def __init__(self, tools: tuple[ToolRequest, ...], on_request: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, tools: tuple[ToolCall, ...], on_request: Callable[[], None] = lambda: None) -> None:
         self._tools = tools
         self.on_request = on_request
 
@@ -192,7 +192,7 @@ async def test_record_that_failed_is_stored_later_and_once(pool: Pool) -> None:
 async def test_unbilled_answer_has_no_effect_and_is_logged(pool: Pool) -> None:
     agent, usage = await stored_agent(pool, model="gpt-4o"), Usage(pool)
     run = new_run(agent)
-    create = ToolRequest("call_1", "create_notification", '{"title": "Acted on"}')
+    create = ToolCall("call_1", "create_notification", '{"title": "Acted on"}')
 
     with capture_logs() as logged:
         await execute(pool, run, Parrot((create,)), UnavailableStore(usage, failures=1000))

@@ -34,16 +34,16 @@ async def test_error_of_a_value_names_its_path(checker: SchemaChecker) -> None:
 
 
 async def test_schema_is_checked_against_the_meta_schema(checker: SchemaChecker) -> None:
-    assert await checker.find_faults(PORT) == []
-    assert await checker.find_faults({}) == []
-    [fault] = await checker.find_faults({"properties": {"port": {"type": "number?"}}})
+    assert await checker.find_schema_errors(PORT) == []
+    assert await checker.find_schema_errors({}) == []
+    [fault] = await checker.find_schema_errors({"properties": {"port": {"type": "number?"}}})
     assert fault.startswith('$.properties.port.type: "number?" is not valid')
-    assert await checker.find_faults({"$ref": "#/nowhere"}) == ["$: Pointer '/nowhere' does not exist"]
+    assert await checker.find_schema_errors({"$ref": "#/nowhere"}) == ["$: Pointer '/nowhere' does not exist"]
 
 
 @pytest.mark.parametrize("dialect", ["http://json-schema.org/draft-04/schema#", "urn:mine"])
 async def test_schema_of_another_dialect_is_refused(checker: SchemaChecker, dialect: str) -> None:
-    [fault] = await checker.find_faults({"$schema": dialect, "exclusiveMinimum": True})
+    [fault] = await checker.find_schema_errors({"$schema": dialect, "exclusiveMinimum": True})
     assert fault == (
         f'$.$schema: "{dialect}" is not the supported dialect, https://json-schema.org/draft/2020-12/schema'
     )
@@ -51,7 +51,7 @@ async def test_schema_of_another_dialect_is_refused(checker: SchemaChecker, dial
         "https://json-schema.org/draft/2020-12/schema",
         "https://json-schema.org/draft/2020-12/schema#",
     ):
-        assert await checker.find_faults({"$schema": supported}) == []
+        assert await checker.find_schema_errors({"$schema": supported}) == []
 
 
 async def test_schema_over_the_limit_does_not_affect_the_next_check(checker: SchemaChecker) -> None:
@@ -81,7 +81,7 @@ async def test_outside_reference_is_refused_and_not_fetched(checker: SchemaCheck
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         outside = {"$ref": f"http://127.0.0.1:{port}/schema"}
-        assert await checker.find_faults(outside) == [OUTSIDE]
+        assert await checker.find_schema_errors(outside) == [OUTSIDE]
         assert await checker.find_errors(outside, {}) == [OUTSIDE]
         assert await checker.find_outside_references(["no schema", outside]) == [OUTSIDE]
         assert await checker.find_outside_references([PORT, 7]) == []

@@ -24,10 +24,10 @@ class Conversation:
         """Return the names and arguments of the tool calls that the model makes next."""
         self.answer = await InboxModel().complete(ModelRequest("inbox", tuple(self.messages)))
         self.messages.append(self.answer.as_message())
-        return [(call.name, orjson.loads(call.arguments)) for call in self.answer.tool_requests]
+        return [(call.name, orjson.loads(call.arguments)) for call in self.answer.tool_calls]
 
     def reply(self, *outcomes: dict[str, Any]) -> None:
-        for call, outcome in zip(self.answer.tool_requests, outcomes, strict=True):
+        for call, outcome in zip(self.answer.tool_calls, outcomes, strict=True):
             text = orjson.dumps(outcome).decode()
             self.messages.append(ChatMessage(ChatRole.TOOL, text, tool_call_id=call.id))
 
@@ -88,11 +88,11 @@ async def test_inbox_model_takes_a_failed_list_for_empty() -> None:
 async def test_tool_calls_of_inbox_model_have_unique_ids() -> None:
     conversation = Conversation()
     await conversation.turn()
-    listing = conversation.answer.tool_requests[0].id
+    listing = conversation.answer.tool_calls[0].id
     conversation.reply({"result": [{"id": "a"}, {"id": "b"}]})
     await conversation.turn()
 
-    assert len({listing, *(call.id for call in conversation.answer.tool_requests)}) == 3
+    assert len({listing, *(call.id for call in conversation.answer.tool_calls)}) == 3
 
 
 async def test_other_builtin_model_is_an_error() -> None:

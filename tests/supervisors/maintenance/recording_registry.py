@@ -31,7 +31,7 @@ class RecordingRegistry:
     def schedule(self, agent_id: UUID, at: datetime) -> None:
         self.timers.append((agent_id, at))
 
-    def spread_recovery(self, seconds: float) -> None:
+    def spread_recovery_over(self, seconds: float) -> None:
         self.recovery_seconds = seconds
 
     def allow_starts(self, allowed: bool) -> None:

@@ -9,7 +9,7 @@ from storage.ids import new_id
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
 from supervisors.engine.timer_queue import HORIZON
-from supervisors.maintenance.due_scan import FEW, PAGE, STARTS_PER_SECOND, DueScan
+from supervisors.maintenance.due_scan import IMMEDIATE_STARTS, PAGE, STARTS_PER_SECOND, DueScan
 from supervisors.ports import StateStore
 from tests.storage.factories import MINUTE, NOW
 from tests.supervisors.held_clock import HeldClock
@@ -88,20 +88,20 @@ async def test_recovery_reloads_interrupted_runs_before_queued_starts() -> None:
 
 async def test_recovery_spreads_the_starts_of_overdue_agents() -> None:
     agents, clock = DueAgents(), HeldClock()
-    agents.due = [(new_id(), NOW) for _ in range(FEW + 5)]
+    agents.due = [(new_id(), NOW) for _ in range(IMMEDIATE_STARTS + 5)]
     scan, registry = new_scan(agents, clock)
 
     await scan.recover()
 
     overdue = [agent_id for agent_id, _ in agents.due]
-    assert [agent_id for agent_id, _ in registry.signals] == overdue[:FEW]
-    assert [agent_id for agent_id, _ in registry.timers] == overdue[FEW:]
+    assert [agent_id for agent_id, _ in registry.signals] == overdue[:IMMEDIATE_STARTS]
+    assert [agent_id for agent_id, _ in registry.timers] == overdue[IMMEDIATE_STARTS:]
     assert all(at > NOW for _, at in registry.timers)
 
     registry.signals.clear()
     await scan.run_once()
-    assert [agent_id for agent_id, _ in registry.signals] == overdue[:FEW], "the others wait"
-    clock.advance((FEW + 5) / STARTS_PER_SECOND)
+    assert [agent_id for agent_id, _ in registry.signals] == overdue[:IMMEDIATE_STARTS], "the others wait"
+    clock.advance((IMMEDIATE_STARTS + 5) / STARTS_PER_SECOND)
     registry.signals.clear()
     await scan.run_once()
     assert [agent_id for agent_id, _ in registry.signals] == overdue

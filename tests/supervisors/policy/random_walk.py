@@ -74,8 +74,8 @@ class RandomAgent:
         if wake is not None and self.state.run_id is None:
             self.start(wake.reason)
         else:
-            rested = transitions.rested(self.state)
-            self.state = transitions.armed(seen, rested, self.now, POLICY)
+            rested = transitions.dequeued(self.state)
+            self.state = transitions.with_next_due(seen, rested, self.now, POLICY)
 
     def start(self, reason: str) -> None:
         seen = self.get_facts()
@@ -84,7 +84,7 @@ class RandomAgent:
             self.state = transitions.started(seen, uuid4(), reason, self.now)
         else:
             queued = transitions.queued(self.state, self.now)
-            self.state = transitions.armed(seen, queued, self.now, POLICY)
+            self.state = transitions.with_next_due(seen, queued, self.now, POLICY)
 
     def a_message_comes(self) -> None:
         self.queue.append((Source.SMS, self.now, False))
@@ -100,7 +100,7 @@ class RandomAgent:
 
     def time_passes(self) -> None:
         wake = decide(self.get_facts(), self.now, POLICY).wake
-        if wake is not None and wake.is_put_off:
+        if wake is not None and wake.is_postponed:
             self.its_budget_is_raised()  # a day has gone by
         self.now = max(self.now + seconds(1), wake.at) if wake else self.now + seconds(60)
 
@@ -152,7 +152,7 @@ class RandomAgent:
     def its_supervisor_fails(self) -> None:
         if self.state.status is AgentStatus.SLEEPING and not self.paused:
             self.state = transitions.failed(
-                transitions.rested(self.state), Outcome.FAILED, "it crashed", self.now, jitter=0
+                transitions.dequeued(self.state), Outcome.FAILED, "it crashed", self.now, jitter=0
             )
 
     def its_run_sleeps(self) -> None:

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from storage.model import Budget
-from supervisors.policy.budgets import dollars, reached, renewed_at
+from supervisors.policy.budgets import dollars, reached_budget, renewed_at
 from tests.storage.factories import HOUR, NOW
 from tests.supervisors.agent_facts import seconds
 
@@ -15,12 +15,12 @@ SHARED = Budget(True, Decimal(9), Decimal(9))
 
 
 def test_reached_budget_with_the_lowest_cap_is_returned() -> None:
-    assert reached((SHARED, OWN)) == OWN
+    assert reached_budget((SHARED, OWN)) == OWN
 
 
 def test_no_budget_is_reached_while_money_is_left() -> None:
-    assert reached(()) is None
-    assert reached((Budget(False, Decimal(5), Decimal("4.999999")),)) is None
+    assert reached_budget(()) is None
+    assert reached_budget((Budget(False, Decimal(5), Decimal("4.999999")),)) is None
 
 
 @pytest.mark.parametrize("now", [NOW, NOW + 15 * HOUR, NOW + 15 * HOUR - seconds(0.000001)])

@@ -18,7 +18,7 @@ def explained(seen: AgentFacts) -> tuple[Phase, str, str | None]:
     """Return the phase, why the agent is in it, and what wakes it next."""
     decision = decide(seen, NOW, POLICY)
     phase = explanations.phase_of(seen, decision, NOW)
-    because = explanations.because(decision.wake) if decision.wake else None
+    because = explanations.describe_cause(decision.wake) if decision.wake else None
     since = explanations.since(seen, decision, phase)
     return (
         phase,

@@ -268,7 +268,7 @@ def test_schedule_before_any_run_is_clamped_from_now() -> None:
 
 @given(some_facts(), any_moment)
 def test_next_due_at_is_never_later_than_the_wake(seen: AgentFacts, now: datetime) -> None:
-    armed = transitions.armed(seen, seen.state, now, POLICY)
+    armed = transitions.with_next_due(seen, seen.state, now, POLICY)
     wake = decide(replace(seen, state=armed), now, POLICY).wake
 
     if armed.queued_at is not None or wake is None:
@@ -280,21 +280,21 @@ def test_next_due_at_is_never_later_than_the_wake(seen: AgentFacts, now: datetim
 
 @given(some_facts(AgentStatus.RUNNING) | some_facts(AgentStatus.ARCHIVED))
 def test_running_or_archived_agent_has_no_next_due_at(seen: AgentFacts) -> None:
-    assert transitions.armed(seen, seen.state, NOW, POLICY).next_due_at is None
+    assert transitions.with_next_due(seen, seen.state, NOW, POLICY).next_due_at is None
 
 
 @given(some_facts())
 def test_state_with_next_due_at_is_stable(seen: AgentFacts) -> None:
-    once = transitions.armed(seen, seen.state, NOW, POLICY)
+    once = transitions.with_next_due(seen, seen.state, NOW, POLICY)
 
-    assert transitions.armed(replace(seen, state=once), once, NOW, POLICY) == once
+    assert transitions.with_next_due(replace(seen, state=once), once, NOW, POLICY) == once
 
 
 def test_message_that_extends_a_hold_writes_nothing() -> None:
     holding = state(next_due_at=NOW + seconds(30))
     seen = facts(holding, waiting(Source.SMS, NOW - seconds(30), NOW - seconds(1)), agent_window_seconds=60)
 
-    assert transitions.armed(seen, holding, NOW, POLICY) == holding
+    assert transitions.with_next_due(seen, holding, NOW, POLICY) == holding
 
 
 def test_retry_that_is_no_longer_needed_is_dropped() -> None:
@@ -305,4 +305,4 @@ def test_retry_that_is_no_longer_needed_is_dropped() -> None:
         next_due_at=NOW + MINUTE,
     )
 
-    assert transitions.armed(facts(backing_off), backing_off, NOW, POLICY) == state(retries=3)
+    assert transitions.with_next_due(facts(backing_off), backing_off, NOW, POLICY) == state(retries=3)

@@ -16,7 +16,7 @@ from storage.model import Agent, Outcome, Span
 from storage.postgres.pool import Pool
 from storage.toolbox.adapter_configs import AdapterConfig
 from supervisors.engine.messages import RunRequest
-from supervisors.llm.port import ModelRequest, ModelResponse, ToolRequest
+from supervisors.llm.port import ModelRequest, ModelResponse, ToolCall
 from supervisors.policy.phases import Phase
 from supervisors.tools.errors import ToolError
 from tests.receiver import Receiver, receiving
@@ -48,9 +48,9 @@ class CallEveryTool:
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         names = [tool.name for tool in request.tools if tool.adapter_id is not None]
-        turn = sum(len(message.tool_requests) for message in request.messages)
+        turn = sum(len(message.tool_calls) for message in request.messages)
         name = names[turn] if turn < len(names) else "sleep"
-        return ModelResponse("", (ToolRequest(f"call_{turn}", name, "{}"),))
+        return ModelResponse("", (ToolCall(f"call_{turn}", name, "{}"),))
 
 
 async def answer_by_path(request: web.Request) -> web.StreamResponse:
@@ -141,7 +141,7 @@ async def test_call_id_and_traceparent_name_the_span(pool: Pool, server: Receive
     async with open_world(pool, model=CallEveryTool()) as world:
         agent = await agent_with(world, look_up=server.url)
         await world.ask(agent, RunRequest(), answered_within=PATIENCE_SECONDS)
-        await world.quiet()
+        await world.wait_until_idle()
         [run] = await world.ledger(agent)
         assert run.outcome is Outcome.SLEPT
         span = (await tool_spans(world, agent))["look_up"]
@@ -154,7 +154,7 @@ async def test_trace_holds_neither_secret_nor_config(pool: Pool, server: Receive
     async with open_world(pool, model=CallEveryTool()) as world:
         agent = await agent_with(world, look_up=server.url, breaks="")
         await world.ask(agent, RunRequest(), answered_within=PATIENCE_SECONDS)
-        await world.quiet()
+        await world.wait_until_idle()
         assert server.got[0].data["config"] == {"key": "hunter2"}
     stored = await pool.fetchval(
         """

@@ -343,7 +343,7 @@ async def test_higher_cap_wakes_due_agents(service: Service, api: Api) -> None:
 
     await api.patch(path(own), {"max_cost_usd_per_day": 5})
     await api.patch(f"/api/templates/{template['id']}/", {"max_cost_usd_per_day": None})
-    await service.registry.quiet()
+    await service.registry.wait_until_idle()
 
     for agent in (own, inherited):
         (run,) = (await api.get(f"{path(agent)}runs/")).body

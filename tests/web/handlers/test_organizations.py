@@ -106,7 +106,7 @@ async def test_higher_cap_of_the_organization_wakes_due_agents(service: Service,
     assert (await api.post(f"{path}/run/")).body == {"status": "over_budget", "run": None}
 
     await api.patch(organization, {"max_cost_usd_per_day": 0.01})
-    await service.registry.quiet()
+    await service.registry.wait_until_idle()
 
     assert [run["wake_reason"] for run in (await api.get(f"{path}/runs/")).body] == ["notification:browser"]
 
@@ -122,10 +122,10 @@ async def test_pause_stops_runs_and_holds_starts_until_it_ends(service: Service,
     assert ended["outcome"] == "stopped"
     assert (await api.post(f"{path}/run/")).body == {"status": "paused", "run": None}
     await api.create_notification(agent, priority="high", source="browser")
-    await service.registry.quiet()
+    await service.registry.wait_until_idle()
     assert (await api.get(f"{path}/supervisor/")).body["phase"] == "paused"
 
     assert (await api.patch(organization, {"paused": False})).body["paused"] is False
-    await service.registry.quiet()
+    await service.registry.wait_until_idle()
     runs = (await api.get(f"{path}/runs/")).body
     assert [run["wake_reason"] for run in runs] == ["notification:browser", "run_requested"]

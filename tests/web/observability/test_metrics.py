@@ -125,7 +125,7 @@ async def test_runs_are_counted_by_start_and_outcome(service: Service, api: Api)
 
     stopped = await api.post(f"/api/cloud/agents/{agent['id']}/stop/")
     assert stopped.status == 200, stopped
-    await service.registry.quiet()
+    await service.registry.wait_until_idle()
     seen = await scrape(service)
     assert seen.value("hostsvc_runs_started_total") == 2
     assert seen.value("hostsvc_runs", state="running") == 1
@@ -137,7 +137,7 @@ async def test_metrics_agree_with_status(service: Service, api: Api) -> None:
     await api.create_notification(
         await api.create_agent(debounce_window_seconds=3600), source="sms", priority="high"
     )
-    await service.registry.quiet()
+    await service.registry.wait_until_idle()
     status: Any = (await service.operator.get("/status/")).body
     seen = await scrape(service)
     assert seen.value("hostsvc_info", version=status["service"]["version"]) == 1
