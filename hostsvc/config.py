@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_type_hints
 from urllib.parse import urlsplit
 
-from hostsvc.config_values import is_base_url, is_visible_ascii, reader_of
+from hostsvc.config_values import is_base_url, is_visible_ascii, parser_for
 from hostsvc.llm.providers import ProviderSettings
 from hostsvc.logs import LogSettings
 from hostsvc.outbound.guarded_http import OutboundSettings
@@ -295,7 +295,7 @@ def _parse(settings: type, entry: ConfigEntry) -> Any:
             f"[{entry.section}] has {', '.join(hints)}"
         )
     is_secret = not next(setting.repr for setting in fields(settings) if setting.name == entry.key)
-    reader = reader_of(hints[entry.key])
+    reader = parser_for(hints[entry.key])
     try:
         return reader.from_text(str(entry.value)) if entry.is_text else reader.from_toml(entry.value)
     except ValueError as error:

@@ -13,7 +13,7 @@ from supervisors.scalars import INTEGER_TEXT, NUMBER_TEXT
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ValueParser:
     """Parses values of one type, described by `takes`; both functions raise ValueError for anything else."""
 
     takes: str
@@ -21,11 +21,11 @@ class Reader:
     from_text: Callable[[str], Any]
 
 
-def reader_of(hint: object) -> Reader:
+def parser_for(hint: object) -> ValueParser:
     """Return the reader for the declared type of a setting."""
     if get_origin(hint) is Literal:
         return _choice(get_args(hint))
-    return READERS[hint]
+    return VALUE_PARSERS[hint]
 
 
 def is_base_url(text: str) -> bool:
@@ -53,14 +53,14 @@ def is_visible_ascii(text: str) -> bool:
     return all("!" <= character <= "~" for character in text)
 
 
-def _choice(values: tuple[str, ...]) -> Reader:
+def _choice(values: tuple[str, ...]) -> ValueParser:
     def read(value: object) -> str:
         text = _text(value)
         if text not in values:
             raise ValueError(text)
         return text
 
-    return Reader(f"one of {', '.join(values)}", read, read)
+    return ValueParser(f"one of {', '.join(values)}", read, read)
 
 
 def _text(value: object) -> str:
@@ -138,19 +138,19 @@ def _networks(value: object) -> tuple[IPv4Network | IPv6Network, ...]:
     return tuple(ip_network(item) for item in _strings(value))
 
 
-READERS: Mapping[object, Reader] = {
-    str: Reader("text", _text, _text),
-    int: Reader("an integer", _integer, _integer_from_text),
-    bool: Reader("true or false", _boolean, _boolean_from_text),
-    float: Reader("a number", _number, _number_from_text),
-    Path: Reader("a path", _path, _path),
-    tuple[str, ...]: Reader("a list of texts", _texts, lambda text: _texts(_strings_from_text(text))),
-    frozenset[Source]: Reader(
+VALUE_PARSERS: Mapping[object, ValueParser] = {
+    str: ValueParser("text", _text, _text),
+    int: ValueParser("an integer", _integer, _integer_from_text),
+    bool: ValueParser("true or false", _boolean, _boolean_from_text),
+    float: ValueParser("a number", _number, _number_from_text),
+    Path: ValueParser("a path", _path, _path),
+    tuple[str, ...]: ValueParser("a list of texts", _texts, lambda text: _texts(_strings_from_text(text))),
+    frozenset[Source]: ValueParser(
         f"a list of sources ({', '.join(Source)})",
         _sources,
         lambda text: _sources(_strings_from_text(text)),
     ),
-    tuple[IPv4Network | IPv6Network, ...]: Reader(
+    tuple[IPv4Network | IPv6Network, ...]: ValueParser(
         'a list of networks such as "10.0.0.0/8"',
         _networks,
         lambda text: _networks(_strings_from_text(text)),

@@ -5,12 +5,12 @@ from typing import overload
 
 
 @overload
-def iso(moment: datetime) -> str: ...
+def format_timestamp(moment: datetime) -> str: ...
 @overload
-def iso(moment: None) -> None: ...
+def format_timestamp(moment: None) -> None: ...
 
 
-def iso(moment: datetime | None) -> str | None:
+def format_timestamp(moment: datetime | None) -> str | None:
     """Format an aware datetime, such as 2026-11-21T09:00:00.000000Z; None stays None."""
     if moment is None:
         return None

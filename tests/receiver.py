@@ -45,7 +45,7 @@ class Receiver:
 
     port: int = 0
     answer: Answering | None = None
-    got: list[Received] = field(default_factory=list)
+    requests: list[Received] = field(default_factory=list)
     _arrival: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
@@ -60,13 +60,15 @@ class Receiver:
         """Wait until `number` requests have come, and return them all."""
         try:
             async with asyncio.timeout(within), self._arrival:
-                await self._arrival.wait_for(lambda: len(self.got) >= number)
+                await self._arrival.wait_for(lambda: len(self.requests) >= number)
         except TimeoutError:
-            raise AssertionError(f"{len(self.got)} of {number} requests came within {within} s") from None
-        return self.got
+            raise AssertionError(
+                f"{len(self.requests)} of {number} requests came within {within} s"
+            ) from None
+        return self.requests
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        self.got.append(Received(request.path_qs, dict(request.headers), await request.read()))
+        self.requests.append(Received(request.path_qs, dict(request.headers), await request.read()))
         async with self._arrival:
             self._arrival.notify_all()
         return web.Response(status=204) if self.answer is None else await self.answer(request)

@@ -64,7 +64,7 @@ def wording(**messages: str) -> dict[str, Any]:
     }
 
 
-def shown(value: object) -> str:
+def printable(value: object) -> str:
     """Return a value in the form that an error may repeat: short, and valid as UTF-8."""
     return SURROGATE.sub("\ufffd", str(value)[:200])
 
@@ -149,7 +149,7 @@ class _Pattern(Line):
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
         text = super()._deserialize(value, attr, data, **options)
         if text and not (len(text) <= MAX_LINE_LENGTH and self.matches(text)):
-            raise self.make_error("pattern", input=shown(text))
+            raise self.make_error("pattern", input=printable(text))
         return text
 
     def matches(self, text: str) -> bool:
@@ -199,10 +199,10 @@ class Url(_Pattern):
 class Integer(_Field, fields.Integer):
     default_error_messages = wording(invalid="A valid integer is required.")
 
-    def __init__(self, *, least: int, most: int, **options: Any) -> None:
+    def __init__(self, *, min_value: int, max_value: int, **options: Any) -> None:
         low = "Ensure this value is greater than or equal to {min}."
         high = "Ensure this value is less than or equal to {max}."
-        checks = [validate.Range(min=least, error=low), validate.Range(max=most, error=high)]
+        checks = [validate.Range(min=min_value, error=low), validate.Range(max=max_value, error=high)]
         super().__init__(validate=checks, **options)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> int:
@@ -302,7 +302,7 @@ class Choice(_Field, fields.Field[Option], Generic[Option]):
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> Option:
         if not isinstance(value, str) or value not in self.choices:
-            raise self.make_error("choice", input=shown(value))
+            raise self.make_error("choice", input=printable(value))
         chosen: Option = self.choices[value]
         return chosen
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 from aiohttp import web
 
-from supervisors.timestamps import iso
+from supervisors.timestamps import format_timestamp
 
 JSON_TYPE = "application/json"
 OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
@@ -28,7 +28,7 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
 
 def _plain(value: object) -> str | float:
     if isinstance(value, datetime):
-        return iso(value)
+        return format_timestamp(value)
     if isinstance(value, UUID):  # a subclass: orjson writes only the exact type itself
         return str(value)
     if isinstance(value, Decimal):

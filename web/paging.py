@@ -46,8 +46,8 @@ PIECE_BYTES = 65_536
 class PageQuery(Body):
     """The requested part of a list; all of it without `limit`."""
 
-    limit = Integer(least=1, most=1000, load_default=None)
-    offset = Integer(least=0, most=MAX_OFFSET, load_default=None)
+    limit = Integer(min_value=1, max_value=1000, load_default=None)
+    offset = Integer(min_value=0, max_value=MAX_OFFSET, load_default=None)
     after = Uuid(load_default=None)
 
     def check_together(self, checked: Mapping[str, Any]) -> None:
@@ -62,7 +62,7 @@ class Listing(Generic[Item]):
     fetch: Callable[[Page], Awaitable[list[Item]]]
     find: Callable[[UUID], Awaitable[Item | None]]
     cursor: Callable[[Item], Cursor]
-    show: Callable[[Item], Mapping[str, Any]]
+    serialize: Callable[[Item], Mapping[str, Any]]
 
 
 async def answer_owned_list(
@@ -94,7 +94,7 @@ async def answer_list(
         return await _answer_all(request, listing, Page(after=after, limit=FIRST_ROWS, offset=offset))
     limit: int = query["limit"]
     items = await listing.fetch(Page(after=after, limit=limit + 1, offset=offset))
-    body = [listing.show(item) for item in items[:limit]]
+    body = [listing.serialize(item) for item in items[:limit]]
     if len(items) <= limit:
         return json_response(body)
     _, last_id = listing.cursor(items[limit - 1])
@@ -172,7 +172,7 @@ async def _chunk(listing: Listing[Item], page: Page) -> tuple[bytes, Cursor | No
     """Return the next items as JSON without brackets, and the cursor behind them, None at the end."""
     items = await listing.fetch(page)
     after = listing.cursor(items[-1]) if len(items) == page.limit else None
-    return to_json([listing.show(item) for item in items])[1:-1], after
+    return to_json([listing.serialize(item) for item in items])[1:-1], after
 
 
 def _rows_like(items: bytes, count: int) -> int:

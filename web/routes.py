@@ -98,8 +98,3 @@ class OperatorRoute(Route):
             return await self.handler(request)
 
         return authenticated
-
-
-for_anyone = PublicRoute
-for_callers = CallerRoute
-for_operators = OperatorRoute

@@ -31,7 +31,7 @@ from supervisors.harness.conversation import effective_max_turns
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.ports import AgentStore, SpanStore, TemplateStore
 from supervisors.settings import RunSettings
-from supervisors.timestamps import iso
+from supervisors.timestamps import format_timestamp
 
 log = structlog.get_logger()
 
@@ -136,9 +136,9 @@ class ProcessHarness:
             "name": agent.name,
             "wake_reason": run.wake_reason,
             "uncleared": run.active_at_start,
-            "started_at": iso(run.started_at),
+            "started_at": format_timestamp(run.started_at),
             "max_seconds": self._run_settings.max_seconds,
-            "max_sleep_until": iso(run.max_sleep_until),
+            "max_sleep_until": format_timestamp(run.max_sleep_until),
             "timezone": agent.timezone,
             "model": agent.model,
             "reasoning_effort": agent.reasoning_effort or inherited_effort,

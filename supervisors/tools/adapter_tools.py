@@ -24,7 +24,7 @@ from supervisors.outbound import (
     OutboundCall,
 )
 from supervisors.ports import AgentToolStore
-from supervisors.timestamps import iso
+from supervisors.timestamps import format_timestamp
 from supervisors.tools.answers import result_of
 from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
 from supervisors.tools.model_names import names_for_models
@@ -142,7 +142,7 @@ def _outbound_call(
         "config": tool.config,
     }
     try:
-        body = orjson.dumps({"type": "tool.call", "timestamp": iso(call.now), "data": data})
+        body = orjson.dumps({"type": "tool.call", "timestamp": format_timestamp(call.now), "data": data})
     except TypeError as error:  # from orjson: an integer over 64 bits, a broken text, or too many levels
         raise ToolError("invalid", f"The arguments cannot be sent: {error}.") from error
     headers = {"Idempotency-Key": str(call_id)}

@@ -5,7 +5,7 @@ from typing import Any
 from storage.ids import new_id
 from storage.model import Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
-from supervisors.timestamps import iso
+from supervisors.timestamps import format_timestamp
 from supervisors.tools.errors import ToolError
 from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, schema
 
@@ -90,8 +90,8 @@ def _serialize(notification: Notification | NewNotification) -> dict[str, Any]:
         "title": notification.title,
         "body": notification.body,
         "priority": notification.priority,
-        "created_at": iso(notification.created_at),
-        "scheduled_for": iso(notification.scheduled_for),
+        "created_at": format_timestamp(notification.created_at),
+        "scheduled_for": format_timestamp(notification.scheduled_for),
         "cleared": notification.cleared,
-        "cleared_at": iso(notification.cleared_at),
+        "cleared_at": format_timestamp(notification.cleared_at),
     }

@@ -5,7 +5,7 @@ from typing import Any
 
 from supervisors.engine.messages import SleepRefused, SleepRequest
 from supervisors.errors import RunIsOver
-from supervisors.timestamps import iso
+from supervisors.timestamps import format_timestamp
 from supervisors.tools.errors import ToolError
 from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, schema
 
@@ -47,4 +47,4 @@ async def sleep(call: ToolInvocation) -> dict[str, Any]:
             "Handle them, clear them with clear_notification, then sleep.",
             notifications=[str(blocker) for blocker in reply.blockers],
         )
-    return {"sleep_until": iso(reply.sleep_until), "clamped": reply.clamped}
+    return {"sleep_until": format_timestamp(reply.sleep_until), "clamped": reply.clamped}

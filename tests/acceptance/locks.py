@@ -10,7 +10,7 @@ LOCK_AGENT = "SELECT 1 FROM agent WHERE id = %s FOR UPDATE"
 
 
 @contextmanager
-def held_by_somebody_else(database_url: str, row_id: str, lock: str = LOCK_NOTIFICATION) -> Iterator[None]:
+def locked_row(database_url: str, row_id: str, lock: str = LOCK_NOTIFICATION) -> Iterator[None]:
     """Lock a notification, or another row by `lock`: its writers wait until the block ends."""
     connection = psycopg2.connect(database_url)
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 
 from tests.acceptance.client import Client, Refused, eventually, sign_up
-from tests.acceptance.locks import held_by_somebody_else
+from tests.acceptance.locks import locked_row
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services
 
@@ -91,7 +91,7 @@ async def test_run_of_a_killed_service_is_fenced_and_recovered(
     client = await sign_up(session, service.url)
     agent = await client.create_agent()
     note = await client.notify(agent, "By the way", priority="low")
-    with held_by_somebody_else(database_url, note["id"]):
+    with locked_row(database_url, note["id"]):
         await client.post(f"/api/cloud/agents/{agent}/run/")
         await _waits_for_a_lock(client, agent)
         await service.kill()

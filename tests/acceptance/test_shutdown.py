@@ -10,7 +10,7 @@ import aiohttp
 import psycopg2
 
 from tests.acceptance.client import Client, eventually, moment, sign_up
-from tests.acceptance.locks import held_by_somebody_else
+from tests.acceptance.locks import locked_row
 from tests.acceptance.services import Services
 
 DRAIN_SECONDS = 10.0
@@ -48,7 +48,7 @@ async def test_drained_run_ends_at_turn_boundary_and_resumes_without_failure(
     service = await services.start(server={"drain_seconds": DRAIN_SECONDS})
     client = await sign_up(session, service.url)
     agent, notification = await _agent_with_a_note(client)
-    with held_by_somebody_else(database_url, notification):
+    with locked_row(database_url, notification):
         await _start_blocked_run(client, agent)
         service.terminate()
         await _wait_until_draining(client)
@@ -70,7 +70,7 @@ async def test_notification_sent_during_drain_is_handled_after_restart(
     client = await sign_up(session, service.url)
     busy, notification = await _agent_with_a_note(client)
     idle = await client.create_agent(name="Idle")
-    with held_by_somebody_else(database_url, notification):
+    with locked_row(database_url, notification):
         await _start_blocked_run(client, busy)
         service.terminate()
         await _wait_until_draining(client)
@@ -90,7 +90,7 @@ async def test_run_longer_than_drain_time_is_interrupted_and_resumed(
     service = await services.start(server={"drain_seconds": 0.2}, database={"command_timeout_seconds": 2.0})
     client = await sign_up(session, service.url)
     agent, notification = await _agent_with_a_note(client)
-    with held_by_somebody_else(database_url, notification):
+    with locked_row(database_url, notification):
         await _start_blocked_run(client, agent)
         service.terminate()
         assert await service.exit_code() == 0
@@ -109,7 +109,7 @@ async def test_queued_start_survives_restart(
     client = await sign_up(session, service.url)
     busy, notification = await _agent_with_a_note(client)
     waiting = await client.create_agent(name="Second in line")
-    with held_by_somebody_else(database_url, notification):
+    with locked_row(database_url, notification):
         await _start_blocked_run(client, busy)
         response = await client.post(f"/api/cloud/agents/{waiting}/run/")
         assert response == {"status": "queued", "run": None}

@@ -112,7 +112,7 @@ async def test_delivery_to_a_private_address_fails_and_is_counted(
     assert failed["last_error"] == (
         "The address 127.0.0.1 is loopback; outbound calls go to public addresses only."
     )
-    assert receiver.got == []
+    assert receiver.requests == []
     operator = Client(session, service.url, f"Bearer {OPERATOR_TOKEN}")
 
     async def look() -> bool | None:

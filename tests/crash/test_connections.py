@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from tests.acceptance.client import Client, eventually, sign_up
-from tests.acceptance.locks import LOCK_AGENT, held_by_somebody_else
+from tests.acceptance.locks import LOCK_AGENT, locked_row
 from tests.acceptance.services import Services
 from tests.crash.cycles import repeated
 from tests.crash.faults import (
@@ -59,7 +59,7 @@ async def test_exhausted_pool_refuses_writes_and_loses_none(
         await load.acknowledged(30)
         with ExitStack() as held:
             for agent in busy:
-                held.enter_context(held_by_somebody_else(database_url, agent, LOCK_AGENT))
+                held.enter_context(locked_row(database_url, agent, LOCK_AGENT))
             paths = (f"/api/cloud/agents/{agent}/tag/" for agent in busy)
             waiting = [asyncio.create_task(client.post(path, tags=["busy"])) for path in paths]
             await load.refused(10)

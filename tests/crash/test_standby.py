@@ -6,7 +6,7 @@ from time import perf_counter
 import aiohttp
 
 from tests.acceptance.client import Client, sign_up
-from tests.acceptance.locks import held_by_somebody_else
+from tests.acceptance.locks import locked_row
 from tests.acceptance.process import ServiceProcess
 from tests.acceptance.services import Services
 from tests.crash.cycles import repeated
@@ -57,7 +57,7 @@ async def test_replaced_instance_ends_at_once_with_its_runs(
     client = await sign_up(session, former.url)
     agent = await client.create_agent()
     note = await client.notify(agent, "By the way", priority="low")
-    with held_by_somebody_else(database_url, note["id"]):
+    with locked_row(database_url, note["id"]):
         await client.post(f"/api/cloud/agents/{agent}/run/")
         with stopped(former.pid):
             assert await end_connections(database_url, END_LEADER_CONNECTION) == 1

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from hostsvc.config_values import is_base_url, is_visible_ascii, reader_of
+from hostsvc.config_values import is_base_url, is_visible_ascii, parser_for
 from storage.model import Source
 
 NETWORKS = tuple[IPv4Network | IPv6Network, ...]
@@ -29,7 +29,7 @@ LEVEL = Literal["debug", "info"]
     ],
 )
 def test_value_is_read_from_toml_and_from_text(hint: Any, toml: object, text: str, value: object) -> None:
-    reader = reader_of(hint)
+    reader = parser_for(hint)
     assert reader.from_toml(toml) == reader.from_text(text) == value
 
 
@@ -54,11 +54,11 @@ def test_value_is_read_from_toml_and_from_text(hint: Any, toml: object, text: st
 )
 def test_toml_of_another_type_is_not_converted(hint: Any, toml: object) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 -- the caller words the message
-        reader_of(hint).from_toml(toml)
+        parser_for(hint).from_toml(toml)
 
 
 def test_choice_lists_its_values() -> None:
-    assert reader_of(LEVEL).takes == "one of debug, info"
+    assert parser_for(LEVEL).takes == "one of debug, info"
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,16 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 
-from supervisors.timestamps import iso
+from supervisors.timestamps import format_timestamp
 
 
 def test_instant_is_written_in_utc_with_microseconds() -> None:
-    assert iso(datetime(2026, 11, 21, 9, tzinfo=UTC)) == "2026-11-21T09:00:00.000000Z"
+    assert format_timestamp(datetime(2026, 11, 21, 9, tzinfo=UTC)) == "2026-11-21T09:00:00.000000Z"
     eastward = timezone(timedelta(hours=5, minutes=30))
-    assert iso(datetime(2026, 11, 21, 1, 2, 3, 4, tzinfo=eastward)) == "2026-11-20T19:32:03.000004Z"
+    assert (
+        format_timestamp(datetime(2026, 11, 21, 1, 2, 3, 4, tzinfo=eastward)) == "2026-11-20T19:32:03.000004Z"
+    )
 
 
 def test_no_instant_stays_none() -> None:
-    assert iso(None) is None
+    assert format_timestamp(None) is None

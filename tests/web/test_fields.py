@@ -74,18 +74,18 @@ def test_length_is_counted_after_trimming() -> None:
 
 @pytest.mark.parametrize(("value", "taken"), [(5, 5), ("5", 5), ("-7", -7), (" 8 ", 8), (3.0, 3), (0, 0)])
 def test_integer_is_number_or_ascii_digits(value: object, taken: int) -> None:
-    assert Integer(least=-10, most=10).deserialize(value) == taken
+    assert Integer(min_value=-10, max_value=10).deserialize(value) == taken
 
 
 @pytest.mark.parametrize(
     "value", [True, 3.7, "1_000", "\uff13", "", "1.0", "0x1", "+1", "9" * 5000, [], {}, float("inf")]
 )
 def test_integer_refuses_other_values(value: object) -> None:
-    assert refusal(Integer(least=0, most=10), value) == ["A valid integer is required."]
+    assert refusal(Integer(min_value=0, max_value=10), value) == ["A valid integer is required."]
 
 
 def test_integer_has_range() -> None:
-    field = Integer(least=0, most=10)
+    field = Integer(min_value=0, max_value=10)
     assert refusal(field, -1) == ["Ensure this value is greater than or equal to 0."]
     assert refusal(field, 11) == ["Ensure this value is less than or equal to 10."]
     assert refusal(field, 2**70) == ["Ensure this value is less than or equal to 10."]
@@ -297,7 +297,7 @@ def test_fields_accept_or_refuse_any_value_without_crash(value: object) -> None:
     for field in (
         Text(),
         Line(max_length=5),
-        Integer(least=0, most=9),
+        Integer(min_value=0, max_value=9),
         Boolean(),
         Uuid(),
         Datetime(),

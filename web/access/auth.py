@@ -94,7 +94,7 @@ class Caller:
             raise PermissionDenied
 
 
-def organization_for_create(request: web.Request, caller: Caller) -> UUID:
+def requested_organization(request: web.Request, caller: Caller) -> UUID:
     """Return the organization of a new resource: that of the X-Organization header, else the caller's first.
 
     Raise BadRequest for a header that is no UUID, PermissionDenied for another organization.

@@ -7,7 +7,7 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.storage import Storage
-from web.access.auth import ORGANIZATION_HEADER, Caller, organization_for_create
+from web.access.auth import ORGANIZATION_HEADER, Caller, requested_organization
 from web.access.path_access import OwnedResource
 from web.app_keys import STORAGE
 from web.errors import Invalid, PermissionDenied
@@ -31,14 +31,14 @@ async def load_named(
     return resource
 
 
-async def owner_of_new(request: web.Request, caller: Caller, body: Mapping[str, Any]) -> UUID:
+async def organization_for_new(request: web.Request, caller: Caller, body: Mapping[str, Any]) -> UUID:
     """Return the organization of a new resource: that of the resources its body names, else the caller's.
 
     Raise Invalid for ids that do not exist, PermissionDenied for those of another organization or of several.
     """
     owners = await _owners(request.app[STORAGE], body)
     if not owners or ORGANIZATION_HEADER in request.headers:
-        owners.add(organization_for_create(request, caller))
+        owners.add(requested_organization(request, caller))
     for owner in owners:
         caller.require(owner)
     if len(owners) > 1:
@@ -46,7 +46,9 @@ async def owner_of_new(request: web.Request, caller: Caller, body: Mapping[str, 
     return owners.pop()
 
 
-async def require_owner(request: web.Request, organization_id: UUID, changes: Mapping[str, Any]) -> None:
+async def require_same_organization(
+    request: web.Request, organization_id: UUID, changes: Mapping[str, Any]
+) -> None:
     """Raise Invalid for ids that do not exist, PermissionDenied for those of other organizations."""
     if await _owners(request.app[STORAGE], changes) - {organization_id}:
         raise PermissionDenied

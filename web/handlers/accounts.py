@@ -12,7 +12,7 @@ from web.credentials.formats import hash_secret
 from web.errors import Invalid, NotAuthenticated, PermissionDenied
 from web.json import json_response
 from web.request.parsing import read_body
-from web.routes import for_anyone, for_callers
+from web.routes import CallerRoute, PublicRoute
 from web.schemas.accounts import (
     FreshTokenResponse,
     LoggedInResponse,
@@ -119,7 +119,7 @@ async def reset_password(request: web.Request) -> web.Response:
 
 
 ROUTES = (
-    for_anyone(
+    PublicRoute(
         "POST",
         "/api/organizations/auth/signup/",
         sign_up,
@@ -129,7 +129,7 @@ ROUTES = (
         body=SIGNUP,
         refusals=frozenset({403, 429}),
     ),
-    for_anyone(
+    PublicRoute(
         "POST",
         "/api/organizations/auth/login/",
         log_in,
@@ -138,14 +138,14 @@ ROUTES = (
         body=LOGIN,
         refusals=frozenset({401, 429}),
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/organizations/auth/logout/",
         log_out,
         "Log out: every token of the user stops working",
         status=204,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/organizations/auth/password/",
         change_password,
@@ -154,7 +154,7 @@ ROUTES = (
         body=PASSWORD_CHANGE,
         refusals=frozenset({429}),
     ),
-    for_anyone(
+    PublicRoute(
         "POST",
         "/api/organizations/auth/reset/",
         reset_password,

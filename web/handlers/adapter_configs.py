@@ -17,7 +17,7 @@ from web.fields import unknown_id
 from web.json import json_response
 from web.paging import answer_owned_list
 from web.request.parsing import read_body, read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.adapter_configs import (
     AdapterConfigBody,
     AdapterConfigChangesBody,
@@ -110,7 +110,7 @@ async def delete_config(request: web.Request, caller: Caller) -> web.Response:
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/toolbox/adapter-configs/",
         list_configs,
@@ -118,7 +118,7 @@ ROUTES = (
         answer=list[AdapterConfigResponse],
         query=QUERY,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/toolbox/adapter-configs/",
         create_config,
@@ -127,14 +127,14 @@ ROUTES = (
         answer=AdapterConfigResponse,
         body=BODY,
     ),
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/toolbox/adapter-configs/{id}/",
         get_config,
         "Read an adapter config",
         answer=AdapterConfigResponse,
     ),
-    for_callers(
+    CallerRoute(
         "PATCH",
         "/api/toolbox/adapter-configs/{id}/",
         change_config,
@@ -143,7 +143,7 @@ ROUTES = (
         body=CHANGES,
         partial=True,
     ),
-    for_callers(
+    CallerRoute(
         "DELETE",
         "/api/toolbox/adapter-configs/{id}/",
         delete_config,

@@ -8,14 +8,14 @@ from aiohttp import web
 from storage.ids import new_id
 from storage.model import Visibility
 from storage.toolbox.adapters import Adapter
-from web.access.auth import Caller, organization_for_create
+from web.access.auth import Caller, requested_organization
 from web.access.path_access import load, load_owned, may_see, require_visible
 from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.errors import Invalid, NotFound, require_found
 from web.json import json_response
 from web.paging import Listing, answer_list
 from web.request.parsing import read_body, read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.adapters import AdapterBody, AdapterQuery, AdapterResponse, serialize_adapter
 
 BODY = AdapterBody()
@@ -24,7 +24,7 @@ QUERY = AdapterQuery()
 
 async def create_adapter(request: web.Request, caller: Caller) -> web.Response:
     """Create a private adapter; only an operator can publish it."""
-    organization_id = organization_for_create(request, caller)
+    organization_id = requested_organization(request, caller)
     body = await read_body(request, BODY)
     await _check_schema(request, body)
     now = request.app[CLOCK].now()
@@ -89,7 +89,7 @@ async def delete_adapter(request: web.Request, caller: Caller) -> web.Response:
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/toolbox/adapters/",
         list_adapters,
@@ -97,7 +97,7 @@ ROUTES = (
         answer=list[AdapterResponse],
         query=QUERY,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/toolbox/adapters/",
         create_adapter,
@@ -107,8 +107,8 @@ ROUTES = (
         body=BODY,
         by_header=True,
     ),
-    for_callers("GET", "/api/toolbox/adapters/{id}/", get_adapter, "Read an adapter", answer=AdapterResponse),
-    for_callers(
+    CallerRoute("GET", "/api/toolbox/adapters/{id}/", get_adapter, "Read an adapter", answer=AdapterResponse),
+    CallerRoute(
         "PATCH",
         "/api/toolbox/adapters/{id}/",
         change_adapter,
@@ -117,7 +117,7 @@ ROUTES = (
         body=BODY,
         partial=True,
     ),
-    for_callers(
+    CallerRoute(
         "DELETE",
         "/api/toolbox/adapters/{id}/",
         delete_adapter,

@@ -11,10 +11,10 @@ from web.access.auth import Caller, RunAccess
 from web.access.path_access import load_agent
 from web.app_keys import REGISTRY, TOOLBOX
 from web.errors import NotFound
-from web.fields import shown
+from web.fields import printable
 from web.json import json_response
 from web.request.parsing import read_values
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.agent_tools import (
     AgentToolResponse,
     ToolCallBody,
@@ -51,14 +51,14 @@ async def call_agent_tool(request: web.Request, caller: Caller) -> web.Response:
 
 async def _call_tool(request: web.Request, caller: Caller, agent: Agent) -> Any:
     toolbox = request.app[TOOLBOX]
-    tool = await toolbox.find(agent, shown(request.match_info["name"]))
+    tool = await toolbox.find(agent, printable(request.match_info["name"]))
     parameters = await read_values(request, build_call_schema(tool.definition))
     run_id = caller.run.run_id if caller.run else None
     return await toolbox.use(tool, agent, run_id, request.app[REGISTRY].ask, parameters)
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/cloud/agents/{id}/tools/",
         list_agent_tools,
@@ -66,7 +66,7 @@ ROUTES = (
         answer=list[AgentToolResponse],
         run_access=RunAccess.RUNNING,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/cloud/agents/{id}/tools/{name}/",
         call_agent_tool,

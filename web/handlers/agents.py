@@ -17,7 +17,7 @@ from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from supervisors.engine.messages import OwnedFieldsRequest, Signal
 from web.access.agent_references import References, refusal, resolve
-from web.access.auth import Caller, RunAccess, organization_for_create
+from web.access.auth import Caller, RunAccess, requested_organization
 from web.access.path_access import (
     agent_of_path,
     load_agent,
@@ -33,7 +33,7 @@ from web.json import json_response
 from web.paging import answer_owned_list
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.agents import (
     DATETIME_FIELDS,
     AgentBody,
@@ -63,7 +63,7 @@ async def create_agent(request: web.Request, caller: Caller) -> web.Response:
     """Create an agent, asleep unless the body says otherwise. Its parent is notified."""
     app = request.app
     storage = app[STORAGE]
-    organization_id = organization_for_create(request, caller)
+    organization_id = requested_organization(request, caller)
     body = await read_body_once(request, caller, BODY)
     localize(body, DATETIME_FIELDS, ZoneInfo(body["timezone"]))
     supervisor_fields = _pop_supervisor_fields(body)
@@ -241,10 +241,10 @@ async def delete_agent(request: web.Request, caller: Caller) -> web.Response:
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET", "/api/cloud/agents/", list_agents, "List agents", answer=list[AgentResponse], query=QUERY
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/cloud/agents/",
         create_agent,
@@ -255,7 +255,7 @@ ROUTES = (
         idempotent=True,
         by_header=True,
     ),
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/cloud/agents/{id}/",
         get_agent,
@@ -263,7 +263,7 @@ ROUTES = (
         answer=AgentResponse,
         run_access=RunAccess.RUNNING,
     ),
-    for_callers(
+    CallerRoute(
         "PATCH",
         "/api/cloud/agents/{id}/",
         change_agent,
@@ -273,7 +273,7 @@ ROUTES = (
         partial=True,
         refusals=frozenset({409}),
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/cloud/agents/{id}/tag/",
         tag_agent,
@@ -281,7 +281,7 @@ ROUTES = (
         answer=AgentResponse,
         body=TAGS,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/cloud/agents/{id}/untag/",
         untag_agent,
@@ -289,5 +289,5 @@ ROUTES = (
         answer=AgentResponse,
         body=TAGS,
     ),
-    for_callers("DELETE", "/api/cloud/agents/{id}/", delete_agent, "Delete an agent", status=204),
+    CallerRoute("DELETE", "/api/cloud/agents/{id}/", delete_agent, "Delete an agent", status=204),
 )

@@ -8,7 +8,7 @@ from storage.errors import NotUnique
 from storage.ids import new_id
 from storage.model import ApiKey
 from storage.postgres.paging import Page
-from web.access.auth import Caller, organization_for_create
+from web.access.auth import Caller, requested_organization
 from web.access.path_access import load_owned
 from web.app_keys import CLOCK, STORAGE
 from web.credentials.formats import NewKey, make_key
@@ -16,7 +16,7 @@ from web.errors import require_found
 from web.json import json_response
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_body, read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.api_keys import (
     ApiKeyChangesBody,
     ApiKeyResponse,
@@ -32,7 +32,7 @@ QUERY = PageQuery()
 
 async def create_key(request: web.Request, caller: Caller) -> web.Response:
     """Create an API key. Only this answer contains the key itself."""
-    organization_id = organization_for_create(request, caller)
+    organization_id = requested_organization(request, caller)
     caller.require_admin(organization_id)
     body = await read_body(request, NEW_KEY)
     key, secret = await _insert_key(request, organization_id, body["name"], is_active=body["is_active"])
@@ -101,7 +101,7 @@ async def delete_key(request: web.Request, caller: Caller) -> web.Response:
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/organizations/api-keys/",
         create_key,
@@ -111,7 +111,7 @@ ROUTES = (
         body=NEW_KEY,
         by_header=True,
     ),
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/organizations/api-keys/",
         list_keys,
@@ -119,10 +119,10 @@ ROUTES = (
         answer=list[ApiKeyResponse],
         query=QUERY,
     ),
-    for_callers(
+    CallerRoute(
         "GET", "/api/organizations/api-keys/{id}/", get_key, "Read an API key", answer=ApiKeyResponse
     ),
-    for_callers(
+    CallerRoute(
         "PATCH",
         "/api/organizations/api-keys/{id}/",
         change_key,
@@ -131,5 +131,5 @@ ROUTES = (
         body=CHANGES,
         partial=True,
     ),
-    for_callers("DELETE", "/api/organizations/api-keys/{id}/", delete_key, "Delete an API key", status=204),
+    CallerRoute("DELETE", "/api/organizations/api-keys/{id}/", delete_key, "Delete an API key", status=204),
 )

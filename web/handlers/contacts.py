@@ -5,7 +5,7 @@ from aiohttp import web
 from storage.channels.contacts import Contact, ContactFilters
 from storage.ids import new_id
 from web.access.auth import Caller
-from web.access.body_references import owner_of_new, require_owner
+from web.access.body_references import organization_for_new, require_same_organization
 from web.access.path_access import load_owned, require_agent
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
@@ -13,7 +13,7 @@ from web.errors import require_found
 from web.json import json_response
 from web.paging import answer_owned_list
 from web.request.parsing import read_body, read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.contacts import ContactBody, ContactQuery, ContactResponse, serialize_contact
 
 BODY = ContactBody()
@@ -22,7 +22,7 @@ QUERY = ContactQuery()
 
 async def create_contact(request: web.Request, caller: Caller) -> web.Response:
     body = await read_body(request, BODY)
-    organization_id, now = await owner_of_new(request, caller, body), request.app[CLOCK].now()
+    organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     contact = Contact(id=new_id(), organization_id=organization_id, created_at=now, **body)
     with refusing_constraint_errors(body):
         await request.app[STORAGE].contacts.insert(contact)
@@ -54,7 +54,7 @@ async def change_contact(request: web.Request, caller: Caller) -> web.Response:
     contacts = request.app[STORAGE].contacts
     contact = await load_owned(request, caller, contacts.get)
     changes = await read_body(request, BODY, partial=True)
-    await require_owner(request, contact.organization_id, changes)
+    await require_same_organization(request, contact.organization_id, changes)
     with refusing_constraint_errors(changes):
         changed = await contacts.update(contact.id, changes)
     return json_response(serialize_contact(require_found(changed)))
@@ -68,7 +68,7 @@ async def delete_contact(request: web.Request, caller: Caller) -> web.Response:
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/defaults/contacts/",
         list_contacts,
@@ -76,7 +76,7 @@ ROUTES = (
         answer=list[ContactResponse],
         query=QUERY,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/defaults/contacts/",
         create_contact,
@@ -86,8 +86,8 @@ ROUTES = (
         body=BODY,
         by_header=True,
     ),
-    for_callers("GET", "/api/defaults/contacts/{id}/", get_contact, "Read a contact", answer=ContactResponse),
-    for_callers(
+    CallerRoute("GET", "/api/defaults/contacts/{id}/", get_contact, "Read a contact", answer=ContactResponse),
+    CallerRoute(
         "PATCH",
         "/api/defaults/contacts/{id}/",
         change_contact,
@@ -96,5 +96,5 @@ ROUTES = (
         body=BODY,
         partial=True,
     ),
-    for_callers("DELETE", "/api/defaults/contacts/{id}/", delete_contact, "Delete a contact", status=204),
+    CallerRoute("DELETE", "/api/defaults/contacts/{id}/", delete_contact, "Delete a contact", status=204),
 )

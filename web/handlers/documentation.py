@@ -8,7 +8,7 @@ from aiohttp.typedefs import Handler
 
 from web.app_keys import API_DOCUMENT
 from web.json import JSON_TYPE
-from web.routes import for_anyone
+from web.routes import PublicRoute
 
 PAGES = "/api/docs/"
 SWAGGER_UI = files("web").joinpath("static", "swagger_ui")
@@ -57,8 +57,8 @@ def _file_response(body: bytes, content_type: str) -> web.Response:
 
 
 ROUTES = (
-    for_anyone("GET", "/api/schema/", get_schema, "This document, as OpenAPI 3.1", answer=dict[str, Any]),
-    for_anyone(
+    PublicRoute("GET", "/api/schema/", get_schema, "This document, as OpenAPI 3.1", answer=dict[str, Any]),
+    PublicRoute(
         "GET",
         PAGES,
         get_docs,

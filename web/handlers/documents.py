@@ -5,7 +5,7 @@ from aiohttp import web
 from storage.channels.documents import Document, DocumentFilters
 from storage.ids import new_id
 from web.access.auth import Caller
-from web.access.body_references import owner_of_new, require_owner
+from web.access.body_references import organization_for_new, require_same_organization
 from web.access.path_access import load_owned, require_agent, require_project
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
@@ -13,7 +13,7 @@ from web.errors import require_found
 from web.json import json_response
 from web.paging import answer_owned_list
 from web.request.parsing import read_body, read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.documents import DocumentBody, DocumentQuery, DocumentResponse, serialize_document
 
 BODY = DocumentBody()
@@ -22,7 +22,7 @@ QUERY = DocumentQuery()
 
 async def create_document(request: web.Request, caller: Caller) -> web.Response:
     body = await read_body(request, BODY)
-    organization_id, now = await owner_of_new(request, caller, body), request.app[CLOCK].now()
+    organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     document = Document(id=new_id(), organization_id=organization_id, created_at=now, updated_at=now, **body)
     with refusing_constraint_errors(body):
         await request.app[STORAGE].documents.insert(document)
@@ -55,7 +55,7 @@ async def change_document(request: web.Request, caller: Caller) -> web.Response:
     documents = request.app[STORAGE].documents
     document = await load_owned(request, caller, documents.get)
     changes = await read_body(request, BODY, partial=True)
-    await require_owner(request, document.organization_id, changes)
+    await require_same_organization(request, document.organization_id, changes)
     with refusing_constraint_errors(changes):
         changed = await documents.update(document.id, changes, request.app[CLOCK].now())
     return json_response(serialize_document(require_found(changed)))
@@ -69,7 +69,7 @@ async def delete_document(request: web.Request, caller: Caller) -> web.Response:
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/defaults/documents/",
         list_documents,
@@ -77,7 +77,7 @@ ROUTES = (
         answer=list[DocumentResponse],
         query=QUERY,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/defaults/documents/",
         create_document,
@@ -87,10 +87,10 @@ ROUTES = (
         body=BODY,
         by_header=True,
     ),
-    for_callers(
+    CallerRoute(
         "GET", "/api/defaults/documents/{id}/", get_document, "Read a document", answer=DocumentResponse
     ),
-    for_callers(
+    CallerRoute(
         "PATCH",
         "/api/defaults/documents/{id}/",
         change_document,
@@ -99,5 +99,5 @@ ROUTES = (
         body=BODY,
         partial=True,
     ),
-    for_callers("DELETE", "/api/defaults/documents/{id}/", delete_document, "Delete a document", status=204),
+    CallerRoute("DELETE", "/api/defaults/documents/{id}/", delete_document, "Delete a document", status=204),
 )

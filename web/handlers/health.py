@@ -8,7 +8,7 @@ from web.app_keys import READINESS, STORAGE
 from web.errors import Unavailable
 from web.json import json_response
 from web.ports import ServiceState
-from web.routes import for_anyone
+from web.routes import PublicRoute
 
 PROBE = "SELECT 1"
 RETRY_SECONDS = 5
@@ -41,8 +41,8 @@ async def is_ready(request: web.Request) -> web.Response:
 
 
 ROUTES = (
-    for_anyone("GET", "/healthz", is_alive, "Whether the process lives", answer=AliveResponse),
-    for_anyone(
+    PublicRoute("GET", "/healthz", is_alive, "Whether the process lives", answer=AliveResponse),
+    PublicRoute(
         "GET",
         "/readyz",
         is_ready,

@@ -11,7 +11,7 @@ from storage.errors import NotUnique
 from storage.identity.invites import Invite
 from storage.ids import new_id
 from storage.model import User
-from web.access.auth import Caller, organization_for_create
+from web.access.auth import Caller, requested_organization
 from web.access.login_attempts import check_attempts, count_refusal, verify_password
 from web.access.path_access import load, load_owned
 from web.app_keys import CLOCK, PASSWORDS, STORAGE, USER_TOKENS
@@ -20,7 +20,7 @@ from web.errors import Invalid, NotAuthenticated, PermissionDenied
 from web.json import json_response
 from web.paging import PageQuery, answer_owned_list
 from web.request.parsing import read_body, read_query
-from web.routes import for_anyone, for_callers
+from web.routes import CallerRoute, PublicRoute
 from web.schemas.accounts import SignedUpResponse, serialize_organization, serialize_user
 from web.schemas.invites import (
     AcceptanceBody,
@@ -38,7 +38,7 @@ LIFETIME = timedelta(days=7)
 
 async def create_invite(request: web.Request, caller: Caller) -> web.Response:
     """Create an invite. Only this answer contains the code, which the inviter must pass on."""
-    organization_id = organization_for_create(request, caller)
+    organization_id = requested_organization(request, caller)
     caller.require_admin(organization_id)
     body = await read_body(request, NEW)
     if body["role"].is_above(caller.roles[organization_id]):
@@ -126,7 +126,7 @@ def _wrong_code(request: web.Request) -> Invalid:
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/organizations/invites/",
         list_invites,
@@ -134,7 +134,7 @@ ROUTES = (
         answer=list[InviteResponse],
         query=QUERY,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/organizations/invites/",
         create_invite,
@@ -144,8 +144,8 @@ ROUTES = (
         body=NEW,
         by_header=True,
     ),
-    for_callers("DELETE", "/api/organizations/invites/{id}/", delete_invite, "Delete an invite", status=204),
-    for_anyone(
+    CallerRoute("DELETE", "/api/organizations/invites/{id}/", delete_invite, "Delete an invite", status=204),
+    PublicRoute(
         "POST",
         "/api/organizations/invites/{id}/accept/",
         accept_invite,

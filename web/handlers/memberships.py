@@ -10,7 +10,7 @@ from web.errors import PermissionDenied, require_found
 from web.json import json_response
 from web.paging import PageQuery, answer_owned_list
 from web.request.parsing import read_body, read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.memberships import MembershipChangesBody, MembershipResponse, serialize_member
 
 CHANGES = MembershipChangesBody()
@@ -64,7 +64,7 @@ async def _load_manageable_member(request: web.Request, caller: Caller) -> Membe
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/organizations/memberships/",
         list_memberships,
@@ -72,14 +72,14 @@ ROUTES = (
         answer=list[MembershipResponse],
         query=QUERY,
     ),
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/organizations/memberships/{id}/",
         get_membership,
         "Read a membership",
         answer=MembershipResponse,
     ),
-    for_callers(
+    CallerRoute(
         "PATCH",
         "/api/organizations/memberships/{id}/",
         change_membership,
@@ -88,7 +88,7 @@ ROUTES = (
         body=CHANGES,
         partial=True,
     ),
-    for_callers(
+    CallerRoute(
         "DELETE",
         "/api/organizations/memberships/{id}/",
         delete_membership,

@@ -13,7 +13,7 @@ from storage.ids import new_id
 from storage.model import Priority, Source
 from storage.notifications.inserts import NewNotification
 from web.access.auth import Caller
-from web.access.body_references import owner_of_new, require_owner
+from web.access.body_references import organization_for_new, require_same_organization
 from web.access.path_access import load_owned, require_agent, require_contact
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
@@ -22,7 +22,7 @@ from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.paging import answer_owned_list
 from web.request.parsing import read_body, read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.messages import (
     MessageChangesBody,
     MessageQuery,
@@ -43,7 +43,7 @@ async def create_message(request: web.Request, caller: Caller) -> web.Response:
     """Create a message. An inbound one wakes the agent like any high notification of its source."""
     messages = request.app[STORAGE].messages
     body = await read_body_once(request, caller, NEW)
-    organization_id = await owner_of_new(request, caller, body)
+    organization_id = await organization_for_new(request, caller, body)
     message = _build_message(body, organization_id, request.app[CLOCK].now())
     answer = json_response(serialize_message(message), status=201)
     receipt = receipt_of(request, answer)
@@ -119,7 +119,7 @@ async def change_message(request: web.Request, caller: Caller) -> web.Response:
     messages = request.app[STORAGE].messages
     message = await load_owned(request, caller, messages.get)
     changes = await read_body(request, CHANGES, partial=True)
-    await require_owner(request, message.organization_id, changes)
+    await require_same_organization(request, message.organization_id, changes)
     if "attachments" in changes:
         changes["attachments"] = _build_attachments(changes)
     with refusing_constraint_errors(changes):
@@ -135,7 +135,7 @@ async def delete_message(request: web.Request, caller: Caller) -> web.Response:
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/defaults/messages/",
         list_messages,
@@ -143,7 +143,7 @@ ROUTES = (
         answer=list[MessageResponse],
         query=QUERY,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/defaults/messages/",
         create_message,
@@ -153,8 +153,8 @@ ROUTES = (
         body=NEW,
         idempotent=True,
     ),
-    for_callers("GET", "/api/defaults/messages/{id}/", get_message, "Read a message", answer=MessageResponse),
-    for_callers(
+    CallerRoute("GET", "/api/defaults/messages/{id}/", get_message, "Read a message", answer=MessageResponse),
+    CallerRoute(
         "PATCH",
         "/api/defaults/messages/{id}/",
         change_message,
@@ -163,5 +163,5 @@ ROUTES = (
         body=CHANGES,
         partial=True,
     ),
-    for_callers("DELETE", "/api/defaults/messages/{id}/", delete_message, "Delete a message", status=204),
+    CallerRoute("DELETE", "/api/defaults/messages/{id}/", delete_message, "Delete a message", status=204),
 )

@@ -10,7 +10,7 @@ from web.access.auth import authenticate_scraper
 from web.app_keys import READINESS, REQUEST_COUNTS, STATUS, STORAGE
 from web.handlers.status import VERSION
 from web.observability.metrics import Scrape
-from web.routes import for_operators
+from web.routes import OperatorRoute
 
 MEDIA_TYPES = ("text/plain", "application/openmetrics-text")
 REQUESTED_VERSION = re.compile(r"version=([^;,]*)")
@@ -37,7 +37,7 @@ async def get_metrics(request: web.Request) -> web.Response:
 
 
 ROUTES = (
-    for_operators(
+    OperatorRoute(
         "GET",
         "/metrics",
         get_metrics,

@@ -21,7 +21,7 @@ from web.json import json_response
 from web.paging import answer_owned_list
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.notifications import (
     ClearBody,
     ClearedResponse,
@@ -134,7 +134,7 @@ def _is_local(value: datetime | None) -> bool:
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/defaults/notifications/",
         list_notifications,
@@ -142,7 +142,7 @@ ROUTES = (
         answer=list[NotificationResponse],
         query=QUERY,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/defaults/notifications/",
         create_notification,
@@ -152,7 +152,7 @@ ROUTES = (
         body=NEW,
         idempotent=True,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/defaults/notifications/clear/",
         clear_notifications,
@@ -160,14 +160,14 @@ ROUTES = (
         answer=ClearedResponse,
         body=CLEAR,
     ),
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/defaults/notifications/{id}/",
         get_notification,
         "Read a notification",
         answer=NotificationResponse,
     ),
-    for_callers(
+    CallerRoute(
         "PATCH",
         "/api/defaults/notifications/{id}/",
         change_notification,
@@ -176,7 +176,7 @@ ROUTES = (
         body=CHANGES,
         partial=True,
     ),
-    for_callers(
+    CallerRoute(
         "DELETE",
         "/api/defaults/notifications/{id}/",
         delete_notification,

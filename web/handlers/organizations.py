@@ -13,7 +13,7 @@ from web.errors import require_found
 from web.json import json_response
 from web.paging import Listing, PageQuery, answer_list
 from web.request.parsing import read_body, read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.organizations import (
     OrganizationChangesBody,
     WholeOrganizationResponse,
@@ -68,7 +68,7 @@ async def _load_own_organization(request: web.Request, caller: Caller) -> Organi
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/organizations/organizations/",
         list_organizations,
@@ -76,14 +76,14 @@ ROUTES = (
         answer=list[WholeOrganizationResponse],
         query=QUERY,
     ),
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/organizations/organizations/{id}/",
         get_organization,
         "Read an organization",
         answer=WholeOrganizationResponse,
     ),
-    for_callers(
+    CallerRoute(
         "PATCH",
         "/api/organizations/organizations/{id}/",
         change_organization,

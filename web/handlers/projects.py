@@ -5,7 +5,7 @@ from aiohttp import web
 from storage.channels.projects import Project, ProjectFilters
 from storage.ids import new_id
 from web.access.auth import Caller
-from web.access.body_references import owner_of_new, require_owner
+from web.access.body_references import organization_for_new, require_same_organization
 from web.access.path_access import load_owned, require_agent
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
@@ -13,7 +13,7 @@ from web.errors import require_found
 from web.json import json_response
 from web.paging import answer_owned_list
 from web.request.parsing import read_body, read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.projects import ProjectBody, ProjectQuery, ProjectResponse, serialize_project
 
 BODY = ProjectBody()
@@ -22,7 +22,7 @@ QUERY = ProjectQuery()
 
 async def create_project(request: web.Request, caller: Caller) -> web.Response:
     body = await read_body(request, BODY)
-    organization_id, now = await owner_of_new(request, caller, body), request.app[CLOCK].now()
+    organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     project = Project(id=new_id(), organization_id=organization_id, created_at=now, updated_at=now, **body)
     with refusing_constraint_errors(body):
         await request.app[STORAGE].projects.insert(project)
@@ -54,7 +54,7 @@ async def change_project(request: web.Request, caller: Caller) -> web.Response:
     projects = request.app[STORAGE].projects
     project = await load_owned(request, caller, projects.get)
     changes = await read_body(request, BODY, partial=True)
-    await require_owner(request, project.organization_id, changes)
+    await require_same_organization(request, project.organization_id, changes)
     with refusing_constraint_errors(changes):
         changed = await projects.update(project.id, changes, request.app[CLOCK].now())
     return json_response(serialize_project(require_found(changed)))
@@ -68,7 +68,7 @@ async def delete_project(request: web.Request, caller: Caller) -> web.Response:
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/defaults/projects/",
         list_projects,
@@ -76,7 +76,7 @@ ROUTES = (
         answer=list[ProjectResponse],
         query=QUERY,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/defaults/projects/",
         create_project,
@@ -86,8 +86,8 @@ ROUTES = (
         body=BODY,
         by_header=True,
     ),
-    for_callers("GET", "/api/defaults/projects/{id}/", get_project, "Read a project", answer=ProjectResponse),
-    for_callers(
+    CallerRoute("GET", "/api/defaults/projects/{id}/", get_project, "Read a project", answer=ProjectResponse),
+    CallerRoute(
         "PATCH",
         "/api/defaults/projects/{id}/",
         change_project,
@@ -96,5 +96,5 @@ ROUTES = (
         body=BODY,
         partial=True,
     ),
-    for_callers("DELETE", "/api/defaults/projects/{id}/", delete_project, "Delete a project", status=204),
+    CallerRoute("DELETE", "/api/defaults/projects/{id}/", delete_project, "Delete a project", status=204),
 )

@@ -15,7 +15,7 @@ from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.paging import Listing, answer_list
 from web.request.parsing import read_body, read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.runs import (
     RunAnsweredResponse,
     RunBody,
@@ -107,7 +107,7 @@ async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/cloud/agents/{id}/run/",
         run_agent,
@@ -117,7 +117,7 @@ ROUTES = (
         idempotent=True,
         refusals=frozenset({409}),
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/cloud/agents/{id}/stop/",
         stop_agent,
@@ -125,7 +125,7 @@ ROUTES = (
         answer=StopAnsweredResponse,
         body=STOP,
     ),
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/cloud/agents/{id}/runs/",
         list_runs,
@@ -133,7 +133,7 @@ ROUTES = (
         answer=list[RunResponse],
         query=QUERY,
     ),
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/cloud/agents/{id}/runs/{run_id}/",
         get_run,
@@ -141,7 +141,7 @@ ROUTES = (
         answer=RunResponse,
         query=WAIT,
     ),
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/cloud/agents/{id}/supervisor/",
         get_supervisor,

@@ -21,7 +21,7 @@ from web.fields import unknown_id
 from web.json import json_response, to_json
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_items
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.spans import (
     DATETIME_FIELDS,
     FullSpanResponse,
@@ -178,7 +178,7 @@ def _invalid(messages: MessagesByIndex, is_list: bool) -> Invalid:
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/tracing/spans/",
         create_spans,
@@ -190,14 +190,14 @@ ROUTES = (
         body_bytes=SPAN_BODY_BYTES,
         max_items=MAX_SPANS,
     ),
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/tracing/spans/{id}/",
         get_span,
         "Read a span with its metadata",
         answer=FullSpanResponse,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/tracing/spans/{id}/end/",
         end_span,

@@ -10,7 +10,7 @@ from web.app_keys import CLOCK, READINESS, STARTED_AT, STATUS, STORAGE
 from web.errors import require_found
 from web.json import json_response
 from web.request.parsing import read_query
-from web.routes import for_operators
+from web.routes import OperatorRoute
 from web.schemas.status import ServiceResponse, StatusResponse, SupervisorQuery
 
 VERSION = version("hostsvc")
@@ -57,8 +57,8 @@ async def get_any_supervisor(request: web.Request) -> web.Response:
 
 
 ROUTES = (
-    for_operators("GET", "/status/", get_status, "How the service is", answer=StatusResponse),
-    for_operators(
+    OperatorRoute("GET", "/status/", get_status, "How the service is", answer=StatusResponse),
+    OperatorRoute(
         "GET",
         "/status/supervisors/",
         list_supervisors,
@@ -66,7 +66,7 @@ ROUTES = (
         answer=list[Snapshot],
         query=QUERY,
     ),
-    for_operators(
+    OperatorRoute(
         "GET",
         "/status/supervisors/{id}/",
         get_any_supervisor,

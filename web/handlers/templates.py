@@ -6,7 +6,7 @@ from storage.ids import new_id
 from storage.model import Template
 from supervisors.engine.broadcast import tell_agents_of_template
 from supervisors.engine.messages import Signal
-from web.access.auth import Caller, organization_for_create
+from web.access.auth import Caller, requested_organization
 from web.access.path_access import load_owned
 from web.app_keys import CLOCK, REGISTRY, STORAGE
 from web.errors import Conflict, require_found
@@ -14,7 +14,7 @@ from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.paging import PageQuery, answer_owned_list
 from web.request.parsing import read_body, read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.templates import TemplateBody, TemplateDeletionQuery, TemplateResponse, serialize_template
 
 BODY = TemplateBody()
@@ -23,7 +23,7 @@ DELETION = TemplateDeletionQuery()
 
 
 async def create_template(request: web.Request, caller: Caller) -> web.Response:
-    organization_id = organization_for_create(request, caller)
+    organization_id = requested_organization(request, caller)
     body = await read_body_once(request, caller, BODY)
     now = request.app[CLOCK].now()
     template = Template(id=new_id(), organization_id=organization_id, created_at=now, **body)
@@ -87,10 +87,10 @@ async def delete_template(request: web.Request, caller: Caller) -> web.Response:
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET", "/api/templates/", list_templates, "List templates", answer=list[TemplateResponse], query=QUERY
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/templates/",
         create_template,
@@ -101,8 +101,8 @@ ROUTES = (
         idempotent=True,
         by_header=True,
     ),
-    for_callers("GET", "/api/templates/{id}/", get_template, "Read a template", answer=TemplateResponse),
-    for_callers(
+    CallerRoute("GET", "/api/templates/{id}/", get_template, "Read a template", answer=TemplateResponse),
+    CallerRoute(
         "PATCH",
         "/api/templates/{id}/",
         change_template,
@@ -111,7 +111,7 @@ ROUTES = (
         body=BODY,
         partial=True,
     ),
-    for_callers(
+    CallerRoute(
         "DELETE",
         "/api/templates/{id}/",
         delete_template,

@@ -18,7 +18,7 @@ from web.errors import Invalid, NotFound, require_found
 from web.json import json_response
 from web.paging import Listing, answer_list
 from web.request.parsing import read_body, read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.tools import ToolBody, ToolChangesBody, ToolQuery, ToolResponse, serialize_tool
 
 BODY = ToolBody()
@@ -104,10 +104,10 @@ async def _load_tool_and_adapter(request: web.Request) -> tuple[Tool, Adapter]:
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET", "/api/toolbox/tools/", list_tools, "List tools", answer=list[ToolResponse], query=QUERY
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/toolbox/tools/",
         create_tool,
@@ -116,8 +116,8 @@ ROUTES = (
         answer=ToolResponse,
         body=BODY,
     ),
-    for_callers("GET", "/api/toolbox/tools/{id}/", get_tool, "Read a tool", answer=ToolResponse),
-    for_callers(
+    CallerRoute("GET", "/api/toolbox/tools/{id}/", get_tool, "Read a tool", answer=ToolResponse),
+    CallerRoute(
         "PATCH",
         "/api/toolbox/tools/{id}/",
         change_tool,
@@ -126,5 +126,5 @@ ROUTES = (
         body=CHANGES,
         partial=True,
     ),
-    for_callers("DELETE", "/api/toolbox/tools/{id}/", delete_tool, "Delete a tool", status=204),
+    CallerRoute("DELETE", "/api/toolbox/tools/{id}/", delete_tool, "Delete a tool", status=204),
 )

@@ -18,7 +18,7 @@ from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.traces import (
     FullTraceResponse,
     NewTraceBody,
@@ -123,10 +123,10 @@ async def _list_page(request: web.Request, caller: Caller) -> TracePageResponse:
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET", "/api/tracing/traces/", list_traces, "List traces", answer=TracePageResponse, query=QUERY
     ),
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/tracing/traces/list/",
         list_traces_in_array,
@@ -134,10 +134,10 @@ ROUTES = (
         answer=list[TracePageResponse],
         query=QUERY,
     ),
-    for_callers(
+    CallerRoute(
         "GET", "/api/tracing/traces/{id}/", get_trace, "Read a trace with its spans", answer=FullTraceResponse
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/tracing/traces/",
         create_trace,
@@ -147,7 +147,7 @@ ROUTES = (
         body=NEW,
         idempotent=True,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/tracing/traces/{id}/end/",
         end_trace,

@@ -21,7 +21,7 @@ from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.request.local_times import localize
 from web.request.parsing import read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.usage import (
     DATETIME_FIELDS,
     NewUsageBody,
@@ -114,7 +114,7 @@ async def _build_record(
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/cloud/agents/{id}/usage/",
         get_usage,
@@ -122,7 +122,7 @@ ROUTES = (
         answer=UsageResponse,
         query=QUERY,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/cloud/agents/{id}/usage/",
         report_usage,

@@ -10,7 +10,7 @@ from web.errors import require_found
 from web.json import json_response
 from web.paging import answer_owned_list
 from web.request.parsing import read_query
-from web.routes import for_callers
+from web.routes import CallerRoute
 from web.schemas.webhook_deliveries import (
     DeliveryQuery,
     DeliveryResponse,
@@ -52,7 +52,7 @@ async def redeliver_webhook(request: web.Request, caller: Caller) -> web.Respons
 
 
 ROUTES = (
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/organizations/webhook-deliveries/",
         list_webhook_deliveries,
@@ -60,14 +60,14 @@ ROUTES = (
         answer=list[DeliveryResponse],
         query=QUERY,
     ),
-    for_callers(
+    CallerRoute(
         "GET",
         "/api/organizations/webhook-deliveries/{id}/",
         get_webhook_delivery,
         "Read a webhook delivery, with what is sent",
         answer=WholeDeliveryResponse,
     ),
-    for_callers(
+    CallerRoute(
         "POST",
         "/api/organizations/webhook-deliveries/{id}/redeliver/",
         redeliver_webhook,

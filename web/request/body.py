@@ -10,7 +10,7 @@ from aiohttp import web
 
 from web.app_keys import SETTINGS
 from web.errors import BadRequest, UnsupportedMediaType
-from web.fields import shown
+from web.fields import printable
 
 PLAIN = ("", "identity")
 COMPRESSED = ("gzip", "x-gzip", "deflate")
@@ -27,7 +27,7 @@ async def read_raw(request: web.Request) -> bytes:
     if not raw or encoding in PLAIN:
         return raw
     if encoding not in COMPRESSED:
-        raise UnsupportedMediaType(f'Unsupported content encoding "{shown(encoding)}" in request.')
+        raise UnsupportedMediaType(f'Unsupported content encoding "{printable(encoding)}" in request.')
     return await asyncio.to_thread(_decompress, raw, encoding, request.client_max_size)
 
 

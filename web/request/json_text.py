@@ -8,7 +8,7 @@ import orjson
 
 from supervisors.json_limits import MAX_DEPTH, is_deeper_than
 from web.errors import BadRequest
-from web.fields import shown
+from web.fields import printable
 from web.request.value_limit import MAX_VALUES, check_value_count
 
 
@@ -39,7 +39,7 @@ def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         counts = Counter(key for key, _ in pairs)
-        raise ValueError(f'duplicate key "{shown(next(key for key in counts if counts[key] > 1))}"')
+        raise ValueError(f'duplicate key "{printable(next(key for key in counts if counts[key] > 1))}"')
     return values
 
 

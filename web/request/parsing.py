@@ -10,7 +10,7 @@ from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing
 from supervisors.json_limits import OFF_LOOP_BYTES
 from web.app_keys import BODY_TURN
 from web.errors import BadRequest, Invalid, UnsupportedMediaType
-from web.fields import shown
+from web.fields import printable
 from web.request.body import read_raw
 from web.request.forms import MAX_FIELDS, form_values, parse_multipart, parse_urlencoded
 from web.request.json_text import parse_json
@@ -170,4 +170,4 @@ def _parse(raw: bytes, content_type: str, schema: Body, max_values: int) -> Any:
         case "multipart/form-data":
             return form_values(parse_multipart(raw, content_type), schema)
         case other:
-            raise UnsupportedMediaType(f'Unsupported media type "{shown(other)}" in request.')
+            raise UnsupportedMediaType(f'Unsupported media type "{printable(other)}" in request.')

@@ -24,13 +24,13 @@ class StopBody(Body):
 
 
 class RunQuery(PageQuery):
-    limit = Integer(least=1, most=1000, load_default=DEFAULT_LIMIT)
+    limit = Integer(min_value=1, max_value=1000, load_default=DEFAULT_LIMIT)
 
 
 class WaitQuery(Body):
     """How many seconds to wait for the end of a run."""
 
-    wait = Integer(least=1, most=60, load_default=None)
+    wait = Integer(min_value=1, max_value=60, load_default=None)
 
 
 class RunAnsweredResponse(TypedDict):

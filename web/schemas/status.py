@@ -24,7 +24,7 @@ DEFAULT_LIMIT = 100
 class SupervisorQuery(Body):
     phase = Choice(Phase, load_default=None)
     organization = Uuid(load_default=None)
-    limit = Integer(least=1, most=1000, load_default=DEFAULT_LIMIT)
+    limit = Integer(min_value=1, max_value=1000, load_default=DEFAULT_LIMIT)
 
 
 class ServiceResponse(TypedDict):

@@ -35,8 +35,8 @@ class TraceEndBody(Body):
 
 
 class TraceQuery(Body):
-    limit = Integer(least=1, most=MAX_LIMIT, load_default=DEFAULT_LIMIT)
-    offset = Integer(least=0, most=MAX_OFFSET, load_default=0)
+    limit = Integer(min_value=1, max_value=MAX_LIMIT, load_default=DEFAULT_LIMIT)
+    offset = Integer(min_value=0, max_value=MAX_OFFSET, load_default=0)
     agent = Uuid(load_default=None)
     template = Uuid(load_default=None)
     has_error = Boolean(load_default=None)

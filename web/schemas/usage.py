@@ -19,9 +19,9 @@ class NewUsageBody(Body):
     """One call of a model; without `cost_usd` it is priced by the bundled price list."""
 
     model = Line(required=True, blank=False, max_length=255)
-    input_tokens = Integer(required=True, least=0, most=MAX_INT32)
-    output_tokens = Integer(required=True, least=0, most=MAX_INT32)
-    cached_tokens = Integer(least=0, most=MAX_INT32, load_default=0)
+    input_tokens = Integer(required=True, min_value=0, max_value=MAX_INT32)
+    output_tokens = Integer(required=True, min_value=0, max_value=MAX_INT32)
+    cached_tokens = Integer(min_value=0, max_value=MAX_INT32, load_default=0)
     cost_usd = Money(allow_none=True, load_default=None)
     trace_id = Uuid(data_key="trace", allow_none=True, load_default=None)
     occurred_at = Datetime(allow_none=True, load_default=None)

@@ -116,7 +116,7 @@ async def test_call_posts_json_and_returns_the_response(receiver: Receiver) -> N
     receiver.answer = accept
     answer = await post(receiver.url, headers={"Idempotency-Key": "msg-1"})
     assert answer == OutboundAnswer(202, "application/json", b'{"fine": true}')
-    [received] = receiver.got
+    [received] = receiver.requests
     headers = received.headers
     assert received.body == BODY
     assert headers["Content-Type"] == "application/json"
@@ -137,7 +137,7 @@ async def test_call_posts_json_and_returns_the_response(receiver: Receiver) -> N
 )
 async def test_a_call_is_signed_as_a_standard_webhook(receiver: Receiver, secret: str, key: bytes) -> None:
     await post(receiver.url, secret=secret)
-    [received] = receiver.got
+    [received] = receiver.requests
     assert received.id == "msg-1"
     assert received.verified_by(key) == {"type": "agent.created", "data": {"name": "Jörg"}}
     with pytest.raises(WebhookVerificationError):
@@ -148,7 +148,7 @@ async def test_call_without_secret_has_id_and_time_but_no_signature(
     receiver: Receiver,
 ) -> None:
     await post(receiver.url)
-    [received] = receiver.got
+    [received] = receiver.requests
     headers = received.headers
     assert received.id == "msg-1"
     sent_at = datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC)
@@ -200,7 +200,7 @@ async def test_forbidden_address_is_refused_with_its_reason(url: str, reason: st
 async def test_name_of_a_private_address_is_refused_without_sending(receiver: Receiver, address: str) -> None:
     with pytest.raises(AddressRefused, match=f"The address {address} of hook.example is "):
         await post(receiver.url_by("hook.example"), OutboundSettings(), Names((address,)))
-    assert receiver.got == []
+    assert receiver.requests == []
 
 
 async def test_resolver_returns_only_the_public_addresses() -> None:
@@ -214,7 +214,7 @@ async def test_call_connects_to_the_address_of_its_only_lookup(receiver: Receive
     async with open_guarded_http(PRIVATE_ALLOWED, SystemClock(), names) as client:
         for number in (1, 2):
             await client.post(OutboundCall("msg-1", CALLER, receiver.url_by("hook.example"), BODY))
-            assert len(names.resolved) == number == len(receiver.got)
+            assert len(names.resolved) == number == len(receiver.requests)
 
 
 async def test_unknown_name_is_not_connected() -> None:
@@ -231,7 +231,7 @@ async def test_invalid_name_is_refused(host: str) -> None:
 async def test_redirect_is_returned_and_not_followed(receiver: Receiver) -> None:
     receiver.answer = answering(307, Location="/elsewhere")
     assert (await post(receiver.url)).status == 307
-    assert len(receiver.got) == 1
+    assert len(receiver.requests) == 1
 
 
 async def test_cookies_and_proxy_variables_are_ignored(
@@ -246,7 +246,7 @@ async def test_cookies_and_proxy_variables_are_ignored(
     async with open_guarded_http(PRIVATE_ALLOWED, SystemClock(), Names(("127.0.0.1",))) as client:
         for _ in range(2):
             await client.post(OutboundCall("msg-1", CALLER, receiver.url_by("hook.example"), BODY))
-    assert ["Cookie" in each.headers for each in receiver.got] == [False, False]
+    assert ["Cookie" in each.headers for each in receiver.requests] == [False, False]
 
 
 async def test_refused_connection_is_not_connected() -> None:
@@ -274,7 +274,7 @@ async def test_self_signed_certificate_is_refused(
     server = await aiohttp_server(app, ssl=context)
     with pytest.raises(NotConnected, match=r"its certificate is refused \(self.signed certificate\)"):
         await post(f"https://localhost:{server.port}/")
-    assert receiver.got == []
+    assert receiver.requests == []
 
 
 async def test_response_of_one_mebibyte_is_read_completely(receiver: Receiver) -> None:

@@ -165,7 +165,7 @@ async def test_stopped_run_starts_no_process(world: World) -> None:
     world.repository.git("tag", "tagged")
     async with world.open() as harness:
         run = world.run()
-        run.stopping = True
+        run.is_stopping = True
         with pytest.raises(RunStopped):
             await harness.execute(run, no_supervisor)
 

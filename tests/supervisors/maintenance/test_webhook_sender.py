@@ -100,7 +100,7 @@ async def test_received_webhook_is_signed_and_matches_the_log(
     await deliveries.add(owner)
     await send_due(await deliveries.sender())
 
-    [received] = receiver.got
+    [received] = receiver.requests
     delivery = await deliveries.only(owner)
     assert received.path == "/hook"
     assert received.id == str(delivery.id)
@@ -126,19 +126,19 @@ async def test_failing_receiver_gets_ten_identical_attempts(
         assert pause <= pause_now <= pause * (1 + JITTER)
         deliveries.clock.advance(pause_now.total_seconds() - 0.001)
         await send_due(sender)
-        assert len(receiver.got) == number, "the delivery was sent too early"
+        assert len(receiver.requests) == number, "the delivery was sent too early"
         deliveries.clock.advance(0.002)
     await send_due(sender)
 
     delivery = await deliveries.only(owner)
     assert (delivery.status, delivery.attempts) == (DeliveryStatus.FAILED, 10)
-    assert len(receiver.got) == 10
-    assert {(request.id, request.body) for request in receiver.got} == {
-        (str(delivery.id), receiver.got[0].body)
+    assert len(receiver.requests) == 10
+    assert {(request.id, request.body) for request in receiver.requests} == {
+        (str(delivery.id), receiver.requests[0].body)
     }
     deliveries.clock.advance(100 * 86_400)
     await send_due(sender)
-    assert len(receiver.got) == 10, "the delivery was sent after it was given up"
+    assert len(receiver.requests) == 10, "the delivery was sent after it was given up"
 
 
 async def test_recovered_receiver_gets_the_missed_webhook(deliveries: Deliveries, receiver: Receiver) -> None:
@@ -177,7 +177,7 @@ async def test_redirect_is_not_followed_but_tried_again(deliveries: Deliveries, 
     await deliveries.add(owner)
     await send_due(await deliveries.sender())
     delivery = await deliveries.only(owner)
-    assert len(receiver.got) == 1
+    assert len(receiver.requests) == 1
     assert delivery.status is DeliveryStatus.PENDING
     assert delivery.last_error == "The receiver answered 302; redirects are not followed."
 
@@ -218,7 +218,7 @@ async def test_webhook_is_signed_with_the_current_secret(deliveries: Deliveries,
     await deliveries.add(owner)
     await deliveries.storage.templates.update(owner.id, {"tool_call_secret": "whsec_YW5vdGhlcg=="})
     await send_due(await deliveries.sender())
-    [received] = receiver.got
+    [received] = receiver.requests
     received.verified_by("whsec_YW5vdGhlcg==")
 
 
@@ -229,7 +229,7 @@ async def test_webhook_of_a_deleted_template_is_not_sent(deliveries: Deliveries,
     await send_due(await deliveries.sender())
     delivery = await deliveries.only(owner)
     assert (delivery.status, delivery.last_error) == (DeliveryStatus.FAILED, NO_TEMPLATE)
-    assert receiver.got == []
+    assert receiver.requests == []
 
 
 async def test_delivery_in_progress_at_a_crash_is_repeated_unchanged(
@@ -245,7 +245,7 @@ async def test_delivery_in_progress_at_a_crash_is_repeated_unchanged(
 
     receiver.answer = None
     await send_due(await deliveries.sender())
-    first, second = receiver.got
+    first, second = receiver.requests
     assert (first.id, first.body) == (second.id, second.body)
     assert (await deliveries.only(owner)).status is DeliveryStatus.DELIVERED
 
@@ -258,7 +258,7 @@ async def test_delivery_in_progress_is_not_started_twice(deliveries: Deliveries,
         await sender.start_due()
     await receiver.wait_for(1)
     await sender.close()
-    assert len(receiver.got) == 1
+    assert len(receiver.requests) == 1
 
 
 async def test_redelivery_requested_during_a_delivery_is_sent(
@@ -285,7 +285,7 @@ async def test_redelivery_requested_during_a_delivery_is_sent(
     receiver.answer = None
     await send_due(sender)
     assert (await deliveries.only(owner)).status is DeliveryStatus.DELIVERED
-    assert [request.id for request in receiver.got] == [first.id] * 2
+    assert [request.id for request in receiver.requests] == [first.id] * 2
 
 
 class SlowOutbox(Outbox):
@@ -329,7 +329,7 @@ async def test_delivery_that_ends_during_a_scan_is_not_repeated(
     outbox.may_go_on.set()
     await scan
     await sender.finish(PATIENCE_SECONDS)
-    assert len(receiver.got) == 1
+    assert len(receiver.requests) == 1
 
 
 async def test_hanging_receiver_delays_no_other_receiver(deliveries: Deliveries, receiver: Receiver) -> None:
@@ -345,7 +345,7 @@ async def test_hanging_receiver_delays_no_other_receiver(deliveries: Deliveries,
         sender = await deliveries.sender()
         await sender.start_due()
         await receiver.wait_for(2)
-        assert {request.path for request in receiver.got} == {"/neighbour", "/stranger"}
+        assert {request.path for request in receiver.requests} == {"/neighbour", "/stranger"}
         await sender.close()
 
 

@@ -145,7 +145,7 @@ async def test_call_id_and_traceparent_name_the_span(pool: Pool, server: Receive
         [run] = await world.ledger(agent)
         assert run.outcome is Outcome.SLEPT
         span = (await tool_spans(world, agent))["look_up"]
-        [received] = server.got
+        [received] = server.requests
         assert received.data["tool_call_id"] == str(span.id)
         assert received.headers["traceparent"] == f"00-{run.id.hex}-{span.id.hex[16:]}-01"
 
@@ -155,7 +155,7 @@ async def test_trace_holds_neither_secret_nor_config(pool: Pool, server: Receive
         agent = await agent_with(world, look_up=server.url, breaks="")
         await world.ask(agent, RunRequest(), answered_within=PATIENCE_SECONDS)
         await world.wait_until_idle()
-        assert server.got[0].data["config"] == {"key": "hunter2"}
+        assert server.requests[0].data["config"] == {"key": "hunter2"}
     stored = await pool.fetchval(
         """
         SELECT string_agg(s::text || m::text || r::text, '')
@@ -204,7 +204,7 @@ async def test_retry_reaches_a_tool_that_came_up(world: World) -> None:
     async with receiving(port) as server:
         world.clock.advance(0.2)
         assert await calling is None
-        assert len(server.got) == 1
+        assert len(server.requests) == 1
 
 
 async def test_tool_detached_during_the_run_is_not_called(world: World, server: Receiver) -> None:
@@ -216,7 +216,7 @@ async def test_tool_detached_during_the_run_is_not_called(world: World, server: 
     with pytest.raises(ToolError) as refused:  # the run still has the agent as it was
         await world.toolbox.call(agent, run.run.id, world.registry.ask, "look_up", {})
     assert refused.value.code == "unknown_tool"
-    assert len(server.got) == 1
+    assert len(server.requests) == 1
 
 
 async def test_message_stays_queued_if_its_run_ends_early(world: World, server: Receiver) -> None:
@@ -241,7 +241,7 @@ async def test_message_stays_queued_if_its_run_ends_early(world: World, server: 
     sending.cancel()
     await asyncio.wait({sending})
 
-    message = await world.storage.messages.get(UUID(server.got[0].data["arguments"]["message_id"]))
+    message = await world.storage.messages.get(UUID(server.requests[0].data["arguments"]["message_id"]))
     assert message is not None
     assert message.status is MessageStatus.QUEUED
 
@@ -250,7 +250,7 @@ async def test_private_address_is_called_only_if_allowed(pool: Pool, server: Rec
     async with open_world(pool, outbound={"allow_private": False}) as world:
         run = await world.start(await agent_with(world, look_up=server.url))
         assert await error_code(run, "look_up") == "refused_address"
-    assert server.got == []
+    assert server.requests == []
 
 
 async def test_agent_without_adapters_needs_no_database(world: World) -> None:

@@ -6,7 +6,7 @@ from storage.ids import new_id
 from storage.model import Role
 from tests.web.access.stores import Resource, Resources, request_to, storage_of
 from web.access.auth import ORGANIZATION_HEADER, Caller
-from web.access.body_references import load_named, owner_of_new, require_owner
+from web.access.body_references import load_named, organization_for_new, require_same_organization
 from web.errors import BadRequest, Invalid, PermissionDenied
 
 OURS, THEIRS = new_id(), new_id()
@@ -15,12 +15,12 @@ CALLER = Caller(new_id(), {OURS: Role.MEMBER, SECOND: Role.MEMBER})
 
 
 async def test_new_resource_belongs_to_first_organization_by_default() -> None:
-    assert await owner_of_new(request_to(storage_of()), CALLER, {}) == OURS
+    assert await organization_for_new(request_to(storage_of()), CALLER, {}) == OURS
 
 
 async def test_new_resource_belongs_to_organization_of_header() -> None:
     request = request_to(storage_of(), **{ORGANIZATION_HEADER: str(SECOND)})
-    assert await owner_of_new(request, CALLER, {}) == SECOND
+    assert await organization_for_new(request, CALLER, {}) == SECOND
 
 
 @pytest.mark.parametrize(
@@ -28,40 +28,40 @@ async def test_new_resource_belongs_to_organization_of_header() -> None:
 )
 async def test_header_must_name_own_organization(header: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        await owner_of_new(request_to(storage_of(), **{ORGANIZATION_HEADER: header}), CALLER, {})
+        await organization_for_new(request_to(storage_of(), **{ORGANIZATION_HEADER: header}), CALLER, {})
 
 
 @pytest.mark.parametrize("field", ["agent", "contact", "project"])
 async def test_new_resource_belongs_to_owner_of_named_one(field: str) -> None:
     resource = Resource(SECOND)
     body = {f"{field}_id": resource.id}
-    assert await owner_of_new(request_to(storage_of(resource)), CALLER, body) == SECOND
+    assert await organization_for_new(request_to(storage_of(resource)), CALLER, body) == SECOND
 
 
 async def test_named_resources_must_share_organization() -> None:
     agent, contact = Resource(OURS), Resource(SECOND)
     body = {"agent_id": agent.id, "contact_id": contact.id}
     with pytest.raises(PermissionDenied):
-        await owner_of_new(request_to(storage_of(agent, contact)), CALLER, body)
+        await organization_for_new(request_to(storage_of(agent, contact)), CALLER, body)
 
 
 async def test_header_must_agree_with_named_resource() -> None:
     agent = Resource(SECOND)
     request = request_to(storage_of(agent), **{ORGANIZATION_HEADER: str(OURS)})
     with pytest.raises(PermissionDenied):
-        await owner_of_new(request, CALLER, {"agent_id": agent.id})
+        await organization_for_new(request, CALLER, {"agent_id": agent.id})
 
 
 async def test_foreign_resource_is_refused() -> None:
     agent = Resource(THEIRS)
     with pytest.raises(PermissionDenied):
-        await owner_of_new(request_to(storage_of(agent)), CALLER, {"agent_id": agent.id})
+        await organization_for_new(request_to(storage_of(agent)), CALLER, {"agent_id": agent.id})
 
 
 async def test_unknown_ids_are_reported_by_field() -> None:
     body = {"agent_id": new_id(), "project_id": new_id()}
     with pytest.raises(Invalid) as refused:
-        await owner_of_new(request_to(storage_of()), CALLER, body)
+        await organization_for_new(request_to(storage_of()), CALLER, body)
     assert refused.value.body == {
         field: [f'Invalid pk "{body[f"{field}_id"]}" - object does not exist.']
         for field in ("agent", "project")
@@ -71,9 +71,9 @@ async def test_unknown_ids_are_reported_by_field() -> None:
 async def test_changes_may_name_only_same_organization() -> None:
     own, second = Resource(OURS), Resource(SECOND)
     request = request_to(storage_of(own, second))
-    await require_owner(request, OURS, {"contact_id": own.id, "project_id": None})
+    await require_same_organization(request, OURS, {"contact_id": own.id, "project_id": None})
     with pytest.raises(PermissionDenied):
-        await require_owner(request, OURS, {"contact_id": second.id})
+        await require_same_organization(request, OURS, {"contact_id": second.id})
 
 
 async def test_load_named_returns_resource_that_caller_may_reach() -> None:

@@ -102,7 +102,7 @@ async def test_call_is_answered_by_the_server_of_the_tool(api: Api, server: Rece
 
     answer = await call(api, agent, "Look_up", city="Graz")
     assert (answer.status, answer.body) == (200, {"result": {"sun": True, "mm": 0.5}})
-    [received] = server.got
+    [received] = server.requests
     call_id = received.data["tool_call_id"]
     assert received.path == "/a?b=c"
     assert received.data == {
@@ -120,7 +120,7 @@ async def test_call_is_answered_by_the_server_of_the_tool(api: Api, server: Rece
     assert "webhook-signature" not in received.headers
 
     await call(api, agent, "Look_up")
-    assert server.got[1].data["tool_call_id"] != call_id
+    assert server.requests[1].data["tool_call_id"] != call_id
 
 
 @pytest.mark.parametrize("secret", ["whsec_c2VjcmV0IG9mIHRoZSB0ZXN0", "any other text"])
@@ -128,7 +128,7 @@ async def test_call_is_signed_with_secret_of_the_template(api: Api, server: Rece
     template = await api.create_template(tool_call_secret=secret)
     agent = await agent_with(api, {"url": server.url}, template=template["id"])
     await call(api, agent, "look_up")
-    [received] = server.got
+    [received] = server.requests
     key = secret if secret.startswith("whsec_") else secret.encode()
     sent = Webhook(key).verify(received.body, dict(received.headers))
     assert sent["type"] == "tool.call"
@@ -140,7 +140,7 @@ async def test_call_by_a_run_carries_run_id_and_traceparent(api: Api, server: Re
     agent = await agent_with(api, {"url": server.url})
     run_id, run = await start_run(api, agent)
     assert (await call(run, agent, "look_up")).status == 200
-    [received] = server.got
+    [received] = server.requests
     assert received.data["run"] == run_id
     version, trace_id, parent_id, flags = received.headers["traceparent"].split("-")
     assert (version, trace_id, flags) == ("00", run_id.replace("-", ""), "01")
@@ -161,7 +161,7 @@ async def test_arguments_that_do_not_fit_the_schema_are_not_sent(api: Api, serve
         message = f"The arguments do not fit the tool's parameters: {errors[0]}"
         error = {"code": "invalid", "message": message, "errors": errors}
         assert (answer.status, answer.body) == (400, {"error": error})
-    assert server.got == []
+    assert server.requests == []
     assert (await call(api, agent, "look_up", city="Graz")).status == 200
 
 
@@ -171,7 +171,7 @@ async def test_parameters_that_are_no_object_schema_are_not_enforced(
 ) -> None:
     agent = await agent_with(api, {"url": server.url, "parameters": parameters})
     assert (await call(api, agent, "look_up", anything=[1])).status == 200
-    assert server.got[0].data["arguments"] == {"anything": [1]}
+    assert server.requests[0].data["arguments"] == {"anything": [1]}
 
 
 async def test_changed_parameters_apply_to_the_next_call(api: Api, server: Receiver) -> None:
@@ -189,7 +189,7 @@ async def test_form_values_get_the_types_of_the_schema(api: Api, server: Receive
     path = f"{AGENTS}{agent['id']}/tools/look_up/"
     answer = await api.request("POST", path, data={"city": "7", "days": "3", "dry": "true"})
     assert answer.status == 200
-    assert server.got[0].data["arguments"] == {"city": "7", "days": 3, "dry": True}
+    assert server.requests[0].data["arguments"] == {"city": "7", "days": 3, "dry": True}
 
 
 async def test_form_field_outside_the_schema_is_text(api: Api, server: Receiver) -> None:
@@ -197,7 +197,7 @@ async def test_form_field_outside_the_schema_is_text(api: Api, server: Receiver)
     agent = await agent_with(api, {"url": server.url, **words}, {"url": server.url, **closed})
     form = {"city": "Graz", "days": "3"}
     assert (await api.request("POST", f"{AGENTS}{agent['id']}/tools/look_up/", data=form)).status == 200
-    assert server.got[0].data["arguments"] == form
+    assert server.requests[0].data["arguments"] == form
     refused = await api.request("POST", f"{AGENTS}{agent['id']}/tools/closed/", data={**form, "hour": "8"})
     assert "'hour' was unexpected" in refused.body["error"]["message"]
 
@@ -214,7 +214,7 @@ async def test_integer_beyond_64_bits_is_not_sent(api: Api, server: Receiver) ->
     agent = await agent_with(api, {"url": server.url})
     answer = await call(api, agent, "look_up", number=10**30)
     assert (answer.status, answer.body["error"]["code"]) == (400, "invalid")
-    assert server.got == []
+    assert server.requests == []
 
 
 async def test_tools_of_other_agents_and_deleted_tools_are_unknown(api: Api, server: Receiver) -> None:
@@ -228,7 +228,7 @@ async def test_tools_of_other_agents_and_deleted_tools_are_unknown(api: Api, ser
     await api.delete(f"/api/toolbox/tools/{tool['id']}/")
     answer = await call(api, agent, "look_up")
     assert (answer.status, answer.body) == (404, {"error": unknown})
-    assert len(server.got) == 1
+    assert len(server.requests) == 1
 
 
 async def test_tool_without_url_cannot_be_called(api: Api) -> None:
@@ -304,7 +304,7 @@ async def test_public_adapter_is_called_with_config_of_the_calling_organization(
         await client.create("/api/toolbox/adapter-configs/", **config)
     agent = await api.create_agent(adapters=[adapter["id"]], template=own["id"])
     assert (await call(api, agent, "look_up")).status == 200
-    assert server.got[0].data["config"] == {"unit": "K"}
+    assert server.requests[0].data["config"] == {"unit": "K"}
 
 
 async def test_too_long_schema_is_hidden_but_still_enforced(api: Api, server: Receiver) -> None:
@@ -334,4 +334,4 @@ async def test_deleted_agent_cannot_call_tools(api: Api, server: Receiver) -> No
     await api.delete(f"{AGENTS}{agent['id']}/")
     assert (await call(api, agent, "look_up")).status == 404
     assert (await api.get(f"{AGENTS}{new_id()}/tools/")).status == 404
-    assert server.got == []
+    assert server.requests == []

@@ -97,7 +97,7 @@ async def test_message_is_sent_by_the_tool_of_its_channel(api: Api, server: Rece
             channel,
             arguments["body"],
         )
-        received = server.got[-1]
+        received = server.requests[-1]
         assert received.path == f"/{channel}"
         assert received.headers["Idempotency-Key"] == result["message_id"]
         assert received.data["tool_call_id"] == result["message_id"]
@@ -135,7 +135,7 @@ async def test_status_set_before_the_tool_answers_stays(api: Api, server: Receiv
     ada = await api.create(CONTACTS, phone="1")
 
     async def say_failed(_: web.Request) -> web.Response:
-        message_id = server.got[-1].data["arguments"]["message_id"]
+        message_id = server.requests[-1].data["arguments"]["message_id"]
         await api.patch(f"{MESSAGES}{message_id}/", {"status": "failed"})
         return web.json_response(None)
 
@@ -150,7 +150,7 @@ async def test_status_set_before_the_tool_fails_stays(api: Api, server: Receiver
     ada = await api.create(CONTACTS, phone="1")
 
     async def say_sent(_: web.Request) -> web.Response:
-        message_id = server.got[-1].data["arguments"]["message_id"]
+        message_id = server.requests[-1].data["arguments"]["message_id"]
         await api.patch(f"{MESSAGES}{message_id}/", {"status": "sent"})
         return web.Response(status=502)
 
@@ -165,7 +165,7 @@ async def test_subject_becomes_one_line(api: Api, server: Receiver) -> None:
     ada = await api.create(CONTACTS, email="ada@example.com")
     subject = " Hello\r\nBcc: everybody@example.com "
     await call(api, agent, "send_message", contact_id=ada["id"], body="Hi", subject=subject)
-    [received] = server.got
+    [received] = server.requests
     assert received.data["arguments"]["subject"] == "Hello Bcc: everybody@example.com"
 
 
@@ -176,7 +176,7 @@ async def test_channel_tools_are_hidden_from_models(api: Api, server: Receiver) 
     assert (await call(api, agent, "send")).status == 404
     ada = await api.create(CONTACTS, email="ada@example.com")
     assert await error_code(api, agent, "send_message", contact_id=ada["id"], body="Hi") == "no_channel"
-    assert server.got == []
+    assert server.requests == []
 
 
 async def test_message_to_parent_or_child_becomes_a_notification(api: Api) -> None:

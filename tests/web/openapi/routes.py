@@ -20,7 +20,7 @@ class ThingResponse(TypedDict):
 
 
 class ThingQuery(Body):
-    size = Integer(least=1, most=5, load_default=None)
+    size = Integer(min_value=1, max_value=5, load_default=None)
 
 
 async def list_things(request: web.Request) -> web.Response:

@@ -27,7 +27,7 @@ from web.request.parsing import Body
 
 
 class InnerBody(Body):
-    size = Integer(least=1, most=5)
+    size = Integer(min_value=1, max_value=5)
 
 
 class OuterBody(Body):
@@ -41,7 +41,7 @@ class OuterBody(Body):
 @pytest.mark.parametrize(
     ("field", "expected"),
     [
-        (Integer(least=1, most=5), {"type": "integer", "minimum": 1, "maximum": 5}),
+        (Integer(min_value=1, max_value=5), {"type": "integer", "minimum": 1, "maximum": 5}),
         (Text(max_length=9, allow_none=True), {"type": ["string", "null"], "maxLength": 9}),
         (Boolean(load_default=True), {"type": "boolean", "default": True}),
         (
@@ -98,7 +98,7 @@ def test_body_is_json_or_form() -> None:
 
 def test_query_parameters_are_never_null() -> None:
     class Query(Body):
-        size = Integer(least=1, most=5, load_default=None, allow_none=True)
+        size = Integer(min_value=1, max_value=5, load_default=None, allow_none=True)
 
     schema = {"type": "integer", "minimum": 1, "maximum": 5}
     assert query_parameters(Query(), Components()) == [

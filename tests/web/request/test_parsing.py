@@ -26,7 +26,7 @@ class Inner(Body):
 
 class Example(Body):
     name = Line()
-    count = Integer(least=0, most=10, allow_none=True)
+    count = Integer(min_value=0, max_value=10, allow_none=True)
     on = Boolean()
     tags = ListOf(Line())
     until = Datetime(allow_none=True)
@@ -205,7 +205,7 @@ def test_list_of_bodies_has_maximum_length() -> None:
 
 class Strict(Body):
     name = Line(required=True, max_length=3)
-    count = Integer(least=0, most=10, load_default=5)
+    count = Integer(min_value=0, max_value=10, load_default=5)
     tags = ListOf(Line(), load_default=list)
     inner = ObjectOf(Inner, allow_none=True)
 
