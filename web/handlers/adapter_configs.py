@@ -144,10 +144,6 @@ ROUTES = (
         partial=True,
     ),
     CallerRoute(
-        "DELETE",
-        "/api/toolbox/adapter-configs/{id}/",
-        delete_config,
-        "Delete an adapter config",
-        status=204,
+        "DELETE", "/api/toolbox/adapter-configs/{id}/", delete_config, "Delete an adapter config", status=204
     ),
 )

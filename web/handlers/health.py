@@ -43,11 +43,6 @@ async def is_ready(request: web.Request) -> web.Response:
 ROUTES = (
     PublicRoute("GET", "/healthz", is_alive, "Whether the process lives", answer=AliveResponse),
     PublicRoute(
-        "GET",
-        "/readyz",
-        is_ready,
-        "Whether it can serve",
-        answer=ReadyResponse,
-        refusals=frozenset({503}),
+        "GET", "/readyz", is_ready, "Whether it can serve", answer=ReadyResponse, refusals=frozenset({503})
     ),
 )

@@ -134,12 +134,7 @@ ROUTES = (
         query=QUERY,
     ),
     CallerRoute(
-        "GET",
-        "/api/cloud/agents/{id}/runs/{run_id}/",
-        get_run,
-        "Read a run",
-        answer=RunResponse,
-        query=WAIT,
+        "GET", "/api/cloud/agents/{id}/runs/{run_id}/", get_run, "Read a run", answer=RunResponse, query=WAIT
     ),
     CallerRoute(
         "GET",

@@ -191,11 +191,7 @@ ROUTES = (
         max_items=MAX_SPANS,
     ),
     CallerRoute(
-        "GET",
-        "/api/tracing/spans/{id}/",
-        get_span,
-        "Read a span with its metadata",
-        answer=FullSpanResponse,
+        "GET", "/api/tracing/spans/{id}/", get_span, "Read a span with its metadata", answer=FullSpanResponse
     ),
     CallerRoute(
         "POST",
