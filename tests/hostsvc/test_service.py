@@ -20,13 +20,13 @@ from web.ports import Readiness, ServiceState
 class Parts:
     """The leadership, the doorbell and the stuck agents of a service, as a test sets them."""
 
-    is_held: bool = True
+    leads: bool = True
     away_since: datetime | None = None
     reason: str = ""
     stuck: tuple[str, ...] = field(default_factory=tuple)
 
-    def held(self) -> bool:
-        return self.is_held
+    def is_held(self) -> bool:
+        return self.leads
 
     def reasons(self) -> tuple[str, ...]:
         return self.stuck
@@ -51,7 +51,7 @@ def test_draining_service_starts_no_runs() -> None:
 
 
 def test_service_without_the_lead_is_degraded_and_serves_nothing() -> None:
-    service = service_of(Parts(is_held=False))
+    service = service_of(Parts(leads=False))
     readiness = service.readiness()
     assert (readiness.state, readiness.may_serve) == (ServiceState.DEGRADED, False)
     assert readiness.reasons == ("The lead is being regained; no run starts until then.",)
