@@ -12,28 +12,8 @@ from supervisors.clock import Clock
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
+from web import app_keys
 from web.access.auth import authenticate, authenticate_operator
-from web.app_keys import (
-    API_DOCUMENT,
-    BODY_TURN,
-    CLOCK,
-    IN_FLIGHT,
-    LIST_TURNS,
-    PASSWORDS,
-    PRICES,
-    READINESS,
-    REGISTRY,
-    REQUEST_COUNTS,
-    RUN_TOKENS,
-    SCHEMA_CHECKER,
-    SETTINGS,
-    STARTED_AT,
-    STATUS,
-    STORAGE,
-    THROTTLE,
-    TOOLBOX,
-    USER_TOKENS,
-)
 from web.credentials.formats import RunTokens, UserTokens
 from web.credentials.passwords import Passwords
 from web.credentials.throttle import Throttle
@@ -122,24 +102,24 @@ def build_app(
         middlewares=[request_id.identifying(counts), errors_as_json],
         client_max_size=settings.body_bytes,
     )
-    app[STORAGE] = storage
-    app[REGISTRY] = registry
-    app[STATUS] = status_reader
-    app[TOOLBOX] = toolbox
-    app[CLOCK] = clock
-    app[PRICES] = prices
-    app[SCHEMA_CHECKER] = schema_checker
-    app[SETTINGS] = settings
-    app[READINESS] = readiness
-    app[STARTED_AT] = clock.now()
-    app[REQUEST_COUNTS] = counts
-    app[THROTTLE] = Throttle()
-    app[IN_FLIGHT] = set()
-    app[BODY_TURN] = asyncio.Lock()
-    app[LIST_TURNS] = asyncio.Semaphore(LISTS_AT_ONCE)
-    app[USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
-    app[RUN_TOKENS] = RunTokens(settings.token_secret)
-    app[API_DOCUMENT] = to_json(build_document(ROUTES))
+    app[app_keys.STORAGE] = storage
+    app[app_keys.REGISTRY] = registry
+    app[app_keys.STATUS] = status_reader
+    app[app_keys.TOOLBOX] = toolbox
+    app[app_keys.CLOCK] = clock
+    app[app_keys.PRICES] = prices
+    app[app_keys.SCHEMA_CHECKER] = schema_checker
+    app[app_keys.SETTINGS] = settings
+    app[app_keys.READINESS] = readiness
+    app[app_keys.STARTED_AT] = clock.now()
+    app[app_keys.REQUEST_COUNTS] = counts
+    app[app_keys.THROTTLE] = Throttle()
+    app[app_keys.IN_FLIGHT] = set()
+    app[app_keys.BODY_TURN] = asyncio.Lock()
+    app[app_keys.LIST_TURNS] = asyncio.Semaphore(LISTS_AT_ONCE)
+    app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
+    app[app_keys.RUN_TOKENS] = RunTokens(settings.token_secret)
+    app[app_keys.API_DOCUMENT] = to_json(build_document(ROUTES))
     app.cleanup_ctx.append(_passwords)
     _add_routes(app)
     documentation.add_files(app)
@@ -176,5 +156,5 @@ def _refuse_method(path: str) -> Handler:
 
 async def _passwords(app: web.Application) -> AsyncIterator[None]:
     with Passwords() as passwords:
-        app[PASSWORDS] = passwords
+        app[app_keys.PASSWORDS] = passwords
         yield

@@ -35,8 +35,7 @@ USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
 RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
 API_DOCUMENT: web.AppKey[bytes] = web.AppKey("api_document")
 STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
-IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey(
-    "in_flight"
-)  # idempotent requests that are being answered
+# The requests with an Idempotency-Key that are being answered.
+IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")
 BODY_TURN: web.AppKey[asyncio.Lock] = web.AppKey("body_turn")  # to parse a long body
 LIST_TURNS: web.AppKey[asyncio.Semaphore] = web.AppKey("list_turns")  # to write a long list

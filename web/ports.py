@@ -16,27 +16,21 @@ class Registry(Protocol):
 
     def tell(self, agent_id: UUID, signal: Signal) -> None:
         """Have a supervisor reconcile; never fails."""
-        ...
 
     def tell_organization(self, organization_id: UUID, signal: Signal) -> None:
         """Have an organization's live supervisors reconcile; never fails."""
-        ...
 
     def require_room(self, agent_id: UUID) -> None:
         """Raise MailboxFull if a request would be refused now."""
-        ...
 
     async def ask(self, agent_id: UUID, request: Request[Reply], *, admitted: bool = False) -> Reply:
         """Return the supervisor's reply; raise an error of `supervisors.errors`."""
-        ...
 
     def is_run_alive(self, agent_id: UUID, run_id: UUID) -> bool:
         """Return whether the run works here, or still finishes after its sleep."""
-        ...
 
     async def wait_for_end(self, agent_id: UUID, run_id: UUID, seconds: float) -> None:
         """Wait until the end of the run is stored, but at most `seconds`."""
-        ...
 
 
 class StatusReader(Protocol):
