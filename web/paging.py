@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
@@ -34,6 +35,15 @@ class OwnedRecord(Owned, Protocol):
 
 
 Record = TypeVar("Record", bound=OwnedRecord)
+Filters = TypeVar("Filters", contravariant=True)
+
+
+class OwnedStore(Protocol[Filters, Record]):
+    """The stored resources of one kind; `filters` name the organizations whose resources are listed."""
+
+    async def list_page(self, filters: Filters, page: Page, /) -> list[Record]: ...
+    async def get(self, resource_id: UUID, /) -> Record | None: ...
+
 
 log = structlog.get_logger(__name__)
 
@@ -55,33 +65,43 @@ class PageQuery(Body):
             raise ValidationError({"_schema": ["Only one of offset and after may be given."]})
 
 
+def cursor_by_creation(item: Any) -> Cursor:
+    return item.created_at, item.id
+
+
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Item]):
     """The way to read a list; `find` returns an item that the caller may pass as `after`, or None."""
 
     fetch: Callable[[Page], Awaitable[list[Item]]]
     find: Callable[[UUID], Awaitable[Item | None]]
-    cursor: Callable[[Item], Cursor]
     serialize: Callable[[Item], Mapping[str, Any]]
+    cursor: Callable[[Item], Cursor] = cursor_by_creation
 
 
 async def answer_owned_list(
     request: web.Request,
     query: Mapping[str, Any],
     organization_ids: Collection[UUID],
-    *,
-    fetch: Callable[[Page], Awaitable[list[Record]]],
-    get: Callable[[UUID], Awaitable[Record | None]],
+    store: OwnedStore[Filters, Record],
+    filters: Filters,
     serialize: Callable[[Record], Mapping[str, Any]],
 ) -> web.StreamResponse:
-    """Answer with what `fetch` lists, newest first. Only items of these organizations serve as `after`."""
+    """Answer with what the store lists, newest first. Only items of these organizations serve as `after`."""
+    find = find_owned(organization_ids, store.get)
+    return await answer_list(request, query, Listing(partial(store.list_page, filters), find, serialize))
+
+
+def find_owned(
+    organization_ids: Collection[UUID], get: Callable[[UUID], Awaitable[Record | None]]
+) -> Callable[[UUID], Awaitable[Record | None]]:
+    """Return a function that gets an item, or None if it does not belong to one of these organizations."""
 
     async def find(item_id: UUID) -> Record | None:
         item = await get(item_id)
         return item if item is not None and item.organization_id in organization_ids else None
 
-    listing = Listing(fetch, find, lambda item: (item.created_at, item.id), serialize)
-    return await answer_list(request, query, listing)
+    return find
 
 
 async def answer_list(

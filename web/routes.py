@@ -38,7 +38,6 @@ class Route(ABC):
     answer: Any = None  # the type of the response body, None without one
     body: Schema | None = None
     query: Schema | None = None
-    partial: bool = False  # nothing in the body is required
     refusals: frozenset[int] = frozenset()  # statuses beyond those that follow from the other fields
     refused: Any = None  # the type of a further body that a 400 or 404 can have
     run_access: RunAccess = RunAccess.NEVER  # the handler checks that a run keeps to its own resources
@@ -47,6 +46,11 @@ class Route(ABC):
     body_bytes: int | None = None  # the maximum size of the body, None for that of the settings
     max_items: int = 0  # the maximum length of a JSON list of bodies, 0 if only one body is accepted
     media_types: tuple[str, ...] = (JSON_TYPE,)  # of the response
+
+    @property
+    def partial(self) -> bool:
+        """Return whether nothing in the body is required: a PATCH changes only what its body contains."""
+        return self.method == "PATCH"
 
     @abstractmethod
     def endpoint(self) -> Handler:

@@ -173,7 +173,7 @@ class Things:
         self.things = {thing.id: thing for thing in things}
         self.after: Cursor | None = None
 
-    async def list_page(self, page: Page) -> list[Thing]:
+    async def list_page(self, organization_id: UUID, page: Page) -> list[Thing]:
         self.after = page.after
         return list(self.things.values())
 
@@ -186,9 +186,9 @@ class Things:
             make_mocked_request("GET", "/things/"),
             query,
             (organization_id,),
-            fetch=self.list_page,
-            get=self.get,
-            serialize=lambda thing: {"id": thing.id},
+            self,
+            organization_id,
+            lambda thing: {"id": thing.id},
         )
         assert isinstance(answer, web.Response)
         assert isinstance(answer.body, bytes)

@@ -46,3 +46,8 @@ async def test_operator_route_asks_its_own_check() -> None:
     closed = OperatorRoute("GET", "/", answer, "Read", authenticate=refuse)
     with pytest.raises(NotAuthenticated):
         await closed.endpoint()(make_mocked_request("GET", "/"))
+
+
+def test_only_patch_has_partial_body() -> None:
+    partial = {method: PublicRoute(method, "/", answer, "").partial for method in ("GET", "POST", "PATCH")}
+    assert partial == {"GET": False, "POST": False, "PATCH": True}

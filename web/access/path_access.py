@@ -13,7 +13,7 @@ from storage.model import Agent, Visibility
 from storage.toolbox.adapters import Adapter
 from web.access.auth import Caller
 from web.app_keys import STORAGE
-from web.errors import NotFound, PermissionDenied
+from web.errors import PermissionDenied, require_found
 from web.fields import parse_uuid
 
 Resource = TypeVar("Resource")
@@ -31,10 +31,7 @@ OwnedResource = TypeVar("OwnedResource", bound=Owned)
 
 def path_id(request: web.Request, name: str = "id") -> UUID:
     """Return the id in the path. Raise NotFound for text that is no UUID."""
-    parsed = parse_uuid(request.match_info[name])
-    if parsed is None:
-        raise NotFound
-    return parsed
+    return require_found(parse_uuid(request.match_info[name]))
 
 
 async def load(
@@ -44,10 +41,7 @@ async def load(
 
     For resources that have an access rule of their own, which the handler must check.
     """
-    resource = await get(path_id(request, name))
-    if resource is None:
-        raise NotFound
-    return resource
+    return require_found(await get(path_id(request, name)))
 
 
 async def load_owned(
@@ -82,29 +76,10 @@ async def require_agent(request: web.Request, caller: Caller, agent_id: UUID | N
         caller.require(organization_id)
 
 
-async def require_retained_agent(request: web.Request, caller: Caller, agent_id: UUID | None) -> None:
-    """Raise PermissionDenied for another organization's agent, also for a while after its deletion."""
-    await _require_owned(caller, request.app[STORAGE].agents.get_retained, agent_id)
-
-
-async def require_contact(request: web.Request, caller: Caller, contact_id: UUID | None) -> None:
-    """Raise PermissionDenied for another organization's contact."""
-    await _require_owned(caller, request.app[STORAGE].contacts.get, contact_id)
-
-
-async def require_project(request: web.Request, caller: Caller, project_id: UUID | None) -> None:
-    """Raise PermissionDenied for another organization's project."""
-    await _require_owned(caller, request.app[STORAGE].projects.get, project_id)
-
-
-async def require_template(request: web.Request, caller: Caller, template_id: UUID | None) -> None:
-    """Raise PermissionDenied for another organization's template."""
-    await _require_owned(caller, request.app[STORAGE].templates.get, template_id)
-
-
-async def _require_owned(
+async def require_owned(
     caller: Caller, get: Callable[[UUID], Awaitable[OwnedResource | None]], resource_id: UUID | None
 ) -> None:
+    """Raise PermissionDenied for another organization's resource."""
     resource = await get(resource_id) if resource_id else None
     if resource is not None:
         caller.require(resource.organization_id)
@@ -142,8 +117,5 @@ async def agent_of_path(request: web.Request, caller: Caller) -> UUID:
     Raise NotFound if it does not exist, PermissionDenied if it is another organization's.
     """
     agent_id = path_id(request)
-    organization_id = await request.app[STORAGE].agents.get_organization_id(agent_id)
-    if organization_id is None:
-        raise NotFound
-    caller.require(organization_id)
+    caller.require(require_found(await request.app[STORAGE].agents.get_organization_id(agent_id)))
     return agent_id

@@ -9,13 +9,13 @@ from storage.model import Template, Visibility
 from storage.toolbox.adapter_configs import AdapterConfig
 from storage.toolbox.adapters import Adapter
 from web.access.auth import Caller
-from web.access.path_access import load_owned, require_adapter, require_template
+from web.access.path_access import load_owned, require_adapter, require_owned
 from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import Invalid, NotFound, PermissionDenied, require_found
 from web.fields import unknown_id
 from web.json import json_response
-from web.paging import answer_owned_list
+from web.paging import Listing, answer_list, find_owned
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.adapter_configs import (
@@ -68,17 +68,15 @@ async def _check_config(request: web.Request, adapter: Adapter, config: Any) -> 
 
 async def list_configs(request: web.Request, caller: Caller) -> web.StreamResponse:
     query = read_query(request, QUERY)
-    await require_template(request, caller, query["template"])
+    await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
     await require_adapter(request, caller, query["adapter"])
     configs = request.app[STORAGE].adapter_configs
-    return await answer_owned_list(
-        request,
-        query,
-        caller.organizations,
-        fetch=lambda page: configs.list_page(caller.organizations, query["template"], query["adapter"], page),
-        get=configs.get,
-        serialize=serialize_adapter_config,
+    listing = Listing(
+        lambda page: configs.list_page(caller.organizations, query["template"], query["adapter"], page),
+        find_owned(caller.organizations, configs.get),
+        serialize_adapter_config,
     )
+    return await answer_list(request, query, listing)
 
 
 async def get_config(request: web.Request, caller: Caller) -> web.Response:
@@ -141,7 +139,6 @@ ROUTES = (
         "Change an adapter config",
         answer=AdapterConfigResponse,
         body=CHANGES,
-        partial=True,
     ),
     CallerRoute(
         "DELETE", "/api/toolbox/adapter-configs/{id}/", delete_config, "Delete an adapter config", status=204

@@ -58,7 +58,6 @@ async def list_adapters(request: web.Request, caller: Caller) -> web.StreamRespo
     listing = Listing(
         lambda page: adapters.list_page(caller.organizations, query["visibility"], page),
         find,
-        lambda adapter: (adapter.created_at, adapter.id),
         serialize_adapter,
     )
     return await answer_list(request, query, listing)
@@ -115,7 +114,6 @@ ROUTES = (
         "Change an adapter",
         answer=AdapterResponse,
         body=BODY,
-        partial=True,
     ),
     CallerRoute(
         "DELETE",

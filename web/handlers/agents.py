@@ -23,7 +23,7 @@ from web.access.path_access import (
     load_agent,
     require_agent,
     require_organization,
-    require_template,
+    require_owned,
 )
 from web.app_keys import CLOCK, REGISTRY, STORAGE
 from web.errors import Conflict, Invalid, NotFound, require_found
@@ -149,7 +149,7 @@ async def _answer_after_supervisor(
 async def list_agents(request: web.Request, caller: Caller) -> web.StreamResponse:
     query = read_query(request, QUERY)
     await require_organization(request, caller, query["organization"])
-    await require_template(request, caller, query["template"])
+    await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
     await require_agent(request, caller, query["parent"])
     agents = request.app[STORAGE].agents
     filters = AgentFilters(
@@ -162,14 +162,7 @@ async def list_agents(request: web.Request, caller: Caller) -> web.StreamRespons
         parent_id=query["parent"],
         search=query["search"],
     )
-    return await answer_owned_list(
-        request,
-        query,
-        caller.organizations,
-        fetch=lambda page: agents.list_page(filters, page),
-        get=agents.get,
-        serialize=serialize_agent,
-    )
+    return await answer_owned_list(request, query, caller.organizations, agents, filters, serialize_agent)
 
 
 def _filter_organizations(caller: Caller, organization_id: UUID | None) -> tuple[UUID, ...]:
@@ -270,7 +263,6 @@ ROUTES = (
         "Change an agent",
         answer=AgentResponse,
         body=BODY,
-        partial=True,
         refusals=frozenset({409}),
     ),
     CallerRoute(

@@ -74,7 +74,7 @@ async def list_keys(request: web.Request, caller: Caller) -> web.StreamResponse:
     async def find(key_id: UUID) -> ApiKey | None:
         return next((key for key in keys if key.id == key_id), None)
 
-    listing = Listing(fetch, find, lambda key: (key.created_at, key.id), serialize_api_key)
+    listing = Listing(fetch, find, serialize_api_key)
     return await answer_list(request, query, listing)
 
 
@@ -129,7 +129,6 @@ ROUTES = (
         "Rename an API key, or switch it off or on",
         answer=ApiKeyResponse,
         body=CHANGES,
-        partial=True,
     ),
     CallerRoute("DELETE", "/api/organizations/api-keys/{id}/", delete_key, "Delete an API key", status=204),
 )

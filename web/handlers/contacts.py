@@ -34,15 +34,7 @@ async def list_contacts(request: web.Request, caller: Caller) -> web.StreamRespo
     await require_agent(request, caller, query["agent"])
     contacts = request.app[STORAGE].contacts
     filters = ContactFilters(caller.organizations, query["agent"])
-
-    return await answer_owned_list(
-        request,
-        query,
-        caller.organizations,
-        fetch=lambda page: contacts.list_page(filters, page),
-        get=contacts.get,
-        serialize=serialize_contact,
-    )
+    return await answer_owned_list(request, query, caller.organizations, contacts, filters, serialize_contact)
 
 
 async def get_contact(request: web.Request, caller: Caller) -> web.Response:
@@ -94,7 +86,6 @@ ROUTES = (
         "Change a contact",
         answer=ContactResponse,
         body=BODY,
-        partial=True,
     ),
     CallerRoute("DELETE", "/api/defaults/contacts/{id}/", delete_contact, "Delete a contact", status=204),
 )

@@ -6,7 +6,7 @@ from storage.channels.documents import Document, DocumentFilters
 from storage.ids import new_id
 from web.access.auth import Caller
 from web.access.body_references import organization_for_new, require_same_organization
-from web.access.path_access import load_owned, require_agent, require_project
+from web.access.path_access import load_owned, require_agent, require_owned
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
@@ -32,17 +32,11 @@ async def create_document(request: web.Request, caller: Caller) -> web.Response:
 async def list_documents(request: web.Request, caller: Caller) -> web.StreamResponse:
     query = read_query(request, QUERY)
     await require_agent(request, caller, query["agent"])
-    await require_project(request, caller, query["project"])
+    await require_owned(caller, request.app[STORAGE].projects.get, query["project"])
     documents = request.app[STORAGE].documents
     filters = DocumentFilters(caller.organizations, query["agent"], query["project"])
-
     return await answer_owned_list(
-        request,
-        query,
-        caller.organizations,
-        fetch=lambda page: documents.list_page(filters, page),
-        get=documents.get,
-        serialize=serialize_document,
+        request, query, caller.organizations, documents, filters, serialize_document
     )
 
 
@@ -97,7 +91,6 @@ ROUTES = (
         "Change a document",
         answer=DocumentResponse,
         body=BODY,
-        partial=True,
     ),
     CallerRoute("DELETE", "/api/defaults/documents/{id}/", delete_document, "Delete a document", status=204),
 )

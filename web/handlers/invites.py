@@ -64,12 +64,7 @@ async def list_invites(request: web.Request, caller: Caller) -> web.StreamRespon
     query = read_query(request, QUERY)
     invites = request.app[STORAGE].invites
     return await answer_owned_list(
-        request,
-        query,
-        organization_ids,
-        fetch=lambda page: invites.list_page(organization_ids, page),
-        get=invites.get,
-        serialize=serialize_invite,
+        request, query, organization_ids, invites, organization_ids, serialize_invite
     )
 
 

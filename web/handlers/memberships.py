@@ -22,12 +22,7 @@ async def list_memberships(request: web.Request, caller: Caller) -> web.StreamRe
     query = read_query(request, QUERY)
     memberships = request.app[STORAGE].memberships
     return await answer_owned_list(
-        request,
-        query,
-        organization_ids,
-        fetch=lambda page: memberships.list_page(organization_ids, page),
-        get=memberships.get,
-        serialize=serialize_member,
+        request, query, organization_ids, memberships, organization_ids, serialize_member
     )
 
 
@@ -86,7 +81,6 @@ ROUTES = (
         "Give a member another role",
         answer=MembershipResponse,
         body=CHANGES,
-        partial=True,
     ),
     CallerRoute(
         "DELETE",

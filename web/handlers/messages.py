@@ -14,7 +14,7 @@ from storage.model import Priority, Source
 from storage.notifications.inserts import NewNotification
 from web.access.auth import Caller
 from web.access.body_references import organization_for_new, require_same_organization
-from web.access.path_access import load_owned, require_agent, require_contact
+from web.access.path_access import load_owned, require_agent, require_owned
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
@@ -95,19 +95,12 @@ def _sender_name(contact: Contact | None) -> str:
 async def list_messages(request: web.Request, caller: Caller) -> web.StreamResponse:
     query = read_query(request, QUERY)
     await require_agent(request, caller, query["agent"])
-    await require_contact(request, caller, query["contact"])
+    await require_owned(caller, request.app[STORAGE].contacts.get, query["contact"])
     messages = request.app[STORAGE].messages
     filters = MessageFilters(
         caller.organizations, query["agent"], query["contact"], query["channel"], query["direction"]
     )
-    return await answer_owned_list(
-        request,
-        query,
-        caller.organizations,
-        fetch=lambda page: messages.list_page(filters, page),
-        get=messages.get,
-        serialize=serialize_message,
-    )
+    return await answer_owned_list(request, query, caller.organizations, messages, filters, serialize_message)
 
 
 async def get_message(request: web.Request, caller: Caller) -> web.Response:
@@ -161,7 +154,6 @@ ROUTES = (
         "Change a message",
         answer=MessageResponse,
         body=CHANGES,
-        partial=True,
     ),
     CallerRoute("DELETE", "/api/defaults/messages/{id}/", delete_message, "Delete a message", status=204),
 )

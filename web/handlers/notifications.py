@@ -65,12 +65,7 @@ async def list_notifications(request: web.Request, caller: Caller) -> web.Stream
         caller.organizations, query["agent"], query["cleared"], query["priority"], query["source"]
     )
     return await answer_owned_list(
-        request,
-        query,
-        caller.organizations,
-        fetch=lambda page: notifications.list_page(filters, page),
-        get=notifications.get,
-        serialize=serialize_notification,
+        request, query, caller.organizations, notifications, filters, serialize_notification
     )
 
 
@@ -174,7 +169,6 @@ ROUTES = (
         "Change a notification",
         answer=NotificationResponse,
         body=CHANGES,
-        partial=True,
     ),
     CallerRoute(
         "DELETE",

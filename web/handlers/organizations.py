@@ -36,7 +36,6 @@ async def list_organizations(request: web.Request, caller: Caller) -> web.Stream
     listing = Listing(
         lambda page: organizations.list_page(caller.organizations, page),
         find,
-        lambda organization: (organization.created_at, organization.id),
         serialize_whole_organization,
     )
     return await answer_list(request, query, listing)
@@ -90,6 +89,5 @@ ROUTES = (
         "Rename an organization, cap its spending, or pause it",
         answer=WholeOrganizationResponse,
         body=CHANGES,
-        partial=True,
     ),
 )

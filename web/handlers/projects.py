@@ -34,15 +34,7 @@ async def list_projects(request: web.Request, caller: Caller) -> web.StreamRespo
     await require_agent(request, caller, query["agent"])
     projects = request.app[STORAGE].projects
     filters = ProjectFilters(caller.organizations, query["agent"], query["status"])
-
-    return await answer_owned_list(
-        request,
-        query,
-        caller.organizations,
-        fetch=lambda page: projects.list_page(filters, page),
-        get=projects.get,
-        serialize=serialize_project,
-    )
+    return await answer_owned_list(request, query, caller.organizations, projects, filters, serialize_project)
 
 
 async def get_project(request: web.Request, caller: Caller) -> web.Response:
@@ -94,7 +86,6 @@ ROUTES = (
         "Change a project",
         answer=ProjectResponse,
         body=BODY,
-        partial=True,
     ),
     CallerRoute("DELETE", "/api/defaults/projects/{id}/", delete_project, "Delete a project", status=204),
 )

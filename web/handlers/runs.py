@@ -76,7 +76,7 @@ async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
         return run if run and run.agent_id == agent_id else None
 
     listing = Listing(
-        lambda page: runs.list_page(agent_id, page), find, lambda run: (run.started_at, run.id), serialize_run
+        lambda page: runs.list_page(agent_id, page), find, serialize_run, lambda run: (run.started_at, run.id)
     )
     return await answer_list(request, read_query(request, QUERY), listing)
 

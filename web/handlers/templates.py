@@ -56,14 +56,8 @@ async def change_template(request: web.Request, caller: Caller) -> web.Response:
 
 async def list_templates(request: web.Request, caller: Caller) -> web.StreamResponse:
     templates = request.app[STORAGE].templates
-    return await answer_owned_list(
-        request,
-        read_query(request, QUERY),
-        caller.organizations,
-        fetch=lambda page: templates.list_page(caller.organizations, page),
-        get=templates.get,
-        serialize=serialize_template,
-    )
+    query, owners = read_query(request, QUERY), caller.organizations
+    return await answer_owned_list(request, query, owners, templates, owners, serialize_template)
 
 
 async def delete_template(request: web.Request, caller: Caller) -> web.Response:
@@ -109,7 +103,6 @@ ROUTES = (
         "Change a template",
         answer=TemplateResponse,
         body=BODY,
-        partial=True,
     ),
     CallerRoute(
         "DELETE",

@@ -65,7 +65,6 @@ async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse
     listing = Listing(
         lambda page: storage.tools.list_page(caller.organizations, query["adapter"], page),
         find,
-        lambda tool: (tool.created_at, tool.id),
         serialize_tool,
     )
     return await answer_list(request, query, listing)
@@ -124,7 +123,6 @@ ROUTES = (
         "Change a tool",
         answer=ToolResponse,
         body=CHANGES,
-        partial=True,
     ),
     CallerRoute("DELETE", "/api/toolbox/tools/{id}/", delete_tool, "Delete a tool", status=204),
 )

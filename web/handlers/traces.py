@@ -11,7 +11,7 @@ from storage.ids import new_id
 from storage.model import Trace
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import load_named
-from web.access.path_access import load, load_owned, require_retained_agent, require_template
+from web.access.path_access import load, load_owned, require_owned
 from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, require_found
 from web.idempotency import read_body_once, receipt_of
@@ -98,8 +98,8 @@ async def list_traces_in_array(request: web.Request, caller: Caller) -> web.Resp
 async def _list_page(request: web.Request, caller: Caller) -> TracePageResponse:
     query = read_query(request, QUERY)
     localize(query, ("started_after", "started_before"), UTC)
-    await require_retained_agent(request, caller, query["agent"])
-    await require_template(request, caller, query["template"])
+    await require_owned(caller, request.app[STORAGE].agents.get_retained, query["agent"])
+    await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
     filters = TraceFilters(
         agent_id=query["agent"],
         template_id=query["template"],

@@ -4,7 +4,7 @@ from aiohttp import web
 
 from storage.delivery.outbox import DeliveryFilters
 from web.access.auth import Caller
-from web.access.path_access import load_owned, require_retained_agent, require_template
+from web.access.path_access import load_owned, require_owned
 from web.app_keys import CLOCK, STORAGE
 from web.errors import require_found
 from web.json import json_response
@@ -24,18 +24,11 @@ QUERY = DeliveryQuery()
 
 async def list_webhook_deliveries(request: web.Request, caller: Caller) -> web.StreamResponse:
     query = read_query(request, QUERY)
-    await require_retained_agent(request, caller, query["agent"])
-    await require_template(request, caller, query["template"])
+    await require_owned(caller, request.app[STORAGE].agents.get_retained, query["agent"])
+    await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
     outbox = request.app[STORAGE].outbox
     filters = DeliveryFilters(caller.organizations, query["agent"], query["template"], query["status"])
-    return await answer_owned_list(
-        request,
-        query,
-        caller.organizations,
-        fetch=lambda page: outbox.list_page(filters, page),
-        get=outbox.get,
-        serialize=serialize_delivery,
-    )
+    return await answer_owned_list(request, query, caller.organizations, outbox, filters, serialize_delivery)
 
 
 async def get_webhook_delivery(request: web.Request, caller: Caller) -> web.Response:

@@ -1,6 +1,5 @@
 """Queries that filter by a resource: their own, another organization's, an unknown one."""
 
-from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,16 +8,14 @@ import pytest
 from storage.ids import new_id
 from storage.model import Role, Visibility
 from storage.storage import Storage
-from tests.web.access.stores import Resource, request_to, storage_of
+from tests.web.access.stores import Resource, Resources, request_to, storage_of
 from web.access.auth import Caller
 from web.access.path_access import (
     agent_of_path,
     may_see,
     require_agent,
-    require_contact,
     require_organization,
-    require_project,
-    require_template,
+    require_owned,
     require_visible,
 )
 from web.errors import NotFound, PermissionDenied
@@ -27,14 +24,22 @@ OURS, THEIRS = new_id(), new_id()
 CALLER = Caller(new_id(), {OURS: Role.MEMBER})
 
 
-@pytest.mark.parametrize("require", [require_agent, require_contact, require_project, require_template])
-async def test_filter_by_foreign_resource_is_refused(require: Callable[..., Awaitable[None]]) -> None:
+async def test_filter_by_foreign_agent_is_refused() -> None:
     own, foreign = Resource(OURS), Resource(THEIRS)
     request = request_to(storage_of(own, foreign))
     for accepted in (own.id, new_id(), None):
-        await require(request, CALLER, accepted)
+        await require_agent(request, CALLER, accepted)
     with pytest.raises(PermissionDenied):
-        await require(request, CALLER, foreign.id)
+        await require_agent(request, CALLER, foreign.id)
+
+
+async def test_filter_by_foreign_resource_is_refused() -> None:
+    own, foreign = Resource(OURS), Resource(THEIRS)
+    store = Resources(own, foreign)
+    for accepted in (own.id, new_id(), None):
+        await require_owned(CALLER, store.get, accepted)
+    with pytest.raises(PermissionDenied):
+        await require_owned(CALLER, store.get, foreign.id)
 
 
 async def test_filter_by_foreign_organization_is_refused() -> None:
