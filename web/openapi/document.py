@@ -24,10 +24,12 @@ from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.routes import Access, Route
 
 VERSION = version("hostsvc")
+INTERFACE_VERSION = "1.0.0"
 PATH_PARAMETER = re.compile(r"\{(\w+)(?::[^{}]*)?\}")
 
 INTRODUCTION = f"""\
-Hosts long-lived autonomous agents for organizations.
+Hosts long-lived autonomous agents for organizations. This document describes version {INTERFACE_VERSION} of \
+the interface; `info.version` is that of the service.
 
 **Credentials.** An API key under `Bearer` acts for its organization; a user's token under `Token` acts for \
 that user in all of the user's organizations. Operators have a token of their own, for `/status/` and \
@@ -43,9 +45,9 @@ an offset is local time of the agent it is about, else UTC. A body holds at most
 
 **Lists** are newest first and come whole, or in pages of `limit` with a `Link` to the next one.
 
-**Paths** end with a slash; without it the answer is a 308 to the right one. A GET is a HEAD, too. Any other \
-method is answered 405, with `Allow`, once the credential is good. Each answer has an `X-Request-ID`, the \
-request's own if it was usable.
+**Paths** end with a slash; without it the answer is a 308 to the right one. Every GET route answers \
+HEAD, too. Any other method gets 405 with `Allow`, after the credential has been checked. Each answer has an \
+`X-Request-ID`, the request's own if it was usable.
 """
 
 SECURITY_SCHEMES: dict[str, Json] = {
@@ -73,32 +75,27 @@ SECURITY_SCHEMES: dict[str, Json] = {
     },
 }
 
-REQUEST_ID: Json = {
-    "name": request_id.HEADER,
-    "in": "header",
-    "required": False,
-    "description": "An id for the request, to be echoed and logged: 1 to 128 printable ASCII characters.",
-    "schema": {"type": "string"},
-}
-ORGANIZATION: Json = {
-    "name": ORGANIZATION_HEADER,
-    "in": "header",
-    "required": False,
-    "description": "In which of the caller's organizations; that of the oldest membership if left out.",
-    "schema": {"type": "string", "format": "uuid"},
-}
-IDEMPOTENCY_KEY: Json = {
-    "name": idempotency.HEADER,
-    "in": "header",
-    "required": False,
-    "description": "The same request with the same key, within 24 hours, does nothing but answer again.",
-    "schema": {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": idempotency.MAX_CHARACTERS,
-        "pattern": "^[!-~]([ -~]*[!-~])?$",
-    },
-}
+
+def _header(name: str, description: str, **limits: Any) -> Json:
+    schema = {"type": "string", **limits}
+    return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
+
+
+REQUEST_ID = _header(
+    request_id.HEADER, "An id for the request, to be echoed and logged: 1 to 128 printable ASCII characters."
+)
+ORGANIZATION = _header(
+    ORGANIZATION_HEADER,
+    "The organization of the new resource; without it, that of the caller's oldest membership.",
+    format="uuid",
+)
+IDEMPOTENCY_KEY = _header(
+    idempotency.HEADER,
+    "Within 24 hours, a repeated request with the same key has no second effect and gets the first answer.",
+    minLength=1,
+    maxLength=idempotency.MAX_CHARACTERS,
+    pattern="^[!-~]([ -~]*[!-~])?$",
+)
 
 
 def build_document(routes: Iterable[Route]) -> Json:

@@ -1,10 +1,16 @@
 """The document of a small route table; `tests/contract` checks that of the service."""
 
 from tests.web.openapi.routes import CREATE, LIST, STATUS
-from web.openapi.document import build_document
+from web.openapi.document import VERSION, build_document
 
 DOCUMENT = build_document([LIST, CREATE, STATUS])
 THING = {"$ref": "#/components/schemas/Thing"}
+
+
+def test_document_names_release_and_interface_version() -> None:
+    info = DOCUMENT["info"]
+    assert info["version"] == VERSION
+    assert "This document describes version 1.0.0 of the interface" in info["description"]
 
 
 def test_operation_describes_its_route() -> None:
