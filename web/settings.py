@@ -30,11 +30,8 @@ class WebSettings:
             raise ValueError(f"token_secret must have at least {MIN_SECRET_BYTES} bytes")
         if not self.operator_token.strip():
             raise ValueError("operator_token must not be blank")
-        if self.token_days < 1:
-            raise ValueError(f"token_days must be at least 1, got {self.token_days}")
-        if self.body_bytes < 1:
-            raise ValueError(f"body_bytes must be at least 1, got {self.body_bytes}")
+        for name in ("token_days", "body_bytes", "span_metadata_bytes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.body_seconds <= 0:
             raise ValueError(f"body_seconds must be more than 0, got {self.body_seconds}")
-        if self.span_metadata_bytes < 1:
-            raise ValueError(f"span_metadata_bytes must be at least 1, got {self.span_metadata_bytes}")

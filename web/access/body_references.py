@@ -15,10 +15,7 @@ from web.fields import unknown_id
 
 
 async def load_named(
-    caller: Caller,
-    get: Callable[[UUID], Awaitable[OwnedResource | None]],
-    field: str,
-    resource_id: UUID,
+    caller: Caller, get: Callable[[UUID], Awaitable[OwnedResource | None]], field: str, resource_id: UUID
 ) -> OwnedResource:
     """Return the resource that a body names in `field`.
 

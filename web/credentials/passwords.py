@@ -3,7 +3,6 @@
 import asyncio
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -28,9 +27,7 @@ class Passwords:
     def __enter__(self) -> "Passwords":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._threads.shutdown(cancel_futures=True)
 
     async def hash(self, password: str) -> str:

@@ -3,31 +3,21 @@
 from web.openapi.components import Json
 from web.routes import Access, Route
 
-NAMES = {
-    400: "Invalid",
-    401: "NotAuthenticated",
-    403: "PermissionDenied",
-    404: "NotFound",
-    409: "Conflict",
-    413: "TooLarge",
-    415: "UnsupportedMediaType",
-    422: "Unprocessable",
-    429: "TooManyAttempts",
-    500: "Defect",
-    503: "Unavailable",
-}
-DESCRIPTIONS = {
-    400: "The request is not valid: a sentence in `detail`, or messages by field.",
-    401: "No credential, or one that is not valid.",
-    403: "It belongs to another organization, or the caller's role does not allow this.",
-    404: "There is no such thing.",
-    409: "The state of things does not allow it.",
-    413: "The body is too large, or holds too many values.",
-    415: "The body is neither JSON nor a form, or in an encoding other than gzip and deflate.",
-    422: "The idempotency key was used before, with another body.",
-    429: "Too many attempts.",
-    500: "A defect of the service; the request id finds it in the log.",
-    503: "The same request may succeed soon.",
+RESPONSES = {  # by status: name and description
+    400: ("Invalid", "The request is not valid: a sentence in `detail`, or messages by field."),
+    401: ("NotAuthenticated", "No credential, or one that is not valid."),
+    403: (
+        "PermissionDenied",
+        "The resource is another organization's, or the caller's role does not allow this.",
+    ),
+    404: ("NotFound", "The resource does not exist."),
+    409: ("Conflict", "The state of the resource does not allow it."),
+    413: ("TooLarge", "The body is too large, or holds too many values."),
+    415: ("UnsupportedMediaType", "Neither JSON nor a form, or an encoding other than gzip and deflate."),
+    422: ("Unprocessable", "The idempotency key was used before, with another body."),
+    429: ("TooManyAttempts", "Too many attempts."),
+    500: ("Defect", "A defect of the service; the request id finds it in the log."),
+    503: ("Unavailable", "The same request may succeed soon."),
 }
 HEADERS = {401: ["WWW-Authenticate"], 429: ["Retry-After"], 503: ["Retry-After"]}
 
@@ -53,7 +43,7 @@ SCHEMAS: dict[str, Json] = {
         "type": "object",
         "properties": {"detail": {"type": "string"}, "request_id": {"type": "string"}},
         "required": ["detail", "request_id"],
-        "description": "All that is told of a defect of the service.",
+        "description": "What a client learns about a defect of the service.",
     },
 }
 REFUSAL: Json = {"$ref": "#/components/schemas/Refusal"}
@@ -110,19 +100,19 @@ def statuses(route: Route) -> set[int]:
 
 
 def reference(status: int) -> Json:
-    return {"$ref": f"#/components/responses/{NAMES[status]}"}
+    return {"$ref": f"#/components/responses/{RESPONSES[status][0]}"}
 
 
 def responses() -> Json:
     """Return a named response for each status."""
-    return {name: response(status) for status, name in NAMES.items()}
+    return {name: response(status) for status, (name, _) in RESPONSES.items()}
 
 
 def response(status: int, *further: Json) -> Json:
     """Return the response of a status, whose body may also be one of `further`."""
     usual = BODIES.get(status, REFUSAL)
     return {
-        "description": DESCRIPTIONS[status],
+        "description": RESPONSES[status][1],
         "headers": headers("X-Request-ID", *HEADERS.get(status, [])),
         "content": {"application/json": {"schema": {"anyOf": [usual, *further]} if further else usual}},
     }

@@ -1,4 +1,4 @@
-"""Examples for the main job, by operation: a request that is answered so."""
+"""Examples for the main job, by operation: requests, and the responses to them."""
 
 from web.openapi.components import Json
 

@@ -75,16 +75,14 @@ class Body(Schema):
 
 async def read_body(request: web.Request, schema: Body, *, partial: bool = False) -> dict[str, Any]:
     """Return the checked fields of a request's body; for `partial` see `Body.checked`."""
-    content_type = request.headers.get("Content-Type", "")
     return await _read(
-        request, lambda raw: schema.checked(parse_body(raw, content_type, schema), partial=partial)
+        request, lambda raw, media: schema.checked(parse_body(raw, media, schema), partial=partial)
     )
 
 
 async def read_values(request: web.Request, schema: Body) -> dict[str, Any]:
     """Return the values of a request's body, not yet checked."""
-    content_type = request.headers.get("Content-Type", "")
-    return await _read(request, lambda raw: parse_body(raw, content_type, schema))
+    return await _read(request, lambda raw, media: parse_body(raw, media, schema))
 
 
 async def read_items(
@@ -94,8 +92,7 @@ async def read_items(
 
     `prepare` may refuse or change each item; it is called in a thread if the body is long.
     """
-    content_type = request.headers.get("Content-Type", "")
-    return await _read(request, lambda raw: parse_items(raw, content_type, schema, max_items, prepare))
+    return await _read(request, lambda raw, media: parse_items(raw, media, schema, max_items, prepare))
 
 
 def read_query(request: web.Request, schema: Body) -> dict[str, Any]:
@@ -103,16 +100,16 @@ def read_query(request: web.Request, schema: Body) -> dict[str, Any]:
     return schema.checked(form_values(request.query.items(), schema, blank_is_null=False))
 
 
-async def _read(request: web.Request, parse: Callable[[bytes], Result]) -> Result:
-    """Parse a request's body, a long one in a thread.
+async def _read(request: web.Request, parse: Callable[[bytes, str], Result]) -> Result:
+    """Parse a request's body by its content type, a long one in a thread.
 
     Long bodies take turns, because many threads at once would hold up the event loop as well.
     """
-    raw = await read_raw(request)
+    raw, content_type = await read_raw(request), request.headers.get("Content-Type", "")
     if len(raw) <= OFF_LOOP_BYTES:
-        return parse(raw)
+        return parse(raw, content_type)
     async with request.app[BODY_TURN]:
-        return await asyncio.to_thread(parse, raw)
+        return await asyncio.to_thread(parse, raw, content_type)
 
 
 def parse_body(raw: bytes, content_type: str, schema: Body) -> dict[str, Any]:
