@@ -99,7 +99,7 @@ def build_app(
     """Build the HTTP interface over the parts that the composition root has opened."""
     counts = RequestCounts()
     app = web.Application(
-        middlewares=[request_id.identifying(counts), errors_as_json],
+        middlewares=[request_id.identify_requests(counts), errors_as_json],
         client_max_size=settings.body_bytes,
     )
     app[app_keys.STORAGE] = storage

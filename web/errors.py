@@ -24,14 +24,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from marshmallow import ValidationError
 
-from storage.errors import (
-    DatabaseUnavailable,
-    Forbidden,
-    LastOwner,
-    LeadershipLost,
-    RowLocked,
-    StorageError,
-)
+from storage.errors import DatabaseUnavailable, Forbidden, LastOwner, LeadershipLost, RowLocked, StorageError
 from supervisors.errors import AgentArchived, AgentGone, NoStarts, TryAgainLater
 from web.json import json_response
 from web.observability.request_id import request_id
@@ -155,7 +148,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     except web.HTTPNotFound:
         return await _without_slash(request)
     except web.HTTPException as error:
-        return of_framework(error)
+        return framework_error_response(error)
     except Exception as error:  # the request's outermost edge
         refusal = _refusal(error)
         if refusal is None:
@@ -215,8 +208,8 @@ async def _without_slash(request: web.Request) -> web.Response:
     return json_response({"detail": "Not found."}, 404)
 
 
-def of_framework(error: web.HTTPException) -> web.StreamResponse:
-    """Return the framework's own refusal (of a method or a size) in our wording."""
+def framework_error_response(error: web.HTTPException) -> web.StreamResponse:
+    """Return the framework's own refusal, such as 405 or 413, as JSON in our wording."""
     match error:
         case web.HTTPMethodNotAllowed():
             detail = f'Method "{error.method}" not allowed.'

@@ -127,7 +127,7 @@ async def invalid_credentials(ours: Tenant) -> dict[str, tuple[str | None, dict[
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def member_of_both(shared_service: Service, ours: Tenant, theirs: Tenant) -> Api:
-    """Return a client of a user who belongs to both organizations, longer to ours."""
+    """Return a client of a user who belongs to both organizations, and joined ours first."""
     user, own = await new_user(shared_service)
     await shared_service.storage.pool.execute(LEAVE, user.id, own.id)
     for tenant in (ours, theirs):
@@ -243,8 +243,8 @@ async def test_run_reaches_its_own_resources_by_few_routes(
     ours: Tenant, running: RunCaller, asleep: RunCaller, route: Route
 ) -> None:
     for run, accesses in (
-        (running, {RunAccess.RUNNING, RunAccess.WINDING_UP}),
-        (asleep, {RunAccess.WINDING_UP}),
+        (running, {RunAccess.RUNNING, RunAccess.FINISHING}),
+        (asleep, {RunAccess.FINISHING}),
     ):
         answer = await send(ours.service, await request_of_run(ours, route, run))
         if route.run_access in accesses:

@@ -23,7 +23,7 @@ class RunAccess(StrEnum):
 
     NEVER = "never"
     RUNNING = "running"  # until the run has ended
-    WINDING_UP = "winding_up"  # also after its sleep, while its process still reports what it did
+    FINISHING = "finishing"  # also after its sleep, while its process still reports what it did
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Caller:
 
     def require_route(self, access: RunAccess) -> None:
         """Raise PermissionDenied for a run's token if the route is not open to it, or no longer."""
-        if self.run is None or access is RunAccess.WINDING_UP:
+        if self.run is None or access is RunAccess.FINISHING:
             return
         if access is RunAccess.NEVER or self.run.is_over:
             raise PermissionDenied

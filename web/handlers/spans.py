@@ -186,7 +186,7 @@ ROUTES = (
         status=201,
         answer=SpanResponse | list[SpanResponse],
         body=NEW,
-        run_access=RunAccess.WINDING_UP,
+        run_access=RunAccess.FINISHING,
         body_bytes=SPAN_BODY_BYTES,
         max_items=MAX_SPANS,
     ),
@@ -200,7 +200,7 @@ ROUTES = (
         "End a span",
         answer=FullSpanResponse,
         body=END,
-        run_access=RunAccess.WINDING_UP,
+        run_access=RunAccess.FINISHING,
         body_bytes=SPAN_BODY_BYTES,
     ),
 )

@@ -154,6 +154,6 @@ ROUTES = (
         "End a trace",
         answer=TraceResponse,
         body=END,
-        run_access=RunAccess.WINDING_UP,
+        run_access=RunAccess.FINISHING,
     ),
 )

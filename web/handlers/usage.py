@@ -130,7 +130,7 @@ ROUTES = (
         status=201,
         answer=UsageRecordResponse,
         body=NEW,
-        run_access=RunAccess.WINDING_UP,
+        run_access=RunAccess.FINISHING,
         idempotent=True,
     ),
 )

@@ -28,13 +28,13 @@ def request_id(request: web.Request) -> str:
     return request[ID]
 
 
-def name_of(request: web.BaseRequest) -> str:
+def id_of(request: web.BaseRequest) -> str:
     """Return the id that the client sent if it is usable, else a new one."""
     sent = request.headers.get(HEADER, "")
     return sent if USABLE.fullmatch(sent) else fresh_id()
 
 
-def identifying(counts: RequestCounts) -> Middleware:
+def identify_requests(counts: RequestCounts) -> Middleware:
     """Return the outermost middleware, which gives each request its id and counts its response.
 
     It does both because each further middleware costs a request more than either task.
@@ -43,11 +43,11 @@ def identifying(counts: RequestCounts) -> Middleware:
     @web.middleware
     async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
         began = perf_counter()  # the loop's own clock advances only once per iteration
-        request[ID] = name = name_of(request)
-        _current.set(name)
+        request[ID] = current_id = id_of(request)
+        _current.set(current_id)
         response = await handler(request)
         if not response.prepared:  # a streamed response has already sent its headers, with the id
-            response.headers[HEADER] = name
+            response.headers[HEADER] = current_id
         counts.add(request, response.status, perf_counter() - began)
         return response
 

@@ -9,12 +9,12 @@ from typing import Any, cast
 import structlog
 from aiohttp import web
 
-from web.errors import of_framework
+from web.errors import framework_error_response
 from web.json import json_response
-from web.observability.request_id import HEADER, fresh_id, name_of
+from web.observability.request_id import HEADER, fresh_id, id_of
 
 BACKLOG = 1024
-FAREWELL_SECONDS = 1.0  # for the last requests; the service has drained before
+SHUTDOWN_SECONDS = 1.0  # for the last requests; the service has drained before
 OPTIONS: dict[str, Any] = {
     "access_log": None,  # the application logs requests itself
     "auto_decompress": False,  # `web/request/body.py` decompresses, and only bodies that are read
@@ -53,8 +53,8 @@ class Protocol(web.RequestHandler):
     ) -> tuple[web.StreamResponse, bool]:
         """Send refusals that no middleware sees, such as that of an unknown `Expect`, in JSON as well."""
         if isinstance(resp, web.HTTPException) and resp.status >= 400:
-            resp = of_framework(resp)
-            resp.headers[HEADER] = name_of(request)
+            resp = framework_error_response(resp)
+            resp.headers[HEADER] = id_of(request)
         return await super().finish_response(request, resp, start_time)
 
     async def shutdown(self, timeout: float | None = None) -> None:
@@ -68,7 +68,7 @@ class Protocol(web.RequestHandler):
 @asynccontextmanager
 async def serving(app: web.Application, listener: socket.socket) -> AsyncIterator[None]:
     """Serve requests from a socket, which still listens afterwards so that another server can take over."""
-    runner = web.AppRunner(app, shutdown_timeout=FAREWELL_SECONDS)
+    runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
     try:
         server = await _listen(runner, listener.dup())
