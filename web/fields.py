@@ -312,14 +312,14 @@ class ListOf(_Field, fields.List[Item], Generic[Item]):
 
     default_error_messages = wording(
         invalid='Expected a list of items but got type "{type}".',
-        crowd=f"Ensure this field has no more than {MAX_ITEMS} elements.",
+        max_items=f"Ensure this field has no more than {MAX_ITEMS} elements.",
     )
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> list[Item | None]:
         if not isinstance(value, list):
             raise self.make_error("invalid", type=type(value).__name__)
         if len(value) > MAX_ITEMS:
-            raise self.make_error("crowd")
+            raise self.make_error("max_items")
         return super()._deserialize(value, attr, data, **options)
 
 

@@ -90,7 +90,7 @@ class CallerRoute(Route):
 
 @dataclass(frozen=True, slots=True)
 class OperatorRoute(Route):
-    """A route for the operator's token, or for whom `authenticate` lets pass."""
+    """A route that `authenticate` guards, by default with the operator's token."""
 
     access = Access.OPERATORS
     handler: Handler

@@ -47,7 +47,7 @@ def register_formats() -> None:
 
 
 def narrow_urls(document: Json) -> None:
-    """Generate URLs by a narrower pattern, as few texts that fit the document's are URLs."""
+    """Generate URLs by a narrower pattern, because few texts that fit the document's are URLs."""
     for schema in _objects(document["components"]["schemas"]):
         pattern = str(schema.get("pattern"))
         if URL_PATTERN in pattern:
@@ -55,14 +55,14 @@ def narrow_urls(document: Json) -> None:
 
 
 def narrow_emails(document: Json) -> None:
-    """Generate email addresses by a narrower pattern: drawing from the document's takes most of a run."""
+    """Generate email addresses by a narrower pattern: drawing by the document's takes most of a run."""
     for schema in _objects(document["components"]["schemas"]):
         if email := EMAIL_PATTERN.fullmatch(str(schema.get("pattern"))):
             schema["pattern"] = f"^({EMAIL_ADDRESS}){email[1]}$"
 
 
 def make_money_of_millionths(document: Json) -> None:
-    """Generate money in millionths, which the document states in words, as validators use floats."""
+    """Generate money in whole millionths, a rule that the document can state only in words."""
     for schema in _objects(document["components"]["schemas"]):
         if schema.get("description") == MONEY["description"]:
             schema["multipleOf"] = 10**-MONEY_DECIMALS

@@ -1,8 +1,8 @@
 """What schemathesis needs to know about the service: a credential, what exists, and what is no failure.
 
 All checks are on. A failure is dropped for one of two reasons only, both of which the document's introduction
-states: the request was written in another way that counts as well (`leniency`), or what refused it was the
-state of things (an id that names nothing, a name that is taken) and not its form.
+states: the request was written in another way that is accepted, too (`leniency`), or it was refused because
+of the stored state (an unknown id, a name that is taken) and not because of its form.
 """
 
 import os
@@ -139,7 +139,7 @@ def after_call(context: HookContext, case: AnyCase, response: Response) -> None:
 
 @schemathesis.hook
 def filter_failure(context: HookContext, failure: Failure, case: AnyCase, response: Response) -> bool:
-    """Return whether it is a failure."""
+    """Return whether the failure counts."""
     match failure:
         case AcceptedNegativeData():
             return not _is_another_way_to_write_it(case, response)

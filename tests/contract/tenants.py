@@ -131,8 +131,8 @@ class RequestBuilder:
             case "webhook_delivery":
                 template = await self.resolve(TEMPLATE)
                 path, body = RESOURCES["agent"]
-                told = await tenant.key.create(path, **await self.resolve(body), template=template)
-                return (await tenant.key.get(f"{DELIVERIES}?agent={told['id']}")).body[0]
+                agent = await tenant.key.create(path, **await self.resolve(body), template=template)
+                return (await tenant.key.get(f"{DELIVERIES}?agent={agent['id']}")).body[0]
             case "reset_code":
                 return {"code": await self._reset_code()}
             case _:

@@ -325,7 +325,7 @@ async def test_allowed_methods_are_hidden_without_a_credential(ours: Tenant, pat
 
 @every_route
 async def test_answer_carries_the_request_id_or_a_new_one(ours: Tenant, route: Route) -> None:
-    """That an id given by the client is echoed is checked by `send` each time."""
+    """`send` checks each time that the client's own id is echoed."""
     path = re.sub(r"\{\w+\}", str(new_id()), route.path)
     answers = [await ours.service.nobody.request(route.method, path) for _ in range(2)]
     first, second = (answer.headers["X-Request-ID"] for answer in answers)

@@ -67,7 +67,7 @@ async def test_client_that_deletes_while_paging_sees_everything(api: Api) -> Non
 
 
 async def test_nothing_is_skipped_after_deleted_item(service: Service, api: Api) -> None:
-    """The id of an item tells its millisecond, so items of the same one may appear again."""
+    """The id tells only the millisecond of creation, so items of that millisecond may appear again."""
     agent = await api.create_agent()
     created = [await api.create_notification(agent) for _ in range(4)]
     moment = "UPDATE notification SET created_at = (SELECT min(created_at) FROM notification)"

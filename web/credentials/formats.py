@@ -125,8 +125,8 @@ def _read(text: str, secret: str, audience: str, now: datetime, *further: str) -
         )
     except (jwt.InvalidTokenError, ValueError, RecursionError):
         return None
-    is_whole = parse_uuid(claims["sub"]) is not None and _is_in_force(claims, now)
-    return claims if is_whole else None
+    is_valid = parse_uuid(claims["sub"]) is not None and _is_in_force(claims, now)
+    return claims if is_valid else None
 
 
 def _is_in_force(claims: dict[str, Any], now: datetime) -> bool:

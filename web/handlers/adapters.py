@@ -29,11 +29,7 @@ async def create_adapter(request: web.Request, caller: Caller) -> web.Response:
     await _check_schema(request, body)
     now = request.app[CLOCK].now()
     adapter = Adapter(
-        id=new_id(),
-        organization_id=organization_id,
-        visibility=Visibility.PRIVATE,
-        created_at=now,
-        **body,
+        id=new_id(), organization_id=organization_id, visibility=Visibility.PRIVATE, created_at=now, **body
     )
     await request.app[STORAGE].adapters.insert(adapter)
     return json_response(serialize_adapter(adapter), status=201)

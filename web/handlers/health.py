@@ -19,7 +19,7 @@ class AliveResponse(TypedDict):
 
 
 class ReadyResponse(TypedDict):
-    """How the service is, with a sentence for each thing that is wrong though it serves."""
+    """The state of the service, with a sentence for each problem that does not keep it from serving."""
 
     state: ServiceState
     reasons: tuple[str, ...]

@@ -82,7 +82,7 @@ async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
 
 
 async def get_run(request: web.Request, caller: Caller) -> web.Response:
-    """Return a run; with `wait`, once it has ended and its trace is complete, or after so many seconds."""
+    """Return a run; with `wait`, when it has ended with a complete trace, or after that many seconds."""
     agent_id = await agent_of_path(request, caller)
     run = await _load_run(request, agent_id)
     query = read_query(request, WAIT)

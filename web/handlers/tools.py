@@ -96,7 +96,7 @@ async def delete_tool(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def _load_tool_and_adapter(request: web.Request) -> tuple[Tool, Adapter]:
-    """Return the tool whose id is in the path and its adapter, whoever owns them."""
+    """Return the tool whose id is in the path and its adapter, of any organization."""
     storage = request.app[STORAGE]
     tool = await load(request, storage.tools.get)
     return tool, require_found(await storage.adapters.get(tool.adapter_id))

@@ -37,7 +37,7 @@ async def get_webhook_delivery(request: web.Request, caller: Caller) -> web.Resp
 
 
 async def redeliver_webhook(request: web.Request, caller: Caller) -> web.Response:
-    """Send a delivery again at once, under the same id and with a new retry schedule, whatever its status."""
+    """Send a delivery of any status again at once, under the same id and with a new retry schedule."""
     outbox = request.app[STORAGE].outbox
     delivery = await load_owned(request, caller, outbox.get)
     pending = require_found(await outbox.redeliver(delivery.id, request.app[CLOCK].now()))

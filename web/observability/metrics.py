@@ -36,7 +36,7 @@ class Scrape(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric, including the usual ones about the process."""
-        yield InfoMetricFamily("hostsvc", "Which version serves.", {"version": self.version})
+        yield InfoMetricFamily("hostsvc", "The version of the service.", {"version": self.version})
         yield _filled(
             Gauges("hostsvc_state", "1 for the state that the service is in.", labels=("state",)),
             [(state, state is self.state) for state in ServiceState],
@@ -46,7 +46,7 @@ class Scrape(Collector):
         yield _filled(
             Counters(
                 "hostsvc_notifications_created",
-                "Notifications taken in by the API, with messages or from tools.",
+                "Notifications created by requests, inbound messages and tools.",
                 labels=("source",),
             ),
             self.notifications.items(),
@@ -73,16 +73,14 @@ def _of_supervisors(overview: Overview) -> Iterator[Metric]:
     )
     mailbox = supervisors.mailbox
     yield Gauges("hostsvc_mailbox_depth", "Messages that wait for all supervisors.", mailbox.depth)
-    yield Gauges("hostsvc_mailbox_depth_max", "Those that wait for any one of them.", mailbox.deepest)
+    yield Gauges("hostsvc_mailbox_depth_max", "Messages in the longest mailbox.", mailbox.deepest)
     yield _filled(
-        Gauges("hostsvc_agents", "Agents, as counted last.", labels=("status",)),
+        Gauges("hostsvc_agents", "Agents, as last counted.", labels=("status",)),
         [("running", agents.running), ("sleeping", agents.sleeping), ("archived", agents.archived)],
     )
-    yield Gauges("hostsvc_timers_pending", "Agents with a next moment, as counted last.", timers.pending)
+    yield Gauges("hostsvc_timers_pending", "Agents with a next moment, as last counted.", timers.pending)
     yield _filled(
-        Gauges(
-            "hostsvc_timer_lateness_seconds", "How late the last thousand alarms rang.", labels=("quantile",)
-        ),
+        Gauges("hostsvc_timer_lateness_seconds", "Lateness of the last 1,000 timers.", labels=("quantile",)),
         _quantiles(timers.lateness_ms),
     )
     yield Gauges(
@@ -95,19 +93,19 @@ def _of_supervisors(overview: Overview) -> Iterator[Metric]:
 def _of_runs(overview: Overview) -> Iterator[Metric]:
     runs, totals = overview.runs, overview.run_totals
     yield _filled(
-        Gauges("hostsvc_runs", "Runs under way, and starts in line.", labels=("state",)),
+        Gauges("hostsvc_runs", "Active runs and queued starts.", labels=("state",)),
         [("running", runs.running), ("queued", runs.queued)],
     )
-    yield Gauges("hostsvc_runs_limit", "How many runs there may be at once.", runs.limit)
-    yield Counters("hostsvc_runs_started", "Runs that began in this process.", totals.started)
+    yield Gauges("hostsvc_runs_limit", "The maximum number of concurrent runs.", runs.limit)
+    yield Counters("hostsvc_runs_started", "Runs started by this process.", totals.started)
     yield _filled(
-        Counters("hostsvc_runs_ended", "Those of them that are over.", labels=("outcome",)),
+        Counters("hostsvc_runs_ended", "Runs of this process that have ended.", labels=("outcome",)),
         [(outcome, totals.ended.get(outcome, 0)) for outcome in Outcome],
     )
 
 
 def _of_requests(requests: Mapping[Answered, Sequence[float]]) -> Iterator[Metric]:
-    """Yield counts by status and durations without it, which would multiply their series."""
+    """Yield counts by status, and durations without the status, which would multiply their series."""
     answers = Counters("hostsvc_http_requests", "Requests answered.", labels=("method", "route", "status"))
     durations: dict[tuple[str, str], list[float]] = {}
     for (method, route, status), counts in requests.items():

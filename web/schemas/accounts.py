@@ -52,13 +52,13 @@ class PlaceResponse(OrganizationResponse):
 
 
 class FreshTokenResponse(TypedDict):
-    """A token; those issued before stop working."""
+    """A token; older tokens stop working."""
 
     token: str
 
 
 class SignedUpResponse(TypedDict):
-    """A token, its user, and the organization that the user has come to."""
+    """A token, its user, and the organization that the user now belongs to."""
 
     token: str
     user: UserResponse
@@ -80,8 +80,4 @@ def serialize_organization(organization: Organization) -> OrganizationResponse:
 
 
 def serialize_membership(membership: Membership) -> PlaceResponse:
-    return {
-        "id": membership.organization_id,
-        "name": membership.organization_name,
-        "role": membership.role,
-    }
+    return {"id": membership.organization_id, "name": membership.organization_name, "role": membership.role}

@@ -22,7 +22,7 @@ class ToolCallBody(Body):
 
 
 class AgentToolResponse(TypedDict):
-    """A tool that the agent has now. `parameters` is a JSON Schema; every agent has those without adapter."""
+    """A tool of the agent. `parameters` is a JSON Schema; tools without `adapter` belong to every agent."""
 
     name: str
     description: str
@@ -35,7 +35,7 @@ class ToolCalledResponse(TypedDict):
 
 
 class ToolErrorResponse(TypedDict):
-    """Why a tool refused; `code` is for programs, the rest tells more."""
+    """Why a tool refused; `code` is for programs, the other fields explain it."""
 
     code: str
     message: str

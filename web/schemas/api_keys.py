@@ -29,7 +29,7 @@ class ApiKeyResponse(TypedDict):
 
 
 class NewApiKeyResponse(ApiKeyResponse):
-    """With the key itself, this once."""
+    """With the key itself, which no other response contains."""
 
     key: str
 

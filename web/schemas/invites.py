@@ -32,7 +32,7 @@ class InviteResponse(TypedDict):
 
 
 class NewInviteResponse(InviteResponse):
-    """With the code, this once."""
+    """With the code, which no other response contains."""
 
     code: str
 

@@ -20,7 +20,7 @@ class AttachmentBody(Body):
 
 
 class NewMessageBody(Body):
-    """Without a status, what comes in is received and what goes out is queued."""
+    """Without a status, an inbound message is `received` and an outbound one is `queued`."""
 
     agent_id = Uuid(data_key="agent", required=True)
     contact_id = Uuid(data_key="contact", allow_none=True, load_default=None)

@@ -37,7 +37,7 @@ class ClearBody(Body):
 
 
 class ClearedResponse(TypedDict):
-    """How many were cleared that had not been."""
+    """How many notifications this request cleared."""
 
     cleared: int
 

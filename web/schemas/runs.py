@@ -34,7 +34,7 @@ class WaitQuery(Body):
 
 
 class RunAnsweredResponse(TypedDict):
-    """What a run request came to; `run` is the started or running one."""
+    """The result of a run request; `run` is the run that was started or is already running."""
 
     status: RunAnswer
     run: UUID | None

@@ -28,7 +28,7 @@ class NewSpanBody(Body):
 
 
 class SpanEndBody(Body):
-    """How a span ended; without `ended_at` it ends now. The first `ended_at` stays, of the rest the last."""
+    """How a span ended, by default now. A repetition keeps the first `ended_at` and replaces the rest."""
 
     ended_at = Datetime(allow_none=True)
     error = Text()

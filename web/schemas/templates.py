@@ -26,7 +26,7 @@ class TemplateBody(Body):
 
 
 class TemplateDeletionQuery(Body):
-    """`detach`: what agents inherit becomes their own; without it a template that is used stays."""
+    """With `detach` agents keep what they inherit; without it a template in use is not deleted."""
 
     detach = Boolean(load_default=False)
 

@@ -25,7 +25,7 @@ class NewTraceBody(Body):
 
 
 class TraceEndBody(Body):
-    """How a trace ended; without `ended_at` it ends now. The first `ended_at` stays, of the rest the last."""
+    """How a trace ended, by default now. A repetition keeps the first `ended_at` and replaces the rest."""
 
     agent_id = Uuid(data_key="agent")
     name = Line(blank=False, max_length=255)

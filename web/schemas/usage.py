@@ -34,7 +34,7 @@ class NewUsageBody(Body):
 
 
 class UsageQuery(Body):
-    """From `start_date` on and before `end_date`; left out: the last 30 days."""
+    """The period from `start_date` to before `end_date`, by default the last 30 days."""
 
     start_date = DayOrDatetime(load_default=None)
     end_date = DayOrDatetime(load_default=None)
@@ -56,7 +56,7 @@ class UsageRecordResponse(TypedDict):
 
 
 class ModelUsageResponse(TypedDict):
-    """What the calls of one model add up to. Cached tokens are part of the input tokens."""
+    """The sums over the calls of one model. Cached tokens are part of the input tokens."""
 
     input_tokens: int
     output_tokens: int
@@ -66,7 +66,7 @@ class ModelUsageResponse(TypedDict):
 
 
 class UsageResponse(ModelUsageResponse):
-    """What the calls of an agent add up to, in all and by model."""
+    """The sums over the calls of an agent, in total and by model."""
 
     agent_id: UUID
     agent_name: str

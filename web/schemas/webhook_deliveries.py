@@ -17,7 +17,7 @@ class DeliveryQuery(PageQuery):
 
 
 class DeliveryResponse(TypedDict):
-    """`attempts` counts since it was last asked for; `last_status` is of the last answer, if one came."""
+    """`attempts` counts since creation or the last redelivery; `last_status` is that of the last answer."""
 
     id: UUID
     type: str

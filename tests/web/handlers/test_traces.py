@@ -216,8 +216,8 @@ async def test_trace_end_checks_its_agent_and_its_start(api: Api, other: Api) ->
 async def test_trace_of_a_live_run_ends_with_the_run(api: Api) -> None:
     agent = await api.create_agent()
     run = (await api.post(f"/api/cloud/agents/{agent['id']}/run/")).body["run"]
-    told = await api.post(f"{TRACES}{run}/end/", {"name": "mine", "metadata": {"a": 1}})
-    assert (told.body["ended_at"], told.body["name"], told.body["metadata"]) == (None, "mine", {"a": 1})
+    ended = await api.post(f"{TRACES}{run}/end/", {"name": "mine", "metadata": {"a": 1}})
+    assert (ended.body["ended_at"], ended.body["name"], ended.body["metadata"]) == (None, "mine", {"a": 1})
     await api.post(f"/api/cloud/agents/{agent['id']}/stop/")
     ended = (await api.get(f"{TRACES}{run}/")).body
     assert ended["ended_at"] is not None

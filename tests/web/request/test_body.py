@@ -74,11 +74,11 @@ async def test_unfinished_body_times_out(start_service: StartService, rest: byte
     await writer.drain()
     await api.get("/healthz")
     writer.write(rest)
-    told = await reader.readuntil(b"}")
+    answer = await reader.readuntil(b"}")
     writer.close()
     await writer.wait_closed()
-    assert told.startswith(b"HTTP/1.1 400 ")
-    assert told.endswith(b'{"detail":"The request body did not arrive within 0.1 seconds."}')
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.endswith(b'{"detail":"The request body did not arrive within 0.1 seconds."}')
 
 
 async def test_client_that_disconnects_mid_body_logs_no_error(service: Service, api: Api) -> None:

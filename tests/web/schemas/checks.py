@@ -1,4 +1,4 @@
-"""Values for the tests of schemas, and how these tests look at bodies and responses."""
+"""Values for the tests of schemas, and checks of bodies and responses."""
 
 import json
 from collections.abc import Mapping

@@ -81,8 +81,8 @@ async def test_crash_of_application_reveals_only_its_request_id() -> None:
             status, headers, body = await answer(
                 listener.getsockname(), b"GET / HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\n\r\n"
             )
-    told = {"detail": "Internal server error.", "request_id": headers["x-request-id"]}
-    assert (status, json.loads(body)) == (500, told)
+    expected = {"detail": "Internal server error.", "request_id": headers["x-request-id"]}
+    assert (status, json.loads(body)) == (500, expected)
     assert [(line["event"], line["log_level"]) for line in logged] == [("request failed", "error")]
 
 
