@@ -122,7 +122,6 @@ def build_app(
     app[app_keys.API_DOCUMENT] = to_json(build_document(ROUTES))
     app.cleanup_ctx.append(_passwords)
     _add_routes(app)
-    documentation.add_files(app)
     return app
 
 
@@ -135,6 +134,7 @@ def _add_routes(app: web.Application) -> None:
     # A route for each path: without it `/notifications/clear/` would match `/notifications/{id}/`.
     for path in dict.fromkeys(route.path for route in ROUTES):
         app.router.add_route("*", path, _refuse_method(path))
+    documentation.add_files(app)
 
 
 def _refuse_method(path: str) -> Handler:
