@@ -11,7 +11,7 @@ from storage.ids import new_id
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one, from_row
 
 # Only if the agent's template names a webhook. The payload holds no secret and no prompt.
 INSERT_AGENT_CREATED = """
@@ -218,14 +218,13 @@ class Outbox:
         return None if row is None else from_row(WebhookDelivery, row)
 
     async def get(self, delivery_id: UUID) -> WebhookDelivery | None:
-        row = await self._pool.fetchrow(GET, delivery_id)
-        return None if row is None else from_row(WebhookDelivery, row)
+        return await fetch_one(self._pool, WebhookDelivery, GET, delivery_id)
 
     async def list_page(self, filters: DeliveryFilters, page: Page) -> list[WebhookDelivery]:
         """List one page of the deliveries, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
-        conditions.add_equal("d.agent_id", filters.agent_id)
-        conditions.add_equal("d.template_id", filters.template_id)
+        conditions.add_optional("d.agent_id = $", filters.agent_id)
+        conditions.add_optional("d.template_id = $", filters.template_id)
         match filters.status:
             case DeliveryStatus.PENDING:
                 conditions.add("d.next_attempt_at IS NOT NULL")
@@ -233,8 +232,7 @@ class Outbox:
                 conditions.add("d.delivered_at IS NOT NULL")
             case DeliveryStatus.FAILED:
                 conditions.add("d.failed_at IS NOT NULL")
-        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [from_row(WebhookDelivery, row) for row in rows]
+        return await fetch_all(self._pool, WebhookDelivery, conditions.into(PAGE), *conditions.parameters)
 
 
 async def insert_agent_created(connection: Connection, agent_id: UUID) -> bool:
