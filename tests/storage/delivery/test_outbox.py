@@ -20,7 +20,7 @@ from storage.delivery.outbox import (
 from storage.model import Agent, Template
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.storage import build_storage
+from storage.storage import Storage
 from supervisors.clock import SystemClock
 from tests.storage.factories import HOUR, NOW, SECOND, agent, stored_agent, stored_organization, template
 
@@ -151,7 +151,7 @@ async def test_delivery_can_be_redelivered_after_any_outcome(
 
 
 async def test_stored_event_is_set_only_for_stored_webhook(pool: Pool) -> None:
-    storage = build_storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
+    storage = Storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
     without_webhook, with_webhook = await stored_template(pool, ""), await stored_template(pool)
     for desk, is_set in ((without_webhook, False), (with_webhook, True)):
         await storage.agents.insert(agent(desk.organization_id, template_id=desk.id), None)
