@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from storage.delivery.receipts import insert_receipt
-from storage.model import NewSpan, Receipt, Span, Trace, TraceSummary
+from storage.model import NewSpan, Receipt, Span, Trace
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
@@ -123,6 +123,17 @@ class TraceFilters:
 
 
 @dataclass(frozen=True, slots=True)
+class TraceSummary:
+    """A trace as lists show it."""
+
+    trace: Trace
+    agent_name: str
+    template_name: str
+    span_count: int
+    has_error: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Ending:
     """The end of a trace or a span and what it changes; a field that is None stays as it was.
 
@@ -204,7 +215,7 @@ class Traces:
         )
 
     async def list_known_span_ids(self, span_ids: Collection[UUID]) -> set[UUID]:
-        """Return those of the ids that name a span."""
+        """Return the ids that name a span."""
         return {row["id"] for row in await self._pool.fetch(LIST_KNOWN_SPANS, span_ids)}
 
     async def list_span_owners(self, span_ids: Collection[UUID]) -> dict[UUID, SpanOwner]:

@@ -1,11 +1,12 @@
 """Accounts: users, their passwords and reset codes, and their memberships."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
-from storage.model import Membership, Organization, Role, User
+from storage.model import Organization, Role, User
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.rows import fetch_all, fetch_one, to_row
 
@@ -57,6 +58,15 @@ ORDER BY m.created_at, m.id
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """One user's role in one organization."""
+
+    organization_id: UUID
+    organization_name: str
+    role: Role
+
+
 class Accounts:
     """The table `user_account`, and the organization that each sign-up creates."""
 
@@ -99,7 +109,7 @@ class Accounts:
         return version
 
     async def set_reset_code(self, email: str, code_hash: bytes, expires_at: datetime) -> bool:
-        """Replace the code that resets the user's password; False if there is no such user."""
+        """Replace the code that resets the user's password; return False if there is no such user."""
         return await self._pool.fetchval(SET_RESET_CODE, email, code_hash, expires_at) is not None
 
     async def reset_password(
