@@ -136,7 +136,7 @@ LIST_ADAPTER_VISIBILITY = """
 SELECT id, organization_id = $1 OR visibility = 'public' AS visible FROM adapter WHERE id = ANY($2::uuid[])
 """
 
-# Judged by the notifications, not by `next_due_at`: a supervisor that is deciding just now stores that later.
+# Select by the notifications, not by `next_due_at`: a supervisor that is deciding has not stored that yet.
 LIST_HOLDING_OF_TEMPLATE = """
 SELECT a.id FROM agent a JOIN agent_state s ON s.agent_id = a.id
 WHERE a.template_id = $1 AND a.deleted_at IS NULL AND s.status = 'sleeping'
@@ -167,7 +167,7 @@ CHANGEABLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AgentFilters:
-    """The agents that a list shows: they have all of `tags`, and names that contain `search` in any case."""
+    """The agents that a list shows: those with all of `tags`, whose names contain `search` in any case."""
 
     organization_ids: tuple[UUID, ...]
     include_archived: bool = False
@@ -283,7 +283,7 @@ class Agents:
         return await self.get(agent_id)
 
     async def delete(self, agent_id: UUID, now: datetime) -> bool:
-        """Delete the agent and end its run; False if there is no such agent.
+        """Delete the agent and end its run; return False if there is no such agent.
 
         Its row stays because traces refer to it; retention deletes its queue.
         """

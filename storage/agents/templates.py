@@ -1,6 +1,7 @@
 """Templates: defaults that many agents share."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -112,19 +113,14 @@ class Templates:
         return await fetch_all(self._pool, Template, conditions.into(PAGE), *conditions.parameters)
 
     async def delete_unused(self, template_id: UUID) -> int:
-        """Delete the template and its adapter configs if no agent uses it; return how many agents do."""
+        """Delete the template and its adapter configs unless agents use it; return their number."""
         while True:
-            try:
-                users: int = await self._pool.fetchval(DELETE_UNUSED, template_id)
-                return users
-            except ReferenceMissing:
-                continue  # an agent began to use it after the users were counted
+            with suppress(ReferenceMissing):  # an agent began to use it after the users were counted
+                return int(await self._pool.fetchval(DELETE_UNUSED, template_id))
 
     async def delete_detaching(self, template_id: UUID) -> None:
         """Delete the template and its adapter configs, and copy into its agents what they inherit."""
         while True:
-            try:
+            with suppress(ReferenceMissing):  # an agent began to use it after the others were detached
                 await self._pool.execute(DELETE_DETACHING, template_id)
                 return
-            except ReferenceMissing:
-                continue  # an agent began to use it after the others were detached

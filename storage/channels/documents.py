@@ -98,5 +98,5 @@ class Documents:
         return await self.get(document_id)
 
     async def delete(self, document_id: UUID) -> bool:
-        """Delete the document; False if there is no such document."""
+        """Delete the document; return False if there is no such document."""
         return await self._pool.fetchval(DELETE, document_id) is not None

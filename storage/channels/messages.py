@@ -189,7 +189,7 @@ class Messages:
         return status if stored is None else MessageStatus(stored)
 
     async def delete(self, message_id: UUID) -> bool:
-        """Delete the message; False if there is no such message. Its notification stays."""
+        """Delete the message; return False if there is no such message. Its notification stays."""
         return await self._pool.fetchval(DELETE, message_id) is not None
 
     async def _receive(

@@ -91,11 +91,11 @@ FROM webhook_delivery WHERE delivered_at IS NULL
 Receiver = tuple[UUID, str]
 """The organization and the URL that its webhooks go to."""
 
-FIRST_RECEIVER: Receiver = (UUID(int=0), "")
+FIRST_RECEIVER: Receiver = (UUID(int=0), "")  # comes before all others
 
 
 class DeliveryStatus(StrEnum):
-    """How far a delivery has come; a failed one was given up."""
+    """The progress of a delivery; a failed one was given up."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -168,7 +168,7 @@ class DeliveryFilters:
 
 @dataclass(frozen=True, slots=True)
 class OutboxSize:
-    """How many webhooks are yet to be delivered, and how many were given up."""
+    """The numbers of webhooks that are still to be delivered, and that were given up."""
 
     pending: int
     failed: int
@@ -188,13 +188,13 @@ class Outbox:
         self.last_size = OutboxSize(**dict(row))
 
     async def list_due(
-        self, now: datetime, after: Receiver = FIRST_RECEIVER, *, limit_per_receiver: int, most: int
+        self, now: datetime, after: Receiver = FIRST_RECEIVER, *, limit_per_receiver: int, limit: int
     ) -> list[DueDelivery]:
-        """List due deliveries by receiver, at most `limit_per_receiver` for each and the longest due first.
+        """List due deliveries by receiver, up to `limit_per_receiver` of each and the longest due first.
 
-        `after` is the last receiver of the list before, `most` the limit of the whole list.
+        `after` is the last receiver of the page before.
         """
-        rows = await self._pool.fetch(LIST_DUE, now, *after, limit_per_receiver, most)
+        rows = await self._pool.fetch(LIST_DUE, now, *after, limit_per_receiver, limit)
         return [from_row(DueDelivery, row, body=row["body"].encode()) for row in rows]
 
     async def record(self, delivery: DueDelivery, attempt: Attempt) -> None:

@@ -13,7 +13,7 @@ from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.postgres.rows import fetch_all
 
-# A writer that never learned the outcome may send a record again: it counts once, in the sums, too.
+# A writer that did not learn the outcome may send a record again. It counts once, in the sums as well.
 INSERT = """
 WITH inserted_receipt AS (
     INSERT INTO receipt (

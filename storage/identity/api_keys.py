@@ -58,7 +58,7 @@ class ApiKeys:
     async def update(self, key_id: UUID, changes: Mapping[str, Any]) -> ApiKey | None:
         """Set the columns in `changes` and return the key; None if there is no such key.
 
-        The next `find` knows of the change.
+        The next `get_by_prefix` sees the change.
         """
         if not changes:
             return await self.get(key_id)
@@ -67,7 +67,7 @@ class ApiKeys:
             return await fetch_one(self._pool, ApiKey, sql, key_id, *changes.values())
 
     async def delete(self, key_id: UUID) -> bool:
-        """Delete the key; False if there is no such key. The next `find` does not return it."""
+        """Delete the key; return False if there is no such key. `get_by_prefix` no longer returns it."""
         self._last_used_at.pop(key_id, None)
         with self._cache.invalidating():
             return await self._pool.fetchval(DELETE, key_id) is not None

@@ -82,7 +82,7 @@ class Invites:
         return await self._pool.fetchval(DELETE, invite_id) is not None
 
     async def accept(self, invite_id: UUID, user: User, now: datetime, *, is_new: bool) -> bool:
-        """Make the user a member; False if the invitation has been used or deleted, or is expired.
+        """Make the user a member; return False if the invitation has been used or deleted, or is expired.
 
         If `is_new`, store the user, too. Raise NotUnique if the e-mail address has been taken.
         """

@@ -88,7 +88,7 @@ class Memberships:
             return await fetch_one(connection, Member, GET, membership_id)
 
     async def delete(self, membership_id: UUID, by: Role) -> bool:
-        """Delete the membership; False if there is no such membership.
+        """Delete the membership; return False if there is no such membership.
 
         Raise Forbidden if the member's role is above `by`, the role of the caller, LastOwner if the
         organization would be left without an owner.

@@ -271,7 +271,7 @@ class Notifications:
         return {row["id"]: from_row(NotificationOwner, row) for row in rows}
 
     async def delete(self, notification_id: UUID) -> bool:
-        """Delete the notification; False if there is no such notification."""
+        """Delete the notification; return False if there is no such notification."""
         return await self._pool.run_to_completion(
             self._delete(notification_id), f"deletion of notification {notification_id}"
         )

@@ -46,7 +46,7 @@ async def stored_agent_of(pool: Pool, of: Template, **fields: object) -> Agent:
 
 
 async def due_at(outbox: Outbox, now: datetime) -> list[DueDelivery]:
-    return await outbox.list_due(now, limit_per_receiver=10, most=10)
+    return await outbox.list_due(now, limit_per_receiver=10, limit=10)
 
 
 async def only_due(outbox: Outbox) -> DueDelivery:
@@ -79,7 +79,7 @@ async def test_receiver_with_many_due_does_not_hide_others(pool: Pool, outbox: O
     agents = [await stored_agent_of(pool, busy, created_at=NOW - number * SECOND) for number in range(5)]
     for other in (quiet, elsewhere):
         await stored_agent_of(pool, other)
-    due = await outbox.list_due(NOW, limit_per_receiver=2, most=10)
+    due = await outbox.list_due(NOW, limit_per_receiver=2, limit=10)
     receivers = [delivery.receiver for delivery in due]
     assert sorted(receivers) == sorted(
         [(busy.organization_id, URL)] * 2
@@ -96,7 +96,7 @@ async def test_due_deliveries_are_listed_in_pages_of_receivers(pool: Pool, outbo
         await stored_agent_of(pool, desk)
         receivers.append((desk.organization_id, URL))
     listed, last = [], FIRST_RECEIVER
-    while due := await outbox.list_due(NOW, last, limit_per_receiver=10, most=1):
+    while due := await outbox.list_due(NOW, last, limit_per_receiver=10, limit=1):
         last = due[-1].receiver
         listed.append(last)
     assert listed == sorted(receivers)
