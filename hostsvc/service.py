@@ -27,7 +27,7 @@ from storage.postgres.leadership import Leadership, has_leader, lead
 from storage.postgres.migrations import migrate, refuse_unsafe
 from storage.postgres.notify_listener import NotifyListener, open_notify_listener
 from storage.postgres.pool import open_pool
-from storage.storage import Storage, build_storage
+from storage.storage import Storage
 from supervisors.clock import Clock, SystemClock
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry, open_registry
@@ -166,7 +166,7 @@ async def _open_leader(
 
     on_commit, on_clear = partial(tell, Signal.NOTIFIED), partial(tell, Signal.CLEARED)
     pool = await enter(open_pool(config.database.pool_settings(database), epoch=leadership.epoch))
-    storage = build_storage(pool, on_commit=on_commit, on_clear=on_clear, sleep=clock.sleep)
+    storage = Storage(pool, on_commit=on_commit, on_clear=on_clear, sleep=clock.sleep)
     stack.push_async_callback(storage.close)
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))

@@ -19,11 +19,11 @@ def derive_id(owner_id: UUID, name: str) -> UUID:
     return uuid5(owner_id, name)
 
 
-def latest_creation(made_id: UUID) -> datetime | None:
+def latest_creation(id_: UUID) -> datetime | None:
     """Return the latest instant at which the id can have been created; None if the id does not tell."""
-    if made_id.version != 7:
+    if id_.version != 7:
         return None
     try:
-        return EPOCH + timedelta(milliseconds=made_id.int >> 80) + REST_OF_MILLISECOND
+        return EPOCH + timedelta(milliseconds=id_.int >> 80) + REST_OF_MILLISECOND
     except OverflowError:
         return None

@@ -17,8 +17,7 @@ class Role(StrEnum):
 
     def is_above(self, other: "Role") -> bool:
         """Return whether this role may do more than the other."""
-        ranked = list(Role)
-        return ranked.index(self) < ranked.index(other)
+        return list(Role).index(self) < list(Role).index(other)
 
 
 class AgentStatus(StrEnum):
@@ -50,8 +49,6 @@ class Priority(StrEnum):
 
 
 class Source(StrEnum):
-    """The origin of a notification."""
-
     EMAIL = "email"
     SMS = "sms"
     MMS = "mms"
@@ -71,8 +68,6 @@ class Visibility(StrEnum):
 
 
 class Outcome(StrEnum):
-    """The way a run ended."""
-
     SLEPT = "slept"
     ENDED = "ended"
     TURN_LIMIT = "turn_limit"
@@ -100,15 +95,6 @@ class User:
     password_hash: str = field(repr=False)
     token_version: int
     created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Membership:
-    """One user's role in one organization."""
-
-    organization_id: UUID
-    organization_name: str
-    role: Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +221,6 @@ class Budget:
 
     @property
     def is_reached(self) -> bool:
-        """Return whether nothing is left of the budget."""
         return self.spent_usd >= self.cap_usd
 
 
@@ -336,7 +321,7 @@ class Counts:
     running: int
     sleeping: int
     archived: int
-    quarantined: frozenset[UUID]  # a supervisor in memory knows better about its agent
+    quarantined: frozenset[UUID]  # a supervisor in memory may know a newer state
     timers: int
     next_due_at: datetime | None
     oldest_active_at: datetime | None
@@ -387,17 +372,6 @@ class Trace:
     ended_at: datetime | None
     error: str
     metadata: Any
-
-
-@dataclass(frozen=True, slots=True)
-class TraceSummary:
-    """A trace as lists show it."""
-
-    trace: Trace
-    agent_name: str
-    template_name: str
-    span_count: int
-    has_error: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,58 +1,41 @@
 """Deletion of rows whose retention is over, in batches, so that no other statement waits for long.
 
-No statement here reads a whole table. Rows that expire by age are found along an index of time, of each
+No statement here reads a whole table. Rows that expire by age are found along an index on time, of each
 organization in turn if there is no other index; rows of deleted agents are found through these agents.
 """
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
-from uuid import UUID
 
 from storage.postgres.pool import Pool
+from storage.postgres.rows import delete_rows
 
 LATE_WRITES = timedelta(hours=1)  # every write in flight when an agent was deleted has ended by then
 
 DELETE_NOTIFICATIONS = """
-WITH deleted AS (
-    DELETE FROM notification WHERE id IN (
-        SELECT id FROM notification WHERE cleared AND cleared_at < $1
-        ORDER BY cleared_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-    RETURNING 1
-)
-SELECT count(*) FROM deleted
+DELETE FROM notification WHERE id IN (
+    SELECT id FROM notification WHERE cleared AND cleared_at < $1
+    ORDER BY cleared_at LIMIT $2 FOR UPDATE SKIP LOCKED)
 """
 
 DELETE_USAGE = """
-WITH deleted AS (
-    DELETE FROM usage_record WHERE id IN (
-        SELECT u.id FROM organization o CROSS JOIN LATERAL (
-            SELECT id FROM usage_record WHERE organization_id = o.id AND occurred_at < $1
-            ORDER BY occurred_at LIMIT $2
-        ) u LIMIT $2)
-    RETURNING 1
-)
-SELECT count(*) FROM deleted
+DELETE FROM usage_record WHERE id IN (
+    SELECT u.id FROM organization o CROSS JOIN LATERAL (
+        SELECT id FROM usage_record WHERE organization_id = o.id AND occurred_at < $1
+        ORDER BY occurred_at LIMIT $2
+    ) u LIMIT $2)
 """
 
 DELETE_WEBHOOKS = """
-WITH deleted AS (
-    DELETE FROM webhook_delivery WHERE id IN (
-        SELECT id FROM webhook_delivery
-        WHERE next_attempt_at IS NULL AND coalesce(delivered_at, failed_at) < $1
-        ORDER BY coalesce(delivered_at, failed_at) LIMIT $2 FOR UPDATE SKIP LOCKED)
-    RETURNING 1
-)
-SELECT count(*) FROM deleted
+DELETE FROM webhook_delivery WHERE id IN (
+    SELECT id FROM webhook_delivery
+    WHERE next_attempt_at IS NULL AND coalesce(delivered_at, failed_at) < $1
+    ORDER BY coalesce(delivered_at, failed_at) LIMIT $2 FOR UPDATE SKIP LOCKED)
 """
 
 DELETE_SPENDING = """
-WITH deleted AS (
-    DELETE FROM spending WHERE (owner_id, day) IN (
-        SELECT owner_id, day FROM spending WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date
-        ORDER BY day LIMIT $2)
-    RETURNING 1
-)
-SELECT count(*) FROM deleted
+DELETE FROM spending WHERE (owner_id, day) IN (
+    SELECT owner_id, day FROM spending WHERE day < ($1::timestamptz AT TIME ZONE 'UTC')::date
+    ORDER BY day LIMIT $2)
 """
 
 LIST_TRACES = """
@@ -72,11 +55,8 @@ WITH expired AS MATERIALIZED (
     SELECT id FROM span WHERE trace_id = ANY($1::uuid[]) LIMIT $2
 ), metadata AS (
     DELETE FROM span_metadata m USING expired WHERE m.span_id = expired.id
-), deleted AS (
-    DELETE FROM span s USING expired WHERE s.id = expired.id
-    RETURNING 1
 )
-SELECT count(*) FROM deleted
+DELETE FROM span s USING expired WHERE s.id = expired.id
 """
 
 # A run is deleted with its trace: neither is of much use without the other.
@@ -91,93 +71,49 @@ SELECT count(*) FROM deleted
 """
 
 DELETE_USAGE_OF_DELETED = """
-WITH deleted AS (
-    DELETE FROM usage_record WHERE id IN (
-        SELECT u.id FROM agent a JOIN usage_record u ON u.agent_id = a.id WHERE a.deleted_at < $1 LIMIT $2)
-    RETURNING 1
-)
-SELECT count(*) FROM deleted
+DELETE FROM usage_record WHERE id IN (
+    SELECT u.id FROM agent a JOIN usage_record u ON u.agent_id = a.id WHERE a.deleted_at < $1 LIMIT $2)
 """
 
 DELETE_AGENTS = """
-WITH deleted AS (
-    DELETE FROM agent WHERE id IN (
-        SELECT id FROM agent a WHERE deleted_at < $1 AND emptied_at IS NOT NULL
-            AND NOT EXISTS (SELECT FROM trace WHERE agent_id = a.id)
-            AND NOT EXISTS (SELECT FROM usage_record WHERE agent_id = a.id)
-        LIMIT $2)
-    RETURNING 1
-)
-SELECT count(*) FROM deleted
-"""
-
-DELETE_LEFT_NOTIFICATIONS = """
-WITH deleted AS (
-    DELETE FROM notification WHERE id IN (
-        SELECT r.id FROM agent a JOIN notification r ON r.agent_id = a.id
-        WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
-    RETURNING 1
-)
-SELECT count(*) FROM deleted
-"""
-
-DELETE_LEFT_RUNS = """
-WITH deleted AS (
-    DELETE FROM run WHERE id IN (
-        SELECT r.id FROM agent a JOIN run r ON r.agent_id = a.id
-        WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
-    RETURNING 1
-)
-SELECT count(*) FROM deleted
-"""
-
-DELETE_LEFT_MESSAGES = """
-WITH deleted AS (
-    DELETE FROM message WHERE id IN (
-        SELECT r.id FROM agent a JOIN message r ON r.agent_id = a.id
-        WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
-    RETURNING 1
-)
-SELECT count(*) FROM deleted
-"""
-
-DELETE_LEFT_CONTACTS = """
-WITH deleted AS (
-    DELETE FROM contact WHERE id IN (
-        SELECT r.id FROM agent a JOIN contact r ON r.agent_id = a.id
-        WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
-    RETURNING 1
-)
-SELECT count(*) FROM deleted
-"""
-
-DELETE_LEFT_DOCUMENTS = """
-WITH deleted AS (
-    DELETE FROM document WHERE id IN (
-        SELECT r.id FROM agent a JOIN document r ON r.agent_id = a.id
-        WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
-    RETURNING 1
-)
-SELECT count(*) FROM deleted
-"""
-
-DELETE_LEFT_PROJECTS = """
-WITH deleted AS (
-    DELETE FROM project WHERE id IN (
-        SELECT r.id FROM agent a JOIN project r ON r.agent_id = a.id
-        WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
-    RETURNING 1
-)
-SELECT count(*) FROM deleted
+DELETE FROM agent WHERE id IN (
+    SELECT id FROM agent a WHERE deleted_at < $1 AND emptied_at IS NOT NULL
+        AND NOT EXISTS (SELECT FROM trace WHERE agent_id = a.id)
+        AND NOT EXISTS (SELECT FROM usage_record WHERE agent_id = a.id)
+    LIMIT $2)
 """
 
 DELETE_LEFTOVERS = (
-    DELETE_LEFT_NOTIFICATIONS,
-    DELETE_LEFT_RUNS,
-    DELETE_LEFT_MESSAGES,
-    DELETE_LEFT_CONTACTS,
-    DELETE_LEFT_DOCUMENTS,
-    DELETE_LEFT_PROJECTS,
+    """
+DELETE FROM notification WHERE id IN (
+    SELECT r.id FROM agent a JOIN notification r ON r.agent_id = a.id
+    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
+""",
+    """
+DELETE FROM run WHERE id IN (
+    SELECT r.id FROM agent a JOIN run r ON r.agent_id = a.id
+    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
+""",
+    """
+DELETE FROM message WHERE id IN (
+    SELECT r.id FROM agent a JOIN message r ON r.agent_id = a.id
+    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
+""",
+    """
+DELETE FROM contact WHERE id IN (
+    SELECT r.id FROM agent a JOIN contact r ON r.agent_id = a.id
+    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
+""",
+    """
+DELETE FROM document WHERE id IN (
+    SELECT r.id FROM agent a JOIN document r ON r.agent_id = a.id
+    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
+""",
+    """
+DELETE FROM project WHERE id IN (
+    SELECT r.id FROM agent a JOIN project r ON r.agent_id = a.id
+    WHERE a.deleted_at IS NOT NULL AND a.emptied_at IS NULL LIMIT $1)
+""",
 )
 
 MARK_EMPTIED = """
@@ -186,54 +122,55 @@ UPDATE agent SET emptied_at = $1 WHERE deleted_at IS NOT NULL AND deleted_at < $
 
 
 class Retention:
-    """Deletes expired rows. Each method deletes up to `limit` rows and returns their number; 0 when done."""
+    """Deletes expired rows. Each method deletes up to `limit` rows and returns their number, 0 when done."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def delete_notifications(self, until: datetime, limit: int) -> int:
         """Delete notifications cleared before `until`."""
-        return int(await self._pool.fetchval(DELETE_NOTIFICATIONS, until, limit))
+        return await delete_rows(self._pool, DELETE_NOTIFICATIONS, until, limit)
 
     async def delete_traces(self, until: datetime, limit: int) -> int:
         """Delete traces started before `until`, with their spans and runs, unless the run is still active."""
-        rows = await self._pool.fetch(LIST_TRACES, until, limit)
-        return await self._delete_traces([row["id"] for row in rows], limit)
+        return await self._delete_traces(LIST_TRACES, until, limit)
 
     async def delete_usage(self, until: datetime, limit: int) -> int:
         """Delete usage records from before `until`."""
-        return int(await self._pool.fetchval(DELETE_USAGE, until, limit))
+        return await delete_rows(self._pool, DELETE_USAGE, until, limit)
 
     async def delete_webhooks(self, until: datetime, limit: int) -> int:
         """Delete webhook deliveries that were delivered or given up before `until`."""
-        return int(await self._pool.fetchval(DELETE_WEBHOOKS, until, limit))
+        return await delete_rows(self._pool, DELETE_WEBHOOKS, until, limit)
 
     async def delete_spending(self, until: datetime, limit: int) -> int:
         """Delete the spending of the days before the day of `until`."""
-        return int(await self._pool.fetchval(DELETE_SPENDING, until, limit))
+        return await delete_rows(self._pool, DELETE_SPENDING, until, limit)
 
     async def delete_leftovers(self, now: datetime, limit: int) -> int:
         """Delete queues, runs and channels of deleted agents. An agent found empty is not visited again."""
         count = 0
         for delete in DELETE_LEFTOVERS:
             if count < limit:
-                count += await self._pool.fetchval(delete, limit - count)
+                count += await delete_rows(self._pool, delete, limit - count)
         if count == 0:
             await self._pool.execute(MARK_EMPTIED, now, now - LATE_WRITES)
         return count
 
     async def delete_agents(self, until: datetime, limit: int) -> int:
         """Delete the rest of agents deleted before `until`: traces, then usage, then the agents' rows."""
-        rows = await self._pool.fetch(LIST_TRACES_OF_DELETED, until, limit)
         return (
-            await self._delete_traces([row["id"] for row in rows], limit)
-            or int(await self._pool.fetchval(DELETE_USAGE_OF_DELETED, until, limit))
-            or int(await self._pool.fetchval(DELETE_AGENTS, until, limit))
+            await self._delete_traces(LIST_TRACES_OF_DELETED, until, limit)
+            or await delete_rows(self._pool, DELETE_USAGE_OF_DELETED, until, limit)
+            or await delete_rows(self._pool, DELETE_AGENTS, until, limit)
         )
 
-    async def _delete_traces(self, trace_ids: Sequence[UUID], limit: int) -> int:
+    async def _delete_traces(self, list_traces: str, until: datetime, limit: int) -> int:
         """Delete spans first: a single trace may have more than `limit` of them."""
-        count = int(await self._pool.fetchval(DELETE_SPANS, trace_ids, limit)) if trace_ids else 0
-        if trace_ids and count < limit:
+        trace_ids = [row["id"] for row in await self._pool.fetch(list_traces, until, limit)]
+        if not trace_ids:
+            return 0
+        count = await delete_rows(self._pool, DELETE_SPANS, trace_ids, limit)
+        if count < limit:
             count += await self._pool.fetchval(DELETE_TRACES, trace_ids)
         return count

@@ -1,7 +1,6 @@
 """The storage of the service: one object for each family of tables."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from storage.agents.agents import Agents
@@ -35,38 +34,49 @@ from storage.toolbox.agent_tools import AgentTools
 from storage.toolbox.tools import Tools
 
 
-@dataclass(frozen=True, slots=True)
 class Storage:
-    """Every table family of one database, over one pool."""
+    """Every table family of one database, over one pool.
 
-    pool: Pool
-    instance: Instance
-    accounts: Accounts
-    token_holders: TokenHolders
-    organizations: Organizations
-    memberships: Memberships
-    invites: Invites
-    api_keys: ApiKeys
-    templates: Templates
-    adapters: Adapters
-    tools: Tools
-    adapter_configs: AdapterConfigs
-    agent_tools: AgentTools
-    agents: Agents
-    agent_states: AgentStates
-    notifications: Notifications
-    recent_notifications: RecentNotifications
-    contacts: Contacts
-    messages: Messages
-    documents: Documents
-    projects: Projects
-    outbox: Outbox
-    receipts: Receipts
-    runs: Runs
-    traces: Traces
-    usage: Usage
-    spending: Spending
-    retention: Retention
+    `on_commit` is called with the ids of the agents that a committed change of the queue concerns. If given,
+    `on_clear` is called instead of it when notifications were only cleared. `sleep` is the clock's.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        on_commit: Callable[[Sequence[UUID]], None],
+        on_clear: Callable[[Sequence[UUID]], None] | None = None,
+        *,
+        sleep: Sleep,
+    ) -> None:
+        self.pool = pool
+        self.instance = Instance(pool)
+        self.token_holders = TokenHolders(pool)
+        self.accounts = Accounts(pool, self.token_holders)
+        self.organizations = Organizations(pool)
+        self.memberships = Memberships(pool, self.token_holders)
+        self.invites = Invites(pool, self.token_holders)
+        self.api_keys = ApiKeys(pool)
+        self.templates = Templates(pool)
+        self.adapters = Adapters(pool)
+        self.tools = Tools(pool)
+        self.adapter_configs = AdapterConfigs(pool)
+        self.agent_tools = AgentTools(pool)
+        self.outbox = Outbox(pool)
+        self.agents = Agents(pool, on_webhook_stored=self.outbox.stored.set)
+        self.agent_states = AgentStates(pool, sleep)
+        self.notifications = Notifications(pool, on_commit, on_clear, sleep=sleep)
+        self.recent_notifications = RecentNotifications(pool, sleep)
+        self.contacts = Contacts(pool)
+        self.messages = Messages(pool, self.notifications)
+        self.documents = Documents(pool)
+        self.projects = Projects(pool)
+        self.receipts = Receipts(pool)
+        self.runs = Runs(pool)
+        self.traces = Traces(pool, sleep)
+        self.usage = Usage(pool, sleep)
+        self.spending = Spending(pool)
+        self.retention = Retention(pool)
 
     async def close(self) -> None:
         """Finish pending writes and reads, then refuse new ones."""
@@ -79,49 +89,3 @@ class Storage:
         await self.spending.close()
         await self.token_holders.close()
         await self.api_keys.close()
-
-
-def build_storage(
-    pool: Pool,
-    on_commit: Callable[[Sequence[UUID]], None],
-    on_clear: Callable[[Sequence[UUID]], None] | None = None,
-    *,
-    sleep: Sleep,
-) -> Storage:
-    """Build the storage on `pool`, waiting with the clock's `sleep`.
-
-    `on_commit` is called with the ids of the agents that a committed change of the queue concerns. If given,
-    `on_clear` is called instead of it when notifications were only cleared.
-    """
-    notifications, outbox = Notifications(pool, on_commit, on_clear, sleep=sleep), Outbox(pool)
-    token_holders = TokenHolders(pool)
-    return Storage(
-        pool=pool,
-        instance=Instance(pool),
-        accounts=Accounts(pool, token_holders),
-        token_holders=token_holders,
-        organizations=Organizations(pool),
-        memberships=Memberships(pool, token_holders),
-        invites=Invites(pool, token_holders),
-        api_keys=ApiKeys(pool),
-        templates=Templates(pool),
-        adapters=Adapters(pool),
-        tools=Tools(pool),
-        adapter_configs=AdapterConfigs(pool),
-        agent_tools=AgentTools(pool),
-        agents=Agents(pool, on_webhook_stored=outbox.stored.set),
-        agent_states=AgentStates(pool, sleep),
-        notifications=notifications,
-        recent_notifications=RecentNotifications(pool, sleep),
-        contacts=Contacts(pool),
-        messages=Messages(pool, notifications),
-        documents=Documents(pool),
-        projects=Projects(pool),
-        outbox=outbox,
-        receipts=Receipts(pool),
-        runs=Runs(pool),
-        traces=Traces(pool, sleep),
-        usage=Usage(pool, sleep),
-        spending=Spending(pool),
-        retention=Retention(pool),
-    )

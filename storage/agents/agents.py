@@ -6,19 +6,17 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Record
-
 from storage.delivery.outbox import insert_agent_created
 from storage.delivery.receipts import insert_receipt
 from storage.errors import ParentCycle
-from storage.model import Agent, AgentStatus, Notification, Purpose, Receipt
+from storage.model import Agent, AgentStatus, Notification, Priority, Purpose, Receipt
 from storage.postgres.advisory_locks import PARENTS
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one, from_row, to_row
 
 INSERT = """
 INSERT INTO agent (
@@ -38,7 +36,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)
 # A low notification: it changes neither the parent's state nor what its supervisor does.
 INSERT_NOTICE = """
 INSERT INTO notification (id, organization_id, agent_id, source, source_id, title, body, priority, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, 'low', $8)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 """
 
 INSERT_ADAPTERS = """
@@ -138,7 +136,7 @@ LIST_ADAPTER_VISIBILITY = """
 SELECT id, organization_id = $1 OR visibility = 'public' AS visible FROM adapter WHERE id = ANY($2::uuid[])
 """
 
-# Judged by the notifications, not by `next_due_at`: a supervisor that is deciding just now stores that later.
+# Select by the notifications, not by `next_due_at`: a supervisor that is deciding has not stored that yet.
 LIST_HOLDING_OF_TEMPLATE = """
 SELECT a.id FROM agent a JOIN agent_state s ON s.agent_id = a.id
 WHERE a.template_id = $1 AND a.deleted_at IS NULL AND s.status = 'sleeping'
@@ -169,7 +167,7 @@ CHANGEABLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AgentFilters:
-    """The agents that a list shows: they have all of `tags`, and names that contain `search` in any case."""
+    """The agents that a list shows: those with all of `tags`, whose names contain `search` in any case."""
 
     organization_ids: tuple[UUID, ...]
     include_archived: bool = False
@@ -196,44 +194,36 @@ class Agents:
     def __init__(self, pool: Pool, on_webhook_stored: Callable[[], None] = lambda: None) -> None:
         """Call `on_webhook_stored` after each commit that put a webhook into the outbox."""
         self._pool = pool
-        self._on_told = on_webhook_stored
+        self._on_webhook_stored = on_webhook_stored
         self._reads = GroupCommit("agents", self._get_many)
 
     async def close(self) -> None:
         await self._reads.close()
 
     async def insert(self, agent: Agent, notice: Notification | None, receipt: Receipt | None = None) -> None:
-        """Store an agent, the low notification to its parent, and its template's webhook.
+        """Store the agent, the low notification to its parent, and its template's webhook.
 
         Raise NotUnique if the `email_alias` is taken, AnsweredBefore if the receipt exists already,
         ReferenceMissing for `template`, `parent` or `adapters`.
         """
+        next_due_at = agent.sleep_until if agent.status is AgentStatus.SLEEPING else None
         has_webhook = False
         async with self._pool.transaction() as connection:
             await insert_receipt(connection, receipt, agent.organization_id)
-            await connection.execute(INSERT, *_columns(agent))
-            await connection.execute(INSERT_STATE, *_state_columns(agent))
+            await connection.execute(INSERT, *to_row(INSERT, agent))
+            state = to_row(INSERT_STATE, agent, agent_id=agent.id, next_due_at=next_due_at)
+            await connection.execute(INSERT_STATE, *state)
             if agent.adapters:
                 await connection.execute(INSERT_ADAPTERS, agent.id, agent.adapters)
             if agent.template_id is not None:
                 has_webhook = await insert_agent_created(connection, agent.id)
             if notice is not None:
-                await connection.execute(
-                    INSERT_NOTICE,
-                    notice.id,
-                    notice.organization_id,
-                    notice.agent_id,
-                    notice.source,
-                    notice.source_id,
-                    notice.title,
-                    notice.body,
-                    notice.created_at,
-                )
+                await connection.execute(INSERT_NOTICE, *to_row(INSERT_NOTICE, notice, priority=Priority.LOW))
         if has_webhook:
-            self._on_told()
+            self._on_webhook_stored()
 
     async def get(self, agent_id: UUID) -> Agent | None:
-        """Return the agent, None if there is none. Concurrent reads share a statement."""
+        """Return the agent; None if there is no such agent. Concurrent reads share a statement."""
         return await self._reads.add(agent_id)
 
     async def get_organization_id(self, agent_id: UUID) -> UUID | None:
@@ -241,9 +231,8 @@ class Agents:
         return organization_id
 
     async def get_retained(self, agent_id: UUID) -> RetainedAgent | None:
-        """Return what is retained of the agent, deleted or not; None if there is nothing."""
-        row = await self._pool.fetchrow(GET_RETAINED, agent_id)
-        return None if row is None else from_row(RetainedAgent, row)
+        """Return what is retained of the agent, deleted or not; None if nothing is."""
+        return await fetch_one(self._pool, RetainedAgent, GET_RETAINED, agent_id)
 
     async def list_page(self, filters: AgentFilters, page: Page) -> list[Agent]:
         """List one page of the agents, newest first.
@@ -251,28 +240,28 @@ class Agents:
         Archived agents are left out unless `include_archived` or `status` asks for them.
         """
         conditions = PageConditions(filters.organization_ids, page, "a.created_at, a.id")
-        conditions.add_equal("s.status", filters.status)
+        conditions.add_optional("s.status = $", filters.status)
         if filters.status is None and not filters.include_archived:
             conditions.add("s.status <> 'archived'")
-        conditions.add_equal("a.purpose", filters.purpose)
+        conditions.add_optional("a.purpose = $", filters.purpose)
         if filters.tags:
             conditions.add("a.tags @> $::text[]", filters.tags)
-        conditions.add_equal("a.template_id", filters.template_id)
-        conditions.add_equal("a.parent_id", filters.parent_id)
+        conditions.add_optional("a.template_id = $", filters.template_id)
+        conditions.add_optional("a.parent_id = $", filters.parent_id)
         if filters.search is not None:
             conditions.add("strpos(lower(a.name), lower($)) > 0", filters.search)
-        return [_agent(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
+        return await fetch_all(self._pool, Agent, conditions.into(PAGE), *conditions.parameters)
 
     async def update(self, agent_id: UUID, changes: Mapping[str, Any]) -> Agent | None:
-        """Set the columns in `changes`, and `adapters`; return the agent, None if there is no such agent.
+        """Set the columns in `changes`, and `adapters`, and return the agent; None if there is no such agent.
 
-        Raise the errors of `insert`, Circle if the agent would be its own ancestor, ValueError for a column
-        that may not be changed.
+        Raise the errors of `insert`, ParentCycle if the agent would be its own ancestor, ValueError for a
+        column that must not be changed.
         """
         columns = {name: value for name, value in changes.items() if name != "adapters"}
         async with self._pool.transaction() as connection:
             if columns.get("parent_id") is not None:
-                await _require_no_circle(connection, agent_id, columns["parent_id"])
+                await _require_no_cycle(connection, agent_id, columns["parent_id"])
             if await connection.fetchval(LOCK, agent_id) is None:
                 return None
             if columns:
@@ -281,8 +270,7 @@ class Agents:
             if "adapters" in changes:
                 await connection.execute(DELETE_ADAPTERS, agent_id)
                 await connection.execute(INSERT_ADAPTERS, agent_id, changes["adapters"])
-            row = await connection.fetchrow(GET, [agent_id])
-            return None if row is None else _agent(row)
+            return await fetch_one(connection, Agent, GET, [agent_id])
 
     async def tag(self, agent_id: UUID, tags: Sequence[str]) -> Agent | None:
         """Add the tags that the agent does not have, and return it; None if there is no such agent."""
@@ -295,7 +283,7 @@ class Agents:
         return await self.get(agent_id)
 
     async def delete(self, agent_id: UUID, now: datetime) -> bool:
-        """Delete the agent and end its run; False if there is no such agent.
+        """Delete the agent and end its run; return False if there is no such agent.
 
         Its row stays because traces refer to it; retention deletes its queue.
         """
@@ -319,60 +307,13 @@ class Agents:
         return [row["id"] for row in await self._pool.fetch(LIST_HOLDING_OF_TEMPLATE, template_id)]
 
     async def _get_many(self, agent_ids: list[UUID]) -> list[Agent | None]:
-        agents = {row["id"]: _agent(row) for row in await self._pool.fetch(GET, agent_ids)}
+        agents = {row["id"]: from_row(Agent, row) for row in await self._pool.fetch(GET, agent_ids)}
         return [agents.get(agent_id) for agent_id in agent_ids]
 
 
-async def _require_no_circle(connection: Connection, agent_id: UUID, parent_id: UUID) -> None:
-    # One change of a parent at a time: two that are right by themselves could make a circle together.
+async def _require_no_cycle(connection: Connection, agent_id: UUID, parent_id: UUID) -> None:
+    # One change of a parent at a time: two changes, each of them valid, could make a cycle together.
     await connection.execute(LOCK_PARENTS, *PARENTS)
     ancestors = await connection.fetch(LIST_ANCESTORS, parent_id)
     if agent_id in {parent_id, *(row["id"] for row in ancestors)}:
         raise ParentCycle(f"agent {agent_id} would be its own ancestor")
-
-
-def _agent(row: Record) -> Agent:
-    return from_row(
-        Agent,
-        row,
-        adapters=tuple(row["adapters"]),
-        tags=tuple(row["tags"]),
-        purpose=Purpose(row["purpose"]),
-        status=AgentStatus(row["status"]),
-    )
-
-
-def _columns(agent: Agent) -> tuple[Any, ...]:
-    return (
-        agent.id,
-        agent.organization_id,
-        agent.template_id,
-        agent.parent_id,
-        agent.name,
-        agent.model,
-        agent.timezone,
-        agent.system_prompt,
-        agent.email_alias,
-        agent.tags,
-        agent.max_turns,
-        agent.max_sleep_hours,
-        agent.harness_git_ref,
-        agent.reasoning_effort,
-        agent.debounce_window_seconds,
-        agent.call_voice_id,
-        agent.purpose,
-        agent.created_at,
-        agent.max_cost_usd_per_day,
-    )
-
-
-def _state_columns(agent: Agent) -> tuple[Any, ...]:
-    return (
-        agent.id,
-        agent.status,
-        agent.sleep_until,
-        agent.run_started_at,
-        agent.last_wake_reason,
-        agent.last_wake_interrupted_sleep_until,
-        agent.sleep_until if agent.status is AgentStatus.SLEEPING else None,
-    )

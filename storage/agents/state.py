@@ -10,14 +10,11 @@ import asyncpg
 from storage.agents.state_updates import update_states
 from storage.history.spending import get_budgets
 from storage.model import (
-    ActivationPeriod,
     AgentFacts,
     AgentState,
-    AgentStatus,
     Budget,
     Counts,
     PendingGroup,
-    Source,
     StateUpdate,
 )
 from storage.postgres.group_commit import GroupCommit
@@ -71,8 +68,8 @@ WHERE next_due_at <= $1 AND (next_due_at, agent_id) > ($2, $3)
 ORDER BY next_due_at, agent_id LIMIT $4
 """
 
-# Each of these agents has a wake ahead or is about to be told again. A paused organization's agents are left
-# out: they are told when the pause ends.
+# Each of these agents has a wake ahead or is about to be signalled again. A paused organization's agents are
+# left out: they are signalled when the pause ends.
 LIST_WITH_ACTIVE = """
 SELECT DISTINCT s.agent_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id
@@ -206,7 +203,7 @@ class AgentStates:
         return await self._reads.add((agent_id, now))
 
     async def update(self, update: StateUpdate) -> bool:
-        """Make the update; False if its guard no longer holds. Concurrent updates share a commit.
+        """Store the update; return False if its guard no longer holds. Concurrent updates share a commit.
 
         Raise AnsweredBefore if the receipt of the update exists already.
         """
@@ -239,70 +236,62 @@ class AgentStates:
         self, now: datetime, after: UUID | None, limit: int
     ) -> list[UUID]:
         """List sleeping agents with an active notification, by id; `after` is the last one seen."""
-        rows = await self._pool.fetch(LIST_WITH_ACTIVE, now, after or FIRST_ID, limit)
-        return [row["agent_id"] for row in rows]
+        return await self._list_ids(LIST_WITH_ACTIVE, now, after or FIRST_ID, limit)
 
     async def list_stuck(self, now: datetime, limit: int) -> list[UUID]:
         """List sleeping agents with an active notification and no due time ahead, by id."""
-        rows = await self._pool.fetch(LIST_STUCK, now, limit)
-        return [row["agent_id"] for row in rows]
+        return await self._list_ids(LIST_STUCK, now, limit)
 
     async def list_non_idle_of_organization(
         self, organization_id: UUID, after: UUID | None, limit: int
     ) -> list[UUID]:
         """List the organization's agents that are not idle, by id; `after` is the last one seen."""
-        rows = await self._pool.fetch(
-            LIST_NON_IDLE_OF_ORGANIZATION, organization_id, after or FIRST_ID, limit
-        )
-        return [row["agent_id"] for row in rows]
+        return await self._list_ids(LIST_NON_IDLE_OF_ORGANIZATION, organization_id, after or FIRST_ID, limit)
 
     async def list_non_idle_of_template(
         self, template_id: UUID, after: UUID | None, limit: int
     ) -> list[UUID]:
         """List the agents of the template that are not idle, by id; `after` is the last one seen."""
-        rows = await self._pool.fetch(LIST_NON_IDLE_OF_TEMPLATE, template_id, after or FIRST_ID, limit)
-        return [row["agent_id"] for row in rows]
+        return await self._list_ids(LIST_NON_IDLE_OF_TEMPLATE, template_id, after or FIRST_ID, limit)
 
     async def list_without_due_time(self, now: datetime, after: UUID | None, limit: int) -> list[UUID]:
         """List sleeping agents with something ahead but no due time, by id. Scans the whole table."""
-        rows = await self._pool.fetch(LIST_WITHOUT_DUE_TIME, now, after or FIRST_ID, limit)
-        return [row["agent_id"] for row in rows]
+        return await self._list_ids(LIST_WITHOUT_DUE_TIME, now, after or FIRST_ID, limit)
 
     async def list_within_budget(
         self, now: datetime, renewed_at: datetime, after: UUID | None, limit: int
     ) -> list[UUID]:
         """List agents that wait for `renewed_at` although their budgets are not used up, by id."""
-        rows = await self._pool.fetch(LIST_WITHIN_BUDGET, now, renewed_at, after or FIRST_ID, limit)
-        return [row["agent_id"] for row in rows]
+        return await self._list_ids(LIST_WITHIN_BUDGET, now, renewed_at, after or FIRST_ID, limit)
 
     async def list_running(self) -> list[UUID]:
         """List agents with a run that has not ended, longest first."""
-        return [row["agent_id"] for row in await self._pool.fetch(LIST_RUNNING)]
+        return await self._list_ids(LIST_RUNNING)
 
     async def list_queued(self) -> list[UUID]:
         """List agents whose start waits for a run slot, longest first."""
-        return [row["agent_id"] for row in await self._pool.fetch(LIST_QUEUED)]
+        return await self._list_ids(LIST_QUEUED)
 
     async def list_ids(self, organization_id: UUID | None, after: UUID | None, limit: int) -> list[UUID]:
         """List agents by id, of one organization or of all; `after` is the last one seen."""
         if organization_id is None:
-            rows = await self._pool.fetch(LIST_IDS, after or FIRST_ID, limit)
-        else:
-            rows = await self._pool.fetch(LIST_IDS_OF_ORGANIZATION, after or FIRST_ID, limit, organization_id)
-        return [row["agent_id"] for row in rows]
+            return await self._list_ids(LIST_IDS, after or FIRST_ID, limit)
+        return await self._list_ids(LIST_IDS_OF_ORGANIZATION, after or FIRST_ID, limit, organization_id)
 
     async def list_blockers(self, agent_id: UUID, now: datetime, limit: int) -> list[UUID]:
         """List the ids of the agent's active notifications, oldest activation first."""
-        rows = await self._pool.fetch(LIST_BLOCKERS, agent_id, now, limit)
-        return [row["id"] for row in rows]
+        return [row["id"] for row in await self._pool.fetch(LIST_BLOCKERS, agent_id, now, limit)]
 
     async def count(self, now: datetime, *, quarantine_failures: int) -> Counts:
-        """Count all agents; an agent is quarantined from `quarantine_failures` failed runs in a row on.
+        """Count all agents; one is quarantined after `quarantine_failures` failed runs in a row.
 
         Scans the whole table: for a maintenance service, not for a request.
         """
         [row] = await self._pool.fetch(COUNT, now, quarantine_failures)
-        return from_row(Counts, row, quarantined=frozenset(row["quarantined"]))
+        return from_row(Counts, row)
+
+    async def _list_ids(self, sql: str, *args: object) -> list[UUID]:
+        return [row["agent_id"] for row in await self._pool.fetch(sql, *args)]
 
     async def _get_many(self, items: list[tuple[UUID, datetime]]) -> list[AgentFacts | None]:
         moments: dict[UUID, datetime] = {}
@@ -345,30 +334,17 @@ class LockedState:
         self.facts = facts
 
     async def update(self, update: StateUpdate) -> bool:
-        """Make the update in the lock's transaction; False if its guard does not hold."""
+        """Store the update in the lock's transaction; return False if its guard does not hold."""
         [is_made] = (await update_states(self._connection, [update])).values()
         return bool(is_made)
 
 
 def _facts(rows: Sequence[asyncpg.Record], budgets: Mapping[UUID, tuple[Budget, ...]]) -> AgentFacts:
     """Build one agent's facts from its rows, which differ only in the pending notifications."""
-    row = rows[0]
-    return AgentFacts(
-        organization_id=row["organization_id"],
-        state=from_row(AgentState, row, status=AgentStatus(row["status"])),
-        created_at=row["created_at"],
-        name=row["name"],
-        paused=row["paused"],
-        max_sleep_hours=row["max_sleep_hours"],
-        agent_window_seconds=row["agent_window_seconds"],
-        template_window_seconds=row["template_window_seconds"],
-        budgets=budgets.get(row["agent_id"], ()),
-        pending=tuple(_pending_group(row) for row in rows if row["source"] is not None),
-        pending_at_start=row["pending_at_start"],
-        interrupted_sleep_until=row["interrupted_sleep_until"],
-        wake_reason=row["wake_reason"],
+    return from_row(
+        AgentFacts,
+        rows[0],
+        state=from_row(AgentState, rows[0]),
+        budgets=budgets.get(rows[0]["agent_id"], ()),
+        pending=tuple(from_row(PendingGroup, row) for row in rows if row["source"] is not None),
     )
-
-
-def _pending_group(row: asyncpg.Record) -> PendingGroup:
-    return from_row(PendingGroup, row, source=Source(row["source"]), period=ActivationPeriod(row["period"]))

@@ -1,19 +1,18 @@
 """Templates: defaults that many agents share."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Record
-
 from storage.delivery.receipts import insert_receipt
 from storage.errors import ReferenceMissing
-from storage.model import ReasoningEffort, Receipt, Template
+from storage.model import Receipt, Template
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one, to_row
 
 INSERT = """
 INSERT INTO template (
@@ -95,63 +94,33 @@ class Templates:
         """Store the template. Raise AnsweredBefore if the receipt exists already."""
         async with self._pool.transaction() as connection:
             await insert_receipt(connection, receipt, template.organization_id)
-            await connection.execute(
-                INSERT,
-                template.id,
-                template.organization_id,
-                template.name,
-                template.description,
-                template.system_prompt,
-                template.default_model,
-                template.default_reasoning_effort,
-                template.thinking_max_tokens,
-                template.max_turns,
-                template.debounce_window_seconds,
-                template.harness_git_ref,
-                template.agent_created_webhook_url,
-                template.tool_call_secret,
-                template.created_at,
-                template.max_cost_usd_per_day,
-            )
+            await connection.execute(INSERT, *to_row(INSERT, template))
 
     async def get(self, template_id: UUID) -> Template | None:
-        row = await self._pool.fetchrow(GET, template_id)
-        return None if row is None else _template(row)
+        return await fetch_one(self._pool, Template, GET, template_id)
 
     async def update(self, template_id: UUID, changes: Mapping[str, Any]) -> Template | None:
         """Set the columns in `changes` and return the template; None if there is no such template."""
         if not changes:
             return await self.get(template_id)
-        row = await self._pool.fetchrow(
-            assign(UPDATE, changes, CHANGEABLE, after=1), template_id, *changes.values()
+        return await fetch_one(
+            self._pool, Template, assign(UPDATE, changes, CHANGEABLE, after=1), template_id, *changes.values()
         )
-        return None if row is None else _template(row)
 
     async def list_page(self, organization_ids: tuple[UUID, ...], page: Page) -> list[Template]:
         """List one page of the organizations' templates, newest first."""
         conditions = PageConditions(organization_ids, page, "t.created_at, t.id")
-        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [_template(row) for row in rows]
+        return await fetch_all(self._pool, Template, conditions.into(PAGE), *conditions.parameters)
 
     async def delete_unused(self, template_id: UUID) -> int:
-        """Delete the template and its adapter configs if no agent uses it; return how many agents do."""
+        """Delete the template and its adapter configs unless agents use it; return their number."""
         while True:
-            try:
-                users: int = await self._pool.fetchval(DELETE_UNUSED, template_id)
-                return users
-            except ReferenceMissing:
-                continue  # an agent began to use it after the users were counted
+            with suppress(ReferenceMissing):  # an agent began to use it after the users were counted
+                return int(await self._pool.fetchval(DELETE_UNUSED, template_id))
 
     async def delete_detaching(self, template_id: UUID) -> None:
         """Delete the template and its adapter configs, and copy into its agents what they inherit."""
         while True:
-            try:
+            with suppress(ReferenceMissing):  # an agent began to use it after the others were detached
                 await self._pool.execute(DELETE_DETACHING, template_id)
                 return
-            except ReferenceMissing:
-                continue  # an agent began to use it after the others were detached
-
-
-def _template(row: Record) -> Template:
-    effort = ReasoningEffort(row["default_reasoning_effort"])
-    return from_row(Template, row, default_reasoning_effort=effort)

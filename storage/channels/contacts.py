@@ -10,7 +10,7 @@ from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one, to_row
 
 INSERT = """
 INSERT INTO contact (id, organization_id, agent_id, name, email, phone, metadata, created_at)
@@ -71,35 +71,22 @@ class Contacts:
 
     async def insert(self, contact: Contact) -> None:
         """Store the contact. Raise ReferenceMissing for `agent`."""
-        await self._pool.execute(
-            INSERT,
-            contact.id,
-            contact.organization_id,
-            contact.agent_id,
-            contact.name,
-            contact.email,
-            contact.phone,
-            contact.metadata,
-            contact.created_at,
-        )
+        await self._pool.execute(INSERT, *to_row(INSERT, contact))
 
     async def get(self, contact_id: UUID) -> Contact | None:
-        row = await self._pool.fetchrow(GET, contact_id)
-        return None if row is None else from_row(Contact, row)
+        return await fetch_one(self._pool, Contact, GET, contact_id)
 
     async def list_page(self, filters: ContactFilters, page: Page) -> list[Contact]:
         """List one page of the contacts, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "c.created_at, c.id")
-        conditions.add_equal("c.agent_id", filters.agent_id)
-        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [from_row(Contact, row) for row in rows]
+        conditions.add_optional("c.agent_id = $", filters.agent_id)
+        return await fetch_all(self._pool, Contact, conditions.into(PAGE), *conditions.parameters)
 
     async def update(self, contact_id: UUID, changes: Mapping[str, Any]) -> Contact | None:
         """Set the columns in `changes` and return the contact; None if there is no such contact."""
         if changes:
-            await self._pool.execute(
-                assign(UPDATE, changes, CHANGEABLE, after=1), contact_id, *changes.values()
-            )
+            sql = assign(UPDATE, changes, CHANGEABLE, after=1)
+            await self._pool.execute(sql, contact_id, *changes.values())
         return await self.get(contact_id)
 
     async def delete(self, contact_id: UUID) -> bool:

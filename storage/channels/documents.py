@@ -10,7 +10,7 @@ from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one, to_row
 
 INSERT = """
 INSERT INTO document (
@@ -74,30 +74,17 @@ class Documents:
 
     async def insert(self, document: Document) -> None:
         """Store the document. Raise ReferenceMissing for `agent` or `project`."""
-        await self._pool.execute(
-            INSERT,
-            document.id,
-            document.organization_id,
-            document.agent_id,
-            document.project_id,
-            document.title,
-            document.content,
-            document.content_type,
-            document.created_at,
-            document.updated_at,
-        )
+        await self._pool.execute(INSERT, *to_row(INSERT, document))
 
     async def get(self, document_id: UUID) -> Document | None:
-        row = await self._pool.fetchrow(GET, document_id)
-        return None if row is None else from_row(Document, row)
+        return await fetch_one(self._pool, Document, GET, document_id)
 
     async def list_page(self, filters: DocumentFilters, page: Page) -> list[Document]:
         """List one page of the documents, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
-        conditions.add_equal("d.agent_id", filters.agent_id)
-        conditions.add_equal("d.project_id", filters.project_id)
-        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [from_row(Document, row) for row in rows]
+        conditions.add_optional("d.agent_id = $", filters.agent_id)
+        conditions.add_optional("d.project_id = $", filters.project_id)
+        return await fetch_all(self._pool, Document, conditions.into(PAGE), *conditions.parameters)
 
     async def update(self, document_id: UUID, changes: Mapping[str, Any], now: datetime) -> Document | None:
         """Set the columns in `changes` and return the document; None if there is no such document.
@@ -106,11 +93,10 @@ class Documents:
         """
         if changes:
             changes = {**changes, "updated_at": now}
-            await self._pool.execute(
-                assign(UPDATE, changes, CHANGEABLE, after=1), document_id, *changes.values()
-            )
+            sql = assign(UPDATE, changes, CHANGEABLE, after=1)
+            await self._pool.execute(sql, document_id, *changes.values())
         return await self.get(document_id)
 
     async def delete(self, document_id: UUID) -> bool:
-        """Delete the document; False if there is no such document."""
+        """Delete the document; return False if there is no such document."""
         return await self._pool.fetchval(DELETE, document_id) is not None

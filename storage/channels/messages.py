@@ -17,7 +17,7 @@ from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import from_row
+from storage.postgres.rows import from_row, to_row
 
 INSERT = """
 INSERT INTO message (
@@ -158,10 +158,10 @@ class Messages:
     async def list_page(self, filters: MessageFilters, page: Page) -> list[Message]:
         """List one page of the messages, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "m.created_at, m.id")
-        conditions.add_equal("m.agent_id", filters.agent_id)
-        conditions.add_equal("m.contact_id", filters.contact_id)
-        conditions.add_equal("m.channel", filters.channel)
-        conditions.add_equal("m.direction", filters.direction)
+        conditions.add_optional("m.agent_id = $", filters.agent_id)
+        conditions.add_optional("m.contact_id = $", filters.contact_id)
+        conditions.add_optional("m.channel = $", filters.channel)
+        conditions.add_optional("m.direction = $", filters.direction)
         rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
         return [_message(row) for row in rows]
 
@@ -176,9 +176,8 @@ class Messages:
         Raise ReferenceMissing for `contact`.
         """
         if changes:
-            await self._pool.execute(
-                assign(UPDATE, changes, CHANGEABLE, after=1), message_id, *changes.values()
-            )
+            sql = assign(UPDATE, changes, CHANGEABLE, after=1)
+            await self._pool.execute(sql, message_id, *changes.values())
         return await self.get(message_id)
 
     async def update_queued(self, message_id: UUID, status: MessageStatus) -> MessageStatus:
@@ -190,7 +189,7 @@ class Messages:
         return status if stored is None else MessageStatus(stored)
 
     async def delete(self, message_id: UUID) -> bool:
-        """Delete the message; False if there is no such message. Its notification stays."""
+        """Delete the message; return False if there is no such message. Its notification stays."""
         return await self._pool.fetchval(DELETE, message_id) is not None
 
     async def _receive(
@@ -210,28 +209,9 @@ class Messages:
 
 async def _insert(connection: Connection, message: Message, receipt: Receipt | None) -> None:
     await insert_receipt(connection, receipt, message.organization_id)
-    await connection.execute(
-        INSERT,
-        message.id,
-        message.organization_id,
-        message.agent_id,
-        message.contact_id,
-        message.channel,
-        message.direction,
-        message.subject,
-        message.body,
-        message.attachments,
-        message.status,
-        message.created_at,
-    )
+    await connection.execute(INSERT, *to_row(INSERT, message))
 
 
 def _message(row: Record) -> Message:
-    return from_row(
-        Message,
-        row,
-        channel=Channel(row["channel"]),
-        direction=Direction(row["direction"]),
-        attachments=tuple(Attachment(**attachment) for attachment in row["attachments"]),
-        status=MessageStatus(row["status"]),
-    )
+    attachments = tuple(Attachment(**attachment) for attachment in row["attachments"])
+    return from_row(Message, row, attachments=attachments)

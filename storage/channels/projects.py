@@ -7,13 +7,11 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Record
-
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one, to_row
 
 INSERT = """
 INSERT INTO project (id, organization_id, agent_id, name, description, status, created_at, updated_at)
@@ -81,43 +79,26 @@ class Projects:
 
     async def insert(self, project: Project) -> None:
         """Store the project. Raise ReferenceMissing for `agent`."""
-        await self._pool.execute(
-            INSERT,
-            project.id,
-            project.organization_id,
-            project.agent_id,
-            project.name,
-            project.description,
-            project.status,
-            project.created_at,
-            project.updated_at,
-        )
+        await self._pool.execute(INSERT, *to_row(INSERT, project))
 
     async def get(self, project_id: UUID) -> Project | None:
-        row = await self._pool.fetchrow(GET, project_id)
-        return None if row is None else _project(row)
+        return await fetch_one(self._pool, Project, GET, project_id)
 
     async def list_page(self, filters: ProjectFilters, page: Page) -> list[Project]:
         """List one page of the projects, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "p.created_at, p.id")
-        conditions.add_equal("p.agent_id", filters.agent_id)
-        conditions.add_equal("p.status", filters.status)
-        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [_project(row) for row in rows]
+        conditions.add_optional("p.agent_id = $", filters.agent_id)
+        conditions.add_optional("p.status = $", filters.status)
+        return await fetch_all(self._pool, Project, conditions.into(PAGE), *conditions.parameters)
 
     async def update(self, project_id: UUID, changes: Mapping[str, Any], now: datetime) -> Project | None:
         """Set the columns in `changes` and return the project; None if there is no such project."""
         if changes:
             changes = {**changes, "updated_at": now}
-            await self._pool.execute(
-                assign(UPDATE, changes, CHANGEABLE, after=1), project_id, *changes.values()
-            )
+            sql = assign(UPDATE, changes, CHANGEABLE, after=1)
+            await self._pool.execute(sql, project_id, *changes.values())
         return await self.get(project_id)
 
     async def delete(self, project_id: UUID) -> bool:
         """Delete the project; False if there is no such project. Its documents stay, without a project."""
         return await self._pool.fetchval(DELETE, project_id) is not None
-
-
-def _project(row: Record) -> Project:
-    return from_row(Project, row, status=ProjectStatus(row["status"]))

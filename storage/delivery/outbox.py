@@ -11,7 +11,7 @@ from storage.ids import new_id
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one, from_row
 
 # Only if the agent's template names a webhook. The payload holds no secret and no prompt.
 INSERT_AGENT_CREATED = """
@@ -91,11 +91,11 @@ FROM webhook_delivery WHERE delivered_at IS NULL
 Receiver = tuple[UUID, str]
 """The organization and the URL that its webhooks go to."""
 
-FIRST_RECEIVER: Receiver = (UUID(int=0), "")
+FIRST_RECEIVER: Receiver = (UUID(int=0), "")  # comes before all others
 
 
 class DeliveryStatus(StrEnum):
-    """How far a delivery has come; a failed one was given up."""
+    """The progress of a delivery; a failed one was given up."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -168,7 +168,7 @@ class DeliveryFilters:
 
 @dataclass(frozen=True, slots=True)
 class OutboxSize:
-    """How many webhooks are yet to be delivered, and how many were given up."""
+    """The numbers of webhooks that are still to be delivered, and that were given up."""
 
     pending: int
     failed: int
@@ -188,13 +188,13 @@ class Outbox:
         self.last_size = OutboxSize(**dict(row))
 
     async def list_due(
-        self, now: datetime, after: Receiver = FIRST_RECEIVER, *, limit_per_receiver: int, most: int
+        self, now: datetime, after: Receiver = FIRST_RECEIVER, *, limit_per_receiver: int, limit: int
     ) -> list[DueDelivery]:
-        """List due deliveries by receiver, at most `limit_per_receiver` for each and the longest due first.
+        """List due deliveries by receiver, up to `limit_per_receiver` of each and the longest due first.
 
-        `after` is the last receiver of the list before, `most` the limit of the whole list.
+        `after` is the last receiver of the page before.
         """
-        rows = await self._pool.fetch(LIST_DUE, now, *after, limit_per_receiver, most)
+        rows = await self._pool.fetch(LIST_DUE, now, *after, limit_per_receiver, limit)
         return [from_row(DueDelivery, row, body=row["body"].encode()) for row in rows]
 
     async def record(self, delivery: DueDelivery, attempt: Attempt) -> None:
@@ -218,14 +218,13 @@ class Outbox:
         return None if row is None else from_row(WebhookDelivery, row)
 
     async def get(self, delivery_id: UUID) -> WebhookDelivery | None:
-        row = await self._pool.fetchrow(GET, delivery_id)
-        return None if row is None else from_row(WebhookDelivery, row)
+        return await fetch_one(self._pool, WebhookDelivery, GET, delivery_id)
 
     async def list_page(self, filters: DeliveryFilters, page: Page) -> list[WebhookDelivery]:
         """List one page of the deliveries, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
-        conditions.add_equal("d.agent_id", filters.agent_id)
-        conditions.add_equal("d.template_id", filters.template_id)
+        conditions.add_optional("d.agent_id = $", filters.agent_id)
+        conditions.add_optional("d.template_id = $", filters.template_id)
         match filters.status:
             case DeliveryStatus.PENDING:
                 conditions.add("d.next_attempt_at IS NOT NULL")
@@ -233,8 +232,7 @@ class Outbox:
                 conditions.add("d.delivered_at IS NOT NULL")
             case DeliveryStatus.FAILED:
                 conditions.add("d.failed_at IS NOT NULL")
-        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [from_row(WebhookDelivery, row) for row in rows]
+        return await fetch_all(self._pool, WebhookDelivery, conditions.into(PAGE), *conditions.parameters)
 
 
 async def insert_agent_created(connection: Connection, agent_id: UUID) -> bool:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from storage.model import Receipt, ReceiptKey
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.rows import from_row
+from storage.postgres.rows import delete_rows, fetch_one
 
 INSERT = """
 INSERT INTO receipt (
@@ -28,13 +28,9 @@ UPDATE receipt SET answer = $5 WHERE credential = $1 AND method = $2 AND path = 
 DELETE = "DELETE FROM receipt WHERE credential = $1 AND method = $2 AND path = $3 AND key = $4"
 
 DELETE_EXPIRED = """
-WITH deleted AS (
-    DELETE FROM receipt WHERE (credential, method, path, key) IN (
-        SELECT credential, method, path, key FROM receipt
-        WHERE created_at <= $1 ORDER BY created_at LIMIT $2)
-    RETURNING 1
-)
-SELECT count(*) FROM deleted
+DELETE FROM receipt WHERE (credential, method, path, key) IN (
+    SELECT credential, method, path, key FROM receipt
+    WHERE created_at <= $1 ORDER BY created_at LIMIT $2)
 """
 
 RECEIPT_COLUMN_COUNT = 8
@@ -87,8 +83,7 @@ class Receipts:
         self._pool = pool
 
     async def get(self, key: ReceiptKey) -> StoredAnswer | None:
-        row = await self._pool.fetchrow(GET, *_key_row(key))
-        return None if row is None else from_row(StoredAnswer, row)
+        return await fetch_one(self._pool, StoredAnswer, GET, *_key_row(key))
 
     async def insert(self, receipt: Receipt, organization_id: UUID) -> None:
         """Store the answer to a request that had no effect. Raise AnsweredBefore if it exists already."""
@@ -99,6 +94,5 @@ class Receipts:
         await self._pool.execute(REPLACE_ANSWER, *_key_row(receipt.key), receipt.answer)
 
     async def delete_expired(self, until: datetime, limit: int) -> int:
-        """Delete up to `limit` receipts created by `until`, oldest first; return how many were deleted."""
-        deleted: int = await self._pool.fetchval(DELETE_EXPIRED, until, limit)
-        return deleted
+        """Delete up to `limit` receipts created by `until`, oldest first; return their number."""
+        return await delete_rows(self._pool, DELETE_EXPIRED, until, limit)

@@ -2,13 +2,11 @@
 
 from uuid import UUID
 
-from asyncpg import Record
-
-from storage.model import Outcome, Run
+from storage.model import Run
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one
 
 GET = """
 SELECT r.* FROM run r JOIN agent a ON a.id = r.agent_id AND a.deleted_at IS NULL WHERE r.id = $1
@@ -28,15 +26,9 @@ class Runs:
         self._pool = pool
 
     async def get(self, run_id: UUID) -> Run | None:
-        row = await self._pool.fetchrow(GET, run_id)
-        return None if row is None else _run(row)
+        return await fetch_one(self._pool, Run, GET, run_id)
 
     async def list_page(self, agent_id: UUID, page: Page) -> list[Run]:
         """List one page of the agent's runs, last started first."""
         conditions = PageConditions(agent_id, page, "r.started_at, r.id")
-        return [_run(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
-
-
-def _run(row: Record) -> Run:
-    outcome = None if row["outcome"] is None else Outcome(row["outcome"])
-    return from_row(Run, row, notifications=tuple(row["notifications"]), outcome=outcome)
+        return await fetch_all(self._pool, Run, conditions.into(PAGE), *conditions.parameters)

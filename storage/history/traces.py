@@ -8,12 +8,12 @@ from typing import Any
 from uuid import UUID
 
 from storage.delivery.receipts import insert_receipt
-from storage.model import NewSpan, Receipt, Span, Trace, TraceSummary
+from storage.model import NewSpan, Receipt, Span, Trace
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.postgres.query import Conditions
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one, from_row, to_row
 
 MAX_SHARED_CHARACTERS = 65_536  # of metadata: spans with more are written in a statement of their own
 
@@ -60,7 +60,7 @@ ON CONFLICT (span_id) DO UPDATE SET metadata = excluded.metadata
 
 LIST_KNOWN_SPANS = "SELECT id FROM span WHERE id = ANY($1::uuid[])"
 
-LIST_SPAN_PLACES = """
+LIST_SPAN_OWNERS = """
 SELECT s.id, s.trace_id, t.organization_id FROM span s JOIN trace t ON t.id = s.trace_id
 WHERE s.id = ANY($1::uuid[])
 """
@@ -123,6 +123,17 @@ class TraceFilters:
 
 
 @dataclass(frozen=True, slots=True)
+class TraceSummary:
+    """A trace as lists show it."""
+
+    trace: Trace
+    agent_name: str
+    template_name: str
+    span_count: int
+    has_error: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Ending:
     """The end of a trace or a span and what it changes; a field that is None stays as it was.
 
@@ -175,31 +186,18 @@ class Traces:
         await self._new_spans.close()
 
     async def get(self, trace_id: UUID) -> Trace | None:
-        row = await self._pool.fetchrow(GET, trace_id)
-        return None if row is None else from_row(Trace, row)
+        return await fetch_one(self._pool, Trace, GET, trace_id)
 
     async def insert(self, trace: Trace, receipt: Receipt | None = None) -> None:
         """Store the trace. Raise NotUnique if the `id` is taken, AnsweredBefore if the receipt exists."""
         async with self._pool.transaction() as connection:
             await insert_receipt(connection, receipt, trace.organization_id)
-            await connection.execute(
-                INSERT,
-                trace.id,
-                trace.organization_id,
-                trace.agent_id,
-                trace.name,
-                trace.started_at,
-                trace.ended_at,
-                trace.error,
-                trace.metadata,
-            )
+            await connection.execute(INSERT, *to_row(INSERT, trace))
 
     async def end(self, trace_id: UUID, ending: Ending) -> Trace | None:
         """End the trace and return it; None if there is no such trace. The first end stays."""
-        row = await self._pool.fetchrow(
-            END, trace_id, ending.name, ending.error, ending.has_metadata, ending.metadata, ending.ended_at
-        )
-        return None if row is None else from_row(Trace, row)
+        args = (ending.name, ending.error, ending.has_metadata, ending.metadata, ending.ended_at)
+        return await fetch_one(self._pool, Trace, END, trace_id, *args)
 
     async def list_owners(self, trace_ids: Collection[UUID]) -> dict[UUID, TraceOwner]:
         """Return the owners of the traces by id, without ids that name no trace."""
@@ -217,17 +215,17 @@ class Traces:
         )
 
     async def list_known_span_ids(self, span_ids: Collection[UUID]) -> set[UUID]:
-        """Return those of the ids that name a span."""
+        """Return the ids that name a span."""
         return {row["id"] for row in await self._pool.fetch(LIST_KNOWN_SPANS, span_ids)}
 
     async def list_span_owners(self, span_ids: Collection[UUID]) -> dict[UUID, SpanOwner]:
         """Return the traces of the spans by span id, without ids that name no span."""
-        rows = await self._pool.fetch(LIST_SPAN_PLACES, span_ids)
+        rows = await self._pool.fetch(LIST_SPAN_OWNERS, span_ids)
         return {row["id"]: from_row(SpanOwner, row) for row in rows}
 
     async def list_spans(self, trace_id: UUID) -> list[Span]:
         """List the spans of a trace, oldest first, without their metadata."""
-        return [from_row(Span, row) for row in await self._pool.fetch(LIST_SPANS, trace_id)]
+        return await fetch_all(self._pool, Span, LIST_SPANS, trace_id)
 
     async def list_page(
         self, organization_ids: Sequence[UUID], filters: TraceFilters, limit: int, offset: int
@@ -272,17 +270,12 @@ def _span_row(new: NewSpan) -> SpanRow:
 
 def _conditions(filters: TraceFilters, *parameters: object) -> Conditions:
     conditions = Conditions(*parameters)
-    if filters.agent_id is not None:
-        conditions.add("t.agent_id = $", filters.agent_id)
-    if filters.template_id is not None:
-        conditions.add("t.agent_id IN (SELECT id FROM agent WHERE template_id = $)", filters.template_id)
-    if filters.has_error is not None:
-        conditions.add(
-            "(t.error <> '' OR EXISTS (SELECT FROM span WHERE trace_id = t.id AND error <> '')) = $",
-            filters.has_error,
-        )
-    if filters.started_after is not None:
-        conditions.add("t.started_at >= $", filters.started_after)
-    if filters.started_before is not None:
-        conditions.add("t.started_at < $", filters.started_before)
+    conditions.add_optional("t.agent_id = $", filters.agent_id)
+    conditions.add_optional("t.agent_id IN (SELECT id FROM agent WHERE template_id = $)", filters.template_id)
+    conditions.add_optional(
+        "(t.error <> '' OR EXISTS (SELECT FROM span WHERE trace_id = t.id AND error <> '')) = $",
+        filters.has_error,
+    )
+    conditions.add_optional("t.started_at >= $", filters.started_after)
+    conditions.add_optional("t.started_at < $", filters.started_before)
     return conditions

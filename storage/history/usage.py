@@ -11,9 +11,9 @@ from storage.model import Receipt
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all
 
-# A writer that never learned the outcome may send a record again: it counts once, in the sums, too.
+# A writer that did not learn the outcome may send a record again. It counts once, in the sums as well.
 INSERT = """
 WITH inserted_receipt AS (
     INSERT INTO receipt (
@@ -98,8 +98,7 @@ class Usage:
 
     async def sum_by_model(self, agent_id: UUID, start: datetime, end: datetime) -> list[ModelUsage]:
         """Sum up the agent's usage from `start` to before `end`, one entry for each model, by name."""
-        rows = await self._pool.fetch(SUM_BY_MODEL, agent_id, start, end)
-        return [from_row(ModelUsage, row) for row in rows]
+        return await fetch_all(self._pool, ModelUsage, SUM_BY_MODEL, agent_id, start, end)
 
     async def _insert_many(self, items: Sequence[tuple[UsageRecord, Receipt | None]]) -> list[None]:
         rows = [

@@ -1,13 +1,14 @@
 """Accounts: users, their passwords and reset codes, and their memberships."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
-from storage.model import Membership, Organization, Role, User
+from storage.model import Organization, Role, User
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one, to_row
 
 INSERT_USER = """
 INSERT INTO user_account (id, email, name, password_hash, token_version, created_at)
@@ -57,6 +58,15 @@ ORDER BY m.created_at, m.id
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """One user's role in one organization."""
+
+    organization_id: UUID
+    organization_name: str
+    role: Role
+
+
 class Accounts:
     """The table `user_account`, and the organization that each sign-up creates."""
 
@@ -65,10 +75,7 @@ class Accounts:
         self._token_holders = token_holders
 
     async def insert_account(self, user: User, organization: Organization) -> None:
-        """Store a user and the new organization that the user owns.
-
-        Raise NotUnique if the e-mail address is taken.
-        """
+        """Store a user and the user's new organization. Raise NotUnique if the e-mail address is taken."""
         async with self._pool.transaction() as connection:
             await insert_user(connection, user)
             await connection.execute(
@@ -79,13 +86,11 @@ class Accounts:
             )
 
     async def get_user(self, user_id: UUID) -> User | None:
-        row = await self._pool.fetchrow(GET_USER, user_id)
-        return None if row is None else from_row(User, row)
+        return await fetch_one(self._pool, User, GET_USER, user_id)
 
     async def get_user_by_email(self, email: str) -> User | None:
         """Return the user with this address, compared without regard to case."""
-        row = await self._pool.fetchrow(GET_USER_BY_EMAIL, email)
-        return None if row is None else from_row(User, row)
+        return await fetch_one(self._pool, User, GET_USER_BY_EMAIL, email)
 
     async def revoke_tokens(self, user_id: UUID) -> None:
         """Revoke every token that has been issued to the user."""
@@ -104,10 +109,7 @@ class Accounts:
         return version
 
     async def set_reset_code(self, email: str, code_hash: bytes, expires_at: datetime) -> bool:
-        """Store the code that resets the user's password, instead of any earlier one.
-
-        Return whether there is such a user.
-        """
+        """Replace the code that resets the user's password; return False if there is no such user."""
         return await self._pool.fetchval(SET_RESET_CODE, email, code_hash, expires_at) is not None
 
     async def reset_password(
@@ -118,23 +120,13 @@ class Accounts:
         Return None if the user is unknown, or the code is wrong, used or expired.
         """
         with self._token_holders.invalidating():
-            row = await self._pool.fetchrow(RESET_HASH, email, code_hash, now, password_hash)
-        return None if row is None else from_row(User, row)
+            return await fetch_one(self._pool, User, RESET_HASH, email, code_hash, now, password_hash)
 
     async def list_memberships(self, user_id: UUID) -> list[Membership]:
         """List the user's memberships, oldest first."""
-        rows = await self._pool.fetch(LIST_MEMBERSHIPS, user_id)
-        return [from_row(Membership, row, role=Role(row["role"])) for row in rows]
+        return await fetch_all(self._pool, Membership, LIST_MEMBERSHIPS, user_id)
 
 
 async def insert_user(connection: Connection, user: User) -> None:
     """Store the user. Raise NotUnique if the e-mail address is taken."""
-    await connection.execute(
-        INSERT_USER,
-        user.id,
-        user.email,
-        user.name,
-        user.password_hash,
-        user.token_version,
-        user.created_at,
-    )
+    await connection.execute(INSERT_USER, *to_row(INSERT_USER, user))

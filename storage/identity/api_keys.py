@@ -9,7 +9,7 @@ from storage.model import ApiKey
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one, from_row, to_row
 from storage.postgres.ttl_cache import TtlCache
 
 LAST_USED_INTERVAL = timedelta(minutes=1)
@@ -50,36 +50,24 @@ class ApiKeys:
 
     async def insert(self, key: ApiKey, key_hash: bytes) -> None:
         """Store the key. Raise NotUnique if the prefix is taken."""
-        await self._pool.execute(
-            INSERT,
-            key.id,
-            key.organization_id,
-            key.name,
-            key.prefix,
-            key_hash,
-            key.is_active,
-            key.last_used_at,
-            key.created_at,
-        )
+        await self._pool.execute(INSERT, *to_row(INSERT, key, key_hash=key_hash))
 
     async def get(self, key_id: UUID) -> ApiKey | None:
-        row = await self._pool.fetchrow(GET, key_id)
-        return None if row is None else from_row(ApiKey, row)
+        return await fetch_one(self._pool, ApiKey, GET, key_id)
 
     async def update(self, key_id: UUID, changes: Mapping[str, Any]) -> ApiKey | None:
         """Set the columns in `changes` and return the key; None if there is no such key.
 
-        The next `find` knows of the change.
+        The next `get_by_prefix` sees the change.
         """
         if not changes:
             return await self.get(key_id)
         sql = assign(UPDATE, changes, CHANGEABLE, after=1)
         with self._cache.invalidating():
-            row = await self._pool.fetchrow(sql, key_id, *changes.values())
-        return None if row is None else from_row(ApiKey, row)
+            return await fetch_one(self._pool, ApiKey, sql, key_id, *changes.values())
 
     async def delete(self, key_id: UUID) -> bool:
-        """Delete the key; False if there is no such key. The next `find` does not return it."""
+        """Delete the key; return False if there is no such key. `get_by_prefix` no longer returns it."""
         self._last_used_at.pop(key_id, None)
         with self._cache.invalidating():
             return await self._pool.fetchval(DELETE, key_id) is not None
@@ -102,4 +90,4 @@ class ApiKeys:
 
     async def list_for_organizations(self, organization_ids: Sequence[UUID]) -> list[ApiKey]:
         """List the organizations' keys, newest first."""
-        return [from_row(ApiKey, row) for row in await self._pool.fetch(LIST, organization_ids)]
+        return await fetch_all(self._pool, ApiKey, LIST, organization_ids)

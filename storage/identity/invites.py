@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from asyncpg import Record
-
 from storage.identity.accounts import insert_user
 from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
@@ -14,7 +12,7 @@ from storage.model import Role, User
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one, to_row
 
 INSERT = """
 INSERT INTO invite (id, organization_id, email, role, code_hash, expires_at, accepted_at, created_at)
@@ -70,32 +68,21 @@ class Invites:
         self._token_holders = token_holders
 
     async def insert(self, invite: Invite) -> None:
-        await self._pool.execute(
-            INSERT,
-            invite.id,
-            invite.organization_id,
-            invite.email,
-            invite.role,
-            invite.code_hash,
-            invite.expires_at,
-            invite.accepted_at,
-            invite.created_at,
-        )
+        await self._pool.execute(INSERT, *to_row(INSERT, invite))
 
     async def get(self, invite_id: UUID) -> Invite | None:
-        row = await self._pool.fetchrow(GET, invite_id)
-        return None if row is None else _invite(row)
+        return await fetch_one(self._pool, Invite, GET, invite_id)
 
     async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> list[Invite]:
         """List one page of the organizations' invitations, newest first."""
         conditions = PageConditions(organization_ids, page, "created_at, id")
-        return [_invite(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
+        return await fetch_all(self._pool, Invite, conditions.into(PAGE), *conditions.parameters)
 
     async def delete(self, invite_id: UUID) -> bool:
         return await self._pool.fetchval(DELETE, invite_id) is not None
 
     async def accept(self, invite_id: UUID, user: User, now: datetime, *, is_new: bool) -> bool:
-        """Make the user a member; False if the invitation has been used or deleted, or is expired.
+        """Make the user a member; return False if the invitation has been used or deleted, or is expired.
 
         If `is_new`, store the user, too. Raise NotUnique if the e-mail address has been taken.
         """
@@ -110,7 +97,3 @@ class Invites:
                     INSERT_MEMBERSHIP_IF_NEW, new_id(), row["organization_id"], user.id, row["role"], now
                 )
                 return True
-
-
-def _invite(row: Record) -> Invite:
-    return from_row(Invite, row, role=Role(row["role"]))

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from asyncpg import Record
-
 from storage.errors import Forbidden, LastOwner
 from storage.identity.token_holders import TokenHolders
 from storage.model import Role
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one, from_row
 
 GET = """
 SELECT m.id, m.organization_id, m.role, m.created_at, m.user_id, u.email, u.name
@@ -65,13 +63,12 @@ class Memberships:
         self._token_holders = token_holders
 
     async def get(self, membership_id: UUID) -> Member | None:
-        row = await self._pool.fetchrow(GET, membership_id)
-        return None if row is None else _member(row)
+        return await fetch_one(self._pool, Member, GET, membership_id)
 
     async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> list[Member]:
         """List one page of the organizations' members, newest first."""
         conditions = PageConditions(organization_ids, page, "m.created_at, m.id")
-        return [_member(row) for row in await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)]
+        return await fetch_all(self._pool, Member, conditions.into(PAGE), *conditions.parameters)
 
     async def update_role(self, membership_id: UUID, role: Role, by: Role) -> Member | None:
         """Change the role and return the member; None if there is no such membership.
@@ -88,11 +85,10 @@ class Memberships:
             if role is not Role.OWNER:
                 await _require_other_owner(connection, member)
             await connection.execute(UPDATE_ROLE, membership_id, role)
-            row = await connection.fetchrow(GET, membership_id)
-            return None if row is None else _member(row)
+            return await fetch_one(connection, Member, GET, membership_id)
 
     async def delete(self, membership_id: UUID, by: Role) -> bool:
-        """Delete the membership; False if there is no such membership.
+        """Delete the membership; return False if there is no such membership.
 
         Raise Forbidden if the member's role is above `by`, the role of the caller, LastOwner if the
         organization would be left without an owner.
@@ -119,7 +115,7 @@ async def _lock(connection: Connection, membership_id: UUID, by: Role) -> Member
     row = await connection.fetchrow(GET, membership_id)
     if row is None:
         return None
-    member = _member(row)
+    member = from_row(Member, row)
     if member.role.is_above(by):
         raise Forbidden(f"the role {by} cannot change a member with the role {member.role}")
     return member
@@ -130,7 +126,3 @@ async def _require_other_owner(connection: Connection, member: Member) -> None:
         return
     if not await connection.fetchval(COUNT_OTHER_OWNERS, member.organization_id, member.id):
         raise LastOwner("An organization always keeps one owner.")
-
-
-def _member(row: Record) -> Member:
-    return from_row(Member, row, role=Role(row["role"]))

@@ -9,7 +9,7 @@ from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one
 
 GET = "SELECT * FROM organization WHERE id = $1"
 
@@ -35,27 +35,23 @@ class Organizations:
         self._pool = pool
 
     async def get(self, organization_id: UUID) -> Organization | None:
-        row = await self._pool.fetchrow(GET, organization_id)
-        return None if row is None else from_row(Organization, row)
+        return await fetch_one(self._pool, Organization, GET, organization_id)
 
     async def list_by_name(self, name: str) -> list[Organization]:
         """List the organizations with exactly this name, oldest first."""
-        return [from_row(Organization, row) for row in await self._pool.fetch(LIST_BY_NAME, name)]
+        return await fetch_all(self._pool, Organization, LIST_BY_NAME, name)
 
     async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> list[Organization]:
         """List one page of these organizations, newest first."""
         conditions = PageConditions(organization_ids, page, "created_at, id")
-        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [from_row(Organization, row) for row in rows]
+        return await fetch_all(self._pool, Organization, conditions.into(PAGE), *conditions.parameters)
 
     async def update(self, organization_id: UUID, changes: Mapping[str, Any]) -> Organization | None:
         """Set the columns in `changes` and return the organization; None if there is none."""
         if not changes:
             return await self.get(organization_id)
-        row = await self._pool.fetchrow(
-            assign(UPDATE, changes, CHANGEABLE, after=1), organization_id, *changes.values()
-        )
-        return None if row is None else from_row(Organization, row)
+        sql = assign(UPDATE, changes, CHANGEABLE, after=1)
+        return await fetch_one(self._pool, Organization, sql, organization_id, *changes.values())
 
     async def list_paused(self) -> list[UUID]:
         return [row["id"] for row in await self._pool.fetch(LIST_PAUSED)]

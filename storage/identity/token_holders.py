@@ -30,7 +30,7 @@ class TokenHolder:
 
 
 class TokenHolders:
-    """A cache over the tables `user_account` and `membership`; writes to them go inside `changing()`."""
+    """A cache over the tables `user_account` and `membership`; writes to them go inside `invalidating()`."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -41,7 +41,7 @@ class TokenHolders:
         await self._reads.close()
 
     async def get(self, user_id: UUID, now: datetime) -> TokenHolder | None:
-        """Return the user from a cache: each request with a token needs it; None if there is no such user.
+        """Return the user, None if there is none, from a cache: each request with a token needs it.
 
         Concurrent reads share a statement.
         """

@@ -15,7 +15,7 @@ def activation(
 ) -> datetime | None:
     """Return the time at which a notification became or becomes active; None if it is low or cleared.
 
-    `since` is its present activation, None if it has none or was scheduled for another time.
+    `since` is its present activation; None if it has none, or if `scheduled_for` has just been changed.
     """
     if priority is not Priority.HIGH or cleared:
         return None

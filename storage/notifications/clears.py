@@ -61,7 +61,7 @@ async def clear_many(
 ) -> tuple[int, int]:
     """Clear these notifications of the agent, or all that are not scheduled for later if `ids` is None.
 
-    Return how many were cleared, and how many of them were high.
+    Return the numbers of cleared notifications and of high ones among them.
     """
     conditions = Conditions(agent_id, now)
     if ids is None:

@@ -10,8 +10,6 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Record
-
 from storage.errors import ConstraintError, RowLocked, StorageError
 from storage.model import Notification, Priority, Receipt, Source
 from storage.notifications.activation import activation
@@ -28,7 +26,8 @@ from storage.postgres.leadership import Sleep
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
-from storage.postgres.rows import from_row
+from storage.postgres.query import require_changeable
+from storage.postgres.rows import fetch_all, fetch_one, from_row
 
 GET = """
 SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL WHERE n.id = $1
@@ -135,9 +134,8 @@ class Notifications:
     """The table `notification`. One that becomes active updates `agent_state` in the same commit.
 
     `on_commit` gets the ids of the agents that a commit concerns, right after it and even if the caller was
-    cancelled. If `on_clear` is given, it is called instead when nothing came and something was only removed.
-    `sleep` waits after shared reads and clears, and between two attempts to clear a notification that another
-    transaction holds.
+    cancelled. If given, `on_clear` is called instead when notifications were only cleared or deleted. `sleep`
+    waits after shared reads and clears, and between two attempts to clear a locked notification.
     """
 
     def __init__(
@@ -156,10 +154,10 @@ class Notifications:
         self._inserts = GroupCommit("notifications", self._insert_many)
         self._waiting_inserts = GroupCommit("notifications of busy agents", self._insert_waiting)
         self._clears = GroupCommit("clears", self._clear_each, sleep=sleep)
-        self._queues = GroupCommit("queues", partial(self._list_each, LIST_FOR_AGENTS), sleep=sleep)
+        self._queues = GroupCommit("queues", partial(list_each, pool, LIST_FOR_AGENTS), sleep=sleep)
         self._uncleared_queues = GroupCommit(
             "uncleared queues",
-            partial(self._list_each, LIST_UNCLEARED_FOR_AGENTS),
+            partial(list_each, pool, LIST_UNCLEARED_FOR_AGENTS),
             sleep=sleep,
         )
 
@@ -211,18 +209,16 @@ class Notifications:
             self._on_commit(list(agent_ids))
 
     async def get(self, notification_id: UUID) -> Notification | None:
-        row = await self._pool.fetchrow(GET, notification_id)
-        return None if row is None else notification_from_row(row)
+        return await fetch_one(self._pool, Notification, GET, notification_id)
 
     async def list_page(self, filters: NotificationFilters, page: Page) -> list[Notification]:
         """List one page of the notifications, newest first, including those scheduled for later."""
         conditions = PageConditions(filters.organization_ids, page, "n.created_at, n.id")
-        conditions.add_equal("n.agent_id", filters.agent_id)
-        conditions.add_equal("n.cleared", filters.cleared)
-        conditions.add_equal("n.priority", filters.priority)
-        conditions.add_equal("n.source", filters.source)
-        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [notification_from_row(row) for row in rows]
+        conditions.add_optional("n.agent_id = $", filters.agent_id)
+        conditions.add_optional("n.cleared = $", filters.cleared)
+        conditions.add_optional("n.priority = $", filters.priority)
+        conditions.add_optional("n.source = $", filters.source)
+        return await fetch_all(self._pool, Notification, conditions.into(PAGE), *conditions.parameters)
 
     async def list_for_agent(
         self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime
@@ -239,10 +235,9 @@ class Notifications:
     ) -> Notification | None:
         """Set the columns in `changes` and return the notification; None if there is no such notification.
 
-        Raise ValueError for a column that may not be changed.
+        Raise ValueError for a column that must not be changed.
         """
-        if unknown := changes.keys() - CHANGEABLE:
-            raise ValueError(f"columns that may not be changed: {', '.join(sorted(unknown))}")
+        require_changeable(changes, CHANGEABLE)
         return await self._pool.run_to_completion(
             self._update(notification_id, changes, now), f"update of notification {notification_id}"
         )
@@ -264,7 +259,7 @@ class Notifications:
     async def clear_many(self, agent_id: UUID, ids: Sequence[UUID] | None, now: datetime) -> int:
         """Clear these notifications of the agent, or all that are not scheduled for later if `ids` is None.
 
-        Return how many were cleared.
+        Return the number of cleared ones.
         """
         return await self._pool.run_to_completion(
             self._clear_many(agent_id, ids, now), f"clearing of notifications of agent {agent_id}"
@@ -276,7 +271,7 @@ class Notifications:
         return {row["id"]: from_row(NotificationOwner, row) for row in rows}
 
     async def delete(self, notification_id: UUID) -> bool:
-        """Delete the notification; False if there is no such notification."""
+        """Delete the notification; return False if there is no such notification."""
         return await self._pool.run_to_completion(
             self._delete(notification_id), f"deletion of notification {notification_id}"
         )
@@ -287,7 +282,7 @@ class Notifications:
         return refusals
 
     async def _insert_waiting(self, items: list[InsertItem]) -> list[StorageError | None]:
-        """Wait for the agents' states one agent at a time, so that one held row delays the others little."""
+        """Wait for the agents' states one agent at a time, so that a locked row hardly delays others."""
         refusals: dict[UUID, StorageError | None] = {}
         groups = deque(group_by_agent(items))
         while groups:
@@ -318,7 +313,7 @@ class Notifications:
             row = await connection.fetchrow(LOCK, notification_id)
             if row is None:
                 return None
-            before = notification_from_row(row)
+            before = from_row(Notification, row)
             after = _changed(before, changes, now)
             await connection.execute(
                 UPDATE,
@@ -344,14 +339,6 @@ class Notifications:
             report = self._on_clear if after.activated_at is None else self._on_commit
             report([after.agent_id])
         return after
-
-    async def _list_each(
-        self, statement: str, items: list[tuple[UUID, int, datetime]]
-    ) -> list[list[Notification]]:
-        queues: list[list[Notification]] = [[] for _ in items]
-        for row in await self._pool.fetch(statement, *zip(*items, strict=True)):
-            queues[row["ordinal"] - 1].append(notification_from_row(row))
-        return queues
 
     async def _clear_each(self, items: list[ClearItem]) -> list[bool | None]:
         results, agent_ids = await clear_together(self._pool, items)
@@ -384,6 +371,9 @@ def _changed(before: Notification, changes: Mapping[str, Any], now: datetime) ->
     return replace(after, cleared_at=cleared_at, activated_at=activated_at)
 
 
-def notification_from_row(row: Record) -> Notification:
-    """Build the notification from a row of the table."""
-    return from_row(Notification, row, source=Source(row["source"]), priority=Priority(row["priority"]))
+async def list_each(pool: Pool, statement: str, items: list[tuple[Any, ...]]) -> list[list[Notification]]:
+    """Run a statement that lists notifications for each item of its arrays, by `ordinal`."""
+    queues: list[list[Notification]] = [[] for _ in items]
+    for row in await pool.fetch(statement, *zip(*items, strict=True)):
+        queues[row["ordinal"] - 1].append(from_row(Notification, row))
+    return queues

@@ -1,10 +1,11 @@
 """The notifications that came into an agent's queue since a given time."""
 
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from storage.model import Notification
-from storage.notifications.notifications import notification_from_row
+from storage.notifications.notifications import list_each
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
@@ -31,8 +32,9 @@ class RecentNotifications:
     """The table `notification`, as a run reads it between turns."""
 
     def __init__(self, pool: Pool, sleep: Sleep | None = None) -> None:
-        self._pool = pool
-        self._reads = GroupCommit("recent notifications", self._list_each, sleep=sleep)
+        self._reads = GroupCommit(
+            "recent notifications", partial(list_each, pool, LIST_FOR_AGENTS), sleep=sleep
+        )
 
     async def close(self) -> None:
         await self._reads.close()
@@ -45,9 +47,3 @@ class RecentNotifications:
         They are ordered high before low, then oldest first. Concurrent reads share a statement.
         """
         return await self._reads.add((agent_id, since, limit, now))
-
-    async def _list_each(self, items: list[tuple[UUID, datetime, int, datetime]]) -> list[list[Notification]]:
-        queues: list[list[Notification]] = [[] for _ in items]
-        for row in await self._pool.fetch(LIST_FOR_AGENTS, *zip(*items, strict=True)):
-            queues[row["ordinal"] - 1].append(notification_from_row(row))
-        return queues

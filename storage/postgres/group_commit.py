@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 from storage.errors import ConstraintError, DatabaseUnavailable, RowLocked
 from storage.postgres.leadership import Sleep
 
-# What runs wait for pauses after a shared flush: in a larger group each item costs less, which leaves the
-# processors free for the requests of clients. A lone caller does not notice.
+# For flushes that only runs wait for. The pause lets the next group grow: in a larger group each item costs
+# less, which leaves the processors to the requests of clients. A lone caller does not notice.
 PAUSE_SECONDS = 0.004
 
 Item = TypeVar("Item")
@@ -47,9 +47,9 @@ class GroupCommit(Generic[Item, Result]):
         return f"<GroupCommit {self._name}: {state}, {len(self._pending)} pending>"
 
     async def add(self, item: Item) -> Result:
-        """Return the result of `item`, or raise the error of its flush.
+        """Add the item to the next flush and return its result, or raise the error of the flush.
 
-        An added item is flushed even if its caller is cancelled. Raise DatabaseUnavailable if the group is
+        The item is flushed even if its caller is cancelled. Raise DatabaseUnavailable if the group is
         closed or too many items are pending.
         """
         if self._closed:

@@ -14,8 +14,3 @@ class PageConditions(Conditions):
         super().__init__(owners, page.limit, page.offset)
         if page.after is not None:
             self.add(f"({order}) < ($, $)", *page.after)
-
-    def add_equal(self, column: LiteralString, value: object | None) -> None:
-        """Require that the column equals the value, unless that is None."""
-        if value is not None:
-            self.add(f"{column} = $", value)

@@ -77,14 +77,14 @@ class DatabaseSettings:
         if not self.url:
             raise ValueError("url must not be blank")
         if self.pool_size < 1:
-            raise ValueError("pool_size must be at least 1")
+            raise ValueError(f"pool_size must be at least 1, got {self.pool_size}")
         if self.acquire_timeout_seconds <= 0 or self.command_timeout_seconds <= 0:
             raise ValueError("timeouts must be above 0")
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSize:
-    """How many connections there are, how many of them are idle, and how many callers wait for one."""
+    """The numbers of connections, of idle ones among them, and of callers that wait for one."""
 
     connections: int
     idle: int

@@ -25,6 +25,11 @@ class Conditions:
             text += f"${len(self.parameters)}{piece}"
         self._conditions.append(f" AND {text}")
 
+    def add_optional(self, condition: LiteralString, value: object | None) -> None:
+        """Add a condition on one value, unless that is None."""
+        if value is not None:
+            self.add(condition, value)
+
     def into(self, statement: LiteralString) -> str:
         """Return the statement with the conditions at its marks. Raise ValueError if it has no mark."""
         return _fill_in(statement, "/* and */", "".join(self._conditions))
@@ -35,11 +40,16 @@ def assign(statement: LiteralString, changes: Mapping[str, object], columns: Set
 
     The values follow in the order of `changes`. Raise ValueError for a name that is not among `columns`.
     """
-    if unknown := changes.keys() - columns:
-        raise ValueError(f"these columns must not be changed: {', '.join(sorted(unknown))}")
+    require_changeable(changes, columns)
     numbers = count(after + 1)
     assignments = ", ".join(f"{column} = ${next(numbers)}" for column in changes)
     return _fill_in(statement, "/* set */", assignments)
+
+
+def require_changeable(changes: Mapping[str, object], columns: Set[str]) -> None:
+    """Raise ValueError for a name that is not among `columns`."""
+    if unknown := changes.keys() - columns:
+        raise ValueError(f"these columns must not be changed: {', '.join(sorted(unknown))}")
 
 
 def _fill_in(statement: LiteralString, mark: LiteralString, text: str) -> str:

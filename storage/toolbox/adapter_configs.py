@@ -8,7 +8,7 @@ from uuid import UUID
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one, to_row
 
 INSERT = """
 INSERT INTO adapter_config (id, template_id, adapter_id, config, created_at, updated_at)
@@ -57,19 +57,10 @@ class AdapterConfigs:
 
         Raise NotUnique if the template has one for the adapter, ReferenceMissing for `template` or `adapter`.
         """
-        await self._pool.execute(
-            INSERT,
-            config.id,
-            config.template_id,
-            config.adapter_id,
-            config.config,
-            config.created_at,
-            config.updated_at,
-        )
+        await self._pool.execute(INSERT, *to_row(INSERT, config))
 
     async def get(self, config_id: UUID) -> AdapterConfig | None:
-        row = await self._pool.fetchrow(GET, config_id)
-        return None if row is None else from_row(AdapterConfig, row)
+        return await fetch_one(self._pool, AdapterConfig, GET, config_id)
 
     async def list_page(
         self,
@@ -80,14 +71,12 @@ class AdapterConfigs:
     ) -> list[AdapterConfig]:
         """List one page of the configs of the organizations' templates, newest first."""
         conditions = PageConditions(organization_ids, page, "c.created_at, c.id")
-        conditions.add_equal("c.template_id", template_id)
-        conditions.add_equal("c.adapter_id", adapter_id)
-        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [from_row(AdapterConfig, row) for row in rows]
+        conditions.add_optional("c.template_id = $", template_id)
+        conditions.add_optional("c.adapter_id = $", adapter_id)
+        return await fetch_all(self._pool, AdapterConfig, conditions.into(PAGE), *conditions.parameters)
 
     async def update(self, config_id: UUID, config: Any, now: datetime) -> AdapterConfig | None:
-        row = await self._pool.fetchrow(UPDATE, config_id, config, now)
-        return None if row is None else from_row(AdapterConfig, row)
+        return await fetch_one(self._pool, AdapterConfig, UPDATE, config_id, config, now)
 
     async def delete(self, config_id: UUID) -> bool:
         return await self._pool.fetchval(DELETE, config_id) is not None

@@ -6,14 +6,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from asyncpg import Record
-
 from storage.model import Visibility
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one, to_row
 
 INSERT = """
 INSERT INTO adapter (
@@ -72,21 +70,10 @@ class Adapters:
         self._pool = pool
 
     async def insert(self, adapter: Adapter) -> None:
-        await self._pool.execute(
-            INSERT,
-            adapter.id,
-            adapter.organization_id,
-            adapter.name,
-            adapter.description,
-            adapter.visibility,
-            adapter.detail_url,
-            adapter.config_schema,
-            adapter.created_at,
-        )
+        await self._pool.execute(INSERT, *to_row(INSERT, adapter))
 
     async def get(self, adapter_id: UUID) -> Adapter | None:
-        row = await self._pool.fetchrow(GET, adapter_id)
-        return None if row is None else _adapter(row)
+        return await fetch_one(self._pool, Adapter, GET, adapter_id)
 
     async def list_page(
         self, organization_ids: tuple[UUID, ...], visibility: Visibility | None, page: Page
@@ -96,22 +83,19 @@ class Adapters:
         These are their own adapters and the public ones.
         """
         conditions = PageConditions(organization_ids, page, "a.created_at, a.id")
-        conditions.add_equal("a.visibility", visibility)
-        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [_adapter(row) for row in rows]
+        conditions.add_optional("a.visibility = $", visibility)
+        return await fetch_all(self._pool, Adapter, conditions.into(PAGE), *conditions.parameters)
 
     async def update(self, adapter_id: UUID, changes: Mapping[str, Any]) -> Adapter | None:
         """Set the columns in `changes` and return the adapter; None if there is no such adapter."""
         if not changes:
             return await self.get(adapter_id)
-        update = assign(UPDATE, changes, CHANGEABLE, after=1)
-        row = await self._pool.fetchrow(update, adapter_id, *changes.values())
-        return None if row is None else _adapter(row)
+        sql = assign(UPDATE, changes, CHANGEABLE, after=1)
+        return await fetch_one(self._pool, Adapter, sql, adapter_id, *changes.values())
 
     async def publish(self, adapter_id: UUID) -> Adapter | None:
         """Make the adapter visible to every organization and return it; None if there is no such adapter."""
-        row = await self._pool.fetchrow(PUBLISH, adapter_id)
-        return None if row is None else _adapter(row)
+        return await fetch_one(self._pool, Adapter, PUBLISH, adapter_id)
 
     async def delete(self, adapter_id: UUID) -> bool:
         """Delete the adapter with its tools and configs, and detach it from its agents.
@@ -119,7 +103,3 @@ class Adapters:
         Return False if there is no such adapter.
         """
         return await self._pool.fetchval(DELETE, adapter_id) is not None
-
-
-def _adapter(row: Record) -> Adapter:
-    return from_row(Adapter, row, visibility=Visibility(row["visibility"]))

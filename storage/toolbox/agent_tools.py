@@ -11,7 +11,7 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.postgres.pool import Pool
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, from_row
 
 MAX_TOOLS = 120  # of one agent: model providers accept 128, and each agent has some built-in tools
 MAX_SHOWN_CHARACTERS = 4096  # of a description
@@ -108,8 +108,7 @@ class AgentTools:
 
     async def list_for_agent(self, agent_id: UUID) -> list[ListedTool]:
         """List the tools for the agent's model by the order of its adapters, the oldest of each first."""
-        rows = await self._pool.fetch(LIST, agent_id, CHANNEL, MAX_TOOLS)
-        return [from_row(ListedTool, row) for row in rows]
+        return await fetch_all(self._pool, ListedTool, LIST, agent_id, CHANNEL, MAX_TOOLS)
 
     async def describe(self, tool_ids: Collection[UUID]) -> dict[UUID, DescribedTool]:
         """Return the descriptions by id, without ids that name no tool.

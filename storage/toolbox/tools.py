@@ -10,7 +10,7 @@ from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import from_row
+from storage.postgres.rows import fetch_all, fetch_one, to_row
 
 INSERT = """
 INSERT INTO tool (
@@ -66,23 +66,10 @@ class Tools:
 
         Raise NotUnique if the adapter has a tool of this name, ReferenceMissing for `adapter`.
         """
-        await self._pool.execute(
-            INSERT,
-            tool.id,
-            tool.adapter_id,
-            tool.name,
-            tool.description,
-            tool.parameters,
-            tool.is_enforced,
-            tool.url,
-            tool.handler,
-            tool.detail_url,
-            tool.created_at,
-        )
+        await self._pool.execute(INSERT, *to_row(INSERT, tool))
 
     async def get(self, tool_id: UUID) -> Tool | None:
-        row = await self._pool.fetchrow(GET, tool_id)
-        return None if row is None else from_row(Tool, row)
+        return await fetch_one(self._pool, Tool, GET, tool_id)
 
     async def list_page(
         self, organization_ids: tuple[UUID, ...], adapter_id: UUID | None, page: Page
@@ -92,9 +79,8 @@ class Tools:
         `adapter_id` limits the list to one of these adapters.
         """
         conditions = PageConditions(organization_ids, page, "t.created_at, t.id")
-        conditions.add_equal("t.adapter_id", adapter_id)
-        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [from_row(Tool, row) for row in rows]
+        conditions.add_optional("t.adapter_id = $", adapter_id)
+        return await fetch_all(self._pool, Tool, conditions.into(PAGE), *conditions.parameters)
 
     async def update(self, tool_id: UUID, changes: Mapping[str, Any]) -> Tool | None:
         """Set the columns in `changes` and return the tool; None if there is no such tool.
@@ -103,9 +89,8 @@ class Tools:
         """
         if not changes:
             return await self.get(tool_id)
-        update = assign(UPDATE, changes, CHANGEABLE, after=1)
-        row = await self._pool.fetchrow(update, tool_id, *changes.values())
-        return None if row is None else from_row(Tool, row)
+        sql = assign(UPDATE, changes, CHANGEABLE, after=1)
+        return await fetch_one(self._pool, Tool, sql, tool_id, *changes.values())
 
     async def delete(self, tool_id: UUID) -> bool:
         return await self._pool.fetchval(DELETE, tool_id) is not None

@@ -58,7 +58,7 @@ class DueStore(Protocol):
     def stored(self) -> asyncio.Event: ...
 
     async def list_due(
-        self, now: datetime, after: Receiver, *, limit_per_receiver: int, most: int
+        self, now: datetime, after: Receiver, *, limit_per_receiver: int, limit: int
     ) -> list[DueDelivery]: ...
 
     async def record(self, delivery: DueDelivery, attempt: Attempt) -> None: ...
@@ -92,7 +92,7 @@ class WebhookSender:
         # them before the read: a delivery that ends during it must not start again.
         started_ids = {delivery.id for delivery in self._in_progress.values()}
         due = await self._outbox.list_due(
-            self._clock.now(), self._listed_until, limit_per_receiver=2 * MAX_PER_RECEIVER, most=MAX_LISTED
+            self._clock.now(), self._listed_until, limit_per_receiver=2 * MAX_PER_RECEIVER, limit=MAX_LISTED
         )
         is_complete = len(due) < MAX_LISTED
         self._listed_until = FIRST_RECEIVER if is_complete else max(delivery.receiver for delivery in due)

@@ -13,7 +13,7 @@ from hostsvc.process_harness.harness import ProcessHarness
 from hostsvc.process_harness.settings import HarnessSettings
 from storage.ids import new_id
 from storage.postgres.pool import Pool
-from storage.storage import build_storage
+from storage.storage import Storage
 from supervisors.clock import SystemClock
 from supervisors.engine.run import Harness
 from supervisors.harness.builtin import BuiltinHarness
@@ -50,7 +50,7 @@ def test_run_token_is_valid_for_the_longest_run() -> None:
 
 async def harness_of(config: Config, pool: Pool) -> Harness:
     clock = SystemClock()
-    storage = build_storage(pool, on_commit=lambda _: None, on_clear=lambda _: None, sleep=clock.sleep)
+    storage = Storage(pool, on_commit=lambda _: None, on_clear=lambda _: None, sleep=clock.sleep)
     credentials = run_credentials(config, SECRET, "http://127.0.0.1:8080", clock)
     try:
         async with (

@@ -8,7 +8,7 @@ import pytest
 from storage.errors import DatabaseUnavailable
 from storage.model import Priority
 from storage.postgres.pool import Pool
-from storage.storage import build_storage
+from storage.storage import Storage
 from supervisors.clock import SystemClock
 from tests.storage.factories import NOW, new_notification, stored_agent, usage_record
 
@@ -22,7 +22,7 @@ async def test_commits_and_clearings_are_reported_apart(pool: Pool) -> None:
     def on_clear(agent_ids: Sequence[UUID]) -> None:
         reports.append(("clear", list(agent_ids)))
 
-    storage = build_storage(pool, on_commit, on_clear, sleep=SystemClock().sleep)
+    storage = Storage(pool, on_commit, on_clear, sleep=SystemClock().sleep)
     scout = await stored_agent(pool)
     high, low = new_notification(scout.id), new_notification(scout.id, priority=Priority.LOW)
     for notification in (high, low):
@@ -35,7 +35,7 @@ async def test_commits_and_clearings_are_reported_apart(pool: Pool) -> None:
 
 
 async def test_closed_storage_refuses_shared_writes_and_reads(pool: Pool) -> None:
-    storage = build_storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
+    storage = Storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
     scout = await stored_agent(pool)
     await storage.usage.insert(usage_record(scout))
 

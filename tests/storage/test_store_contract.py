@@ -33,7 +33,7 @@ from storage.model import (
     SystemNotice,
 )
 from storage.postgres.pool import Pool
-from storage.storage import Storage, build_storage
+from storage.storage import Storage
 from supervisors.clock import SystemClock
 from tests.simulation.memory_store import MemoryStorage, build_memory_storage
 from tests.simulation.tables import Tables
@@ -122,7 +122,7 @@ def memory() -> Store:
 @pytest.fixture
 async def postgres(pool: Pool) -> AsyncIterator[Store]:
     store: Store
-    storage = build_storage(pool, on_commit=lambda ids: store.report(ids), sleep=SystemClock().sleep)
+    storage = Storage(pool, on_commit=lambda ids: store.report(ids), sleep=SystemClock().sleep)
     store = Store(storage, lambda: stored_organization(pool))
     yield store
     await storage.close()

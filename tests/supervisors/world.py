@@ -27,7 +27,7 @@ from storage.model import Run as LedgerEntry
 from storage.notifications.notifications import NotificationFilters
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.storage import build_storage
+from storage.storage import Storage
 from supervisors.clock import SystemClock
 from supervisors.engine.broadcast import tell_agents_of, tell_agents_of_template
 from supervisors.engine.messages import Reply, Request, RunRequest, Signal
@@ -187,7 +187,7 @@ class World:
         self.pool = pool
         self.clock = HeldClock()
         self.began_at = self.clock.now()
-        self.storage = build_storage(
+        self.storage = Storage(
             pool, on_commit=self._tell, on_clear=self._tell_of_clearings, sleep=SystemClock().sleep
         )
         self.toolbox = RiggedToolbox(self.storage, self.clock, outbound, checker)

@@ -19,7 +19,7 @@ from hostsvc.outbound.guarded_http import OutboundSettings, open_guarded_http
 from storage.ids import new_id
 from storage.model import ApiKey, Organization, Outcome, User
 from storage.postgres.pool import Pool
-from storage.storage import Storage, build_storage
+from storage.storage import Storage
 from supervisors.clock import SystemClock
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry, open_registry
@@ -180,7 +180,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
     def readiness() -> Readiness:
         return service.readiness
 
-    storage, clock = build_storage(pool, on_commit, sleep=SystemClock().sleep), SystemClock()
+    storage, clock = Storage(pool, on_commit, sleep=SystemClock().sleep), SystemClock()
     async with (
         open_guarded_http(OutboundSettings(allow_private=True), clock) as outbound,
         open_schema_checker() as checker,

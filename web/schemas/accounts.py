@@ -3,7 +3,8 @@
 from typing import TypedDict
 from uuid import UUID
 
-from storage.model import Membership, Organization, Role, User
+from storage.identity.accounts import Membership
+from storage.model import Organization, Role, User
 from web.fields import Email, Line, Text
 from web.request.parsing import Body
 

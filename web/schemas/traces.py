@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
-from storage.model import Span, Trace, TraceSummary
+from storage.history.traces import TraceSummary
+from storage.model import Span, Trace
 from web.fields import MAX_OFFSET, Boolean, Datetime, Integer, JsonValue, Line, Text, Uuid
 from web.request.parsing import Body
 from web.schemas.spans import SpanResponse, duration_ms, serialize_span

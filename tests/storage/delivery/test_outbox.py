@@ -20,7 +20,7 @@ from storage.delivery.outbox import (
 from storage.model import Agent, Template
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.storage import build_storage
+from storage.storage import Storage
 from supervisors.clock import SystemClock
 from tests.storage.factories import HOUR, NOW, SECOND, agent, stored_agent, stored_organization, template
 
@@ -46,7 +46,7 @@ async def stored_agent_of(pool: Pool, of: Template, **fields: object) -> Agent:
 
 
 async def due_at(outbox: Outbox, now: datetime) -> list[DueDelivery]:
-    return await outbox.list_due(now, limit_per_receiver=10, most=10)
+    return await outbox.list_due(now, limit_per_receiver=10, limit=10)
 
 
 async def only_due(outbox: Outbox) -> DueDelivery:
@@ -79,7 +79,7 @@ async def test_receiver_with_many_due_does_not_hide_others(pool: Pool, outbox: O
     agents = [await stored_agent_of(pool, busy, created_at=NOW - number * SECOND) for number in range(5)]
     for other in (quiet, elsewhere):
         await stored_agent_of(pool, other)
-    due = await outbox.list_due(NOW, limit_per_receiver=2, most=10)
+    due = await outbox.list_due(NOW, limit_per_receiver=2, limit=10)
     receivers = [delivery.receiver for delivery in due]
     assert sorted(receivers) == sorted(
         [(busy.organization_id, URL)] * 2
@@ -96,7 +96,7 @@ async def test_due_deliveries_are_listed_in_pages_of_receivers(pool: Pool, outbo
         await stored_agent_of(pool, desk)
         receivers.append((desk.organization_id, URL))
     listed, last = [], FIRST_RECEIVER
-    while due := await outbox.list_due(NOW, last, limit_per_receiver=10, most=1):
+    while due := await outbox.list_due(NOW, last, limit_per_receiver=10, limit=1):
         last = due[-1].receiver
         listed.append(last)
     assert listed == sorted(receivers)
@@ -151,7 +151,7 @@ async def test_delivery_can_be_redelivered_after_any_outcome(
 
 
 async def test_stored_event_is_set_only_for_stored_webhook(pool: Pool) -> None:
-    storage = build_storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
+    storage = Storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
     without_webhook, with_webhook = await stored_template(pool, ""), await stored_template(pool)
     for desk, is_set in ((without_webhook, False), (with_webhook, True)):
         await storage.agents.insert(agent(desk.organization_id, template_id=desk.id), None)

@@ -16,7 +16,7 @@ from storage.history.usage import UsageRecord
 from storage.ids import new_id
 from storage.model import Agent, AgentState, AgentStatus, Receipt, StateUpdate, Trace
 from storage.postgres.pool import Pool
-from storage.storage import Storage, build_storage
+from storage.storage import Storage
 from supervisors.clock import SystemClock
 from supervisors.maintenance.receipt_cleaner import BATCH, LIFETIME, ReceiptCleaner
 from tests.storage.factories import (
@@ -42,7 +42,7 @@ SELECT (SELECT count(*) FROM template) + (SELECT count(*) FROM agent) + (SELECT 
 
 @pytest.fixture
 async def storage(pool: Pool) -> AsyncIterator[Storage]:
-    storage = build_storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
+    storage = Storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
     yield storage
     await storage.close()
 

@@ -7,11 +7,11 @@ from datetime import datetime
 import pytest
 
 from storage.errors import NotUnique
-from storage.identity.accounts import Accounts
+from storage.identity.accounts import Accounts, Membership
 from storage.identity.organizations import Organizations
 from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
-from storage.model import Membership, Role
+from storage.model import Role
 from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, NOW, organization, user
 

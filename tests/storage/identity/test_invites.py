@@ -8,11 +8,11 @@ from uuid import UUID
 import pytest
 
 from storage.errors import NotUnique
-from storage.identity.accounts import Accounts
+from storage.identity.accounts import Accounts, Membership
 from storage.identity.invites import Invite, Invites
 from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
-from storage.model import Membership, Role
+from storage.model import Role
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, NOW, open_invite, stored_member, stored_organization, user

@@ -19,8 +19,8 @@ def test_first_page_has_only_the_statements_parameters() -> None:
 def test_cursor_and_given_values_become_conditions() -> None:
     cursor = (NOW, new_id())
     conditions = PageConditions(OWNERS, Page(after=cursor), "created_at, id")
-    conditions.add_equal("status", None)
-    conditions.add_equal("cleared", False)
+    conditions.add_optional("status = $", None)
+    conditions.add_optional("cleared = $", False)
 
     assert conditions.parameters == [OWNERS, 1000, 0, *cursor, False]
     assert conditions.into(STATEMENT) == (

@@ -21,6 +21,15 @@ def test_conditions_number_their_values_after_the_parameters() -> None:
     assert conditions.parameters == ["organization", 50, "then", "id", "Scout"]
 
 
+def test_optional_condition_is_left_out_without_a_value() -> None:
+    conditions = Conditions("organization", 50)
+    conditions.add_optional("name = $", None)
+    conditions.add_optional("paused = $", False)
+
+    assert conditions.into(PAGE) == "SELECT * FROM agent WHERE organization_id = $1  AND paused = $3 LIMIT $2"
+    assert conditions.parameters == ["organization", 50, False]
+
+
 def test_statement_without_conditions_stays_as_it_is() -> None:
     assert Conditions("organization", 50).into(PAGE).split() == PAGE.replace("/* and */", "").split()
 

@@ -1,11 +1,19 @@
-"""Rows become values of the model."""
+"""Rows become values of the model, and values the parameters of an INSERT."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import pytest
 
 from storage.postgres.pool import Pool
-from storage.postgres.rows import from_row
+from storage.postgres.rows import delete_rows, fetch_all, fetch_one, from_row, to_row
+
+SELECT_POINTS = "SELECT x, -x AS y, 'here' AS label FROM generate_series(1, $1::integer) AS x ORDER BY x"
+
+
+class Color(StrEnum):
+    RED = "red"
+    BLUE = "blue"
 
 
 @dataclass(frozen=True)
@@ -13,6 +21,14 @@ class Point:
     x: int
     y: int
     label: str = ""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    color: Color
+    background: Color | None
+    sizes: tuple[int, ...]
+    tags: frozenset[str]
 
 
 async def test_columns_become_the_fields_of_the_same_names(pool: Pool) -> None:
@@ -32,3 +48,54 @@ async def test_missing_column_is_an_error(pool: Pool) -> None:
     assert row is not None
     with pytest.raises(KeyError, match="label"):
         from_row(Point, row)
+
+
+async def test_strings_and_arrays_take_the_types_of_their_fields(pool: Pool) -> None:
+    row = await pool.fetchrow(
+        "SELECT 'red' AS color, NULL AS background, ARRAY[2, 1] AS sizes, ARRAY['old', 'old'] AS tags"
+    )
+    assert row is not None
+    drawing = from_row(Drawing, row)
+    assert drawing == Drawing(Color.RED, None, (2, 1), frozenset({"old"}))
+    assert isinstance(drawing.color, Color)
+    assert from_row(Drawing, row, background=Color.BLUE).background is Color.BLUE
+
+
+async def test_unknown_value_of_an_enum_is_an_error(pool: Pool) -> None:
+    row = await pool.fetchrow("SELECT 'green' AS color, NULL AS background, '{}' AS sizes, '{}' AS tags")
+    assert row is not None
+    with pytest.raises(ValueError, match="green"):
+        from_row(Drawing, row)
+
+
+async def test_fetch_builds_one_value_or_all(pool: Pool) -> None:
+    assert await fetch_one(pool, Point, SELECT_POINTS, 2) == Point(1, -1, "here")
+    assert await fetch_one(pool, Point, SELECT_POINTS, 0) is None
+    assert await fetch_all(pool, Point, SELECT_POINTS, 2) == [Point(1, -1, "here"), Point(2, -2, "here")]
+    assert await fetch_all(pool, Point, SELECT_POINTS, 0) == []
+
+
+async def test_delete_returns_the_number_of_rows(pool: Pool) -> None:
+    async with pool.transaction() as connection:
+        await connection.execute("CREATE TEMPORARY TABLE point (x integer)")
+        await connection.execute("INSERT INTO point SELECT generate_series(1, 12)")
+        assert await delete_rows(connection, "DELETE FROM point WHERE x > $1", 1) == 11
+        assert await delete_rows(connection, "DELETE FROM point WHERE x > $1", 1) == 0
+        await connection.execute("DROP TABLE point")
+
+
+def test_parameters_follow_the_columns_of_the_insert() -> None:
+    insert = """
+    INSERT INTO point (
+        label, y,
+        x, z)
+    VALUES ($1, $2, $3, $4)
+    """
+    assert to_row(insert, Point(1, 2, "here"), z=3, y=7) == ["here", 7, 1, 3]
+
+
+def test_parameters_without_a_field_are_refused() -> None:
+    with pytest.raises(AttributeError, match="z"):
+        to_row("INSERT INTO point (x, z) VALUES ($1, $2)", Point(1, 2))
+    with pytest.raises(ValueError, match="no INSERT that lists its columns: INSERT INTO point VALUES"):
+        to_row("INSERT INTO point VALUES ($1, $2)", Point(1, 2))

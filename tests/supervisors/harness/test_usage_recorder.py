@@ -16,7 +16,7 @@ from storage.history.usage import ModelUsage, Usage, UsageRecord
 from storage.ids import new_id
 from storage.model import Agent, Outcome, RunStart
 from storage.postgres.pool import Pool
-from storage.storage import build_storage
+from storage.storage import Storage
 from supervisors.clock import SystemClock
 from supervisors.engine.messages import Reply, Request
 from supervisors.engine.run import ActiveRun
@@ -91,7 +91,7 @@ def new_run(agent: Agent) -> ActiveRun:
 
 
 async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -> None:
-    clock, storage = HeldClock(), build_storage(pool, lambda _: None, sleep=SystemClock().sleep)
+    clock, storage = HeldClock(), Storage(pool, lambda _: None, sleep=SystemClock().sleep)
     harness = BuiltinHarness(
         agents=storage.agents,
         templates=storage.templates,

@@ -15,7 +15,7 @@ from storage.delivery.outbox import DeliveryFilters, DeliveryStatus, DueDelivery
 from storage.model import Template
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.storage import Storage, build_storage
+from storage.storage import Storage
 from supervisors.clock import SystemClock
 from supervisors.maintenance.loop import repeat
 from supervisors.maintenance.webhook_sender import JITTER, NO_TEMPLATE, SCHEDULE, WebhookSender
@@ -75,7 +75,7 @@ class Deliveries:
 
 @pytest.fixture
 async def deliveries(pool: Pool) -> AsyncIterator[Deliveries]:
-    storage = build_storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
+    storage = Storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
     async with AsyncExitStack() as stack:
         yield Deliveries(storage, stack)
     await storage.close()

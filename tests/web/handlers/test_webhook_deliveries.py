@@ -21,7 +21,7 @@ async def agent(api: Api) -> Any:
 
 async def record_attempt(service: Service, attempt: Attempt) -> None:
     """Record this attempt for the only due delivery."""
-    [due] = await service.storage.outbox.list_due(SystemClock().now(), limit_per_receiver=10, most=10)
+    [due] = await service.storage.outbox.list_due(SystemClock().now(), limit_per_receiver=10, limit=10)
     await service.storage.outbox.record(due, attempt)
 
 

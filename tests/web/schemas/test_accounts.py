@@ -1,6 +1,7 @@
 """Bodies and responses of sign-up, login and passwords."""
 
-from storage.model import Membership, Organization, Role, User
+from storage.identity.accounts import Membership
+from storage.model import Organization, Role, User
 from tests.web.schemas.checks import ID, ID_TEXT, NOON, REQUIRED, accept, refuse, serve
 from web.schemas.accounts import (
     MAX_PASSWORD,

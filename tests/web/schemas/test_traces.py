@@ -3,7 +3,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from storage.model import Span, Trace, TraceSummary
+from storage.history.traces import TraceSummary
+from storage.model import Span, Trace
 from tests.web.schemas.checks import (
     BLANK,
     ID,
