@@ -60,7 +60,7 @@ class Snapshot:
     organization: UUID
     status: AgentStatus
     phase: Phase
-    since: datetime | None  # the earliest that is known; None where nothing is
+    since: datetime | None  # the earliest time that is known, if any
     why: str
     next_wake: NextWake | None
     run: CurrentRun | None
