@@ -16,7 +16,7 @@ HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
 def result_of(answer: OutboundAnswer) -> Any:
-    """Return the answer as a JSON value; None for an empty body. Raise ToolError for what is no result."""
+    """Return the answer as a JSON value; None for an empty body. Raise ToolError if it is no result."""
     kind = answer.content_type.partition(";")[0].strip().lower()
     if not 200 <= answer.status < 300:
         raise _failed(answer, kind)
