@@ -135,7 +135,7 @@ class ActiveRun:
             self._interruptible.discard(task)
 
     async def carry_out(self, harness: "Harness", ask: "Ask", max_seconds: float) -> None:
-        """Execute the run by the harness; set `result`, whatever happens."""
+        """Execute the run by the harness; set `result` in any case."""
         self._task = asyncio.current_task()
         structlog.contextvars.bind_contextvars(agent=str(self.agent_id), run=str(self.id))
         result = RunResult(

@@ -1,4 +1,4 @@
-"""What the status endpoints show: one agent in full, and all agents in numbers."""
+"""The values that the status endpoints show: one agent in full, and all agents in numbers."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -230,10 +230,10 @@ class Supervisor:
         receipt: Receipt | None = None,
         now: datetime | None = None,
     ) -> AgentState | None:
-        """Store the state that `transition` returns, and `end` of the run with it; None if it returns None.
+        """Store the state that `transition` returns, with `end` and `receipt`; return it, or None if none is.
 
-        If a notification became active since `facts` were read, the transition is repeated under lock, so
-        that constant traffic cannot outrun the agent. `now` is the time that the next wake is computed
+        If the row has changed since `facts` were read, the transition is repeated under lock, so that
+        constant traffic cannot outrun the agent. `now` is the time that the next wake is computed
         from: the present, unless a decision was already made with another. Raise AgentGone.
         """
         now = now or self.context.clock.now()
