@@ -6,7 +6,7 @@ import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -30,7 +30,7 @@ from storage.postgres.pool import open_pool
 from storage.storage import Storage
 from supervisors.clock import Clock, SystemClock
 from supervisors.engine.messages import Signal
-from supervisors.engine.registry import Registry, open_registry
+from supervisors.engine.registry import Registry
 from supervisors.maintenance.due_scan import DueScan
 from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
 from supervisors.maintenance.webhook_sender import open_webhook_sender
@@ -173,7 +173,7 @@ async def _open_leader(
     settings = await _web_settings(config, storage)
     credentials = run_credentials(config, settings.token_secret, url, clock)
     execution = await enter(open_execution(config, storage, outbound, prices, clock, credentials))
-    registry = await enter(_open_registry(config, storage, execution, clock, random))
+    registry = await enter(_build_registry(config, storage, execution, clock, random))
     scan = DueScan(storage.agent_states, registry, clock, random)
     # Listen before scanning, so that no row of another program is missed in between.
     doorbell = await enter(open_notify_listener(database, on_commit, scan.run_once, clock))
@@ -191,10 +191,10 @@ async def _open_leader(
     return service
 
 
-def _open_registry(
+def _build_registry(
     config: Config, storage: Storage, execution: Execution, clock: Clock, random: Random
-) -> AbstractAsyncContextManager[Registry]:
-    return open_registry(
+) -> Registry:
+    return Registry(
         store=storage.agent_states,
         harness=execution.harness,
         clock=clock,

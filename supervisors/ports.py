@@ -66,8 +66,6 @@ class StateStore(Protocol):
 
 
 class OrganizationStore(Protocol):
-    """The organizations and their pauses."""
-
     async def list_paused(self) -> list[UUID]: ...
 
 
@@ -92,20 +90,14 @@ class InboxUpdateStore(Protocol):
 
 
 class AgentStore(Protocol):
-    """The agents, for their runs and tools."""
-
     async def get(self, agent_id: UUID) -> Agent | None: ...
 
 
 class ContactStore(Protocol):
-    """The contacts that agents write to."""
-
     async def get(self, contact_id: UUID) -> Contact | None: ...
 
 
 class MessageStore(Protocol):
-    """The messages between agents and their contacts."""
-
     async def get(self, message_id: UUID) -> Message | None: ...
 
     async def get_last_channel(self, agent_id: UUID, contact_id: UUID) -> Channel | None: ...
@@ -116,8 +108,6 @@ class MessageStore(Protocol):
 
 
 class AgentToolStore(Protocol):
-    """The tools that agents have through their adapters."""
-
     async def list_for_agent(self, agent_id: UUID) -> list[ListedTool]: ...
 
     async def describe(self, tool_ids: Collection[UUID]) -> dict[UUID, DescribedTool]: ...
@@ -128,8 +118,6 @@ class AgentToolStore(Protocol):
 
 
 class ToolStores(Protocol):
-    """The stores that the agents' tools use."""
-
     @property
     def notifications(self) -> QueueStore: ...
 
@@ -147,14 +135,10 @@ class ToolStores(Protocol):
 
 
 class TemplateStore(Protocol):
-    """The templates that agents inherit from."""
-
     async def get(self, template_id: UUID) -> Template | None: ...
 
 
 class SpanStore(Protocol):
-    """The store of finished spans."""
-
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None: ...
 
 

@@ -15,13 +15,7 @@ BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 def parse_boolean(value: Any) -> bool | None:
     """Read true, false, 0, 1 and these as text in any case."""
-    match value:
-        case bool():
-            return value
-        case int() | str():
-            return BOOLEANS.get(str(value).lower())
-        case _:
-            return None
+    return BOOLEANS.get(str(value).lower()) if isinstance(value, int | str) else None  # a bool is an int
 
 
 def parse_integer(value: Any) -> int | None:
@@ -56,12 +50,4 @@ def parse_number(value: Any) -> Decimal | None:
 
 def parse_text(value: Any) -> str | None:
     """Read text, or a number as its digits."""
-    match value:
-        case str():
-            return value
-        case bool():
-            return None
-        case int() | float():
-            return str(value)
-        case _:
-            return None
+    return None if isinstance(value, bool) or not isinstance(value, str | int | float) else str(value)

@@ -1,8 +1,8 @@
 """The state that the registry and its supervisors share."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
 from uuid import UUID
 
 from supervisors.clock import Clock
@@ -15,12 +15,6 @@ from supervisors.ports import StateStore
 RECOVERY_SECONDS = 1.0
 
 
-class LaunchRun(Protocol):
-    """Begins to execute a run whose start has been stored."""
-
-    async def __call__(self, run: ActiveRun) -> None: ...
-
-
 @dataclass(slots=True)
 class SupervisorContext:
     """The state that all supervisors of this process share. Only the registry changes its fields."""
@@ -30,7 +24,7 @@ class SupervisorContext:
     policy: Policy
     timer_queue: TimerQueue
     slots: RunSlots
-    launch: LaunchRun
+    launch: Callable[[ActiveRun], Awaitable[None]]  # begins to execute a run whose start is stored
     stop_grace_seconds: float
     random: Random
     runs: dict[UUID, ActiveRun]  # by agent; a run stays until its end is stored and its job is over

@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from itertools import starmap
 from uuid import UUID
 
@@ -43,7 +42,7 @@ NO_COUNTS = Counts(0, 0, 0, frozenset(), 0, None, None)
 class Statistics:
     """The numbers that the registry and the maintenance services keep for the overview."""
 
-    counts: Counts = NO_COUNTS  # the last ones of the database
+    counts: Counts = NO_COUNTS  # as last read from the database
     restarts: int = 0  # of crashed supervisors
     started_runs: int = 0
     ended_runs: Counter[Outcome] = field(default_factory=Counter)
@@ -100,7 +99,7 @@ class StatusReader:
     def overview(self) -> Overview:
         """Return all agents in numbers: the last counts, corrected by what has happened in memory since."""
         supervisors, context, statistics = self._supervisors, self._context, self._statistics
-        counts, slots = statistics.counts, context.slots
+        counts, slots, now = statistics.counts, context.slots, context.clock.now()
         phases = Counter(str(supervisor.phase) for supervisor in supervisors.values())
         depths = [len(supervisor.mailbox) for supervisor in supervisors.values()]
         sleeping = max(0, counts.running + counts.sleeping - slots.taken)
@@ -118,7 +117,7 @@ class StatusReader:
             runs=RunsResponse(slots.taken, slots.waiting, slots.limit),
             timers=TimersResponse(counts.timers, counts.next_due_at, lateness),
             loop_lag_ms=_milliseconds(statistics.loop_lag_seconds),
-            oldest_uncleared_high_seconds=_seconds_since(oldest, context.clock.now()) if oldest else None,
+            oldest_uncleared_high_seconds=max(0.0, (now - oldest).total_seconds()) if oldest else None,
             run_totals=RunTotals(statistics.started_runs, dict(statistics.ended_runs)),
         )
 
@@ -174,7 +173,3 @@ def _milliseconds(seconds: Collection[float]) -> Spread:
     ordered = sorted(seconds)
     p50, p99 = (ordered[int((len(ordered) - 1) * share)] for share in (0.5, 0.99))
     return Spread(*(round(value * 1000, 3) for value in (p50, p99, ordered[-1])))
-
-
-def _seconds_since(moment: datetime, now: datetime) -> float:
-    return max(0.0, (now - moment).total_seconds())

@@ -64,7 +64,6 @@ class Mailbox:
             raise MailboxFull(f"{limit} requests to this agent wait for an answer; try again later.")
 
     def ask(self, pending: AnyPendingRequest) -> None:
-        """Queue a request."""
         if self._requests is None:
             self._requests = deque()
         self._requests.append(pending)

@@ -11,12 +11,12 @@ from storage.model import AgentStatus, Receipt
 
 
 class Signal(StrEnum):
-    """The reason why a supervisor should reconcile; several waiting signals are one reconcile."""
+    """The reason why a supervisor should reconcile. Signals that wait together cause one reconcile."""
 
     NOTIFIED = "notified"  # a notification entered its queue, or changed there
     CLEARED = "cleared"  # a notification of its queue was cleared
     DUE = "due"  # its timer fired, or the due scan found it
-    RELOAD = "reload"  # its settings, template or organization changed, or it is retried after a crash
+    RELOAD = "reload"  # its settings, template or organization changed, or the service has restarted
     RUN_OVER = "run over"  # its run has ended
     SLOT_FREE = "slot free"  # a run slot is reserved for its queued start
 

@@ -8,17 +8,16 @@ The path of a notification, from its commit to the sleep of its agent:
     _handle_signals   Supervisor.reconcile reads the agent's facts and asks the rules
     Supervisor.start  the start of a run is stored, and `_launch` makes a job of it
     _execute          ActiveRun.carry_out lets the harness work, until the agent asks for sleep
-    ask               the request enters the mailbox, and requests.request_sleep ends the run
-    tell              RUN_OVER: Supervisor.reconcile finds nothing to do, and schedules the next wake
+    ask               the request for sleep enters the mailbox, and requests.request_sleep ends the run
+    tell              RUN_OVER: Supervisor.reconcile finds nothing to start, and schedules the next wake
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from contextvars import Context
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any
+from typing import Self
 from uuid import UUID
 
 import aiojobs
@@ -56,6 +55,7 @@ class Registry:
     """The way to every agent's supervisor: `tell` it to reconcile, or `ask` it something.
 
     `status` reads the supervisors; `statistics` are numbers that the maintenance services keep up to date.
+    As a context manager it ends the active runs on leaving, and stores their ends.
     """
 
     def __init__(
@@ -63,18 +63,17 @@ class Registry:
         *,
         store: StateStore,
         harness: Harness,
-        scheduler: aiojobs.Scheduler,
         clock: Clock,
         supervisor_settings: SupervisorSettings,
         run_settings: RunSettings,
         random: Random,
     ) -> None:
         self._harness = harness
-        self._scheduler = scheduler
+        self._scheduler = aiojobs.Scheduler(limit=run_settings.max_concurrent, close_timeout=CANCEL_SECONDS)
         self._settings = supervisor_settings
         self._max_run_seconds = run_settings.max_seconds
         self._supervisors: dict[UUID, Supervisor] = {}
-        self._tasks: set[asyncio.Task[None]] = set()  # that handle messages
+        self._tasks: set[asyncio.Task[None]] = set()  # one for each supervisor that handles messages
         self._context = SupervisorContext(
             store=store,
             clock=clock,
@@ -93,8 +92,12 @@ class Registry:
             self._supervisors, self._context, self.statistics, supervisor_settings.mailbox_limit
         )
 
-    def __repr__(self) -> str:
-        return f"<Registry: {len(self._supervisors)} supervisors, {len(self._context.runs)} runs>"
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.drain(0)
+        await self._scheduler.close()
 
     def schedule(self, agent_id: UUID, at: datetime) -> None:
         """Set the agent's timer, unless it has a live supervisor that has set it already."""
@@ -115,7 +118,6 @@ class Registry:
         self._handle_soon(supervisor)
 
     def tell_all(self, agent_ids: Iterable[UUID], signal: Signal) -> None:
-        """Tell several agents the same."""
         for agent_id in agent_ids:
             self.tell(agent_id, signal)
 
@@ -157,14 +159,13 @@ class Registry:
         if run is None or run.id != run_id:
             return
         clock = self._context.clock
-        waits_until = clock.monotonic() + seconds
+        deadline = clock.monotonic() + seconds
         if await wait_for_event(run.ended, seconds, clock):
-            remaining = waits_until - clock.monotonic()
+            remaining = deadline - clock.monotonic()
             await wait_for_event(run.settled, min(remaining, FINISHING_SECONDS), clock)
 
     @property
     def may_start(self) -> bool:
-        """Return whether runs may start."""
         return self._context.may_start
 
     def allow_starts(self, allowed: bool) -> None:
@@ -229,9 +230,7 @@ class Registry:
         supervisor.is_handling = True
         # An empty context keeps the fields of the request that caused the message out of the log lines.
         task = asyncio.get_running_loop().create_task(
-            self._handle_messages(supervisor),
-            name=f"supervisor of {supervisor.agent_id}",
-            context=Context(),
+            self._handle_messages(supervisor), name=f"supervisor of {supervisor.agent_id}", context=Context()
         )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -254,7 +253,7 @@ class Registry:
         backoff_seconds = supervisor.backoff_seconds_left()
         if backoff_seconds:
             self._reconcile_later(supervisor, self._context.clock.now() + timedelta(seconds=backoff_seconds))
-            self._log_message(supervisor, ", ".join(sorted(signals)), "waits: the last attempt met a defect")
+            self._log_message(supervisor, ", ".join(sorted(signals)), "waits: the last attempt crashed")
             return
         if signals <= QUEUE_SIGNALS and supervisor.has_active_run:
             # The end of the run causes a reconcile, which covers these changes of the queue.
@@ -266,7 +265,7 @@ class Registry:
         except AgentGone:
             outcome = "gone"
         except DATABASE_ERRORS as error:
-            outcome = f"tried again soon: {error}"
+            outcome = f"will be tried again: {error}"
             self._reconcile_later(supervisor)
         except Exception as error:  # the outermost edge of a supervisor: one agent never affects another
             outcome = await self._handle_crash(supervisor, error)
@@ -299,7 +298,7 @@ class Registry:
         else:
             next_attempt_at = retry_at or next_attempt_at
         self._reconcile_later(supervisor, next_attempt_at)
-        return "failed; the log says how"
+        return "crashed: see the log of the service"
 
     def _reconcile_later(self, supervisor: Supervisor, at: datetime | None = None) -> None:
         supervisor.has_uncertain_update = True
@@ -327,39 +326,3 @@ class Registry:
                 self.statistics.ended_runs[run.result.outcome] += 1
             self._context.slots.release()
             self.tell(run.agent_id, Signal.RUN_OVER)
-
-
-@asynccontextmanager
-async def open_registry(
-    *,
-    store: StateStore,
-    harness: Harness,
-    clock: Clock,
-    supervisor_settings: SupervisorSettings,
-    run_settings: RunSettings,
-    random: Random,
-) -> AsyncIterator[Registry]:
-    """Open the registry. On leaving, end the active runs and store their ends."""
-    scheduler = aiojobs.Scheduler(
-        limit=run_settings.max_concurrent,
-        close_timeout=CANCEL_SECONDS,
-        exception_handler=_log_job_failure,
-    )
-    registry = Registry(
-        store=store,
-        harness=harness,
-        scheduler=scheduler,
-        clock=clock,
-        supervisor_settings=supervisor_settings,
-        run_settings=run_settings,
-        random=random,
-    )
-    try:
-        yield registry
-    finally:
-        await registry.drain(0)
-        await scheduler.close()
-
-
-def _log_job_failure(_: aiojobs.Scheduler, context: dict[str, Any]) -> None:
-    log.error("job of a run failed", job=repr(context.get("job")), exc_info=context.get("exception"))

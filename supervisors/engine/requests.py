@@ -53,7 +53,11 @@ async def answer(supervisor: Supervisor, request: Request[Reply]) -> Reply | Def
 async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
     """Start a run, or store the request until one can start. Raise AgentArchived or NoStarts."""
     context = supervisor.context
-    now = context.clock.now()
+    now, queued = context.clock.now(), RunReply(RunAnswer.QUEUED)
+
+    def requested(seen: AgentFacts) -> AgentState:
+        return transitions.run_requested(seen.state, now)
+
     while True:
         facts = await supervisor.get_facts()
         reply = _reply_without_effect(supervisor, facts, request, now)
@@ -61,23 +65,14 @@ async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
             return reply
         if not context.may_start:
             raise NoStarts("No run may start now: the service is shutting down or is not the leader.")
-        queued = RunReply(RunAnswer.QUEUED)
         if supervisor.run is not None or facts.state.run_id is not None:
-            await supervisor.change(
-                facts,
-                lambda seen: transitions.run_requested(seen.state, now),
-                receipt=request.receipt(queued),
-            )
+            await supervisor.change(facts, requested, receipt=request.receipt(queued))
             return queued
         run = await supervisor.start(facts, WakeReason.RUN_REQUESTED, request.receipt)
         if run is not None:
             return RunReply(RunAnswer.STARTED, run.id)
         if not context.slots.has_room():
-            await supervisor.queue(
-                facts,
-                lambda seen: transitions.run_requested(seen.state, now),
-                request.receipt(queued),
-            )
+            await supervisor.queue(facts, requested, request.receipt(queued))
             return queued
 
 
@@ -155,8 +150,8 @@ async def write_owned_fields(supervisor: Supervisor, owned: OwnedFieldsRequest) 
             after = replace(after, run_started_at=owned.run_started_at)
         if owned.last_wake_reason is not Unset.UNSET:
             after = replace(after, last_wake_reason=owned.last_wake_reason)
-        if owned.last_wake_interrupted_sleep_until is not Unset.UNSET:
-            interrupted = owned.last_wake_interrupted_sleep_until
+        interrupted = owned.last_wake_interrupted_sleep_until
+        if interrupted is not Unset.UNSET:
             after = replace(after, last_wake_interrupted_sleep_until=interrupted)
         return after
 

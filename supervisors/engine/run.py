@@ -8,6 +8,7 @@ RunError                the run failed; the message is recorded in its trace
 
 import asyncio
 from collections.abc import Awaitable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 from uuid import UUID
@@ -52,29 +53,6 @@ class RunResult:
 class ActiveRun:
     """One run in this process: how it was started, requests to end it, and its result."""
 
-    __slots__ = (
-        "_clock",
-        "_grace_ends_at",
-        "_grace_timer",
-        "_interruptible",
-        "_task",
-        "active_at_start",
-        "agent_id",
-        "ended",
-        "id",
-        "is_capped",
-        "is_draining",
-        "is_notified",
-        "is_stopping",
-        "max_sleep_until",
-        "result",
-        "settled",
-        "slept",
-        "started_at",
-        "turns",
-        "wake_reason",
-    )
-
     def __init__(self, agent_id: UUID, start: RunStart, active_at_start: int, clock: Clock) -> None:
         self.id = start.run_id
         self.agent_id = agent_id
@@ -96,9 +74,6 @@ class ActiveRun:
         self._clock = clock
         self._grace_timer: Timer | None = None
         self._grace_ends_at = 0.0  # on the monotonic clock, while there is a timer
-
-    def __repr__(self) -> str:
-        return f"<Run {self.id} of {self.agent_id}, turn {self.turns}, {self.result or 'active'}>"
 
     def stop(self, grace_seconds: float) -> None:
         """Ask the run to end at its next await; cancel it after the grace."""
@@ -127,7 +102,6 @@ class ActiveRun:
         self.settled.set()
 
     def cancel(self) -> None:
-        """Cancel the run's task."""
         if self._task is not None and self.result is None:
             self._task.cancel()
 
@@ -161,7 +135,7 @@ class ActiveRun:
             self._interruptible.discard(task)
 
     async def carry_out(self, harness: "Harness", ask: "Ask", max_seconds: float) -> None:
-        """Execute the run by the harness; set `result`, whatever happens."""
+        """Execute the run by the harness; set `result` in any case."""
         self._task = asyncio.current_task()
         structlog.contextvars.bind_contextvars(agent=str(self.agent_id), run=str(self.id))
         result = RunResult(
@@ -207,8 +181,6 @@ class Ask(Protocol):
 
 
 class Harness(Protocol):
-    """Executes runs."""
-
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Work until the agent sleeps or has nothing more to do; raise RunError if that fails."""
         ...
@@ -216,9 +188,7 @@ class Harness(Protocol):
 
 async def wait_until_settled(runs: Collection[ActiveRun], seconds: float) -> None:
     """Wait until all runs are settled, but at most `seconds`."""
-    if not runs:
-        return
-    waits = [asyncio.ensure_future(run.settled.wait()) for run in runs]
-    _, pending = await asyncio.wait(waits, timeout=seconds)
-    for wait in pending:
-        wait.cancel()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            for run in runs:
+                await run.settled.wait()

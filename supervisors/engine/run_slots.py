@@ -15,17 +15,10 @@ class RunSlots:
     def __init__(self, limit: int, on_slot: Callable[[UUID], None]) -> None:
         self.limit = limit
         self._on_slot = on_slot
-        self._taken = 0
+        self.taken = 0
         self._reserved: set[UUID] = set()
         self._queues: OrderedDict[UUID, OrderedDict[UUID, None]] = OrderedDict()  # organization -> its agents
         self._organization_of: dict[UUID, UUID] = {}
-
-    def __repr__(self) -> str:
-        return f"<RunSlots {self._taken}/{self.limit} taken, {self.waiting} waiting>"
-
-    @property
-    def taken(self) -> int:
-        return self._taken
 
     @property
     def waiting(self) -> int:
@@ -33,7 +26,7 @@ class RunSlots:
 
     def has_room(self) -> bool:
         """Return whether a slot is neither taken nor reserved."""
-        return self._taken + len(self._reserved) < self.limit
+        return self.taken + len(self._reserved) < self.limit
 
     def take(self, agent_id: UUID) -> bool:
         """Take the slot reserved for this agent, or a free one; return whether there was one."""
@@ -42,7 +35,7 @@ class RunSlots:
         elif not self.has_room():
             return False
         self._dequeue(agent_id)
-        self._taken += 1
+        self.taken += 1
         return True
 
     def wait(self, agent_id: UUID, organization_id: UUID) -> None:
@@ -61,7 +54,7 @@ class RunSlots:
 
     def release(self) -> None:
         """Give back a taken slot."""
-        self._taken -= 1
+        self.taken -= 1
         self._reserve_free_slots()
 
     def _reserve_free_slots(self) -> None:

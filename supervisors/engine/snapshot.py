@@ -1,4 +1,4 @@
-"""What the status endpoints show: one agent in full, and all agents in numbers."""
+"""The values that the status endpoints show: one agent in full, and all agents in numbers."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -60,7 +60,7 @@ class Snapshot:
     organization: UUID
     status: AgentStatus
     phase: Phase
-    since: datetime | None  # the earliest that is known; None where nothing is
+    since: datetime | None  # the earliest time that is known, if any
     why: str
     next_wake: NextWake | None
     run: CurrentRun | None

@@ -10,16 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from storage.ids import new_id
-from storage.model import (
-    AgentFacts,
-    AgentState,
-    AgentStatus,
-    Outcome,
-    Receipt,
-    RunEnd,
-    RunStart,
-    StateUpdate,
-)
+from storage.model import AgentFacts, AgentState, AgentStatus, Outcome, Receipt, RunEnd, RunStart, StateUpdate
 from supervisors.engine.context import SupervisorContext
 from supervisors.engine.mailbox import Mailbox
 from supervisors.engine.messages import ReceiptOf, RunAnswer, RunReply
@@ -88,9 +79,6 @@ class Supervisor:
         self.idle_since = 0.0  # on the monotonic clock
         self.message_log = b""  # packed by `message_log.append_message`
         self._hold_deadline: HoldDeadline | None = None
-
-    def __repr__(self) -> str:
-        return f"<Supervisor of {self.agent_id}: {self.phase}{', handling' if self.is_handling else ''}>"
 
     @property
     def phase(self) -> Phase:
@@ -242,10 +230,10 @@ class Supervisor:
         receipt: Receipt | None = None,
         now: datetime | None = None,
     ) -> AgentState | None:
-        """Store the state that `transition` returns, and `end` of the run with it; None if it returns None.
+        """Store the state that `transition` returns, with `end` and `receipt`; return it, or None if none is.
 
-        If a notification became active since `facts` were read, the transition is repeated under lock, so
-        that constant traffic cannot outrun the agent. `now` is the time that the next wake is computed
+        If the row has changed since `facts` were read, the transition is repeated under lock, so that
+        constant traffic cannot outrun the agent. `now` is the time that the next wake is computed
         from: the present, unless a decision was already made with another. Raise AgentGone.
         """
         now = now or self.context.clock.now()

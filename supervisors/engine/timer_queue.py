@@ -43,9 +43,6 @@ class TimerQueue:
         self._offset = self._wall_clock_offset()
         self.lateness_seconds: deque[float] = deque(maxlen=LATENESS_SAMPLES)
 
-    def __repr__(self) -> str:
-        return f"<TimerQueue {len(self._entries)} scheduled>"
-
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -53,7 +50,7 @@ class TimerQueue:
         return agent_id in self._entries
 
     def schedule(self, agent_id: UUID, at: datetime, monotonic_at: float | None = None) -> None:
-        """Set the agent's timer to `at`, instead of an earlier setting.
+        """Set the agent's timer to `at`, in place of an earlier one.
 
         With `monotonic_at` it fires then, even if the wall clock is set: a hold has a fixed length. Otherwise
         a time beyond the horizon is left to the due scan, which schedules it when it is near.
@@ -84,8 +81,7 @@ class TimerQueue:
         fired_at = self._clock.monotonic()
         while self._heap and self._heap[0][0] <= fired_at:
             monotonic_at, agent_id = heapq.heappop(self._heap)
-            entry = self._entries.get(agent_id)
-            if entry is None or entry.monotonic_at != monotonic_at:
+            if not self._is_current(monotonic_at, agent_id):
                 continue
             del self._entries[agent_id]
             self.lateness_seconds.append(fired_at - monotonic_at)

@@ -7,7 +7,7 @@ from supervisors.ports import SpendingStore
 
 
 class BudgetGuard:
-    """The check before each model call. Concurrent calls may exceed a cap together."""
+    """Checks the budget before each model call. Concurrent calls may exceed a cap together."""
 
     def __init__(self, spending: SpendingStore, clock: Clock) -> None:
         self._spending = spending

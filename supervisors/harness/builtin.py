@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from storage.model import Agent, Outcome
@@ -16,7 +17,7 @@ from supervisors.harness.conversation import (
 )
 from supervisors.harness.inbox_updates import InboxUpdates
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
-from supervisors.harness.tool_execution import ToolExecutor
+from supervisors.harness.tool_execution import execute_tool_calls
 from supervisors.harness.usage_recorder import UsageRecorder
 from supervisors.llm.port import ChatMessage, ChatRole, FinishReason, Model, ModelResponse
 from supervisors.llm.pricing import Prices
@@ -33,47 +34,32 @@ CUT_OFF = {
 }
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BuiltinHarness:
     """Executes runs in this process."""
 
-    def __init__(
-        self,
-        *,
-        agents: AgentStore,
-        templates: TemplateStore,
-        recent_notifications: InboxUpdateStore,
-        spans: SpanStore,
-        usage: UsageStore,
-        budget_guard: BudgetGuard,
-        prices: Prices,
-        toolbox: Toolbox,
-        providers: Mapping[str, Model],
-        clock: Clock,
-        settings: RunSettings,
-    ) -> None:
-        self._agents = agents
-        self._templates = templates
-        self._recent_notifications = recent_notifications
-        self._spans = spans
-        self._usage = usage
-        self._budget_guard = budget_guard
-        self._prices = prices
-        self._toolbox = toolbox
-        self._tool_executor = ToolExecutor(toolbox)
-        self._providers = providers
-        self._clock = clock
-        self._settings = settings
+    agents: AgentStore
+    templates: TemplateStore
+    recent_notifications: InboxUpdateStore
+    spans: SpanStore
+    usage: UsageStore
+    budget_guard: BudgetGuard
+    prices: Prices
+    toolbox: Toolbox
+    providers: Mapping[str, Model]
+    clock: Clock
+    settings: RunSettings
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Run turns until the agent sleeps, calls no more tools, or reaches its turn limit.
 
         Raise RunError if the run fails, AgentGone or LeadershipLost if it may not go on.
         """
-        recorder = SpanRecorder(run.id, self._spans, self._clock)
-        agent = await self._agents.get(run.agent_id)
+        recorder = SpanRecorder(run.id, self.spans, self.clock)
+        agent = await self.agents.get(run.agent_id)
         if agent is None:
             raise RunError("The agent was deleted.")
-        usage_recorder = UsageRecorder(agent, run.id, self._usage, self._prices, self._clock)
+        usage_recorder = UsageRecorder(agent, run.id, self.usage, self.prices, self.clock)
         try:
             with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as root:
                 root.metadata["gen_ai.operation.name"] = "invoke_agent"
@@ -93,33 +79,33 @@ class BuiltinHarness:
         root: OpenSpan,
         usage_recorder: UsageRecorder,
     ) -> Conversation:
-        template = await self._templates.get(agent.template_id) if agent.template_id else None
+        template = await self.templates.get(agent.template_id) if agent.template_id else None
         provider_name, model = self._model_of(agent)
         return Conversation(
             run=run,
             ask=ask,
             agent=agent,
-            provider=self._providers[provider_name],
+            provider=self.providers[provider_name],
             provider_name=provider_name,
             model=model,
-            tools=tuple(await self._toolbox.definitions(agent)),
-            max_turns=effective_max_turns(agent, template, self._settings.max_turns),
+            tools=tuple(await self.toolbox.definitions(agent)),
+            max_turns=effective_max_turns(agent, template, self.settings.max_turns),
             reasoning_effort=effective_reasoning_effort(agent, template),
             thinking_max_tokens=template.thinking_max_tokens if template else 0,
             recorder=recorder,
             root=root,
             usage_recorder=usage_recorder,
-            inbox_updates=InboxUpdates(run, self._recent_notifications, self._clock),
-            messages=first_messages(run, agent, template, self._clock),
+            inbox_updates=InboxUpdates(run, self.recent_notifications, self.clock),
+            messages=first_messages(run, agent, template, self.clock),
         )
 
     def _model_of(self, agent: Agent) -> tuple[str, str]:
         """Return the provider's name and the model's name at that provider."""
         prefix, separator, name = agent.model.partition("/")
         if not separator:
-            prefix, name = self._settings.default_provider, agent.model
-        if prefix not in self._providers:
-            known = ", ".join(sorted(self._providers))
+            prefix, name = self.settings.default_provider, agent.model
+        if prefix not in self.providers:
+            known = ", ".join(sorted(self.providers))
             raise RunError(f'There is no model provider "{prefix}"; the service knows: {known}.')
         return prefix, name
 
@@ -129,7 +115,7 @@ class BuiltinHarness:
             run.at_turn_boundary()
             if limit is not None and run.turns >= limit:
                 return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
-            await self._budget_guard.check(run)
+            await self.budget_guard.check(run)
             if run.turns and conversation.inbox_updates.may_exist():
                 await self._add_inbox_updates(conversation)
             run.turns += 1
@@ -139,7 +125,7 @@ class BuiltinHarness:
                 if answer.finish_reason in CUT_OFF:
                     raise RunError(CUT_OFF[FinishReason(answer.finish_reason)])
                 return RunResult(Outcome.ENDED)
-            if await self._tool_executor.execute(conversation, answer.tool_calls):
+            if await execute_tool_calls(self.toolbox, conversation, answer.tool_calls):
                 return RunResult(Outcome.SLEPT)
 
     async def _add_inbox_updates(self, conversation: Conversation) -> None:

@@ -41,15 +41,8 @@ class InboxUpdates:
 
 
 def _message(arrived: list[Notification]) -> str:
-    named = [
-        {
-            "id": notification.id,
-            "priority": notification.priority,
-            "source": notification.source,
-            "title": notification.title,
-        }
-        for notification in arrived[:MAX_NAMED]
-    ]
+    fields = ("id", "priority", "source", "title")
+    named = [{field: getattr(one, field) for field in fields} for one in arrived[:MAX_NAMED]]
     at_least = "at least " if len(arrived) == MAX_FETCHED else ""
     more = f" and {at_least}{len(arrived) - MAX_NAMED} more" if len(arrived) > MAX_NAMED else ""
     return (

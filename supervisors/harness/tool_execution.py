@@ -26,73 +26,68 @@ MAX_CONCURRENT_CALLS = 100  # of one turn
 ToolOutcome = dict[str, Any]  # as the model sees it: {"result": ...} or {"error": ...}
 
 
-class ToolExecutor:
-    """Executes the calls of a turn: concurrently, but `sleep`, which ends the run, after all others."""
+async def execute_tool_calls(
+    toolbox: Toolbox, conversation: Conversation, tool_calls: Sequence[ToolCall]
+) -> bool:
+    """Add the result of each call to the conversation; return whether the agent sleeps.
 
-    def __init__(self, toolbox: Toolbox) -> None:
-        self._toolbox = toolbox
+    The calls run concurrently, but `sleep`, which ends the run, after all others. A stop of the run cancels
+    the calls, except `sleep`.
+    """
+    others = [tool_call for tool_call in tool_calls if tool_call.name != SLEEP.name]
+    for start in range(0, len(others), MAX_CONCURRENT_CALLS):
+        batch = others[start : start + MAX_CONCURRENT_CALLS]
+        outcomes = await conversation.run.interruptible(_call_all(toolbox, conversation, batch))
+        for tool_call, outcome in zip(batch, outcomes, strict=True):
+            _add_outcome(conversation, tool_call, outcome)
+    for tool_call in tool_calls:
+        if tool_call.name == SLEEP.name:
+            outcome = await _call(toolbox, conversation, tool_call)
+            _add_outcome(conversation, tool_call, outcome)
+            if "result" in outcome:
+                return True
+    return False
 
-    async def execute(self, conversation: Conversation, tool_calls: Sequence[ToolCall]) -> bool:
-        """Add the result of each call to the conversation; return whether the agent sleeps.
 
-        A stop of the run cancels the calls, except `sleep`.
-        """
-        others = [tool_call for tool_call in tool_calls if tool_call.name != SLEEP.name]
-        for start in range(0, len(others), MAX_CONCURRENT_CALLS):
-            batch = others[start : start + MAX_CONCURRENT_CALLS]
-            outcomes = await conversation.run.interruptible(self._call_all(conversation, batch))
-            for tool_call, outcome in zip(batch, outcomes, strict=True):
-                _add_outcome(conversation, tool_call, outcome)
-        for tool_call in tool_calls:
-            if tool_call.name == SLEEP.name:
-                outcome = await self._call(conversation, tool_call)
-                _add_outcome(conversation, tool_call, outcome)
-                if "result" in outcome:
-                    return True
-        return False
+async def _call_all(
+    toolbox: Toolbox, conversation: Conversation, tool_calls: Sequence[ToolCall]
+) -> Sequence[ToolOutcome]:
+    if len(tool_calls) == 1:  # needs no task of its own
+        return [await _call(toolbox, conversation, tool_calls[0])]
+    calls = (_call(toolbox, conversation, tool_call) for tool_call in tool_calls)
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):  # it ends the run; by now all calls have finished
+            raise outcome
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
-    async def _call_all(
-        self, conversation: Conversation, tool_calls: Sequence[ToolCall]
-    ) -> Sequence[ToolOutcome]:
-        if len(tool_calls) == 1:  # needs no task of its own
-            return [await self._call(conversation, tool_calls[0])]
-        calls = (self._call(conversation, tool_call) for tool_call in tool_calls)
-        outcomes = await asyncio.gather(*calls, return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):  # it ends the run; by now all calls have finished
-                raise outcome
-        return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
-    async def _call(self, conversation: Conversation, tool_call: ToolCall) -> ToolOutcome:
-        """Call one tool, as a span of the trace, and return its outcome. Raise only what ends the run."""
-        name = excerpt(tool_call.name, 255)
-        with conversation.recorder.span(f"execute_tool {name}", "tool", conversation.root) as span:
-            span.metadata.update(
-                {
-                    "gen_ai.operation.name": "execute_tool",
-                    "gen_ai.tool.name": name,
-                    "gen_ai.tool.call.id": tool_call.id,
-                    "gen_ai.tool.call.arguments": shorten(tool_call.arguments, MAX_RESULT_BYTES)[0],
-                }
-            )
-            try:
-                result = await self._toolbox.call(
-                    conversation.agent,
-                    conversation.run.id,
-                    conversation.ask,
-                    tool_call.name,
-                    _parsed(tool_call.arguments),
-                    span_id=span.id,
-                )
-                cut_result, left_out = shorten(result, MAX_RESULT_BYTES)
-            except (AgentGone, LeadershipLost, RunError):
-                raise
-            except Exception as error:
-                refusal = _refusal(error, name)
-                span.error = refusal.message
-                return {"error": refusal.as_json()}
-            span.metadata["gen_ai.tool.call.result"] = cut_result
-            return {"result": cut_result, "left_out": left_out} if left_out else {"result": cut_result}
+async def _call(toolbox: Toolbox, conversation: Conversation, tool_call: ToolCall) -> ToolOutcome:
+    """Call one tool, as a span of the trace, and return its outcome. Raise only what ends the run."""
+    name = excerpt(tool_call.name, 255)
+    with conversation.recorder.span(f"execute_tool {name}", "tool", conversation.root) as span:
+        span.metadata.update(
+            {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": name,
+                "gen_ai.tool.call.id": tool_call.id,
+                "gen_ai.tool.call.arguments": shorten(tool_call.arguments, MAX_RESULT_BYTES)[0],
+            }
+        )
+        try:
+            agent, run_id, ask = conversation.agent, conversation.run.id, conversation.ask
+            arguments = _parsed(tool_call.arguments)
+            tool = await toolbox.find(agent, tool_call.name)
+            result = await toolbox.use(tool, agent, run_id, ask, arguments, span.id)
+            cut_result, left_out = shorten(result, MAX_RESULT_BYTES)
+        except (AgentGone, LeadershipLost, RunError):
+            raise
+        except Exception as error:
+            refusal = _refusal(error, name)
+            span.error = refusal.message
+            return {"error": refusal.as_json()}
+        span.metadata["gen_ai.tool.call.result"] = cut_result
+        return {"result": cut_result, "left_out": left_out} if left_out else {"result": cut_result}
 
 
 def _refusal(error: Exception, name: str) -> ToolError:

@@ -20,6 +20,10 @@ log = structlog.get_logger()
 
 RETRY_DELAYS_SECONDS = (0.2, 1.0, 3.0)
 MAX_FREE_CALLS_KEPT = 16
+NOT_STORED = (
+    "The usage of the model's answer could not be stored, so the answer was not acted on: "
+    "the database is unavailable."
+)
 
 
 class UsageRecorder:
@@ -47,20 +51,15 @@ class UsageRecorder:
         """
         if not any(map(_has_tokens, self._calls)) and len(self._calls) < MAX_FREE_CALLS_KEPT:
             return
-        for seconds in RETRY_DELAYS_SECONDS:
+        for seconds in (*RETRY_DELAYS_SECONDS, None):
             try:
                 await self._store_all()
                 return
             except DatabaseUnavailable as error:
+                if seconds is None:
+                    raise RunError(NOT_STORED) from error
                 log.warning("usage not stored yet", count=len(self._calls), error=str(error))
                 await self._clock.sleep(seconds)
-        try:
-            await self._store_all()
-        except DatabaseUnavailable as error:
-            raise RunError(
-                "The usage of the model's answer could not be stored, so the answer was not acted on: "
-                "the database is unavailable."
-            ) from error
 
     async def close(self) -> None:
         """Store the remaining records at the end of the run. Log what cannot be stored."""
@@ -68,12 +67,8 @@ class UsageRecorder:
             await self._store_all()
         except StorageError as error:
             for record_id, call in filter(_has_tokens, self._calls):
-                log.error(
-                    "usage not stored: add it by hand",
-                    record=str(record_id),
-                    call=repr(call),
-                    error=str(error),
-                )
+                kept = {"record": str(record_id), "call": repr(call), "error": str(error)}
+                log.error("usage not stored: add it by hand", **kept)
 
     async def _store_all(self) -> None:
         calls = tuple(self._calls)

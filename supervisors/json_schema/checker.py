@@ -52,9 +52,6 @@ class SchemaChecker:
         self._idle: list[Worker] = []
         self._slots = asyncio.Semaphore(MAX_WORKERS)
 
-    def __repr__(self) -> str:
-        return f"<SchemaChecker: {len(self._idle)} idle>"
-
     async def find_schema_errors(self, schema: dict[str, Any]) -> list[str]:
         """Return why this is no valid JSON Schema (2020-12), as `<path>: <error>`; empty if it is one."""
         return await self._ask(CheckRequest.SCHEMA, schema)

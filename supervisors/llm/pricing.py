@@ -18,8 +18,6 @@ class ModelCall:
 
 
 class Prices(Protocol):
-    """The prices of model calls."""
-
     async def cost_of(self, call: ModelCall) -> Decimal | None:
         """Return the price in US dollars, rounded to millionths; None if it is not known."""
         ...

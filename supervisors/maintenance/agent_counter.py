@@ -15,6 +15,5 @@ class AgentCounter:
         self._clock = clock
 
     async def run_once(self) -> None:
-        """Count the agents once."""
         counts = await self._store.count(self._clock.now(), quarantine_failures=QUARANTINE_AFTER_FAILURES)
         self._statistics.counts = counts

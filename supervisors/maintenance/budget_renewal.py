@@ -9,7 +9,7 @@ from supervisors.ports import StateStore
 
 
 class BudgetRenewal:
-    """Finds the agents that wait for midnight although their budgets are not spent."""
+    """Signals the agents that wait for midnight although their budgets are not spent."""
 
     def __init__(self, store: StateStore, registry: Teller, clock: Clock) -> None:
         self._store = store
@@ -17,6 +17,5 @@ class BudgetRenewal:
         self._clock = clock
 
     async def run_once(self) -> None:
-        """Signal these agents."""
         now = self._clock.now()
         await tell_pages(partial(self._store.list_within_budget, now, renewed_at(now)), self._registry)

@@ -14,7 +14,6 @@ class LoopLagProbe:
         self._clock = clock
 
     async def run_once(self) -> None:
-        """Measure the lag once, in seconds."""
         expected = self._clock.monotonic() + PROBE_SECONDS
         await self._clock.sleep(PROBE_SECONDS)
         self._statistics.loop_lag_seconds.append(max(0.0, self._clock.monotonic() - expected))

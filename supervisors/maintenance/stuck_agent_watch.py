@@ -26,7 +26,6 @@ class StuckAgentWatch:
         self._seen_since: dict[UUID, float] = {}
 
     async def run_once(self) -> None:
-        """Check once which agents are stuck."""
         stuck_agents = await self._agents.list_stuck(self._clock.now(), MAX_AGENTS)
         moment = self._clock.monotonic()
         self._seen_since = {agent_id: self._seen_since.get(agent_id, moment) for agent_id in stuck_agents}

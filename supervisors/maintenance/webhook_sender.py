@@ -187,9 +187,8 @@ def attempt_after(
 
 
 def _error_of(status: int) -> str:
-    if 300 <= status < 400:
-        return f"The receiver answered {status}; redirects are not followed."
-    return f"The receiver answered {status}."
+    redirect = "; redirects are not followed" if 300 <= status < 400 else ""
+    return f"The receiver answered {status}{redirect}."
 
 
 def choose(due: Iterable[DueDelivery], in_progress: Collection[DueDelivery]) -> list[DueDelivery]:

@@ -235,7 +235,7 @@ def _resting_phase(facts: AgentFacts, hold: Hold | None) -> Phase:
 
 
 def _phase_over_budget(facts: AgentFacts, now: datetime) -> Phase:
-    """Return the phase of an agent without budget: holds and backoff do not show, a quarantine does."""
+    """Return the phase of an agent over its budget: a quarantine shows, a hold or a backoff does not."""
     retry_at = pending_retry_at(facts)
     is_ahead = retry_at is not None and retry_at > now
     return Phase.QUARANTINED if is_ahead and is_quarantined(facts) else Phase.ASLEEP
@@ -256,29 +256,25 @@ def _not_before(wake: Wake, earliest: datetime | None) -> Wake:
 
 
 def _is_new(group: PendingGroup) -> bool:
-    """Return whether it came after the last run, or during it from others: it counts as just arrived."""
+    """Return whether the group is new: from after the last run, or from others during it."""
     return group.period is ActivationPeriod.SINCE or (
         group.period is ActivationPeriod.DURING and not _is_own(group)
     )
 
 
 def _is_left_over(group: PendingGroup) -> bool:
-    """Return whether it came before the last run, or during it from the agent: it wakes by backoff."""
+    """Return whether the last run left the group: from before it, or from the agent itself during it."""
     return group.period is ActivationPeriod.BEFORE or (
         group.period is ActivationPeriod.DURING and _is_own(group)
     )
 
 
 def _wakeable(facts: AgentFacts) -> Iterator[PendingGroup]:
-    """Yield the active groups that may start the agent; those from before a stop once the stop is over."""
-    is_stopped = facts.state.stopped_at is not None
-    for group in facts.pending:
-        if (
-            _is_new(group)
-            or _is_left_over(group)
-            or (group.period is ActivationPeriod.STOPPED and not is_stopped)
-        ):
-            yield group
+    """Return the active groups that may start the agent; those from before a stop once the stop is over."""
+    excluded = {ActivationPeriod.AHEAD}
+    if facts.state.stopped_at is not None:
+        excluded.add(ActivationPeriod.STOPPED)
+    return (group for group in facts.pending if group.period not in excluded)
 
 
 def _is_own(group: PendingGroup) -> bool:

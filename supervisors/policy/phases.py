@@ -2,8 +2,6 @@
 
 from enum import StrEnum
 
-from storage.model import AgentStatus
-
 
 class Phase(StrEnum):
     """The state of an agent as its supervisor sees it."""
@@ -17,14 +15,3 @@ class Phase(StrEnum):
     RUNNING = "running"
     STOPPING = "stopping"
     ARCHIVED = "archived"
-
-    @property
-    def status(self) -> AgentStatus:
-        """Return the status that clients see in this phase."""
-        match self:
-            case Phase.RUNNING | Phase.STOPPING:
-                return AgentStatus.RUNNING
-            case Phase.ARCHIVED:
-                return AgentStatus.ARCHIVED
-            case _:
-                return AgentStatus.SLEEPING

@@ -44,7 +44,8 @@ def clamp(until: datetime | None, cap: datetime | None) -> datetime | None:
 def with_next_due(facts: AgentFacts, after: AgentState, now: datetime, policy: Policy) -> AgentState:
     """Return `after` with its `next_due_at`, and without a retry that is no longer needed.
 
-    Every state passes through here before it is stored, so the next wake is always stored with it.
+    Every update but a start and a crash of the supervisor passes through here, so that the next wake is
+    stored with it.
     """
     facts_after = replace(facts, state=after)
     keeps_retry = pending_retry_at(facts_after) is not None
@@ -163,7 +164,7 @@ def ended(
 
 
 def failed(state: AgentState, outcome: Outcome, error: str, now: datetime, jitter: float) -> AgentState:
-    """Count one more failure in a row, of a run or of the supervisor: back off, from the fifth quarantine."""
+    """Count a failure of a run or of the supervisor: back off, or quarantine from the fifth in a row on."""
     failures, retries = state.failures + 1, state.retries + 1
     delay = quarantine(failures) if failures >= QUARANTINE_AFTER_FAILURES else backoff(retries)
     was_interrupted = outcome is Outcome.INTERRUPTED

@@ -1,5 +1,6 @@
 """Answers of adapter tools, turned into the result or the error that the caller sees."""
 
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -16,14 +17,14 @@ HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
 def result_of(answer: OutboundAnswer) -> Any:
-    """Return the answer as a JSON value; None for an empty body. Raise ToolError for what is no result."""
+    """Return the answer as a JSON value; None for an empty body. Raise ToolError if it is no result."""
     kind = answer.content_type.partition(";")[0].strip().lower()
     if not 200 <= answer.status < 300:
         raise _failed(answer, kind)
     if not answer.body.strip():
         return None
     if _is_json(kind):
-        return _require_depth(_parsed(answer.body))
+        return _parsed(answer.body)
     if kind in UNKNOWN_TYPES:
         return _guessed(answer.body)
     if kind.startswith("text/") and kind not in HTML:
@@ -36,29 +37,24 @@ def _is_json(kind: str) -> bool:
 
 
 def _parsed(body: bytes) -> Any:
+    """Parse JSON. Raise ToolError if it is invalid, or nested too deeply to be serialized again."""
     try:
-        return orjson.loads(body)
+        value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise _unusable(f"invalid JSON: {error}") from error
+    if is_deeper_than(MAX_DEPTH, value):
+        raise _unusable(f"JSON that is nested deeper than {MAX_DEPTH} levels")
+    return value
 
 
 def _guessed(body: bytes) -> Any:
     """Parse the body as JSON, or else as text."""
-    try:
-        return _require_depth(_parsed(body))
-    except ToolError:
-        pass
+    with suppress(ToolError):
+        return _parsed(body)
     try:
         return body.decode()
     except UnicodeDecodeError as error:
         raise _unusable("bytes that are neither JSON nor text") from error
-
-
-def _require_depth(value: Any) -> Any:
-    """Return the value, or raise ToolError if it is nested too deeply to be serialized again."""
-    if is_deeper_than(MAX_DEPTH, value):
-        raise _unusable(f"JSON that is nested deeper than {MAX_DEPTH} levels")
-    return value
 
 
 def _unusable(what: str) -> ToolError:

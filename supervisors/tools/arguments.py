@@ -3,14 +3,16 @@
 Scalars may be written in the ways that `supervisors.scalars` accepts, as in a request body.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from supervisors.scalars import parse_boolean, parse_integer, parse_number, parse_text
+from supervisors.text import storable
 from supervisors.tools.errors import ToolError
 
 TAKES_A_MOMENT = "takes an ISO 8601 datetime, such as 2026-11-21T09:00:00Z"
@@ -18,6 +20,7 @@ DATE_LENGTH = len("2026-11-21")
 REFUSED_YEARS = frozenset({1, 9999})  # the database's driver stores their ends as infinities
 
 Choice = TypeVar("Choice", bound=StrEnum)
+Parsed = TypeVar("Parsed")
 
 
 class Arguments:
@@ -36,15 +39,12 @@ class Arguments:
 
     def text(self, name: str, default: str | None = None) -> str:
         """Return a text; it is required unless there is a default."""
-        value = self._given.get(name)
-        if value is None:
-            if default is None:
-                raise _invalid(name, "is required")
-            return default
-        text = parse_text(value)
-        if text is None or "\0" in text or not _is_encodable(text):
-            raise _invalid(name, "takes a text")
-        return text
+        text = self._parsed(name, _parse_storable_text, "takes a text")
+        if text is not None:
+            return text
+        if default is None:
+            raise _invalid(name, "is required")
+        return default
 
     def line(self, name: str) -> str:
         """Return a required text without the blanks around it; it must not be empty."""
@@ -54,32 +54,23 @@ class Arguments:
         return value
 
     def flag(self, name: str, default: bool) -> bool:
-        value = self._given.get(name)
-        if value is None:
-            return default
-        flag = parse_boolean(value)
-        if flag is None:
-            raise _invalid(name, "takes true or false")
-        return flag
+        flag = self._parsed(name, parse_boolean, "takes true or false")
+        return default if flag is None else flag
 
-    def integer(self, name: str, default: int, least: int) -> int:
-        value = self._given.get(name)
-        if value is None:
-            return default
-        integer = parse_integer(value)
-        if integer is None or integer < least:
-            raise _invalid(name, f"takes an integer of at least {least}")
-        return integer
+    def integer(self, name: str, default: int, minimum: int) -> int:
+        takes = f"takes an integer of at least {minimum}"
+        integer = self._parsed(name, parse_integer, takes)
+        if integer is not None and integer < minimum:
+            raise _invalid(name, takes)
+        return default if integer is None else integer
 
-    def number(self, name: str, most: float) -> float | None:
+    def number(self, name: str, maximum: float) -> float | None:
         """Return a number above 0, or None if it is left out."""
-        value = self._given.get(name)
-        if value is None:
-            return None
-        number = parse_number(value)
-        if number is None or not 0 < number <= most:
-            raise _invalid(name, f"takes a number above 0 and at most {most:g}")
-        return float(number)
+        takes = f"takes a number above 0 and at most {maximum:g}"
+        number = self._parsed(name, parse_number, takes)
+        if number is not None and not 0 < number <= maximum:
+            raise _invalid(name, takes)
+        return None if number is None else float(number)
 
     def id(self, name: str) -> UUID:
         value = self.text(name)
@@ -89,38 +80,38 @@ class Arguments:
             raise _invalid(name, "takes a UUID") from None
 
     def choice(self, name: str, choices: type[Choice], default: Choice) -> Choice:
-        value = self._given.get(name)
-        if value is None:
-            return default
-        try:
-            return choices(value)
-        except ValueError:
-            raise _invalid(name, f"takes one of {', '.join(choices)}") from None
+        return self._parsed(name, choices, f"takes one of {', '.join(choices)}") or default
 
     def moment(self, name: str, timezone: str) -> datetime | None:
         """Return an ISO 8601 datetime in UTC, or None if it is left out; without an offset it is local."""
+        return self._parsed(name, partial(_parse_moment, timezone), TAKES_A_MOMENT)
+
+    def _parsed(self, name: str, parse: Callable[[Any], Parsed | None], takes: str) -> Parsed | None:
+        """Return the parsed argument, or None if it is left out; refuse it if `parse` fails or gives None."""
         value = self._given.get(name)
         if value is None:
             return None
-        text = value.strip().upper() if isinstance(value, str) else ""
         try:
-            moment = datetime.fromisoformat(text)
-            if moment.tzinfo is None:
-                moment = moment.replace(tzinfo=ZoneInfo(timezone))
-            moment = moment.astimezone(UTC)
+            parsed = parse(value)
         except (ValueError, OverflowError):
-            raise _invalid(name, TAKES_A_MOMENT) from None
-        if len(text) <= DATE_LENGTH or moment.year in REFUSED_YEARS:
-            raise _invalid(name, TAKES_A_MOMENT)
-        return moment
+            parsed = None
+        if parsed is None:
+            raise _invalid(name, takes)
+        return parsed
 
 
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _parse_storable_text(value: Any) -> str | None:
+    text = parse_text(value)
+    return text if text is not None and text == storable(text) else None
+
+
+def _parse_moment(timezone: str, value: Any) -> datetime | None:
+    text = value.strip().upper() if isinstance(value, str) else ""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=ZoneInfo(timezone))
+    moment = moment.astimezone(UTC)
+    return None if len(text) <= DATE_LENGTH or moment.year in REFUSED_YEARS else moment
 
 
 def _invalid(name: str, takes: str) -> ToolError:

@@ -42,11 +42,7 @@ OPEN_SMS_ATTACHMENT = ToolDefinition(
     description="Lists what was attached to a message that came in, with addresses to read it from.",
     parameters=schema(
         ("message_id",),
-        message_id={
-            "type": "string",
-            "format": "uuid",
-            "description": "As in the body of its notification.",
-        },
+        message_id={"type": "string", "format": "uuid", "description": "As in the body of its notification."},
     ),
 )
 

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Collection, Iterable, Iterator
 from itertools import count
-from typing import Protocol, TypeVar
 from unicodedata import normalize
-from uuid import UUID
+
+from storage.toolbox.agent_tools import ListedTool
 
 MAX_LENGTH = 64
 MAX_ADAPTER_LENGTH = 31  # of the prefix, so that something of the tool's own name remains
@@ -14,39 +14,20 @@ DEFAULT_NAME = "tool"
 FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-class Nameable(Protocol):
-    """A tool, its adapter's name, and the position of that adapter among those of the agent."""
-
-    @property
-    def id(self) -> UUID: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def adapter_name(self) -> str: ...
-
-    @property
-    def position(self) -> int: ...
-
-
-Named = TypeVar("Named", bound=Nameable)
-
-
-def names_for_models(tools: Iterable[Named], taken: Collection[str]) -> dict[str, Named]:
+def names_for_models(tools: Iterable[ListedTool], taken: Collection[str]) -> dict[str, ListedTool]:
     """Return the tools by name, in the order of their adapters; of one adapter, the oldest first.
 
     The first tool of a name keeps it; a later one gets its adapter's name as a prefix. So a tool added to an
     agent's last adapter, or with a new last adapter, changes no other name.
     """
-    by_name: dict[str, Named] = {}
+    by_name: dict[str, ListedTool] = {}
     for tool in sorted(tools, key=lambda tool: (tool.position, tool.id)):
         free = (name for name in _candidates(tool) if name not in taken and name not in by_name)
         by_name[next(free)] = tool
     return by_name
 
 
-def _candidates(tool: Nameable) -> Iterator[str]:
+def _candidates(tool: ListedTool) -> Iterator[str]:
     """Yield the names that a tool can have, best first, without an end."""
     name = slug(tool.name)
     yield name

@@ -46,7 +46,7 @@ CREATE_NOTIFICATION = ToolDefinition(
 
 async def list_notifications(call: ToolInvocation) -> list[dict[str, Any]]:
     """List the agent's notifications: high before low, then oldest first."""
-    limit = call.arguments.integer("limit", DEFAULT_LIST_LIMIT, least=1)
+    limit = call.arguments.integer("limit", DEFAULT_LIST_LIMIT, minimum=1)
     notifications = await call.stores.notifications.list_for_agent(
         call.agent.id,
         include_cleared=call.arguments.flag("include_cleared", default=False),

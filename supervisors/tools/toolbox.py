@@ -53,18 +53,6 @@ class Toolbox:
             raise ToolError(UNKNOWN_TOOL, f"There is no tool named {name}.")
         return tool
 
-    async def call(
-        self,
-        agent: Agent,
-        run_id: UUID | None,
-        ask: Ask,
-        name: str,
-        arguments: Mapping[str, Any],
-        span_id: UUID | None = None,
-    ) -> Any:
-        """Call the tool of this name, like `use`."""
-        return await self.use(await self.find(agent, name), agent, run_id, ask, arguments, span_id)
-
     async def use(
         self,
         tool: AgentTool,

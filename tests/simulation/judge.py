@@ -35,7 +35,7 @@ REPAIR_SECONDS = SUPERVISORS.scan_interval_seconds + 2.0
 STEP_SECONDS = 2.0 * SUPERVISORS.debounce_cap_seconds
 FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.INTERRUPTED})
 RETRIES = frozenset({"retry_after_failure", "restart_recovery", "uncleared_notifications"})
-# The fields that only the engine writes; an arrival changes the other two.
+# The fields that only the engine writes; a new notification changes the other two.
 OWNED = tuple(name for name in AgentState.__slots__ if name not in {"wake_seq", "next_due_at", "version"})
 
 

@@ -29,8 +29,8 @@ class Ledger:
     def changing(self, notification_id: UUID, changes: Mapping[str, Any]) -> Iterator[Callable[[], None]]:
         """Attempt to change a notification; calling the yielded function acknowledges the change.
 
-        That counts if nobody else has tried meanwhile, and no attempt has come back with an error: it may be
-        done yet, after whatever follows.
+        The acknowledgement counts if no other attempt overlapped and none has returned an error: an attempt
+        with an error may still take effect, after any later one.
         """
         self._attempts[notification_id] += 1
         self._under_way[notification_id] += 1

@@ -43,7 +43,7 @@ class MemoryLock:
         self.facts = facts
 
     async def update(self, update: StateUpdate) -> bool:
-        return await move_row(self._tables, self._transaction, update)
+        return await update_row(self._tables, self._transaction, update)
 
 
 class MemoryStates:
@@ -54,17 +54,17 @@ class MemoryStates:
         self._wire = wire
 
     async def get_facts(self, agent_id: UUID, now: datetime) -> AgentFacts | None:
-        return await self._wire.carry(partial(self._look, agent_id, now), agent_id)
+        return await self._wire.carry(partial(self._get_facts, agent_id, now), agent_id)
 
     async def update(self, update: StateUpdate) -> bool:
         agent_id = update.before.agent_id
-        return await self._wire.run_to_completion(self._wire.carry(partial(self._move, update), agent_id))
+        return await self._wire.run_to_completion(self._wire.carry(partial(self._update, update), agent_id))
 
     @asynccontextmanager
     async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator[MemoryLock]:
         async with Transaction(self._tables) as transaction:
             await self._wire.carry(partial(self._lock, transaction, agent_id), agent_id, may_be_late=False)
-            yield MemoryLock(self._tables, transaction, await self._look(agent_id, now))
+            yield MemoryLock(self._tables, transaction, await self._get_facts(agent_id, now))
             await self._wire.carry(partial(asyncio.sleep, 0), agent_id)  # the commit
         await self._wire.carry(partial(asyncio.sleep, 0), agent_id)  # and its answer
 
@@ -163,15 +163,15 @@ class MemoryStates:
     async def count(self, now: datetime, *, quarantine_failures: int) -> Counts:
         return await self._read(lambda states: self._count(states, now, quarantine_failures))
 
-    async def _look(self, agent_id: UUID, now: datetime) -> AgentFacts | None:
+    async def _get_facts(self, agent_id: UUID, now: datetime) -> AgentFacts | None:
         await asyncio.sleep(0)
         seen = facts(self._tables, agent_id, now)
         await asyncio.sleep(0)
         return seen
 
-    async def _move(self, update: StateUpdate) -> bool:
+    async def _update(self, update: StateUpdate) -> bool:
         async with Transaction(self._tables) as transaction:
-            is_made = await move_row(self._tables, transaction, update)
+            is_made = await update_row(self._tables, transaction, update)
         await asyncio.sleep(0)
         return is_made
 
@@ -222,27 +222,27 @@ class MemoryStates:
         return self._tables.organizations[organization_id].paused
 
 
-async def move_row(tables: Tables, transaction: Transaction, update: StateUpdate) -> bool:
-    """Do what the statement MOVE does: lock the row, check the guard on its newest version, write."""
+async def update_row(tables: Tables, transaction: Transaction, update: StateUpdate) -> bool:
+    """Do what the statement UPDATE does: lock the row, check the guard on its newest version, write."""
     agent_id = update.before.agent_id
     active = active_ids(tables, agent_id, update.start.started_at) if update.start else []
     await transaction.lock("agent_state", agent_id, LOCK_TIMEOUT_SECONDS)
     newest, agent = tables.states.get(agent_id), tables.agents.get(agent_id)
     if newest is None or agent is None or not guard_holds(update, newest):
         return False
-    transaction.write(lambda: _write_move(tables, newest, agent, update, active))
+    transaction.write(lambda: _write_update(tables, newest, agent, update, active))
     return True
 
 
 def guard_holds(update: StateUpdate, newest: AgentState) -> bool:
     """Return whether the row is still as the update expects it."""
     before = update.before
-    is_unmoved = (newest.status, newest.run_id, newest.version) == (
+    is_unchanged = (newest.status, newest.run_id, newest.version) == (
         before.status,
         before.run_id,
         before.version,
     )
-    return is_unmoved and (not update.guarded or newest.wake_seq == update.before.wake_seq)
+    return is_unchanged and (not update.guarded or newest.wake_seq == update.before.wake_seq)
 
 
 def active_ids(tables: Tables, agent_id: UUID, now: datetime) -> list[UUID]:
@@ -256,7 +256,7 @@ def active_ids(tables: Tables, agent_id: UUID, now: datetime) -> list[UUID]:
 
 
 def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
-    """Return what the statement LOOK sees at this moment."""
+    """Return what the statement GET_FACTS reads at this moment."""
     agent, state = tables.agent(agent_id), tables.states.get(agent_id)
     if agent is None or state is None:
         return None
@@ -299,7 +299,7 @@ def _groups(queue: Iterable[Notification], state: AgentState, now: datetime) -> 
         at = one.activated_at
         if at is None:
             continue
-        is_reminder, period = one.scheduled_for == at, _era(one, at, state, now)
+        is_reminder, period = one.scheduled_for == at, _period(one, at, state, now)
         key = (one.source, is_reminder, period)
         group = groups.get(key)
         if group is None:
@@ -310,7 +310,7 @@ def _groups(queue: Iterable[Notification], state: AgentState, now: datetime) -> 
     return groups.values()
 
 
-def _era(one: Notification, at: datetime, state: AgentState, now: datetime) -> ActivationPeriod:
+def _period(one: Notification, at: datetime, state: AgentState, now: datetime) -> ActivationPeriod:
     if one.scheduled_for == at and at > now:
         return ActivationPeriod.AHEAD
     if state.stopped_at is not None and at <= state.stopped_at:
@@ -324,7 +324,7 @@ def _era(one: Notification, at: datetime, state: AgentState, now: datetime) -> A
     return ActivationPeriod.DURING
 
 
-def _write_move(
+def _write_update(
     tables: Tables, before: AgentState, agent: Agent, update: StateUpdate, active: list[UUID]
 ) -> None:
     after = replace(update.after, wake_seq=before.wake_seq, version=before.version + 1)

@@ -86,8 +86,8 @@ PLANTED = (
     PlantedBug(
         "a start ignores the status of the agent",
         memory_states.guard_holds,
-        "is_unmoved = (newest",
-        "is_unmoved = update.start is not None or (newest",
+        "is_unchanged = (newest",
+        "is_unchanged = update.start is not None or (newest",
         17,
     ),
     PlantedBug(

@@ -10,7 +10,7 @@ from uuid import UUID
 import aiojobs
 
 from supervisors.engine.messages import Signal
-from supervisors.engine.registry import CANCEL_SECONDS, Registry
+from supervisors.engine.registry import Registry
 from supervisors.engine.run import Harness
 from supervisors.maintenance.budget_renewal import BudgetRenewal
 from supervisors.maintenance.due_scan import DueScan
@@ -55,7 +55,6 @@ class Process:
         self.registry = Registry(
             store=self.storage.agent_states,
             harness=harness,
-            scheduler=aiojobs.Scheduler(limit=self._runs.max_concurrent, close_timeout=CANCEL_SECONDS),
             clock=self.clock,
             supervisor_settings=SUPERVISORS,
             run_settings=self._runs,
@@ -65,14 +64,14 @@ class Process:
         pauses = PauseSync(self.storage.agent_states, self.storage.organizations, self.registry, self.clock)
         budgets = BudgetRenewal(self.storage.agent_states, self.registry, self.clock)
         await self._scan.recover()
-        duties = aiojobs.Scheduler(limit=None)
+        services = aiojobs.Scheduler(limit=None)
         for name, run_once, seconds in (
             ("due scan", self._scan.run_once, SUPERVISORS.scan_interval_seconds),
             ("pauses", pauses.run_once, SUPERVISORS.scan_interval_seconds),
             ("budgets", budgets.run_once, SUPERVISORS.scan_interval_seconds),
             ("idle supervisors", self._drop_idle, IDLE_SWEEP_SECONDS),
         ):
-            await duties.spawn(repeat(name, run_once, seconds, self.clock), name=name)
+            await services.spawn(repeat(name, run_once, seconds, self.clock), name=name)
 
     def lose_lead(self) -> None:
         self.registry.allow_starts(False)

@@ -72,7 +72,7 @@ class ScriptedHarness:
             self._judge.run_over(run)
 
     async def _is_diligent(self, run: ActiveRun, ask: Ask) -> RunResult:
-        """Clear the queue and sleep; when sleep is refused, look again."""
+        """Clear the queue and sleep; when sleep is refused, clear it again."""
         for _ in range(MOST_REFUSALS):
             await self._work(run)
             await self._clear_all(run)
@@ -165,7 +165,7 @@ class ScriptedHarness:
                     acknowledge()
 
     async def _sleeps(self, run: ActiveRun, ask: Ask) -> bool:
-        """Return whether sleep was granted. Once it is, the run is over whatever it does next."""
+        """Return whether sleep was granted. Then the run is over, even if it does something else."""
         now = self._process.clock.now()
         seconds = self._random.choice((None, None, 1, 4, 30, 7200))
         until = None if seconds is None else now + timedelta(seconds=seconds)

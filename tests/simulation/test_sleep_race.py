@@ -34,7 +34,7 @@ async def connected(url: str) -> AsyncIterator[Any]:
 async def test_wake_seq_keeps_sleep_from_crossing_an_arrival(
     pool: Pool, database_url: str, is_planted: bool
 ) -> None:
-    """Sleep meets an uncommitted arrival that has locked the agent's row, which no snapshot shows."""
+    """Let sleep meet an uncommitted notification, which locks the agent's row and is in no snapshot."""
     async with open_world(pool) as world, connected(database_url) as other, connected(database_url) as eye:
         agent = await world.agent()
         run = await world.start(agent)

@@ -1,16 +1,15 @@
 """A model that follows the test's script, and tools that the test replaces."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
-from uuid import UUID
 
 import orjson
 
 from storage.model import Agent
-from supervisors.engine.run import Ask
 from supervisors.llm.port import ChatMessage, ChatRole, ModelRequest, ModelResponse, ToolCall
 from supervisors.tools.toolbox import Toolbox
+from supervisors.tools.toolkit import AgentTool, ToolDefinition
 
 Turn = Sequence[tuple[str, str]] | ModelResponse  # tool calls as (name, arguments), or a whole response
 
@@ -59,18 +58,10 @@ class RiggedToolbox(Toolbox):
         super().__init__(*args)
         self.rigged: dict[str, Callable[[], Awaitable[Any]]] = {}
 
-    async def call(
-        self,
-        agent: Agent,
-        run_id: UUID | None,
-        ask: Ask,
-        name: str,
-        arguments: Mapping[str, Any],
-        span_id: UUID | None = None,
-    ) -> Any:
-        if name in self.rigged:
-            return await self.rigged[name]()
-        return await super().call(agent, run_id, ask, name, arguments, span_id)
+    async def find(self, agent: Agent, name: str) -> AgentTool:
+        if name not in self.rigged:
+            return await super().find(agent, name)
+        return AgentTool(ToolDefinition(name, "", {}), lambda _: self.rigged[name]())
 
 
 def _calling(calls: Sequence[tuple[str, str]]) -> ModelResponse:

@@ -16,7 +16,7 @@ JSON_VALUES = st.recursive(
 
 
 def depth_of(value: Any) -> int:
-    """The plain way: one call for each level."""
+    """Count the levels of nesting, with a call for each level."""
     match value:
         case list():
             return 1 + max(map(depth_of, value), default=0)

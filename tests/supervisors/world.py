@@ -31,7 +31,7 @@ from storage.storage import Storage
 from supervisors.clock import SystemClock
 from supervisors.engine.broadcast import tell_agents_of, tell_agents_of_template
 from supervisors.engine.messages import Reply, Request, RunRequest, Signal
-from supervisors.engine.registry import Registry, open_registry
+from supervisors.engine.registry import Registry
 from supervisors.engine.run import ActiveRun, Ask, RunDrained, RunError, RunResult
 from supervisors.engine.snapshot import Snapshot
 from supervisors.harness.budget_guard import BudgetGuard
@@ -134,7 +134,8 @@ class Puppet:
     async def call(self, tool: str, **arguments: Any) -> Any:
         """Call a tool; raise ToolError if it refuses."""
         agent = await self._world.agent_now(self.run.agent_id)
-        return await self._world.toolbox.call(agent, self.run.id, self._ask, tool, arguments)
+        toolbox = self._world.toolbox
+        return await toolbox.use(await toolbox.find(agent, tool), agent, self.run.id, self._ask, arguments)
 
     async def lists(self) -> list[str]:
         """Return the ids of the notifications that the agent's tool lists."""
@@ -211,7 +212,7 @@ class World:
         random = Random(0)  # noqa: S311 -- jitter that is the same each time
         self._life.push_async_callback(self.states.close)
         self.registry = await self._life.enter_async_context(
-            open_registry(
+            Registry(
                 store=self.states,
                 harness=self._builtin_harness(self._model) if self._model else self,
                 clock=self.clock,

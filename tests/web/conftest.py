@@ -22,7 +22,7 @@ from storage.postgres.pool import Pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock
 from supervisors.engine.messages import Signal
-from supervisors.engine.registry import Registry, open_registry
+from supervisors.engine.registry import Registry
 from supervisors.engine.run import ActiveRun, Ask, RunResult
 from supervisors.json_schema.checker import open_schema_checker
 from supervisors.settings import RunSettings, SupervisorSettings
@@ -184,7 +184,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
     async with (
         open_guarded_http(OutboundSettings(allow_private=True), clock) as outbound,
         open_schema_checker() as checker,
-        open_registry(
+        Registry(
             store=storage.agent_states,
             harness=EndlessHarness(),
             clock=clock,

@@ -252,11 +252,11 @@ async def test_scenario_15_api_notification_ends_the_hold(world: World) -> None:
     agent = await world.agent(debounce_window_seconds=60)
     messages = [await world.sms(agent), await world.sms(agent)]
     await world.go_to(20)
-    alarm = await world.notify(agent, Source.API)
+    urgent = await world.notify(agent, Source.API)
 
     [run] = await world.ledger(agent)
     assert (run.started_at, run.wake_reason) == (world.at(20), "notification:api")
-    assert set(run.notifications) == {*(message.id for message in messages), alarm.id}
+    assert set(run.notifications) == {*(message.id for message in messages), urgent.id}
     assert set(await world.puppets[agent.id].lists()) == {str(known) for known in run.notifications}
 
 

@@ -214,7 +214,7 @@ async def test_tool_detached_during_the_run_is_not_called(world: World, server: 
     await world.change(agent, adapters=())
 
     with pytest.raises(ToolError) as refused:  # the run still has the agent as it was
-        await world.toolbox.call(agent, run.run.id, world.registry.ask, "look_up", {})
+        await world.toolbox.find(agent, "look_up")
     assert refused.value.code == "unknown_tool"
     assert len(server.requests) == 1
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 from uuid import UUID
 
@@ -10,18 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storage.toolbox.agent_tools import ListedTool
 from supervisors.tools.model_names import names_for_models, slug
 
 TAKEN = frozenset({"sleep", "send_message"})
 VALID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-@dataclass(frozen=True)
-class Tool:
-    id: UUID
-    name: str
-    adapter_name: str = "Mail"
-    position: int = 1
+def listed_tool(id: UUID, name: str, adapter_name: str = "Mail", position: int = 1) -> ListedTool:  # noqa: A002
+    return ListedTool(id, adapter_name, position, name)
 
 
 def number(value: int) -> UUID:
@@ -36,7 +32,7 @@ NAMES = st.one_of(
 )
 TOOLS = st.lists(
     st.builds(
-        Tool,
+        listed_tool,
         id=st.integers(1, 10**6).map(number),
         name=NAMES,
         adapter_name=st.one_of(st.sampled_from(["Mail", "Fax", "m" * 255]), st.text(max_size=5)),
@@ -48,7 +44,7 @@ TOOLS = st.lists(
 
 
 @given(TOOLS)
-def test_every_tool_has_a_unique_valid_name(tools: list[Tool]) -> None:
+def test_every_tool_has_a_unique_valid_name(tools: list[ListedTool]) -> None:
     by_name = names_for_models(tools, TAKEN)
     assert sorted(by_name.values(), key=id) == sorted(tools, key=id)
     assert all(VALID.fullmatch(name) for name in by_name)
@@ -56,29 +52,29 @@ def test_every_tool_has_a_unique_valid_name(tools: list[Tool]) -> None:
 
 
 @given(TOOLS, st.randoms())
-def test_names_do_not_depend_on_the_order_of_rows(tools: list[Tool], random: Random) -> None:
+def test_names_do_not_depend_on_the_order_of_rows(tools: list[ListedTool], random: Random) -> None:
     shuffled = list(tools)
     random.shuffle(shuffled)
     assert list(names_for_models(shuffled, TAKEN).items()) == list(names_for_models(tools, TAKEN).items())
 
 
 @given(TOOLS, NAMES)
-def test_tool_added_last_changes_no_other_name(tools: list[Tool], name: str) -> None:
+def test_tool_added_last_changes_no_other_name(tools: list[ListedTool], name: str) -> None:
     before = names_for_models(tools, TAKEN)
-    after = names_for_models([*tools, Tool(number(10**7), name, position=3)], TAKEN)
+    after = names_for_models([*tools, listed_tool(number(10**7), name, position=3)], TAKEN)
     assert list(after.items())[: len(tools)] == list(before.items())
 
 
 @given(TOOLS)
-def test_tool_with_a_unique_name_changes_no_other_name(tools: list[Tool]) -> None:
+def test_tool_with_a_unique_name_changes_no_other_name(tools: list[ListedTool]) -> None:
     before = names_for_models(tools, TAKEN)
-    after = names_for_models([Tool(number(10**7), "zebra", "Zoo", position=0), *tools], TAKEN)
+    after = names_for_models([listed_tool(number(10**7), "zebra", "Zoo", position=0), *tools], TAKEN)
     assert {name: tool for name, tool in after.items() if name != "zebra"} == before
 
 
-def in_order(*tools: tuple[str, str]) -> Sequence[Tool]:
+def in_order(*tools: tuple[str, str]) -> Sequence[ListedTool]:
     """Return tools of these names and adapters, the oldest first."""
-    return [Tool(number(index), name, adapter) for index, (name, adapter) in enumerate(tools, 1)]
+    return [listed_tool(number(index), name, adapter) for index, (name, adapter) in enumerate(tools, 1)]
 
 
 @pytest.mark.parametrize(

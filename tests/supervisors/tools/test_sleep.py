@@ -44,7 +44,7 @@ async def test_sleep_outside_a_run_is_refused(world: World) -> None:
     agent = await world.agent()
 
     with pytest.raises(ToolError) as refused:
-        await world.toolbox.call(agent, None, world.registry.ask, "sleep", {})
+        await world.toolbox.use(await world.toolbox.find(agent, "sleep"), agent, None, world.registry.ask, {})
 
     assert refused.value.code == "not_running"
 
