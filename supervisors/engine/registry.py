@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from contextvars import Context
 from datetime import datetime, timedelta
 from random import Random
-from typing import Self
+from typing import Any, Self
 from uuid import UUID
 
 import aiojobs
@@ -69,7 +69,11 @@ class Registry:
         random: Random,
     ) -> None:
         self._harness = harness
-        self._scheduler = aiojobs.Scheduler(limit=run_settings.max_concurrent, close_timeout=CANCEL_SECONDS)
+        self._scheduler = aiojobs.Scheduler(
+            limit=run_settings.max_concurrent,
+            close_timeout=CANCEL_SECONDS,
+            exception_handler=_log_failed_job,
+        )
         self._settings = supervisor_settings
         self._max_run_seconds = run_settings.max_seconds
         self._supervisors: dict[UUID, Supervisor] = {}
@@ -326,3 +330,7 @@ class Registry:
                 self.statistics.ended_runs[run.result.outcome] += 1
             self._context.slots.release()
             self.tell(run.agent_id, Signal.RUN_OVER)
+
+
+def _log_failed_job(_: aiojobs.Scheduler, context: dict[str, Any]) -> None:
+    log.error("job of a run failed", job=repr(context.get("job")), exc_info=context.get("exception"))
