@@ -13,7 +13,9 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 VARYING = (
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "<id>"),
     (re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z"), "<instant>"),
-    (re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2} UTC"), "<instant>"),
+    (re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}"), "<instant>"),
+    (re.compile(r"\b\d+ ms\b"), "<duration>"),
+    (re.compile(r" +$", re.MULTILINE), ""),
     (re.compile(r"http://127\.0\.0\.1:\d+"), "<service>"),
 )
 
