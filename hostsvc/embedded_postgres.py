@@ -78,9 +78,6 @@ class EmbeddedPostgres:
         self._sockets: Path | None = None  # set by the first start, and kept for later ones
         self._users: int | None = None
 
-    def __repr__(self) -> str:
-        return f"<EmbeddedPostgres {self._data_dir}: {'stopped' if self._users is None else 'in use'}>"
-
     def start(self) -> str:
         """Start the server if it is not running, and return its URL."""
         try:

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from hostsvc.config import Config
 from hostsvc.llm.configured_models import open_models
-from hostsvc.process_harness.harness import RunCredentials, open_process_harness
+from hostsvc.process_harness.harness import ProcessHarness, RunCredentials, open_workspace
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.run import Harness
@@ -76,17 +76,17 @@ async def _open_harness(
 ) -> AsyncIterator[Harness]:
     """Open the harness that `harness.kind` selects."""
     if config.harness.kind == "process":
-        async with open_process_harness(
-            agents=storage.agents,
-            templates=storage.templates,
-            spans=storage.traces,
-            clock=clock,
-            settings=config.harness,
-            run_settings=config.runs,
-            credentials=credentials,
-            environment=os.environ,
-        ) as harness:
-            yield harness
+        async with open_workspace(config.harness, clock, os.environ) as workspace:
+            yield ProcessHarness(
+                agents=storage.agents,
+                templates=storage.templates,
+                spans=storage.traces,
+                clock=clock,
+                command=config.harness.command,
+                run_settings=config.runs,
+                credentials=credentials,
+                workspace=workspace,
+            )
         return
     yield BuiltinHarness(
         agents=storage.agents,

@@ -10,7 +10,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any
 from uuid import UUID
 
 import structlog
@@ -28,7 +27,7 @@ from storage.postgres.migrations import migrate, refuse_unsafe
 from storage.postgres.notify_listener import NotifyListener, open_notify_listener
 from storage.postgres.pool import open_pool
 from storage.storage import Storage, build_storage
-from supervisors.clock import Clock, SystemClock
+from supervisors.clock import Clock, SystemClock, first_of
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry, open_registry
 from supervisors.maintenance.due_scan import DueScan
@@ -85,26 +84,31 @@ class Service:
 
 async def serve(config: Config, announce: Callable[[str], None], on_ready: Callable[[Service], None]) -> None:
     """Serve until SIGTERM or SIGINT. Raise LeadershipLost if another instance takes the lead."""
-    end_requested = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end_requested.set)
+    end_requested = end_on_signals()
     async with open_service(config, announce, end_requested) as service:
         if service is None:
             return
         announce(f"hostsvc: listening on {service.base_url}")
         on_ready(service)
-        await _first_of(end_requested.wait(), service.leadership.wait_until_lost())
+        await first_of(end_requested.wait(), service.leadership.wait_until_lost())
         if not end_requested.is_set():
             service.registry.abandon()
             raise LeadershipLost("another instance has taken the lead; this one ends")
+
+
+def end_on_signals() -> asyncio.Event:
+    """Return an event that SIGTERM and SIGINT set from now on."""
+    end_requested = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, end_requested.set)
+    return end_requested
 
 
 @asynccontextmanager
 async def open_service(
     config: Config, announce: Callable[[str], None], end_requested: asyncio.Event
 ) -> AsyncIterator[Service | None]:
-    """Yield a service that leads, or None if its end was requested while it was standing by.
+    """Yield a service that leads, or None if its end was requested while it stood by.
 
     On exit, runs have `server.drain_seconds` to end at a turn boundary, and everything is stored.
     """
@@ -138,14 +142,11 @@ async def open_service(
 async def _wait_for_leadership(
     stack: AsyncExitStack, database: str, clock: Clock, end_requested: asyncio.Event
 ) -> Leadership | None:
-    """Wait until this process leads, or return None if its end is requested before."""
+    """Wait until this process leads. Return None if its end is requested first."""
     candidacy = asyncio.ensure_future(stack.enter_async_context(lead(database, clock.sleep)))
-    await _first_of(end_requested.wait(), asyncio.wait({candidacy}))
-    if not candidacy.done():
-        candidacy.cancel()
-        await asyncio.wait({candidacy})
-        return None
-    return candidacy.result()
+    await first_of(candidacy, end_requested.wait())
+    await asyncio.wait({candidacy})
+    return None if candidacy.cancelled() else candidacy.result()
 
 
 async def _open_leader(
@@ -264,13 +265,3 @@ def _tune_garbage_collection() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(ALLOCATIONS_BETWEEN_COLLECTIONS)
-
-
-async def _first_of(*awaitables: Any) -> None:
-    """Return when the first of the awaitables is done, and cancel the others."""
-    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()

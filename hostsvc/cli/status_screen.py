@@ -61,14 +61,13 @@ def _service_facts(status: Json) -> Iterable[tuple[str, str | Text]]:
     for reason in service["reasons"]:
         yield "because", _plain(reason)
     yield "agents", ", ".join(f"{agents[state]} {state}" for state in ("running", "sleeping", "archived"))
-    yield "runs", f"{runs['running']} of {runs['limit']} at most, {runs['queued']} queued"
+    yield "runs", f"{runs['running']} of at most {runs['limit']}, {runs['queued']} queued"
     yield "supervisors", f"{supervisors['active']} live" + (f": {phases}" if phases else "")
     yield "in trouble", f"{supervisors['quarantined']} quarantined, {supervisors['restarts']} restarted"
-    yield (
-        "mailboxes",
-        f"{supervisors['mailbox']['depth']} waiting, {supervisors['mailbox']['deepest']} deepest",
-    )
-    yield "timers", f"{timers['pending']} set, the next for {moment(timers['next_due_at'])}"
+    mailbox = supervisors["mailbox"]
+    yield "mailboxes", f"{mailbox['depth']} messages, at most {mailbox['deepest']} in one"
+    next_timer = f", the next for {moment(timers['next_due_at'])} UTC" if timers["next_due_at"] else ""
+    yield "timers", f"{timers['pending']} set{next_timer}"
     yield "lateness", f"{_spread(timers['lateness_ms'])}; event loop {_spread(status['loop_lag_ms'])}"
     yield "database", ", ".join(f"{database[name]} {name}" for name in ("connections", "idle", "waiting"))
     oldest = status["oldest_uncleared_high_seconds"]
@@ -90,7 +89,7 @@ def _agent_facts(agent: Json) -> Iterable[tuple[str, str | Text]]:
         yield "uncleared", ", ".join(agent["blockers"])
     if failures["consecutive"]:
         yield "failures", f"{failures['consecutive']} in a row, the last: {_plain(failures['last_error'])}"
-    yield "mailbox", f"{agent['mailbox']['depth']} of {agent['mailbox']['limit']} at most"
+    yield "mailbox", f"{agent['mailbox']['depth']} of at most {agent['mailbox']['limit']} messages"
 
 
 def _fact_table(facts: Iterable[tuple[str, str | Text]]) -> Table:

@@ -41,9 +41,9 @@ class _BoundedProtocol(ResponseHandler):
             self._received += len(piece)
             body = self._body()
             if self._received > (MAX_HEAD_BYTES if body is None else MAX_TOTAL_BYTES):
-                return self._abort(body)
+                self._abort(body)
+                break
             super().data_received(piece)
-        return None
 
     def _body(self) -> StreamReader | None:
         """Return the body, or None before it begins: an informational response has an empty one."""

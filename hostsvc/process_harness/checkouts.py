@@ -43,13 +43,10 @@ class Checkouts:
         self._next_fetch: asyncio.Task[bool] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def __repr__(self) -> str:
-        return f"<Checkouts: {len(self._commits)} of {self._max_checkouts}, {self._users.total()} users>"
-
     @contextmanager
     def lease(self) -> Iterator["Lease"]:
         """Yield a lease for one run, whose checkout stays until the block ends."""
-        lease = Lease(self)
+        lease = Lease()
         try:
             yield lease
         finally:
@@ -151,12 +148,7 @@ class Checkouts:
 class Lease:
     """One run's use of a checkout, which the block of `Checkouts.lease` ends even if it was cancelled."""
 
-    source: Checkouts
     checkout: Checkout | None = None
-
-    async def check_out(self, ref: str) -> Checkout:
-        """Check out the commit that the ref names now. Raise GitError if there is none."""
-        return await self.source.check_out(ref, self)
 
 
 @asynccontextmanager

@@ -109,9 +109,6 @@ class Mirror:
             "GIT_CONFIG_VALUE_0": repository,
         }
 
-    def __repr__(self) -> str:
-        return f"<Mirror in {self._directory}>"
-
     async def prepare(self) -> None:
         """Create the mirror if there is none, and remove what a killed git left behind."""
         await asyncio.to_thread(self._set_up)

@@ -78,9 +78,6 @@ class KeptProcess:
         self._end = asyncio.ensure_future(self._wait())
         self._end.add_done_callback(lambda _: self.ended.set())
 
-    def __repr__(self) -> str:
-        return f"<KeptProcess of keeper {self._keeper.pid}: {'ended' if self.ended.is_set() else 'running'}>"
-
     def terminate(self) -> None:
         """Send SIGTERM to its process group."""
         if not self.ended.is_set():

@@ -56,7 +56,7 @@ def test_moment_is_formatted_to_the_second() -> None:
 def test_agent_screen_omits_what_is_missing() -> None:
     assert printed(agent_screen(snapshot())).endswith(
         "phase asleep since 2026-11-20 10:28:36 UTC why Asleep until something wakes it. "
-        "next wake none mailbox 0 of 256 at most"
+        "next wake none mailbox 0 of at most 256 messages"
     )
 
 
