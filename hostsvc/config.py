@@ -34,7 +34,7 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """Where the service listens and how clients reach it; port 0 selects any free port."""
+    """The address to listen on and the one that clients use; port 0 selects any free port."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -79,7 +79,7 @@ class DatabaseChoice:
 
 @dataclass(frozen=True, slots=True)
 class AccountSettings:
-    """Who may sign up, and the secret that signs user tokens (blank: one stored in the database)."""
+    """The sign-up policy, and the secret that signs user tokens (blank: one stored in the database)."""
 
     signup: Literal["open", "closed"] = "open"
     token_secret: str = field(default="", repr=False)

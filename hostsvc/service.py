@@ -19,7 +19,6 @@ from hostsvc.background import maintenance_services, run_maintenance
 from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.execution import Execution, open_execution, run_credentials
-from hostsvc.llm.price_list import PriceList
 from hostsvc.outbound.guarded_http import open_guarded_http
 from storage.errors import LeadershipLost
 from storage.postgres.leadership import Leadership, has_leader, lead
@@ -114,23 +113,19 @@ async def open_service(
     """
     config.require_models()
     _raise_descriptor_limit()
-    clock = SystemClock()
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
         base_url = config.server.base_url or _url_of(listener)
-        database = config.database.url or await stack.enter_async_context(
-            embedded_postgres(config.database.data_dir, clock)
-        )
-        await refuse_unsafe(database)
+        database = await stack.enter_async_context(open_database(config))
         await migrate(database)
         async with serving(build_standby_app(), listener):
             if await has_leader(database):
                 announce(f"hostsvc: standing by on {base_url}")
-            leadership = await _wait_for_leadership(stack, database, clock, end_requested)
+            leadership = await _wait_for_leadership(stack, database, end_requested)
         if leadership is None:
             yield None
             return
-        service = await _open_leader(stack, config, clock, listener, database, leadership)
+        service = await _open_leader(stack, config, listener, database, leadership)
         _tune_garbage_collection()
         try:
             yield service
@@ -139,27 +134,36 @@ async def open_service(
             await service.registry.drain(config.server.drain_seconds)
 
 
+@asynccontextmanager
+async def open_database(config: Config) -> AsyncIterator[str]:
+    """Yield the URL of the database. The embedded one runs at least until the block ends.
+
+    Raise DatabaseRefused if its settings are unsafe.
+    """
+    async with AsyncExitStack() as stack:
+        url = config.database.url or await stack.enter_async_context(
+            embedded_postgres(config.database.data_dir, SystemClock())
+        )
+        await refuse_unsafe(url)
+        yield url
+
+
 async def _wait_for_leadership(
-    stack: AsyncExitStack, database: str, clock: Clock, end_requested: asyncio.Event
+    stack: AsyncExitStack, database: str, end_requested: asyncio.Event
 ) -> Leadership | None:
     """Wait until this process leads. Return None if its end is requested first."""
-    candidacy = asyncio.ensure_future(stack.enter_async_context(lead(database, clock.sleep)))
+    candidacy = asyncio.ensure_future(stack.enter_async_context(lead(database, SystemClock().sleep)))
     await first_of(candidacy, end_requested.wait())
     await asyncio.wait({candidacy})
     return None if candidacy.cancelled() else candidacy.result()
 
 
 async def _open_leader(
-    stack: AsyncExitStack,
-    config: Config,
-    clock: Clock,
-    listener: socket.socket,
-    database: str,
-    leadership: Leadership,
+    stack: AsyncExitStack, config: Config, listener: socket.socket, database: str, leadership: Leadership
 ) -> Service:
     """Open storage, execution, supervisors, maintenance and the API of a process that leads."""
     enter = stack.enter_async_context
-    url, prices = _url_of(listener), PriceList()
+    clock, url = SystemClock(), _url_of(listener)
     random = Random()  # noqa: S311 -- spreads load, protects no secret
 
     def tell(signal: Signal, agent_ids: Sequence[UUID]) -> None:
@@ -173,7 +177,7 @@ async def _open_leader(
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
     settings = await _web_settings(config, storage)
     credentials = run_credentials(config, settings.token_secret, url, clock)
-    execution = await enter(open_execution(config, storage, outbound, prices, clock, credentials))
+    execution = await enter(open_execution(config, storage, outbound, clock, credentials))
     registry = await enter(_open_registry(config, storage, execution, clock, random))
     scan = DueScan(storage.agent_states, registry, clock, random)
     # Listen before scanning, so that no row of another program is missed in between.
@@ -187,7 +191,7 @@ async def _open_leader(
         config, storage, registry, scan, webhooks, stuck_agents, service.may_start_runs, clock
     )
     await enter(run_maintenance(services, clock))
-    app = _build_app(storage, registry, execution, clock, prices, settings, service)
+    app = _build_app(storage, registry, execution, clock, settings, service)
     await enter(serving(app, listener))
     return service
 
@@ -210,7 +214,6 @@ def _build_app(
     registry: Registry,
     execution: Execution,
     clock: Clock,
-    prices: PriceList,
     settings: WebSettings,
     service: Service,
 ) -> web.Application:
@@ -220,7 +223,7 @@ def _build_app(
         status_reader=registry.status,
         toolbox=execution.toolbox,
         clock=clock,
-        prices=prices,
+        prices=execution.prices,
         schema_checker=execution.schema_checker,
         settings=settings,
         readiness=service.readiness,

@@ -8,6 +8,7 @@ import click
 from hostsvc.cli import databases
 from hostsvc.cli.runner import config_option, run_command
 from hostsvc.config import Config
+from hostsvc.service import open_database
 from storage.postgres.migrations import check, migrate
 from storage.retention import Retention
 from supervisors.clock import SystemClock
@@ -47,7 +48,7 @@ def vacuum_command(file: Path | None) -> None:
 
 
 async def _migrate(config: Config, *, only_check: bool) -> int:
-    async with databases.open_database(config) as url:
+    async with open_database(config) as url:
         names = await (check(url) if only_check else migrate(url))
     for name in names:
         click.echo(f"{'pending' if only_check else 'applied'} {name}")

@@ -23,9 +23,7 @@ def service_screen(status: Json, agents: Sequence[Json], max_agents: int) -> Ren
     """Render the whole service with up to `max_agents` of its agents."""
     parts: list[RenderableType] = [_fact_table(_service_facts(status)), Text(""), _agent_table(agents)]
     if len(agents) == max_agents:
-        parts.append(
-            Text(f"The first {max_agents} agents; use --phase to see those in one phase.", style="dim")
-        )
+        parts.append(Text(f"Only {max_agents} agents are shown; --phase selects some.", style="dim"))
     return Group(*parts)
 
 
@@ -103,7 +101,7 @@ def _fact_table(facts: Iterable[tuple[str, str | Text]]) -> Table:
 
 def _agent_table(agents: Sequence[Json]) -> RenderableType:
     if not agents:
-        return Text("No agents.")
+        return Text("No agents to show.")
     table = Table(box=box.SIMPLE, pad_edge=False)
     for heading in ("agent", "phase", "next wake (UTC)"):
         table.add_column(heading, no_wrap=heading != "agent", overflow="fold")

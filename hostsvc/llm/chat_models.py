@@ -171,12 +171,10 @@ def _chat_models(name: str, settings: ProviderSettings, key: str, http: httpx2.A
         http_client=http,
     )
     # Only the configuration decides what is sent, not the environment variables that the SDK reads.
-    headers: dict[str, str | openai.Omit] = {
-        "OpenAI-Organization": openai.Omit(),
-        "OpenAI-Project": openai.Omit(),
-    }
+    omit = openai.Omit()
+    headers: dict[str, str | openai.Omit] = {"OpenAI-Organization": omit, "OpenAI-Project": omit}
     if not key:
-        headers["Authorization"] = openai.Omit()
+        headers["Authorization"] = omit
     return ChatModels(name, settings, client, headers, key)
 
 

@@ -20,7 +20,7 @@ MAX_TOTAL_BYTES = MAX_BYTES + (1 << 18)  # head, body, and the headers of its ch
 PIECE_BYTES = 16_384  # parsed before the total is checked again
 
 TOO_LONG = f"The answer is longer than {MAX_BYTES:,} bytes; the rest was not read."
-HEAD_TOO_LONG = f"What came before the answer's body is longer than {MAX_HEAD_BYTES:,} bytes."
+HEAD_TOO_LONG = f"The head of the answer is longer than {MAX_HEAD_BYTES:,} bytes."
 
 
 class BoundedConnector(TCPConnector):

@@ -1,4 +1,4 @@
-"""Checkouts of commits: each is made once, shared by many runs, and removed when others were used since."""
+"""Checkouts of commits. Each is shared by many runs; the least recently used ones are removed."""
 
 import asyncio
 from collections import Counter
@@ -54,9 +54,9 @@ class Checkouts:
                 self._count_user(lease.checkout.commit, -1)
 
     async def check_out(self, ref: str, lease: "Lease") -> Checkout:
-        """Check out the commit that the ref names now; a known commit named by its full hash needs no fetch.
+        """Check out the commit that the ref names now. Raise GitError if there is none.
 
-        Raise GitError if there is no such commit.
+        A full hash of a known commit needs no fetch.
         """
         require_valid_ref(ref)
         outdated, commit = False, ref

@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -147,7 +147,8 @@ class ProcessHarness:
             try:
                 await self._wait_until_ended(run, process)
             finally:
-                end = (await process.kill()).redact(token, HIDDEN)
+                end = await process.kill()
+                end = replace(end, output=end.output.replace(token, HIDDEN))
                 span.metadata |= {"process.exit.code": end.code, "output": end.output}
         return _result(run, end, span)
 

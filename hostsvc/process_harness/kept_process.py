@@ -6,7 +6,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import cast
 
 import orjson
@@ -49,10 +49,6 @@ class ProcessEnd:
     code: int | None
     error: str = ""
     output: str = field(default="", repr=False)
-
-    def redact(self, secret: str, replacement: str) -> "ProcessEnd":
-        """Replace a secret that the process may have written."""
-        return replace(self, output=self.output.replace(secret, replacement))
 
     def describe(self) -> str:
         """Describe a failure with the last line of output; return a blank for exit code 0."""
