@@ -30,7 +30,7 @@ POLL_SECONDS = 0.02
 
 
 class StepFailed(Exception):
-    """The service did not do what the demo says it does; the message names the expectation."""
+    """The service did not do what the demonstration expects; the message names the expectation."""
 
 
 class StepReport:

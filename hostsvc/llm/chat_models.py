@@ -34,7 +34,7 @@ STATUS_CODES = frozenset(HTTPStatus)
 CONTEXT_TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|too many tokens|prompt is too long", re.I)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ChatModels:
     """The models of one provider. Implements `supervisors.llm.port.Model`."""
 
@@ -151,8 +151,7 @@ async def connect(
     providers: Mapping[str, ProviderSettings], keys: Mapping[str, str]
 ) -> AsyncIterator[dict[str, ChatModels]]:
     """Connect to all providers and yield their models; models and `keys` are by the provider's name."""
-    # No limit, so that a run waiting for its model never blocks another; aiohttp takes 0 for none, and None
-    # for a hundred.
+    # No limit, so that a run waiting for its model blocks no other: aiohttp takes 0 for none, None for 100.
     limits = httpx2.Limits(max_connections=0)
     hooks = {"response": [limit_size]}
     async with openai.DefaultAioHttpClient(limits=limits, follow_redirects=False, event_hooks=hooks) as http:

@@ -210,7 +210,7 @@ class Mirror:
         async with self._slots:
             try:
                 process = await asyncio.create_subprocess_exec(
-                    # For the case that this service is killed; otherwise we end git ourselves.
+                    # It ends git if this service is killed; otherwise we end git ourselves.
                     *("timeout", "-s", "KILL", str(ceil(seconds + CLEAN_UP_SECONDS))),
                     *("git", *paths, *arguments),
                     stdin=DEVNULL,

@@ -62,7 +62,7 @@ class UnixUser:
         return None if self.uid is None or self.gid is None else (self.uid, self.gid)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Workspace:
     """The code of the runs, and the user and the environment that it runs with."""
 
@@ -72,7 +72,7 @@ class Workspace:
     checkouts: Checkouts
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class ProcessHarness:
     """Executes each run in a process of its own."""
 
@@ -181,7 +181,7 @@ class ProcessHarness:
             await asyncio.to_thread(remove, home)
 
     async def _wait_until_ended(self, run: ActiveRun, process: KeptProcess) -> None:
-        """Return once the process has ended by itself or after its sleep. Raise what else ends the run."""
+        """Wait for the process to end, by itself or after its sleep. Raise RunStopped for a stop."""
         try:
             await run.interruptible(self._ended_or_slept(run, process))
         except RunStopped:
@@ -228,7 +228,7 @@ async def open_workspace(
 
 
 def _look_up_user(name: str, cache: Path) -> UnixUser:
-    """Return the user to run code as. Raise HarnessRefused if it is unusable, or cannot enter the cache."""
+    """Return the user that runs the code. Raise HarnessRefused if it cannot, or cannot enter the cache."""
     if not name:
         log.warning(TRUSTED)
         return UnixUser()
