@@ -36,7 +36,7 @@ CLOSE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceService:
-    """A function that is called again and again; 0 seconds if it waits by itself for its next task."""
+    """A function to call at an interval, which is 0 if the function itself waits for its next task."""
 
     name: str
     run_once: Callable[[], Awaitable[object]]
@@ -55,10 +55,10 @@ def maintenance_services(
 ) -> Sequence[MaintenanceService]:
     """Build every maintenance service."""
     interval = config.supervisors.scan_interval_seconds
-    lead = LeadershipGate(may_start_runs, registry, scan)
+    gate = LeadershipGate(may_start_runs, registry, scan)
     pauses = PauseSync(storage.agent_states, storage.organizations, registry, clock)
     budgets = BudgetRenewal(storage.agent_states, registry, clock)
-    counting = AgentCounter(storage.agent_states, registry.statistics, clock)
+    counter = AgentCounter(storage.agent_states, registry.statistics, clock)
     retention = RetentionCleaner(storage.retention, config.retention, clock)
     receipts = ReceiptCleaner(storage.receipts, clock)
 
@@ -66,11 +66,11 @@ def maintenance_services(
         registry.drop_idle()
 
     return (
-        MaintenanceService("leadership gate", lead.run_once, LEAD_POLL_SECONDS),
+        MaintenanceService("leadership gate", gate.run_once, LEAD_POLL_SECONDS),
         MaintenanceService("due scan", scan.run_once, interval),
         MaintenanceService("pause sync", pauses.run_once, interval),
         MaintenanceService("budget renewal", budgets.run_once, interval),
-        MaintenanceService("agent counter", counting.run_once, interval),
+        MaintenanceService("agent counter", counter.run_once, interval),
         MaintenanceService("outbox measurement", storage.outbox.refresh_size, interval),
         MaintenanceService("webhook sender", webhooks.run_once, 0),
         MaintenanceService("stuck agent watch", stuck_agents.run_once, STUCK_CHECK_SECONDS),

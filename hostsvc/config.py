@@ -34,7 +34,7 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """Where the service listens and how clients reach it; port 0 selects any free port."""
+    """The address to listen on and the one that clients use; port 0 selects any free port."""
 
     host: str = "127.0.0.1"
     port: int = 8080
@@ -79,7 +79,7 @@ class DatabaseChoice:
 
 @dataclass(frozen=True, slots=True)
 class AccountSettings:
-    """Who may sign up, and the secret that signs user tokens (blank: one stored in the database)."""
+    """The sign-up policy, and the secret that signs user tokens (blank: one stored in the database)."""
 
     signup: Literal["open", "closed"] = "open"
     token_secret: str = field(default="", repr=False)
@@ -248,7 +248,7 @@ def _environment_entries(environment: Mapping[str, str]) -> Iterator[ConfigEntry
         if name != name.upper() or not key:
             raise ConfigError(
                 f"{name} must have the form {ENVIRONMENT_PREFIX}SECTION__KEY in capitals; "
-                f"the sections are {', '.join(SECTIONS)} and {MODELS}__PROVIDER"
+                f"SECTION is one of {', '.join(SECTIONS).upper()} or {MODELS.upper()}__PROVIDER"
             )
         yield ConfigEntry(section, key, environment[name], name, is_text=True)
 
@@ -295,13 +295,13 @@ def _parse(settings: type, entry: ConfigEntry) -> Any:
             f"[{entry.section}] has {', '.join(hints)}"
         )
     is_secret = not next(setting.repr for setting in fields(settings) if setting.name == entry.key)
-    reader = parser_for(hints[entry.key])
+    parser = parser_for(hints[entry.key])
     try:
-        return reader.from_text(str(entry.value)) if entry.is_text else reader.from_toml(entry.value)
+        return parser.from_text(str(entry.value)) if entry.is_text else parser.from_toml(entry.value)
     except ValueError as error:
         given = "" if is_secret else f", got {entry.value!r}"
         raise ConfigError(
-            f"{entry.origin}: {entry.section}.{entry.key} must be {reader.takes}{given}"
+            f"{entry.origin}: {entry.section}.{entry.key} must be {parser.takes}{given}"
         ) from error
 
 

@@ -22,7 +22,7 @@ class ValueParser:
 
 
 def parser_for(hint: object) -> ValueParser:
-    """Return the reader for the declared type of a setting."""
+    """Return the parser for the declared type of a setting."""
     if get_origin(hint) is Literal:
         return _choice(get_args(hint))
     return VALUE_PARSERS[hint]
@@ -54,13 +54,13 @@ def is_visible_ascii(text: str) -> bool:
 
 
 def _choice(values: tuple[str, ...]) -> ValueParser:
-    def read(value: object) -> str:
+    def parse(value: object) -> str:
         text = _text(value)
         if text not in values:
             raise ValueError(text)
         return text
 
-    return ValueParser(f"one of {', '.join(values)}", read, read)
+    return ValueParser(f"one of {', '.join(values)}", parse, parse)
 
 
 def _text(value: object) -> str:
@@ -126,16 +126,12 @@ def _strings_from_text(text: str) -> list[str]:
     return [item.strip() for item in text.split(",")] if text.strip() else []
 
 
-def _texts(value: object) -> tuple[str, ...]:
-    return tuple(_strings(value))
-
-
-def _sources(value: object) -> frozenset[Source]:
-    return frozenset(Source(item) for item in _strings(value))
-
-
-def _networks(value: object) -> tuple[IPv4Network | IPv6Network, ...]:
-    return tuple(ip_network(item) for item in _strings(value))
+def _list_parser(takes: str, convert: Callable[[list[str]], Any]) -> ValueParser:
+    return ValueParser(
+        takes,
+        from_toml=lambda value: convert(_strings(value)),
+        from_text=lambda text: convert(_strings_from_text(text)),
+    )
 
 
 VALUE_PARSERS: Mapping[object, ValueParser] = {
@@ -144,15 +140,11 @@ VALUE_PARSERS: Mapping[object, ValueParser] = {
     bool: ValueParser("true or false", _boolean, _boolean_from_text),
     float: ValueParser("a number", _number, _number_from_text),
     Path: ValueParser("a path", _path, _path),
-    tuple[str, ...]: ValueParser("a list of texts", _texts, lambda text: _texts(_strings_from_text(text))),
-    frozenset[Source]: ValueParser(
-        f"a list of sources ({', '.join(Source)})",
-        _sources,
-        lambda text: _sources(_strings_from_text(text)),
+    tuple[str, ...]: _list_parser("a list of texts", tuple),
+    frozenset[Source]: _list_parser(
+        f"a list of sources ({', '.join(Source)})", lambda items: frozenset(map(Source, items))
     ),
-    tuple[IPv4Network | IPv6Network, ...]: ValueParser(
-        'a list of networks such as "10.0.0.0/8"',
-        _networks,
-        lambda text: _networks(_strings_from_text(text)),
+    tuple[IPv4Network | IPv6Network, ...]: _list_parser(
+        'a list of networks such as "10.0.0.0/8"', lambda items: tuple(map(ip_network, items))
     ),
 }

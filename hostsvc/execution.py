@@ -8,7 +8,8 @@ from datetime import timedelta
 
 from hostsvc.config import Config
 from hostsvc.llm.configured_models import open_models
-from hostsvc.process_harness.harness import RunCredentials, open_process_harness
+from hostsvc.llm.price_list import PriceList
+from hostsvc.process_harness.harness import ProcessHarness, RunCredentials, open_workspace
 from storage.storage import Storage
 from supervisors.clock import Clock
 from supervisors.engine.run import Harness
@@ -31,26 +32,22 @@ class Execution:
 
     toolbox: Toolbox
     schema_checker: SchemaChecker
+    prices: Prices
     harness: Harness
 
 
 @asynccontextmanager
 async def open_execution(
-    config: Config,
-    storage: Storage,
-    outbound: Outbound,
-    prices: Prices,
-    clock: Clock,
-    credentials: RunCredentials,
+    config: Config, storage: Storage, outbound: Outbound, clock: Clock, credentials: RunCredentials
 ) -> AsyncIterator[Execution]:
     """Open tools, models and harness; `credentials` let runs in processes of their own use the API."""
     async with (
         open_schema_checker() as checker,
         open_models(config.models, config.model_keys) as models,
     ):
-        toolbox = Toolbox(storage, clock, outbound, checker)
+        toolbox, prices = Toolbox(storage, clock, outbound, checker), PriceList()
         async with _open_harness(config, storage, toolbox, models, prices, clock, credentials) as harness:
-            yield Execution(toolbox, checker, harness)
+            yield Execution(toolbox, checker, prices, harness)
 
 
 def run_credentials(config: Config, token_secret: str, address: str, clock: Clock) -> RunCredentials:
@@ -74,19 +71,18 @@ async def _open_harness(
     clock: Clock,
     credentials: RunCredentials,
 ) -> AsyncIterator[Harness]:
-    """Open the harness that `harness.kind` selects."""
     if config.harness.kind == "process":
-        async with open_process_harness(
-            agents=storage.agents,
-            templates=storage.templates,
-            spans=storage.traces,
-            clock=clock,
-            settings=config.harness,
-            run_settings=config.runs,
-            credentials=credentials,
-            environment=os.environ,
-        ) as harness:
-            yield harness
+        async with open_workspace(config.harness, clock, os.environ) as workspace:
+            yield ProcessHarness(
+                agents=storage.agents,
+                templates=storage.templates,
+                spans=storage.traces,
+                clock=clock,
+                command=config.harness.command,
+                run_settings=config.runs,
+                credentials=credentials,
+                workspace=workspace,
+            )
         return
     yield BuiltinHarness(
         agents=storage.agents,

@@ -10,7 +10,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any
 from uuid import UUID
 
 import structlog
@@ -20,7 +19,6 @@ from hostsvc.background import maintenance_services, run_maintenance
 from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.execution import Execution, open_execution, run_credentials
-from hostsvc.llm.price_list import PriceList
 from hostsvc.outbound.guarded_http import open_guarded_http
 from storage.errors import LeadershipLost
 from storage.postgres.leadership import Leadership, has_leader, lead
@@ -28,7 +26,7 @@ from storage.postgres.migrations import migrate, refuse_unsafe
 from storage.postgres.notify_listener import NotifyListener, open_notify_listener
 from storage.postgres.pool import open_pool
 from storage.storage import Storage
-from supervisors.clock import Clock, SystemClock
+from supervisors.clock import Clock, SystemClock, first_of
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
 from supervisors.maintenance.due_scan import DueScan
@@ -85,48 +83,49 @@ class Service:
 
 async def serve(config: Config, announce: Callable[[str], None], on_ready: Callable[[Service], None]) -> None:
     """Serve until SIGTERM or SIGINT. Raise LeadershipLost if another instance takes the lead."""
-    end_requested = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end_requested.set)
+    end_requested = end_on_signals()
     async with open_service(config, announce, end_requested) as service:
         if service is None:
             return
         announce(f"hostsvc: listening on {service.base_url}")
         on_ready(service)
-        await _first_of(end_requested.wait(), service.leadership.wait_until_lost())
+        await first_of(end_requested.wait(), service.leadership.wait_until_lost())
         if not end_requested.is_set():
             service.registry.abandon()
             raise LeadershipLost("another instance has taken the lead; this one ends")
+
+
+def end_on_signals() -> asyncio.Event:
+    """Return an event that SIGTERM and SIGINT set from now on."""
+    end_requested = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, end_requested.set)
+    return end_requested
 
 
 @asynccontextmanager
 async def open_service(
     config: Config, announce: Callable[[str], None], end_requested: asyncio.Event
 ) -> AsyncIterator[Service | None]:
-    """Yield a service that leads, or None if its end was requested while it was standing by.
+    """Yield a service that leads, or None if its end was requested while it stood by.
 
     On exit, runs have `server.drain_seconds` to end at a turn boundary, and everything is stored.
     """
     config.require_models()
     _raise_descriptor_limit()
-    clock = SystemClock()
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
         base_url = config.server.base_url or _url_of(listener)
-        database = config.database.url or await stack.enter_async_context(
-            embedded_postgres(config.database.data_dir, clock)
-        )
-        await refuse_unsafe(database)
+        database = await stack.enter_async_context(open_database(config))
         await migrate(database)
         async with serving(build_standby_app(), listener):
             if await has_leader(database):
                 announce(f"hostsvc: standing by on {base_url}")
-            leadership = await _wait_for_leadership(stack, database, clock, end_requested)
+            leadership = await _wait_for_leadership(stack, database, end_requested)
         if leadership is None:
             yield None
             return
-        service = await _open_leader(stack, config, clock, listener, database, leadership)
+        service = await _open_leader(stack, config, listener, database, leadership)
         _tune_garbage_collection()
         try:
             yield service
@@ -135,30 +134,36 @@ async def open_service(
             await service.registry.drain(config.server.drain_seconds)
 
 
+@asynccontextmanager
+async def open_database(config: Config) -> AsyncIterator[str]:
+    """Yield the URL of the database. The embedded one runs at least until the block ends.
+
+    Raise DatabaseRefused if its settings are unsafe.
+    """
+    async with AsyncExitStack() as stack:
+        url = config.database.url or await stack.enter_async_context(
+            embedded_postgres(config.database.data_dir, SystemClock())
+        )
+        await refuse_unsafe(url)
+        yield url
+
+
 async def _wait_for_leadership(
-    stack: AsyncExitStack, database: str, clock: Clock, end_requested: asyncio.Event
+    stack: AsyncExitStack, database: str, end_requested: asyncio.Event
 ) -> Leadership | None:
-    """Wait until this process leads, or return None if its end is requested before."""
-    candidacy = asyncio.ensure_future(stack.enter_async_context(lead(database, clock.sleep)))
-    await _first_of(end_requested.wait(), asyncio.wait({candidacy}))
-    if not candidacy.done():
-        candidacy.cancel()
-        await asyncio.wait({candidacy})
-        return None
-    return candidacy.result()
+    """Wait until this process leads. Return None if its end is requested first."""
+    candidacy = asyncio.ensure_future(stack.enter_async_context(lead(database, SystemClock().sleep)))
+    await first_of(candidacy, end_requested.wait())
+    await asyncio.wait({candidacy})
+    return None if candidacy.cancelled() else candidacy.result()
 
 
 async def _open_leader(
-    stack: AsyncExitStack,
-    config: Config,
-    clock: Clock,
-    listener: socket.socket,
-    database: str,
-    leadership: Leadership,
+    stack: AsyncExitStack, config: Config, listener: socket.socket, database: str, leadership: Leadership
 ) -> Service:
     """Open storage, execution, supervisors, maintenance and the API of a process that leads."""
     enter = stack.enter_async_context
-    url, prices = _url_of(listener), PriceList()
+    clock, url = SystemClock(), _url_of(listener)
     random = Random()  # noqa: S311 -- spreads load, protects no secret
 
     def tell(signal: Signal, agent_ids: Sequence[UUID]) -> None:
@@ -172,7 +177,7 @@ async def _open_leader(
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
     settings = await _web_settings(config, storage)
     credentials = run_credentials(config, settings.token_secret, url, clock)
-    execution = await enter(open_execution(config, storage, outbound, prices, clock, credentials))
+    execution = await enter(open_execution(config, storage, outbound, clock, credentials))
     registry = await enter(_build_registry(config, storage, execution, clock, random))
     scan = DueScan(storage.agent_states, registry, clock, random)
     # Listen before scanning, so that no row of another program is missed in between.
@@ -186,7 +191,7 @@ async def _open_leader(
         config, storage, registry, scan, webhooks, stuck_agents, service.may_start_runs, clock
     )
     await enter(run_maintenance(services, clock))
-    app = _build_app(storage, registry, execution, clock, prices, settings, service)
+    app = _build_app(storage, registry, execution, clock, settings, service)
     await enter(serving(app, listener))
     return service
 
@@ -209,7 +214,6 @@ def _build_app(
     registry: Registry,
     execution: Execution,
     clock: Clock,
-    prices: PriceList,
     settings: WebSettings,
     service: Service,
 ) -> web.Application:
@@ -219,7 +223,7 @@ def _build_app(
         status_reader=registry.status,
         toolbox=execution.toolbox,
         clock=clock,
-        prices=prices,
+        prices=execution.prices,
         schema_checker=execution.schema_checker,
         settings=settings,
         readiness=service.readiness,
@@ -264,13 +268,3 @@ def _tune_garbage_collection() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(ALLOCATIONS_BETWEEN_COLLECTIONS)
-
-
-async def _first_of(*awaitables: Any) -> None:
-    """Return when the first of the awaitables is done, and cancel the others."""
-    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -55,10 +55,15 @@ class SystemClock:
 
 async def wait_for_event(event: asyncio.Event, seconds: float, clock: Clock) -> bool:
     """Wait until the event is set, at most this many seconds; return whether it is set."""
-    waits = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(clock.sleep(seconds))]
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
+    await first_of(event.wait(), clock.sleep(seconds))
     return event.is_set()
+
+
+async def first_of(*awaitables: Awaitable[object]) -> None:
+    """Return when the first of the awaitables is done, and cancel the others."""
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

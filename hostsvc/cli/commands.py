@@ -34,7 +34,7 @@ for command in (
 
 
 @main.command("serve")
-@click.option("--guide", "with_guide", is_flag=True, help="Print first commands to paste once it is ready.")
+@click.option("--guide", "with_guide", is_flag=True, help="Once it is ready, print commands to paste.")
 @config_option
 def serve_command(file: Path | None, with_guide: bool) -> None:
     """Run the service until SIGTERM or Ctrl-C."""
@@ -43,12 +43,12 @@ def serve_command(file: Path | None, with_guide: bool) -> None:
 
 
 @main.command("demo")
-@click.option("--keep", is_flag=True, help="Leave the instance running at the end.")
+@click.option("--keep", is_flag=True, help="Keep the instance running afterwards, until Ctrl-C.")
 @config_option
 def demo_command(file: Path | None, keep: bool) -> None:
     """Show the service at work on a temporary instance.
 
-    Exit with 1 if a step does not succeed.
+    The exit code is 1 if a step fails.
     """
     run_command(file, partial(demo, keep=keep, print_line=click.echo))
 
@@ -78,7 +78,7 @@ def status_command(
 ) -> None:
     """Show the state of a running service.
 
-    With AGENT, an id: show what this agent is doing and why, and what wakes it next.
+    With AGENT, the id of an agent: show what it is doing and why, and what wakes it next.
     """
     run_command(file, partial(_show_status, agent_id=agent_id, watch=watch, phase=phase, url=url))
 
@@ -90,18 +90,16 @@ def _token_command(file: Path | None) -> str:
     return shlex.join([*program, "operator-token", *(["--config", str(file)] if file else [])])
 
 
-async def _serve(config: Config, *, token_command: str | None) -> int:
+async def _serve(config: Config, *, token_command: str | None) -> None:
     def on_ready(service: Service) -> None:
         if token_command:
             click.echo(guide(service.base_url, token_command))
 
     await serve(config, click.echo, on_ready)
-    return 0
 
 
 async def _show_status(
     config: Config, *, agent_id: UUID | None, watch: bool, phase: str | None, url: str | None
-) -> int:
+) -> None:
     url = url.rstrip("/") if url else url_of(config.server)
     await show_status(url, partial(databases.operator_token, config), agent_id, phase, watch=watch)
-    return 0

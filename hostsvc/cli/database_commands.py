@@ -1,5 +1,6 @@
 """Commands that maintain the database: `migrate`, `operator-token` and `vacuum`."""
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -7,6 +8,7 @@ import click
 from hostsvc.cli import databases
 from hostsvc.cli.runner import config_option, run_command
 from hostsvc.config import Config
+from hostsvc.service import open_database
 from storage.postgres.migrations import check, migrate
 from storage.retention import Retention
 from supervisors.clock import SystemClock
@@ -22,7 +24,7 @@ PENDING = 1
 @config_option
 def migrate_command(file: Path | None, only_check: bool) -> None:
     """Bring the database to the schema of this version."""
-    run_command(file, _report_pending if only_check else _apply_migrations)
+    run_command(file, partial(_migrate, only_check=only_check))
 
 
 @click.command("operator-token")
@@ -30,7 +32,7 @@ def migrate_command(file: Path | None, only_check: bool) -> None:
 def operator_token_command(file: Path | None) -> None:
     """Print the operator token; create one if there is none.
 
-    The service need not be running.
+    It needs no running service.
     """
     run_command(file, _print_operator_token)
 
@@ -45,34 +47,22 @@ def vacuum_command(file: Path | None) -> None:
     run_command(file, _vacuum)
 
 
-async def _apply_migrations(config: Config) -> int:
-    async with databases.open_database(config) as url:
-        applied = await migrate(url)
-    for name in applied:
-        click.echo(f"applied {name}")
-    if not applied:
+async def _migrate(config: Config, *, only_check: bool) -> int:
+    async with open_database(config) as url:
+        names = await (check(url) if only_check else migrate(url))
+    for name in names:
+        click.echo(f"{'pending' if only_check else 'applied'} {name}")
+    if not names:
         click.echo("nothing to apply")
-    return 0
+    return PENDING if only_check and names else 0
 
 
-async def _report_pending(config: Config) -> int:
-    async with databases.open_database(config) as url:
-        pending = await check(url)
-    for name in pending:
-        click.echo(f"pending {name}")
-    if not pending:
-        click.echo("nothing to apply")
-    return PENDING if pending else 0
-
-
-async def _print_operator_token(config: Config) -> int:
+async def _print_operator_token(config: Config) -> None:
     click.echo(await databases.operator_token(config))
-    return 0
 
 
-async def _vacuum(config: Config) -> int:
+async def _vacuum(config: Config) -> None:
     async with databases.open_current_database(config) as pool:
         removed = await RetentionCleaner(Retention(pool), config.retention, SystemClock()).run_once()
     for kind, count in removed.items():
         click.echo(f"removed {count} {kind}")
-    return 0

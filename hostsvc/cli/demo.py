@@ -1,20 +1,19 @@
 """The demonstration: the main job over HTTP, reported step by step, ended by the first step that fails."""
 
 import asyncio
-import signal
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 
 from hostsvc.config import Config, DatabaseChoice, ServerSettings
-from hostsvc.service import Service, open_service
-from supervisors.clock import Clock, SystemClock
+from hostsvc.service import Service, end_on_signals, open_service
+from supervisors.clock import Clock, SystemClock, first_of
 
 Result = TypeVar("Result")
 Json = dict[str, Any]
@@ -31,7 +30,7 @@ POLL_SECONDS = 0.02
 
 
 class StepFailed(Exception):
-    """The service did not do what the demo says it does; the message names the expectation."""
+    """The service did not do what the demonstration expects; the message names the expectation."""
 
 
 class StepReport:
@@ -62,23 +61,18 @@ class StepReport:
         raise StepFailed(f"{expectation}, within {STEP_TIMEOUT_SECONDS:g} s")
 
 
+@asynccontextmanager
+async def open_client(base_url: str, credential: str = "") -> AsyncIterator["Client"]:
+    headers = {"Authorization": credential} if credential else {}
+    async with aiohttp.ClientSession(base_url, headers=headers) as session:
+        yield Client(session)
+
+
 class Client:
     """A client of the REST API. Raises StepFailed for any response but the expected one."""
 
-    def __init__(self, base_url: str, credential: str = "") -> None:
-        headers = {"Authorization": credential} if credential else {}
-        self._session = aiohttp.ClientSession(base_url, headers=headers)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._session.close()
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
 
     async def get(self, path: str, **query: str) -> Any:
         return await self._request("GET", path, 200, params=query)
@@ -124,9 +118,7 @@ class DemoAgent:
 
 async def demo(config: Config, *, keep: bool, print_line: Callable[[str], None]) -> int:
     """Run the demonstration on a temporary instance and return the exit code; `keep` leaves it running."""
-    end_requested = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, end_requested.set)
+    end_requested = end_on_signals()
     report = StepReport(SystemClock(), print_line)
     with TemporaryDirectory(prefix="hostsvc-demo-") as directory:
         private = Config(
@@ -136,33 +128,24 @@ async def demo(config: Config, *, keep: bool, print_line: Callable[[str], None])
             if service is None:
                 return 0
             report.add(f"a temporary instance with an empty PostgreSQL serves on {service.base_url}")
+            steps = asyncio.create_task(_show_main_job(service, report), name="demo steps")
+            await first_of(steps, end_requested.wait())
             try:
-                key = await _run_unless_ended(_show_main_job(service, report), end_requested)
+                key = await steps
+            except asyncio.CancelledError:  # the end was requested
+                return 0
             except StepFailed as error:
                 report.add(f"✗ not as promised: {error}")
                 return 1
-            if keep and key:
+            if keep:
                 print_line(_addresses(service, key))
                 await end_requested.wait()
         return 0
 
 
-async def _run_unless_ended(steps: Coroutine[Any, Any, str], end_requested: asyncio.Event) -> str | None:
-    """Return the result of the steps, or None if the end was requested before they were done."""
-    running = asyncio.create_task(steps, name="demo steps")
-    ending = asyncio.create_task(end_requested.wait(), name="demo end requested")
-    await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)
-    ending.cancel()
-    if running.done():
-        return running.result()
-    running.cancel()
-    await asyncio.wait({running})
-    return None
-
-
 def _addresses(service: Service, key: str) -> str:
     return (
-        f"\nThe instance runs until Ctrl-C; its data is then deleted.\n"
+        "\nThe instance runs until Ctrl-C; its data is then deleted.\n"
         f"  curl -s {service.base_url}/api/cloud/agents/ -H 'Authorization: Bearer {key}'\n"
         f"  curl -s {service.base_url}/status/ -H 'Authorization: Bearer {service.operator_token}'"
     )
@@ -172,8 +155,8 @@ async def _show_main_job(service: Service, report: StepReport) -> str:
     """Show every step and return the API key that was created on the way."""
     key = await _sign_up(service.base_url, report)
     async with (
-        Client(service.base_url, f"Bearer {key}") as api,
-        Client(service.base_url, f"Bearer {service.operator_token}") as operator,
+        open_client(service.base_url, f"Bearer {key}") as api,
+        open_client(service.base_url, f"Bearer {service.operator_token}") as operator,
     ):
         agent = DemoAgent(report, await _create_agent(api, report), api, operator)
         texts = await _send_texts(agent)
@@ -186,7 +169,7 @@ async def _show_main_job(service: Service, report: StepReport) -> str:
 
 
 async def _sign_up(base_url: str, report: StepReport) -> str:
-    async with Client(base_url) as anybody:
+    async with open_client(base_url) as anybody:
         account = await anybody.post(
             "/api/organizations/auth/signup/",
             email="ada@example.org",
@@ -194,7 +177,7 @@ async def _sign_up(base_url: str, report: StepReport) -> str:
             organization_name="Example",
         )
     report.add(f"signed up {account['user']['email']}, organization {account['organization']['name']}")
-    async with Client(base_url, f"Token {account['token']}") as user:
+    async with open_client(base_url, f"Token {account['token']}") as user:
         key = await user.post("/api/organizations/api-keys/", name="demo")
     report.add(f"created the API key {key['prefix']}… with the token from the sign-up")
     return str(key["key"])
@@ -215,7 +198,7 @@ async def _create_agent(api: Client, report: StepReport) -> str:
 
 
 async def _send_texts(agent: DemoAgent) -> list[Json]:
-    """Send inbound texts at an even pace, each of which resets the debounce window."""
+    """Send inbound texts at an even pace. Each restarts the debounce window."""
     report = agent.report
     started = report.clock.monotonic()
     sent = []
@@ -239,7 +222,7 @@ async def _send_texts(agent: DemoAgent) -> list[Json]:
 
 async def _check_one_wake(agent: DemoAgent, texts: Sequence[Json]) -> Json:
     run = await agent.ended_run(1)
-    held = _seconds_between(texts[-1]["created_at"], run["started_at"])
+    held = (_parse(run["started_at"]) - _parse(texts[-1]["created_at"])).total_seconds()
     agent.report.check(
         0 <= held - WINDOW_SECONDS <= HOLD_TOLERANCE_SECONDS,
         f"it woke {held:.3f} s after the last text, because of {run['wake_reason']}",
@@ -310,7 +293,3 @@ async def _check_status(agent: DemoAgent) -> None:
 
 def _parse(text: str) -> datetime:
     return datetime.fromisoformat(text)
-
-
-def _seconds_between(begin: str, end: str) -> float:
-    return (_parse(end) - _parse(begin)).total_seconds()

@@ -63,11 +63,11 @@ def read_config(file: Path | None) -> Config:
 
 
 def run_command(
-    file: Path | None, work: Callable[[Config], Coroutine[Any, Any, int]], *, is_service: bool = False
+    file: Path | None, work: Callable[[Config], Coroutine[Any, Any, int | None]], *, is_service: bool = False
 ) -> NoReturn:
-    """Load the configuration, run `work` and end the process with the exit code it returns.
+    """Load the configuration, run `work` and end the process with the exit code it returns (None: 0).
 
-    A command that is no service reports by itself, so it logs warnings only, unless another level is set.
+    Only the service logs at level "info" by default: other commands print their results.
     """
     config = read_config(file)
     is_quiet = not is_service and config.log.level == "info"
@@ -89,7 +89,7 @@ def error_message(error: Exception, config: Config) -> str:
     address = f"port {config.server.port} on {config.server.host}"
     match error:
         case DatabaseUnavailable():
-            return f"{_database_name(config.database)}: {error}; start it, or correct database.url"
+            return f"{error}; start {_database_name(config.database)}, or correct database.url"
         case OSError(errno=errno.EADDRINUSE):
             return f"{address} is in use: stop the program that uses it, or set another server.port"
         case OSError(strerror=str(reason)) if BIND_FAILED in reason:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import aiohttp
@@ -30,19 +30,16 @@ class StatusClient:
 
     async def overview(self) -> Json:
         """Return the status of the whole service."""
-        status: Json = await self._get("/status/")
-        return status
+        return cast(Json, await self._get("/status/"))
 
     async def supervisors(self, phase: str | None, limit: int) -> list[Json]:
-        """Return the snapshots of at most `limit` agents, all phases or one."""
+        """Return the snapshots of at most `limit` agents, in one phase or in any."""
         query = {"limit": str(limit), **({"phase": phase} if phase else {})}
-        snapshots: list[Json] = await self._get("/status/supervisors/", query)
-        return snapshots
+        return cast(list[Json], await self._get("/status/supervisors/", query))
 
     async def supervisor(self, agent_id: UUID) -> Json:
         """Return the snapshot of one agent."""
-        snapshot: Json = await self._get(f"/status/supervisors/{agent_id}/")
-        return snapshot
+        return cast(Json, await self._get(f"/status/supervisors/{agent_id}/"))
 
     async def _get(self, path: str, query: dict[str, str] | None = None) -> Any:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
@@ -63,13 +60,11 @@ class StatusClient:
             case 503:
                 return f"the service at {self._url} is standing by, or its database is unavailable"
             case _:
-                return (
-                    f"{self._url} returned {status} and does not seem to be hostsvc: set --url to its address"
-                )
+                return f"{self._url} returned {status}, so it is probably not hostsvc: correct --url"
 
 
 @asynccontextmanager
 async def status_client(url: str) -> AsyncIterator[StatusClient]:
     """Yield a client of the service at `url`."""
-    async with aiohttp.ClientSession(timeout=TIMEOUT, raise_for_status=False) as session:
+    async with aiohttp.ClientSession(timeout=TIMEOUT) as session:
         yield StatusClient(session, url)

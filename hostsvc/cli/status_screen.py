@@ -23,9 +23,7 @@ def service_screen(status: Json, agents: Sequence[Json], max_agents: int) -> Ren
     """Render the whole service with up to `max_agents` of its agents."""
     parts: list[RenderableType] = [_fact_table(_service_facts(status)), Text(""), _agent_table(agents)]
     if len(agents) == max_agents:
-        parts.append(
-            Text(f"The first {max_agents} agents; use --phase to see those in one phase.", style="dim")
-        )
+        parts.append(Text(f"Only {max_agents} agents are shown; --phase selects some.", style="dim"))
     return Group(*parts)
 
 
@@ -61,14 +59,13 @@ def _service_facts(status: Json) -> Iterable[tuple[str, str | Text]]:
     for reason in service["reasons"]:
         yield "because", _plain(reason)
     yield "agents", ", ".join(f"{agents[state]} {state}" for state in ("running", "sleeping", "archived"))
-    yield "runs", f"{runs['running']} of {runs['limit']} at most, {runs['queued']} queued"
+    yield "runs", f"{runs['running']} of at most {runs['limit']}, {runs['queued']} queued"
     yield "supervisors", f"{supervisors['active']} live" + (f": {phases}" if phases else "")
     yield "in trouble", f"{supervisors['quarantined']} quarantined, {supervisors['restarts']} restarted"
-    yield (
-        "mailboxes",
-        f"{supervisors['mailbox']['depth']} waiting, {supervisors['mailbox']['deepest']} deepest",
-    )
-    yield "timers", f"{timers['pending']} set, the next for {moment(timers['next_due_at'])}"
+    mailbox = supervisors["mailbox"]
+    yield "mailboxes", f"{mailbox['depth']} messages, at most {mailbox['deepest']} in one"
+    next_timer = f", the next for {moment(timers['next_due_at'])} UTC" if timers["next_due_at"] else ""
+    yield "timers", f"{timers['pending']} set{next_timer}"
     yield "lateness", f"{_spread(timers['lateness_ms'])}; event loop {_spread(status['loop_lag_ms'])}"
     yield "database", ", ".join(f"{database[name]} {name}" for name in ("connections", "idle", "waiting"))
     oldest = status["oldest_uncleared_high_seconds"]
@@ -90,7 +87,7 @@ def _agent_facts(agent: Json) -> Iterable[tuple[str, str | Text]]:
         yield "uncleared", ", ".join(agent["blockers"])
     if failures["consecutive"]:
         yield "failures", f"{failures['consecutive']} in a row, the last: {_plain(failures['last_error'])}"
-    yield "mailbox", f"{agent['mailbox']['depth']} of {agent['mailbox']['limit']} at most"
+    yield "mailbox", f"{agent['mailbox']['depth']} of at most {agent['mailbox']['limit']} messages"
 
 
 def _fact_table(facts: Iterable[tuple[str, str | Text]]) -> Table:
@@ -104,7 +101,7 @@ def _fact_table(facts: Iterable[tuple[str, str | Text]]) -> Table:
 
 def _agent_table(agents: Sequence[Json]) -> RenderableType:
     if not agents:
-        return Text("No agents.")
+        return Text("No agents to show.")
     table = Table(box=box.SIMPLE, pad_edge=False)
     for heading in ("agent", "phase", "next wake (UTC)"):
         table.add_column(heading, no_wrap=heading != "agent", overflow="fold")

@@ -1,4 +1,4 @@
-"""Commands about tenants: `accounts`, `adapters`, `pause` and `unpause`. The service need not be running."""
+"""Commands about tenants: `accounts`, `adapters`, `pause` and `unpause`. They need no running service."""
 
 from datetime import timedelta
 from functools import partial
@@ -31,7 +31,10 @@ def accounts() -> None:
 @click.argument("email")
 @config_option
 def reset_password_command(email: str, file: Path | None) -> None:
-    """Print a code with which a user can set a new password; it is valid for an hour."""
+    """Print a code for setting a new password.
+
+    The user has an hour to use it.
+    """
     run_command(file, partial(_print_reset_code, email=email))
 
 
@@ -65,12 +68,12 @@ def pause_command(organization: str, file: Path | None) -> None:
 def unpause_command(organization: str, file: Path | None) -> None:
     """Let the agents of an organization start again.
 
-    Those that are due start at once. ORG is the id of the organization, or its name.
+    Agents that are due start at once. ORG is the id of the organization, or its name.
     """
     run_command(file, partial(_set_paused, id_or_name=organization, paused=False))
 
 
-async def _print_reset_code(config: Config, *, email: str) -> int:
+async def _print_reset_code(config: Config, *, email: str) -> None:
     code = make_code()
     async with open_current_database(config) as pool:
         expires_at = SystemClock().now() + RESET_CODE_LIFETIME
@@ -78,19 +81,17 @@ async def _print_reset_code(config: Config, *, email: str) -> int:
         if not await accounts.set_reset_code(email.strip(), hash_secret(code), expires_at):
             raise NotFound(f"there is no user with the e-mail address {email}")
     click.echo(code)
-    return 0
 
 
-async def _publish(config: Config, *, adapter_id: UUID) -> int:
+async def _publish(config: Config, *, adapter_id: UUID) -> None:
     async with open_current_database(config) as pool:
         adapter = await Adapters(pool).publish(adapter_id)
     if adapter is None:
         raise NotFound(f"there is no adapter {adapter_id}")
     click.echo(f"{adapter.name} is public: every organization can see and attach it")
-    return 0
 
 
-async def _set_paused(config: Config, *, id_or_name: str, paused: bool) -> int:
+async def _set_paused(config: Config, *, id_or_name: str, paused: bool) -> None:
     async with open_current_database(config) as pool:
         organizations = Organizations(pool)
         organization = await _get_organization(organizations, id_or_name)
@@ -98,7 +99,6 @@ async def _set_paused(config: Config, *, id_or_name: str, paused: bool) -> int:
     state = "paused" if paused else "no longer paused"
     interval = f"{config.supervisors.scan_interval_seconds:g} s"
     click.echo(f"{organization.name} is {state}; a running service follows within {interval}")
-    return 0
 
 
 async def _get_organization(organizations: Organizations, id_or_name: str) -> Organization:

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 
 import aiohttp
@@ -33,54 +34,47 @@ STATUS_CODES = frozenset(HTTPStatus)
 CONTEXT_TOO_LONG = re.compile(r"context.{0,20}(length|window|size)|too many tokens|prompt is too long", re.I)
 
 
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ChatModels:
     """The models of one provider. Implements `supervisors.llm.port.Model`."""
 
-    def __init__(
-        self,
-        name: str,
-        settings: ProviderSettings,
-        client: openai.AsyncOpenAI,
-        headers: Mapping[str, str | openai.Omit],
-        key: str,
-    ) -> None:
-        self._name = name
-        self._settings = settings
-        self._client = client
-        self._headers = headers
-        self._key = key
+    name: str
+    settings: ProviderSettings
+    client: openai.AsyncOpenAI
+    headers: Mapping[str, str | openai.Omit]
+    key: str
 
     def __repr__(self) -> str:
-        return f"<ChatModels of {self._name} at {self._settings.base_url}>"
+        return f"<ChatModels of {self.name} at {self.settings.base_url}>"
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         """Return the response; the SDK retries 429, 5xx and lost connections. Raise RunError if it fails."""
+        stream, thinking_field = self.settings.stream, self.settings.thinking_field
+        body = orjson.dumps(chat_protocol.request_body(request, thinking_field, stream=stream))
         with self._as_run_error(request.model):
-            response = await (self._streamed(request) if self._settings.stream else self._whole(request))
+            response = await (self._streamed(body) if stream else self._whole(body))
         if not response.input_tokens and not response.output_tokens:
             log.warning(
                 "a provider reports no usage, so the call costs nothing",
-                provider=self._name,
+                provider=self.name,
                 model=request.model,
             )
         return response
 
-    async def _whole(self, request: ModelRequest) -> ModelResponse:
-        body = orjson.dumps(chat_protocol.request_body(request, self._settings.thinking_field, stream=False))
+    async def _whole(self, body: bytes) -> ModelResponse:
         # Bypass the SDK's response types: building them is slow, and they reject some servers' responses.
-        response = await self._client.post(
-            PATH, content=body, cast_to=httpx2.Response, options={"headers": self._headers}
+        response = await self.client.post(
+            PATH, content=body, cast_to=httpx2.Response, options={"headers": self.headers}
         )
         return chat_protocol.parse_response(response.content)
 
-    async def _streamed(self, request: ModelRequest) -> ModelResponse:
-        body = orjson.dumps(chat_protocol.request_body(request, self._settings.thinking_field, stream=True))
+    async def _streamed(self, body: bytes) -> ModelResponse:
         response = StreamedResponse()
-        async with await self._client.post(
+        async with await self.client.post(
             PATH,
             content=body,
             cast_to=object,
-            options={"headers": self._headers},
+            options={"headers": self.headers},
             stream=True,
             stream_cls=openai.AsyncStream[object],
         ) as stream:
@@ -99,7 +93,7 @@ class ChatModels:
         except openai.APIStatusError as error:
             raise self._error(self._refusal(model, error)) from error
         except openai.APIConnectionError as error:
-            raise self._error(self._failure(error, self._settings.max_retries + 1)) from error
+            raise self._error(self._failure(error, self.settings.max_retries + 1)) from error
         except openai.APIError as error:  # in the middle of a stream
             raise self._error("failed in the middle of its answer", error.message) from error
         except InvalidResponse as error:
@@ -117,7 +111,7 @@ class ChatModels:
             case 400 | 413 | 422 if CONTEXT_TOO_LONG.search(f"{error.code} {message}"):
                 hint = f"The conversation is too long for {model}."
             case 401 | 403:
-                source = self._settings.api_key_env
+                source = self.settings.api_key_env
                 hint = f"Check the key in {source}." if source else "It may need a key: set its api_key_env."
             case 404:
                 hint = f"Check its base_url, and that it has a model {model}."
@@ -134,7 +128,7 @@ class ChatModels:
             case aiohttp.ConnectionTimeoutError():
                 return f"cannot be reached: no connection within {CONNECT_SECONDS:g} s{suffix}."
             case TimeoutError():
-                return f"was silent for {self._settings.timeout_seconds:g} s{suffix}."
+                return f"was silent for {self.settings.timeout_seconds:g} s{suffix}."
             case aiohttp.ClientConnectorError():
                 return f"cannot be reached: {_reason_of(cause.os_error)}{suffix}."
             case httpx2.DecodingError():
@@ -144,12 +138,12 @@ class ChatModels:
 
     def _error(self, failure: str, content: str = "") -> RunError:
         reason = f"{failure}: {self._redact(content)}" if content else failure
-        log.warning("a model call failed", provider=self._name, reason=reason)
-        return RunError(f"The model provider {self._name} {reason}")
+        log.warning("a model call failed", provider=self.name, reason=reason)
+        return RunError(f"The model provider {self.name} {reason}")
 
     def _redact(self, content: str) -> str:
         """Return an error on one line. The key is hidden first: cutting could leave half of it."""
-        return chat_protocol.error_text(content.replace(self._key, HIDDEN) if self._key else content)
+        return chat_protocol.error_text(content.replace(self.key, HIDDEN) if self.key else content)
 
 
 @asynccontextmanager
@@ -157,8 +151,7 @@ async def connect(
     providers: Mapping[str, ProviderSettings], keys: Mapping[str, str]
 ) -> AsyncIterator[dict[str, ChatModels]]:
     """Connect to all providers and yield their models; models and `keys` are by the provider's name."""
-    # No limit, so that a run waiting for its model never blocks another; aiohttp takes 0 for none, and None
-    # for a hundred.
+    # No limit, so that a run waiting for its model blocks no other: aiohttp takes 0 for none, None for 100.
     limits = httpx2.Limits(max_connections=0)
     hooks = {"response": [limit_size]}
     async with openai.DefaultAioHttpClient(limits=limits, follow_redirects=False, event_hooks=hooks) as http:
@@ -177,12 +170,10 @@ def _chat_models(name: str, settings: ProviderSettings, key: str, http: httpx2.A
         http_client=http,
     )
     # Only the configuration decides what is sent, not the environment variables that the SDK reads.
-    headers: dict[str, str | openai.Omit] = {
-        "OpenAI-Organization": openai.Omit(),
-        "OpenAI-Project": openai.Omit(),
-    }
+    omit = openai.Omit()
+    headers: dict[str, str | openai.Omit] = {"OpenAI-Organization": omit, "OpenAI-Project": omit}
     if not key:
-        headers["Authorization"] = openai.Omit()
+        headers["Authorization"] = omit
     return ChatModels(name, settings, client, headers, key)
 
 

@@ -50,7 +50,7 @@ def parse_response(body: bytes) -> ModelResponse:
         raise InvalidResponse("it holds no choices[0].message", payload)
     return ModelResponse(
         text=_text(message.get("content")) or _text(message.get("refusal")),
-        tool_calls=_with_unique_ids(_tool_request(call) for call in _dicts(message.get("tool_calls"))),
+        tool_calls=_with_unique_ids(_tool_call(call) for call in _dicts(message.get("tool_calls"))),
         id=_name(payload.get("id")),
         model=_name(payload.get("model")),
         finish_reason=_name(choice.get("finish_reason")),
@@ -99,7 +99,7 @@ class StreamedResponse:
             raise InvalidResponse("its stream ended in the middle of the answer")
         return ModelResponse(
             text="".join(self._texts),
-            tool_calls=_with_unique_ids(call.request() for call in self._calls),
+            tool_calls=_with_unique_ids(call.complete() for call in self._calls),
             id=self._id,
             model=self._model,
             finish_reason=self._finish_reason,
@@ -127,7 +127,7 @@ class _StreamedCall:
     name: str = ""
     arguments: list[str] = field(default_factory=list)
 
-    def request(self) -> ToolCall:
+    def complete(self) -> ToolCall:
         return ToolCall(self.id, self.name, "".join(self.arguments))
 
 
@@ -150,11 +150,11 @@ def _message(message: ChatMessage) -> Json:
         body["content"] = message.text or None
         body["tool_calls"] = [
             {
-                "id": request.id,
+                "id": call.id,
                 "type": "function",
-                "function": {"name": request.name, "arguments": _valid_arguments(request.arguments)},
+                "function": {"name": call.name, "arguments": _valid_arguments(call.arguments)},
             }
-            for request in message.tool_calls
+            for call in message.tool_calls
         ]
     return body
 
@@ -194,20 +194,20 @@ def _first_choice(payload: Any) -> Json | None:
     return choices[0] if choices else None
 
 
-def _tool_request(call: Mapping[str, Any]) -> ToolCall:
+def _tool_call(call: Mapping[str, Any]) -> ToolCall:
     function = call.get("function")
     if not isinstance(function, dict):
         raise InvalidResponse("one of its tool calls names no function", call)
     return ToolCall(_text(call.get("id")), _name(function.get("name")), _arguments(function.get("arguments")))
 
 
-def _with_unique_ids(requests: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+def _with_unique_ids(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
     """Replace missing, long and repeated ids: our next request needs a unique id for each call."""
     by_id: dict[str, ToolCall] = {}
-    for request in requests:
-        is_usable = 0 < len(request.id) <= NAME_CHARACTERS and request.id not in by_id
-        request = request if is_usable else replace(request, id=f"call_{new_id().hex}")
-        by_id[request.id] = request
+    for call in calls:
+        is_usable = 0 < len(call.id) <= NAME_CHARACTERS and call.id not in by_id
+        id_ = call.id if is_usable else f"call_{new_id().hex}"
+        by_id[id_] = replace(call, id=id_)
     return tuple(by_id.values())
 
 

@@ -20,7 +20,7 @@ MAX_TOTAL_BYTES = MAX_BYTES + (1 << 18)  # head, body, and the headers of its ch
 PIECE_BYTES = 16_384  # parsed before the total is checked again
 
 TOO_LONG = f"The answer is longer than {MAX_BYTES:,} bytes; the rest was not read."
-HEAD_TOO_LONG = f"What came before the answer's body is longer than {MAX_HEAD_BYTES:,} bytes."
+HEAD_TOO_LONG = f"The head of the answer is longer than {MAX_HEAD_BYTES:,} bytes."
 
 
 class BoundedConnector(TCPConnector):
@@ -41,9 +41,9 @@ class _BoundedProtocol(ResponseHandler):
             self._received += len(piece)
             body = self._body()
             if self._received > (MAX_HEAD_BYTES if body is None else MAX_TOTAL_BYTES):
-                return self._abort(body)
+                self._abort(body)
+                break
             super().data_received(piece)
-        return None
 
     def _body(self) -> StreamReader | None:
         """Return the body, or None before it begins: an informational response has an empty one."""

@@ -17,10 +17,6 @@ class FairSlots:
         self._taken: Counter[UUID] = Counter()
         self._queues: dict[UUID, dict[asyncio.Future[None], None]] = {}
 
-    def __repr__(self) -> str:
-        waiting = sum(len(queue) for queue in self._queues.values())
-        return f"<FairSlots {self._taken.total()} taken, {self._free} free, {waiting} waiting>"
-
     async def take(self, organization_id: UUID) -> None:
         """Wait for a slot, which the caller must release."""
         if self._may_take(organization_id):  # then its queue is empty

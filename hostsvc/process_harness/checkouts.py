@@ -1,4 +1,4 @@
-"""Checkouts of commits: each is made once, shared by many runs, and removed when others were used since."""
+"""Checkouts of commits. Each is shared by many runs; the least recently used ones are removed."""
 
 import asyncio
 from collections import Counter
@@ -43,13 +43,10 @@ class Checkouts:
         self._next_fetch: asyncio.Task[bool] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def __repr__(self) -> str:
-        return f"<Checkouts: {len(self._commits)} of {self._max_checkouts}, {self._users.total()} users>"
-
     @contextmanager
     def lease(self) -> Iterator["Lease"]:
         """Yield a lease for one run, whose checkout stays until the block ends."""
-        lease = Lease(self)
+        lease = Lease()
         try:
             yield lease
         finally:
@@ -57,9 +54,9 @@ class Checkouts:
                 self._count_user(lease.checkout.commit, -1)
 
     async def check_out(self, ref: str, lease: "Lease") -> Checkout:
-        """Check out the commit that the ref names now; a known commit named by its full hash needs no fetch.
+        """Check out the commit that the ref names now. Raise GitError if there is none.
 
-        Raise GitError if there is no such commit.
+        A full hash of a known commit needs no fetch.
         """
         require_valid_ref(ref)
         outdated, commit = False, ref
@@ -151,12 +148,7 @@ class Checkouts:
 class Lease:
     """One run's use of a checkout, which the block of `Checkouts.lease` ends even if it was cancelled."""
 
-    source: Checkouts
     checkout: Checkout | None = None
-
-    async def check_out(self, ref: str) -> Checkout:
-        """Check out the commit that the ref names now. Raise GitError if there is none."""
-        return await self.source.check_out(ref, self)
 
 
 @asynccontextmanager

@@ -109,9 +109,6 @@ class Mirror:
             "GIT_CONFIG_VALUE_0": repository,
         }
 
-    def __repr__(self) -> str:
-        return f"<Mirror in {self._directory}>"
-
     async def prepare(self) -> None:
         """Create the mirror if there is none, and remove what a killed git left behind."""
         await asyncio.to_thread(self._set_up)
@@ -213,7 +210,7 @@ class Mirror:
         async with self._slots:
             try:
                 process = await asyncio.create_subprocess_exec(
-                    # For the case that this service is killed; otherwise we end git ourselves.
+                    # It ends git if this service is killed; otherwise we end git ourselves.
                     *("timeout", "-s", "KILL", str(ceil(seconds + CLEAN_UP_SECONDS))),
                     *("git", *paths, *arguments),
                     stdin=DEVNULL,

@@ -8,9 +8,9 @@ import os
 import pwd
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -25,7 +25,7 @@ from hostsvc.process_harness.git import DEFAULT_REF, PROGRAMS, GitError, Mirror,
 from hostsvc.process_harness.kept_process import KeptProcess, ProcessEnd, ProcessSpec, open_kept_process
 from hostsvc.process_harness.settings import HarnessSettings
 from storage.model import Agent, Outcome, Template
-from supervisors.clock import Clock, wait_for_event
+from supervisors.clock import Clock, first_of, wait_for_event
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult, RunStopped
 from supervisors.harness.conversation import effective_max_turns
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
@@ -62,51 +62,43 @@ class UnixUser:
         return None if self.uid is None or self.gid is None else (self.uid, self.gid)
 
 
-class ProcessHarness:
-    """Executes each run in a process of its own; `open_process_harness` creates it."""
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Workspace:
+    """The code of the runs, and the user and the environment that it runs with."""
 
-    def __init__(
-        self,
-        *,
-        agents: AgentStore,
-        templates: TemplateStore,
-        spans: SpanStore,
-        clock: Clock,
-        settings: HarnessSettings,
-        run_settings: RunSettings,
-        credentials: RunCredentials,
-        user: UnixUser,
-        environment: Mapping[str, str],
-        cache: HarnessCache,
-        checkouts: Checkouts,
-    ) -> None:
-        self._agents = agents
-        self._templates = templates
-        self._spans = spans
-        self._clock = clock
-        self._command = settings.command
-        self._run_settings = run_settings
-        self._credentials = credentials
-        self._user = user
-        self._environment = environment
-        self._cache = cache
-        self._checkouts = checkouts
+    user: UnixUser
+    environment: Mapping[str, str]
+    cache: HarnessCache
+    checkouts: Checkouts
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
+class ProcessHarness:
+    """Executes each run in a process of its own."""
+
+    agents: AgentStore
+    templates: TemplateStore
+    spans: SpanStore
+    clock: Clock
+    command: Sequence[str]
+    run_settings: RunSettings
+    credentials: RunCredentials
+    workspace: Workspace
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Run the agent's code until it ends. Raise RunError if it fails."""
-        recorder = SpanRecorder(run.id, self._spans, self._clock)
-        agent = await self._agents.get(run.agent_id)
+        recorder = SpanRecorder(run.id, self.spans, self.clock)
+        agent = await self.agents.get(run.agent_id)
         if agent is None:
             raise RunError("The agent was deleted.")
-        template = await self._templates.get(agent.template_id) if agent.template_id else None
+        template = await self.templates.get(agent.template_id) if agent.template_id else None
         try:
             with (
                 recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as span,
                 _as_run_error(),
-                self._checkouts.lease() as lease,
+                self.workspace.checkouts.lease() as lease,
             ):
-                span.metadata["gen_ai.operation.name"] = "invoke_agent"
-                span.metadata["gen_ai.agent.name"] = agent.name
+                span.metadata |= {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent.name}
                 ref = _ref_of(agent, template)
                 checkout = await self._check_out(run, lease, ref, span)
                 run.at_turn_boundary()
@@ -119,7 +111,7 @@ class ProcessHarness:
     async def _check_out(self, run: ActiveRun, lease: Lease, ref: str, span: OpenSpan) -> Checkout:
         span.metadata["harness.ref"] = ref
         try:
-            checkout = await run.interruptible(lease.check_out(ref))
+            checkout = await run.interruptible(self.workspace.checkouts.check_out(ref, lease))
         except GitError as error:
             raise RunError(f"The code of the run could not be checked out: {error}") from error
         span.metadata["harness.commit"] = checkout.commit
@@ -137,17 +129,17 @@ class ProcessHarness:
             "wake_reason": run.wake_reason,
             "uncleared": run.active_at_start,
             "started_at": format_timestamp(run.started_at),
-            "max_seconds": self._run_settings.max_seconds,
+            "max_seconds": self.run_settings.max_seconds,
             "max_sleep_until": format_timestamp(run.max_sleep_until),
             "timezone": agent.timezone,
             "model": agent.model,
             "reasoning_effort": agent.reasoning_effort or inherited_effort,
             "system_prompt": agent.system_prompt or (template.system_prompt if template else ""),
-            "max_turns": effective_max_turns(agent, template, self._run_settings.max_turns),
+            "max_turns": effective_max_turns(agent, template, self.run_settings.max_turns),
         }
 
     async def _execute(self, run: ActiveRun, checkout: Checkout, context: str, span: OpenSpan) -> RunResult:
-        token = self._credentials.issue_token(run.id)
+        token = self.credentials.issue_token(run.id)
         async with (
             self._home(run.id) as home,
             open_kept_process(self._spec(run, checkout, home, token, context)) as process,
@@ -155,41 +147,41 @@ class ProcessHarness:
             try:
                 await self._wait_until_ended(run, process)
             finally:
-                end = (await process.kill()).redact(token, HIDDEN)
-                span.metadata["process.exit.code"] = end.code
-                span.metadata["output"] = end.output
+                end = await process.kill()
+                end = replace(end, output=end.output.replace(token, HIDDEN))
+                span.metadata |= {"process.exit.code": end.code, "output": end.output}
         return _result(run, end, span)
 
     def _spec(self, run: ActiveRun, checkout: Checkout, home: str, token: str, context: str) -> ProcessSpec:
         return ProcessSpec(
-            command=self._command,
+            command=self.command,
             directory=str(checkout.directory),
             home=home,
             environment={
-                "PATH": self._environment.get("PATH", os.defpath),
+                "PATH": self.workspace.environment.get("PATH", os.defpath),
                 "HOME": home,
-                "LANG": self._environment.get("LANG", LANGUAGE),
-                "HOSTSVC_URL": self._credentials.url,
+                "LANG": self.workspace.environment.get("LANG", LANGUAGE),
+                "HOSTSVC_URL": self.credentials.url,
                 "HOSTSVC_RUN_TOKEN": token,
                 "HOSTSVC_AGENT_ID": str(run.agent_id),
                 "HOSTSVC_RUN_ID": str(run.id),
             },
             input=context,
-            uid=self._user.uid,
-            gid=self._user.gid,
-            groups=self._user.groups,
+            uid=self.workspace.user.uid,
+            gid=self.workspace.user.gid,
+            groups=self.workspace.user.groups,
         )
 
     @asynccontextmanager
     async def _home(self, run_id: UUID) -> AsyncIterator[str]:
-        home = await asyncio.to_thread(self._cache.make_home, run_id, self._user.owner)
+        home = await asyncio.to_thread(self.workspace.cache.make_home, run_id, self.workspace.user.owner)
         try:
             yield str(home)
         finally:
             await asyncio.to_thread(remove, home)
 
     async def _wait_until_ended(self, run: ActiveRun, process: KeptProcess) -> None:
-        """Return once the process has ended by itself or after its sleep. Raise what else ends the run."""
+        """Wait for the process to end, by itself or after its sleep. Raise RunStopped for a stop."""
         try:
             await run.interruptible(self._ended_or_slept(run, process))
         except RunStopped:
@@ -203,35 +195,23 @@ class ProcessHarness:
 
     async def _ended_or_slept(self, run: ActiveRun, process: KeptProcess) -> None:
         """Wait for the end; after a granted sleep, for at most the grace period to record what was done."""
-        waits = [asyncio.ensure_future(event.wait()) for event in (process.ended, run.slept)]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-        grace_seconds = self._run_settings.stop_grace_seconds
-        if run.slept.is_set() and not await wait_for_event(process.ended, grace_seconds, self._clock):
+        await first_of(process.ended.wait(), run.slept.wait())
+        if run.slept.is_set() and not await self._ends_in_grace_period(process):
             await self._terminate(process)
 
     async def _terminate(self, process: KeptProcess) -> None:
-        """Send SIGTERM, and wait as long as a stop does."""
         process.terminate()
-        await wait_for_event(process.ended, self._run_settings.stop_grace_seconds, self._clock)
+        await self._ends_in_grace_period(process)
+
+    async def _ends_in_grace_period(self, process: KeptProcess) -> bool:
+        return await wait_for_event(process.ended, self.run_settings.stop_grace_seconds, self.clock)
 
 
 @asynccontextmanager
-async def open_process_harness(
-    *,
-    agents: AgentStore,
-    templates: TemplateStore,
-    spans: SpanStore,
-    clock: Clock,
-    settings: HarnessSettings,
-    run_settings: RunSettings,
-    credentials: RunCredentials,
-    environment: Mapping[str, str],
-) -> AsyncIterator[ProcessHarness]:
-    """Open the harness. Raise HarnessRefused if this machine or its settings do not allow it."""
+async def open_workspace(
+    settings: HarnessSettings, clock: Clock, environment: Mapping[str, str]
+) -> AsyncIterator[Workspace]:
+    """Open the workspace. Raise HarnessRefused if this machine or the settings do not allow it."""
     if sys.platform != "linux":
         raise HarnessRefused('harness.kind "process" needs Linux')
     for program in PROGRAMS:
@@ -244,23 +224,11 @@ async def open_process_harness(
         user = _look_up_user(settings.user, cache.root)
         mirror = Mirror(repository, cache.mirror, cache.root, settings.git_timeout_seconds, environment)
         async with open_checkouts(cache, mirror, settings.cache_commits) as checkouts:
-            yield ProcessHarness(
-                agents=agents,
-                templates=templates,
-                spans=spans,
-                clock=clock,
-                settings=settings,
-                run_settings=run_settings,
-                credentials=credentials,
-                user=user,
-                environment=environment,
-                cache=cache,
-                checkouts=checkouts,
-            )
+            yield Workspace(user, environment, cache, checkouts)
 
 
 def _look_up_user(name: str, cache: Path) -> UnixUser:
-    """Return the user to run code as. Raise HarnessRefused if it is unusable, or cannot enter the cache."""
+    """Return the user that runs the code. Raise HarnessRefused if it cannot, or cannot enter the cache."""
     if not name:
         log.warning(TRUSTED)
         return UnixUser()

@@ -6,7 +6,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import cast
 
 import orjson
@@ -50,10 +50,6 @@ class ProcessEnd:
     error: str = ""
     output: str = field(default="", repr=False)
 
-    def redact(self, secret: str, replacement: str) -> "ProcessEnd":
-        """Replace a secret that the process may have written."""
-        return replace(self, output=self.output.replace(secret, replacement))
-
     def describe(self) -> str:
         """Describe a failure with the last line of output; return a blank for exit code 0."""
         if self.error:
@@ -77,9 +73,6 @@ class KeptProcess:
         self._stdin.write(spec + b"\n")
         self._end = asyncio.ensure_future(self._wait())
         self._end.add_done_callback(lambda _: self.ended.set())
-
-    def __repr__(self) -> str:
-        return f"<KeptProcess of keeper {self._keeper.pid}: {'ended' if self.ended.is_set() else 'running'}>"
 
     def terminate(self) -> None:
         """Send SIGTERM to its process group."""

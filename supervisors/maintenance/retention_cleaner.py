@@ -63,7 +63,7 @@ class RetentionCleaner:
             ("traces and spans", settings.traces, store.delete_traces),
             ("usage records", settings.usage, store.delete_usage),
             ("webhook deliveries", settings.webhooks, store.delete_webhooks),
-            ("deleted agents, traces and usage included", settings.deleted_agents, store.delete_agents),
+            ("deleted agents, with their traces and usage", settings.deleted_agents, store.delete_agents),
         ):
             if days:
                 deleted[kind] = await self._delete_all(delete, self._clock.now() - timedelta(days=days))

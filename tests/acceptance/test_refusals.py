@@ -40,7 +40,7 @@ async def test_unreachable_database_is_named_without_its_password(directory: Pat
     url = "postgresql://somebody:hunter2@127.0.0.1:1/nothing"
     line = await refusal(directory, {"server": {"port": 0}, "database": {"url": url}})
     assert "127.0.0.1" in line
-    assert line.endswith("start it, or correct database.url")
+    assert line.endswith("start the database 127.0.0.1:1/nothing, or correct database.url")
     assert "hunter2" not in line
 
 

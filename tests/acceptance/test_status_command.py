@@ -89,7 +89,9 @@ async def test_status_shows_the_whole_service(
     assert "\x1b" not in screen
     assert snapshot["why"][:40] in " ".join(screen.split())
     assert agent in await output_of(directory, "--url", service.url, "--phase", "holding", **KNOWN)
-    assert "No agents." in await output_of(directory, "--url", service.url, "--phase", "running", **KNOWN)
+    assert "No agents to show." in await output_of(
+        directory, "--url", service.url, "--phase", "running", **KNOWN
+    )
 
 
 async def test_status_shows_one_agent_with_its_messages(
@@ -104,7 +106,14 @@ async def test_status_shows_one_agent_with_its_messages(
     screen = await output_of(directory, agent, "--url", service.url, **KNOWN)
 
     text = " ".join(screen.split())
-    for expected in (agent, "holding since", snapshot["why"], blocker["id"], "0 of 256", "notified holding"):
+    for expected in (
+        agent,
+        "holding since",
+        snapshot["why"],
+        blocker["id"],
+        "0 of at most 256",
+        "notified holding",
+    ):
         assert expected in text
     assert "The debounce window over its messages ends." in text
 
@@ -140,7 +149,7 @@ async def test_watch_redraws_the_screen_of_a_terminal(
         os.close(end_of_process)
         drawn = b""
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while drawn.count(b"No agents.") < 2:
+            while drawn.count(b"No agents to show.") < 2:
                 drawn += await asyncio.to_thread(os.read, terminal, 65_536)
         process.send_signal(signal.SIGINT)
         async with asyncio.timeout(PATIENCE_SECONDS):

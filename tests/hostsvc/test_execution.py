@@ -7,7 +7,6 @@ import pytest
 
 from hostsvc.config import Config, ServerSettings
 from hostsvc.execution import open_execution, run_credentials
-from hostsvc.llm.price_list import PriceList
 from hostsvc.outbound.guarded_http import OutboundSettings, open_guarded_http
 from hostsvc.process_harness.harness import ProcessHarness
 from hostsvc.process_harness.settings import HarnessSettings
@@ -55,7 +54,7 @@ async def harness_of(config: Config, pool: Pool) -> Harness:
     try:
         async with (
             open_guarded_http(OutboundSettings(), clock) as outbound,
-            open_execution(config, storage, outbound, PriceList(), clock, credentials) as execution,
+            open_execution(config, storage, outbound, clock, credentials) as execution,
         ):
             return execution.harness
     finally:

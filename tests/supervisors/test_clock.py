@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from supervisors.clock import SystemClock
+from supervisors.clock import SystemClock, first_of
 
 
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
@@ -35,3 +35,11 @@ def test_call_at_a_past_moment_is_made(
             assert {await calls.get(), await calls.get()} == {"ahead", "passed"}
 
     run_loop(wait_for_calls())
+
+
+async def test_first_of_cancels_the_awaitables_that_are_not_done() -> None:
+    done, never = asyncio.Event(), asyncio.create_task(asyncio.Event().wait())
+    done.set()
+    await first_of(done.wait(), never)
+    await asyncio.wait({never})
+    assert never.cancelled()

@@ -91,5 +91,5 @@ def test_vacuum_removes_and_counts_expired_rows(tmp_path: Path, database_url: st
             "removed 0 cleared notifications",
             f"removed {traces} traces and spans",
             "removed 0 webhook deliveries",
-            "removed 0 deleted agents, traces and usage included",
+            "removed 0 deleted agents, with their traces and usage",
         ]

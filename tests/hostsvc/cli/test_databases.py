@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hostsvc.cli.databases import open_current_database, open_database, operator_token
+from hostsvc.cli.databases import open_current_database, operator_token
 from hostsvc.config import Config, DatabaseChoice, OperatorSettings
+from hostsvc.service import open_database
 from storage.errors import DatabaseRefused
 from storage.postgres.migrations import check
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hostsvc.cli import demo
-from hostsvc.cli.demo import Client, StepFailed, StepReport, span_tree
+from hostsvc.cli.demo import StepFailed, StepReport, open_client, span_tree
 from supervisors.clock import SystemClock
 from tests.hostsvc.cli.answers import serving_json
 
@@ -39,7 +39,7 @@ async def test_wait_for_fails_after_its_timeout(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_client_fails_on_unexpected_responses() -> None:
-    async with serving_json({"/known": {"a": 1}}) as url, Client(url, "Bearer x") as client:
+    async with serving_json({"/known": {"a": 1}}) as url, open_client(url, "Bearer x") as client:
         assert await client.get("/known") == {"a": 1}
         with pytest.raises(StepFailed, match="GET /unknown returns 200, got 404"):
             await client.get("/unknown")
@@ -50,7 +50,7 @@ async def test_client_fails_on_unexpected_responses() -> None:
 async def test_client_fails_if_nobody_answers() -> None:
     async with serving_json({}) as url:
         pass
-    async with Client(url) as client:
+    async with open_client(url) as client:
         with pytest.raises(StepFailed, match="GET / returns JSON: ClientConnectorError"):
             await client.get("/")
 

@@ -32,9 +32,9 @@ async def test_client_reads_status_and_snapshots_with_its_token() -> None:
     ("status", "message"),
     [
         (401, "has another operator token: set operator.token to it"),
-        (404, "returned 404 and does not seem to be hostsvc: set --url to its address"),
+        (404, "returned 404, so it is probably not hostsvc: correct --url"),
         (503, "is standing by, or its database is unavailable"),
-        (500, "returned 500 and does not seem to be hostsvc"),
+        (500, "returned 500, so it is probably not hostsvc"),
     ],
 )
 async def test_refusal_is_explained_by_its_status(status: int, message: str) -> None:

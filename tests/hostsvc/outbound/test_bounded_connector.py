@@ -56,9 +56,7 @@ async def test_each_call_has_its_own_connection() -> None:
 async def test_too_many_informational_responses_are_refused() -> None:
     flood = INFORMATIONAL * (MAX_HEAD_BYTES // len(INFORMATIONAL) + 500)
     async with serving(flood + HEAD + b"hi") as (url, _):
-        with pytest.raises(
-            NoAnswer, match=r"^What came before the answer's body is longer than 65,536 bytes"
-        ):
+        with pytest.raises(NoAnswer, match=r"^The head of the answer is longer than 65,536 bytes"):
             await get(url)
 
 

@@ -311,7 +311,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 @pytest.mark.parametrize(
     ("begins", "goes_on", "reason"),
     [
-        (b"", INFORMATIONAL * 1000, "What came before the answer's body is longer than 65,536 bytes."),
+        (b"", INFORMATIONAL * 1000, "The head of the answer is longer than 65,536 bytes."),
         (CHUNKED, b"1\r\na\r\n" * 10_000, "The answer is longer than 1,048,576 bytes"),
         (CHUNKED + b"1;", b"a" * 65_536, "The answer is longer than 1,048,576 bytes"),
     ],

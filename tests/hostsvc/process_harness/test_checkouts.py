@@ -77,7 +77,7 @@ def cache(repository: GitRepository, tmp_path: Path) -> Cache:
 async def check_out(checkouts: Checkouts, ref: str) -> Checkout:
     """Use a checkout for a moment."""
     with checkouts.lease() as lease:
-        return await lease.check_out(ref)
+        return await checkouts.check_out(ref, lease)
 
 
 async def test_commit_is_checked_out_once_and_read_only(repository: GitRepository, cache: Cache) -> None:
@@ -154,7 +154,7 @@ async def test_least_recently_used_checkouts_go_unless_in_use(
     a, b, c, d = (repository.commit(run=name) for name in "abcd")
     async with cache.open(max_checkouts=2) as checkouts:
         with checkouts.lease() as lease:
-            await lease.check_out(a)
+            await checkouts.check_out(a, lease)
             for commit in (b, c):
                 await check_out(checkouts, commit)
             assert cache.commits() == {a, c}
@@ -174,7 +174,7 @@ async def test_cancelled_check_out_holds_no_checkout(repository: GitRepository, 
     commit, other = repository.commit(run="1"), repository.commit(run="2")
     async with cache.open(max_checkouts=1) as checkouts:
         with checkouts.lease() as lease:
-            task = asyncio.create_task(lease.check_out(commit))
+            task = asyncio.create_task(checkouts.check_out(commit, lease))
             await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from hostsvc.process_harness.cache import HarnessRefused
-from hostsvc.process_harness.harness import ProcessHarness, RunCredentials, open_process_harness
+from hostsvc.process_harness.harness import ProcessHarness, RunCredentials, open_workspace
 from hostsvc.process_harness.settings import HarnessSettings
 from storage.ids import new_id
 from storage.model import Agent, NewSpan, Outcome, RunStart, Template
@@ -57,17 +57,18 @@ class World:
             "command": ("sh", "run.py"),
             "cache_dir": self.directory / "cache",
         }
-        async with open_process_harness(
-            agents=self.stores,
-            templates=self.stores,
-            spans=self.stores,
-            clock=SystemClock(),
-            settings=HarnessSettings(**defaults | settings),
-            run_settings=RunSettings(stop_grace_seconds=0.2),
-            credentials=RunCredentials("http://127.0.0.1:8080", lambda run_id: f"token-of-{run_id}"),
-            environment=ENVIRONMENT,
-        ) as harness:
-            yield harness
+        harness_settings = HarnessSettings(**defaults | settings)
+        async with open_workspace(harness_settings, SystemClock(), ENVIRONMENT) as workspace:
+            yield ProcessHarness(
+                agents=self.stores,
+                templates=self.stores,
+                spans=self.stores,
+                clock=SystemClock(),
+                command=harness_settings.command,
+                run_settings=RunSettings(stop_grace_seconds=0.2),
+                credentials=RunCredentials("http://127.0.0.1:8080", lambda run_id: f"token-of-{run_id}"),
+                workspace=workspace,
+            )
 
     def run(self, agent_id: UUID | None = None) -> ActiveRun:
         start = RunStart(
