@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from tests.fork_server import ForkedProcess
+from tests.forked_processes import ForkedProcess
 
 PATIENCE_SECONDS = 20.0
 LISTENING = "hostsvc: listening on "
