@@ -14,6 +14,7 @@ import pytest
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.postgres.migrations import migrate
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
+from tests.acceptance.process import Launch, launch_fresh
 from tests.forked_processes import ForkServer
 from tests.postgres import TestServer
 
@@ -56,6 +57,12 @@ def fork_server() -> Iterator[ForkServer | None]:
         ForkServer(Path(directory)) as server,
     ):
         yield server
+
+
+@pytest.fixture(scope="session")
+def launch(fork_server: ForkServer | None) -> Launch:
+    """How the services of a test are started."""
+    return fork_server.launch if fork_server else launch_fresh
 
 
 @pytest.fixture(scope="session")

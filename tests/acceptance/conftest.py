@@ -10,15 +10,8 @@ import aiohttp
 import pytest
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
-from tests.acceptance.process import Launch, launch_fresh
+from tests.acceptance.process import Launch
 from tests.acceptance.services import Services
-from tests.forked_processes import ForkServer
-
-
-@pytest.fixture
-def launch(fork_server: ForkServer | None) -> Launch:
-    """How the services of a test are started."""
-    return fork_server.launch if fork_server else launch_fresh
 
 
 @pytest.fixture

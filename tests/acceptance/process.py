@@ -126,9 +126,11 @@ async def spawn(
 
 
 @asynccontextmanager
-async def serving(directory: Path, name: str, sections: Sections) -> AsyncIterator[ServiceProcess]:
+async def serving(
+    directory: Path, name: str, sections: Sections, launch: Launch = launch_fresh
+) -> AsyncIterator[ServiceProcess]:
     """Run a service that listens while the block lasts."""
-    process = await spawn(directory, name, sections)
+    process = await spawn(directory, name, sections, launch)
     try:
         await process.ready()
         yield process

@@ -1,8 +1,11 @@
 """The commands of docs/api.md print what it says."""
 
+import os
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from tests.acceptance.process import Sections, serving
+from tests.acceptance.process import Launch, Sections, serving
 from tests.contract.guide import examples, run
 from tests.curl import environment_with_curl
 from tests.paths import ROOT
@@ -11,13 +14,20 @@ GUIDE = ROOT / "docs" / "api.md"
 ADDRESS = "http://127.0.0.1:8080"
 
 
-async def test_commands_of_the_guide_print_what_it_says(tmp_path: Path, database_url: str) -> None:
+def with_python(environment: Mapping[str, str]) -> dict[str, str]:
+    """Let `python3` be this one: that of the machine may be a script which takes long to find it."""
+    return {**environment, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"}
+
+
+async def test_commands_of_the_guide_print_what_it_says(
+    tmp_path: Path, database_url: str, launch: Launch
+) -> None:
     documented = list(examples(GUIDE.read_text()))
     sections: Sections = {"server": {"port": 0}, "database": {"url": database_url}}
-    async with serving(tmp_path, "service", sections) as process:
+    async with serving(tmp_path, "service", sections, launch) as process:
         printed = await run(
             [example.command.replace(ADDRESS, process.url) for example in documented],
-            environment_with_curl(tmp_path),
+            with_python(environment_with_curl(tmp_path)),
         )
     assert len(printed) == len(documented)
     for example, output in zip(documented, printed, strict=True):
