@@ -14,14 +14,23 @@ import pytest
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.postgres.migrations import migrate
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
+from tests.acceptance.process import Launch, launch_fresh
+from tests.forked_processes import ForkServer
 from tests.postgres import TestServer
 
 MEMORY = Path("/dev/shm")  # noqa: S108 -- a directory of our own is made in it
 MIN_FREE_BYTES = 4 << 30
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Collect no garbage while tests are collected: nearly all that is made then stays."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Exempt all that was imported and collected from garbage collections, which get much cheaper."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 
@@ -35,6 +44,25 @@ def memory_or_none() -> Path | None:
         return MEMORY if shutil.disk_usage(MEMORY).free >= MIN_FREE_BYTES else None
     except OSError:
         return None
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer | None]:
+    """What forks services that have been imported; None in `make test-all`, which uses new interpreters."""
+    if "HOSTSVC_TEST_FRESH" in os.environ:
+        yield None
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="hostsvc-tests-") as directory,
+        ForkServer(Path(directory)) as server,
+    ):
+        yield server
+
+
+@pytest.fixture(scope="session")
+def launch(fork_server: ForkServer | None) -> Launch:
+    """How the services of a test are started."""
+    return fork_server.launch if fork_server else launch_fresh
 
 
 @pytest.fixture(scope="session")

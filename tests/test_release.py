@@ -3,9 +3,9 @@
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tempfile
 import tomllib
@@ -22,6 +22,8 @@ from web.handlers.status import VERSION
 from web.openapi.document import build_document
 
 PACKAGES = ("hostsvc", "web", "supervisors", "storage")
+# What programs, and pip in particular, need to know of this machine.
+PASSED_ON = re.compile("PATH|HOME|PIP_.*|SSL_CERT_.*|REQUESTS_CA_BUNDLE|.*_(proxy|PROXY)")
 LIST_MODULES = """
 import importlib.metadata, json, pkgutil, sys
 import hostsvc, web, supervisors, storage
@@ -36,18 +38,23 @@ print(json.dumps([importlib.metadata.version("hostsvc"), files]))
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
     """Run a command without the variables that could lead it to the checkout. Return its output."""
-    passed_on = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     finished = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
-        env=passed_on | environment,
+        env={name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)} | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert finished.returncode == 0, finished.stdout
     return finished.stdout
+
+
+def locked_versions() -> str:
+    """Return requirements.lock as constraints for pip. It refuses ours, which has no hash, if others have."""
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    return "\n".join(line.removesuffix("\\") for line in lines if not line.startswith((" ", "#")))
 
 
 @pytest.fixture(scope="module")
@@ -72,25 +79,16 @@ def wheel(directory: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def bin_folder(directory: Path, wheel: Path) -> Path:
-    """Install the wheel into a new virtual environment, which gets the dependencies of this one."""
+    """Install the wheel and its dependencies, in the locked versions, into a new virtual environment."""
     run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=directory)
     python = directory / "venv" / "bin" / "python"
-    run(
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        python,
-        "install",
-        "--no-deps",
-        "--no-index",
-        wheel,
-        cwd=directory,
-    )
-    # A path in a .pth file is searched, but the .pth files there are not read: so the dependencies are found,
-    # and the checkout, to which such a file leads, is not.
-    (site_packages,) = (directory / "venv" / "lib").glob("python*/site-packages")
-    (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    constraints = directory / "constraints.txt"
+    constraints.write_text(locked_versions())
+    pip = (sys.executable, "-m", "pip", "--python", python, "--retries", "1")
+    try:
+        run(*pip, "install", "--constraint", constraints, wheel, cwd=directory)
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        pytest.fail(f"cannot install the wheel; this test needs the package index that pip uses\n{error}")
     return python.parent
 
 

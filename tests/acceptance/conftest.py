@@ -1,7 +1,6 @@
 """Fixtures that start services: each test has its own processes on its own database."""
 
 import asyncio
-import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -11,27 +10,8 @@ import aiohttp
 import pytest
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
-from tests.acceptance.process import Launch, launch_fresh
+from tests.acceptance.process import Launch
 from tests.acceptance.services import Services
-from tests.fork_server import ForkServer
-
-
-@pytest.fixture(scope="session")
-def launch_quickly() -> Iterator[Launch]:
-    """Fork services from a process that has imported them. `make test-all` uses new interpreters instead."""
-    if "HOSTSVC_TEST_FRESH" in os.environ:
-        yield launch_fresh
-        return
-    directory = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
-    with ForkServer(directory) as server:
-        yield server.launch
-    shutil.rmtree(directory)
-
-
-@pytest.fixture
-def launch(launch_quickly: Launch) -> Launch:
-    """How the services of a test are started; a module whose tests are about the start overrides it."""
-    return launch_quickly
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from tests.fork_server import ForkedProcess
+from tests.forked_processes import ForkedProcess
 
 PATIENCE_SECONDS = 20.0
 LISTENING = "hostsvc: listening on "
@@ -126,9 +126,11 @@ async def spawn(
 
 
 @asynccontextmanager
-async def serving(directory: Path, name: str, sections: Sections) -> AsyncIterator[ServiceProcess]:
+async def serving(
+    directory: Path, name: str, sections: Sections, launch: Launch = launch_fresh
+) -> AsyncIterator[ServiceProcess]:
     """Run a service that listens while the block lasts."""
-    process = await spawn(directory, name, sections)
+    process = await spawn(directory, name, sections, launch)
     try:
         await process.ready()
         yield process

@@ -14,7 +14,7 @@ import pytest
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from tests.acceptance.client import Client, eventually, sign_up
 from tests.acceptance.foreign_program import NEXT_DUE, ForeignProgram, foreign_program
-from tests.acceptance.process import ServiceProcess
+from tests.acceptance.process import Launch, ServiceProcess
 from tests.acceptance.services import OPERATOR_TOKEN, Services
 
 NO_SCAN = {"scan_interval_seconds": 60}
@@ -132,11 +132,11 @@ async def test_foreign_insert_during_doorbell_outage_wakes_afterwards(
 
 
 async def test_postgresql_restart_loses_no_wakes_and_no_doorbell(
-    directory: Path, session: aiohttp.ClientSession
+    directory: Path, session: aiohttp.ClientSession, launch: Launch
 ) -> None:
     server = EmbeddedPostgres(directory / "own")
     url = server.start()
-    services = Services(directory, {"url": url})
+    services = Services(directory, {"url": url}, launch)
     try:
         service, client = await started(services, session)
         operator = Client(session, service.url, f"Bearer {OPERATOR_TOKEN}")

@@ -18,6 +18,7 @@ import pytest
 import pytest_asyncio
 
 from tests.acceptance.client import Client, Json
+from tests.acceptance.process import Launch
 from tests.acceptance.services import Services
 from tests.acceptance.shapes import (
     ADAPTER,
@@ -92,11 +93,13 @@ class Caller:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def nobody(postgres_server: TestServer, template_database: str) -> AsyncIterator[Caller]:
+async def nobody(
+    postgres_server: TestServer, template_database: str, launch: Launch
+) -> AsyncIterator[Caller]:
     """A caller without a credential, of a service that all tests here share."""
     directory = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
     with postgres_server.database(template_database) as url:
-        services = Services(directory, {"url": url})
+        services = Services(directory, {"url": url}, launch)
         service = await services.start()
         async with aiohttp.ClientSession() as session:
             yield Caller(Client(session, service.url))

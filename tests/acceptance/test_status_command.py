@@ -5,16 +5,18 @@ import os
 import pty
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import IO
 from uuid import uuid4
 
 import aiohttp
 import pytest
 
 from tests.acceptance.client import Client, sign_up
-from tests.acceptance.process import KEPT_VARIABLES, PATIENCE_SECONDS
+from tests.acceptance.process import KEPT_VARIABLES, PATIENCE_SECONDS, Launch, Process
 from tests.acceptance.services import OPERATOR_TOKEN, Services
 
 WIDE = {"COLUMNS": "200"}
@@ -23,16 +25,9 @@ KNOWN = {"HOSTSVC__OPERATOR__TOKEN": OPERATOR_TOKEN, **WIDE}
 
 @asynccontextmanager
 async def status(
-    directory: Path, *arguments: str, environment: Mapping[str, str], stdout: int = asyncio.subprocess.PIPE
-) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-W", "error", "-m", "hostsvc", "status", *arguments),
-        cwd=directory,
-        env={name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ} | {**environment},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    launch: Launch, directory: Path, *arguments: str, environment: Mapping[str, str], log: IO[bytes]
+) -> AsyncIterator[Process]:
+    process = await launch(["status", *arguments], directory, inherited() | {**environment}, log)
     try:
         yield process
     finally:
@@ -41,28 +36,43 @@ async def status(
             await process.wait()
 
 
-async def output_of(directory: Path, *arguments: str, **environment: str) -> str:
+def inherited() -> dict[str, str]:
+    return {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+
+
+async def finished(
+    launch: Launch, directory: Path, *arguments: str, environment: Mapping[str, str]
+) -> tuple[int, str, str]:
+    """Return the exit code, the output and the errors of the command."""
+    with tempfile.TemporaryFile() as log:
+        async with status(launch, directory, *arguments, environment=environment, log=log) as process:
+            assert process.stdout is not None
+            out = await process.stdout.read()
+            code = await process.wait()
+        log.seek(0)
+        return code, out.decode(), log.read().decode()
+
+
+async def output_of(launch: Launch, directory: Path, *arguments: str, **environment: str) -> str:
     """Run the command, which must succeed, and return its output."""
-    async with status(directory, *arguments, environment=environment) as process:
-        out, err = await process.communicate()
-    assert (process.returncode, err) == (0, b""), err.decode()
-    return out.decode()
+    code, out, err = await finished(launch, directory, *arguments, environment=environment)
+    assert (code, err) == (0, ""), err
+    return out
 
 
-async def refusal(directory: Path, *arguments: str, **environment: str) -> str:
+async def refusal(launch: Launch, directory: Path, *arguments: str, **environment: str) -> str:
     """Run the command, which must fail, and return its one line of error."""
-    async with status(directory, *arguments, environment=environment) as process:
-        out, err = await process.communicate()
-    assert (process.returncode, out) == (2, b"")
-    [line] = err.decode().splitlines()
+    code, out, err = await finished(launch, directory, *arguments, environment=environment)
+    assert (code, out) == (2, "")
+    [line] = err.splitlines()
     return line.removeprefix("hostsvc: ")
 
 
-async def read_until(process: asyncio.subprocess.Process, text: str) -> str:
+async def read_until(process: Process, text: str) -> str:
     """Return the first line with this text."""
     assert process.stdout is not None
     async with asyncio.timeout(PATIENCE_SECONDS):
-        async for line in process.stdout:
+        while line := await process.stdout.readline():
             if text in line.decode():
                 return line.decode()
     raise AssertionError(f"ended without a line with {text!r}")
@@ -73,7 +83,7 @@ async def create_holding_agent(client: Client) -> str:
 
 
 async def test_status_shows_the_whole_service(
-    services: Services, session: aiohttp.ClientSession, directory: Path
+    services: Services, session: aiohttp.ClientSession, directory: Path, launch: Launch
 ) -> None:
     service = await services.start(supervisors={"scan_interval_seconds": 0.2})
     client = await sign_up(session, service.url)
@@ -82,20 +92,20 @@ async def test_status_shows_the_whole_service(
     snapshot = await client.supervisor_in("holding", agent)
 
     # The command finds the token like `hostsvc operator-token`, by the configuration of the service.
-    screen = await output_of(directory, "--url", service.url, "--config", "service-1.toml", **WIDE)
+    screen = await output_of(launch, directory, "--url", service.url, "--config", "service-1.toml", **WIDE)
 
     for expected in ("state        ready", "1 live: 1 holding", "0 quarantined", "Grace·[2J", agent):
         assert expected in screen
     assert "\x1b" not in screen
     assert snapshot["why"][:40] in " ".join(screen.split())
-    assert agent in await output_of(directory, "--url", service.url, "--phase", "holding", **KNOWN)
+    assert agent in await output_of(launch, directory, "--url", service.url, "--phase", "holding", **KNOWN)
     assert "No agents to show." in await output_of(
-        directory, "--url", service.url, "--phase", "running", **KNOWN
+        launch, directory, "--url", service.url, "--phase", "running", **KNOWN
     )
 
 
 async def test_status_shows_one_agent_with_its_messages(
-    services: Services, session: aiohttp.ClientSession, directory: Path
+    services: Services, session: aiohttp.ClientSession, directory: Path, launch: Launch
 ) -> None:
     service = await services.start()
     client = await sign_up(session, service.url)
@@ -103,7 +113,7 @@ async def test_status_shows_one_agent_with_its_messages(
     blocker = await client.notify(agent, source="sms")
     snapshot = await client.supervisor_in("holding", agent)
 
-    screen = await output_of(directory, agent, "--url", service.url, **KNOWN)
+    screen = await output_of(launch, directory, agent, "--url", service.url, **KNOWN)
 
     text = " ".join(screen.split())
     for expected in (
@@ -119,22 +129,25 @@ async def test_status_shows_one_agent_with_its_messages(
 
 
 async def test_watch_follows_an_agent_until_sigint(
-    services: Services, session: aiohttp.ClientSession, directory: Path
+    services: Services, session: aiohttp.ClientSession, directory: Path, launch: Launch
 ) -> None:
     service = await services.start()
     client = await sign_up(session, service.url)
     agent = await create_holding_agent(client)
 
-    async with status(directory, agent, "--watch", "--url", service.url, environment=KNOWN) as process:
-        assert "asleep" in await read_until(process, "phase")
-        await client.notify(agent, source="sms")
-        await read_until(process, "holding")
-        service.terminate()
-        await service.exit_code()
-        assert "trying again every second" in await read_until(process, "no service answers")
-        process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            assert await process.wait() == 0
+    with tempfile.TemporaryFile() as log:
+        async with status(
+            launch, directory, agent, "--watch", "--url", service.url, environment=KNOWN, log=log
+        ) as process:
+            assert "asleep" in await read_until(process, "phase")
+            await client.notify(agent, source="sms")
+            await read_until(process, "holding")
+            service.terminate()
+            await service.exit_code()
+            assert "trying again every second" in await read_until(process, "no service answers")
+            process.send_signal(signal.SIGINT)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                assert await process.wait() == 0
 
 
 async def test_watch_redraws_the_screen_of_a_terminal(
@@ -143,10 +156,15 @@ async def test_watch_redraws_the_screen_of_a_terminal(
     service = await services.start()
     terminal, end_of_process = pty.openpty()
     environment = {**KNOWN, "TERM": "xterm"}
-    async with status(
-        directory, "--watch", "--url", service.url, environment=environment, stdout=end_of_process
-    ) as process:
-        os.close(end_of_process)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-W", "error", "-m", "hostsvc", "status", "--watch", "--url", service.url),
+        cwd=directory,
+        env=inherited() | environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=end_of_process,
+    )
+    os.close(end_of_process)
+    try:
         drawn = b""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while drawn.count(b"No agents to show.") < 2:
@@ -154,6 +172,10 @@ async def test_watch_redraws_the_screen_of_a_terminal(
         process.send_signal(signal.SIGINT)
         async with asyncio.timeout(PATIENCE_SECONDS):
             assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     os.close(terminal)
     assert b"\x1b[?1049h" in drawn  # the alternate screen, as pagers use it
 
@@ -168,17 +190,19 @@ async def test_watch_redraws_the_screen_of_a_terminal(
     ],
 )
 async def test_missing_service_is_reported_with_advice(
-    directory: Path, arguments: tuple[str, ...], environment: dict[str, str], expected: str
+    directory: Path, launch: Launch, arguments: tuple[str, ...], environment: dict[str, str], expected: str
 ) -> None:
-    assert (await refusal(directory, *arguments, **environment)).startswith(expected)
+    assert (await refusal(launch, directory, *arguments, **environment)).startswith(expected)
     assert os.listdir(directory) == []  # no database was created
 
 
-async def test_refusal_of_the_service_is_explained(services: Services, directory: Path) -> None:
+async def test_refusal_of_the_service_is_explained(
+    services: Services, directory: Path, launch: Launch
+) -> None:
     service = await services.start()
     url = ("--url", service.url)
     wrong = {"HOSTSVC__OPERATOR__TOKEN": "wrong"}
 
-    assert "has another operator token" in await refusal(directory, *url, **wrong)
+    assert "has another operator token" in await refusal(launch, directory, *url, **wrong)
     missing = str(uuid4())
-    assert await refusal(directory, missing, *url, **KNOWN) == f"there is no agent {missing}"
+    assert await refusal(launch, directory, missing, *url, **KNOWN) == f"there is no agent {missing}"

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from tests.acceptance.client import eventually
-from tests.acceptance.process import Sections, serving
+from tests.acceptance.process import Launch, Sections, serving
 
 PACKAGE = "client_of_hostsvc"
 
@@ -52,10 +52,10 @@ class Generated:
 
 
 async def test_generated_client_does_the_main_job(
-    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, database_url: str, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sections: Sections = {"server": {"port": 0}, "database": {"url": database_url}}
-    async with serving(tmp_path, "service", sections) as process:
+    async with serving(tmp_path, "service", sections, launch) as process:
         assert await generate(process.url, tmp_path) == ""
         monkeypatch.syspath_prepend(str(tmp_path))
         await do_the_main_job(Generated(), process.url)

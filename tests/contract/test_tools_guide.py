@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.acceptance.process import Sections, serving
+from tests.acceptance.process import Launch, Sections, serving
 from tests.contract.guide import examples, run
 from tests.curl import environment_with_curl
 from tests.paths import ROOT
@@ -45,7 +45,9 @@ async def tool_server(guide: str, directory: Path) -> AsyncIterator[str]:
         await process.communicate()
 
 
-async def test_tool_server_of_the_guide_works_as_described(tmp_path: Path, database_url: str) -> None:
+async def test_tool_server_of_the_guide_works_as_described(
+    tmp_path: Path, database_url: str, launch: Launch
+) -> None:
     guide = GUIDE.read_text()
     documented = list(examples(guide))
     sections: Sections = {
@@ -53,7 +55,10 @@ async def test_tool_server_of_the_guide_works_as_described(tmp_path: Path, datab
         "database": {"url": database_url},
         "outbound": {"allow_private": True},
     }
-    async with tool_server(guide, tmp_path) as tools, serving(tmp_path, "service", sections) as process:
+    async with (
+        tool_server(guide, tmp_path) as tools,
+        serving(tmp_path, "service", sections, launch) as process,
+    ):
         commands = [
             example.command.replace(SERVICE, process.url).replace(TOOLS, tools) for example in documented
         ]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import directory, launch, launch_quickly, services, session
+from tests.acceptance.conftest import directory, services, session
 from tests.acceptance.process import Launch
 from tests.acceptance.services import Services
 from tests.crash.faults import OwnPostgres
 from tests.postgres import TestServer
 
-__all__ = ["directory", "launch", "launch_quickly", "services", "session"]
+__all__ = ["directory", "services", "session"]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from tests.simulation.planted import PLANTED, PlantedBug
 from tests.simulation.simulation import Verdict, simulate
 
 SEEDS_PER_TEST = 125
-EVERYDAY_SEEDS = 375  # of SEEDS; a multiple of SEEDS_PER_TEST
+EVERYDAY_SEEDS = 250  # of SEEDS; a multiple of SEEDS_PER_TEST
 SEARCHED_SEEDS = 50
 REPLAYED = (1, 4, 15)
 

@@ -8,6 +8,14 @@ from pathlib import Path
 import pytest
 import structlog
 
+from tests.forked_processes import ForkServer
+from tests.hostsvc.cli.shell import Shell
+
+
+@pytest.fixture
+def shell(fork_server: ForkServer | None) -> Shell:
+    return Shell(fork_server)
+
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:

@@ -4,13 +4,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import chdir, contextmanager
+from contextlib import AbstractContextManager, chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from click.testing import CliRunner
 
 from hostsvc.cli.commands import main
+from tests.forked_processes import ForkedCommand, ForkServer
 
 Process = subprocess.Popen[str]
 
@@ -35,14 +36,28 @@ def hostsvc(directory: Path, *arguments: str, **environment: str) -> Finished:
     return Finished(result.exit_code, result.stdout, result.stderr)
 
 
+@dataclass(frozen=True)
+class Shell:
+    """Starts `hostsvc` as a process in a directory, forked by the server if there is one."""
+
+    fork_server: ForkServer | None
+
+    def start(
+        self, directory: Path, *arguments: str, **environment: str
+    ) -> AbstractContextManager[Process | ForkedCommand]:
+        """Start a process, which is killed at the end of the block."""
+        if self.fork_server is None:
+            return started(directory, *arguments, **environment)
+        return self.fork_server.start(arguments, directory, inherited() | environment)
+
+
 @contextmanager
 def started(directory: Path, *arguments: str, **environment: str) -> Iterator[Process]:
     """Start `python -m hostsvc` as a process, and kill it at the end of the block."""
-    inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
     with subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "hostsvc", *arguments],
         cwd=directory,
-        env=inherited | environment,
+        env=inherited() | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -53,13 +68,18 @@ def started(directory: Path, *arguments: str, **environment: str) -> Iterator[Pr
             process.kill()
 
 
-def first_line(process: Process) -> str:
+def inherited() -> dict[str, str]:
+    return {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+
+
+def first_line(process: Process | ForkedCommand) -> str:
     assert process.stdout
     return process.stdout.readline().rstrip()
 
 
-def finished(process: Process) -> Finished:
+def finished(process: Process | ForkedCommand) -> Finished:
     out, err = process.communicate(timeout=60)
+    assert process.returncode is not None
     return Finished(process.returncode, out, err)
 
 

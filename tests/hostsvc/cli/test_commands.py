@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.curl import environment_with_curl
-from tests.hostsvc.cli.shell import finished, first_line, hostsvc, refusal, started
+from tests.hostsvc.cli.shell import Shell, finished, first_line, hostsvc, refusal, started
 
 ANY_PORT = {"HOSTSVC__SERVER__PORT": "0"}
 
@@ -37,9 +37,9 @@ def test_command_refuses_unknown_key_with_one_line(tmp_path: Path, command: str)
     assert line.startswith("config.toml: unknown key server.prot; [server] has host, port")
 
 
-def test_process_refuses_unknown_key_with_one_line(tmp_path: Path) -> None:
+def test_process_refuses_unknown_key_with_one_line(tmp_path: Path, shell: Shell) -> None:
     (tmp_path / "config.toml").write_text("[server]\nprot = 9000\n")
-    with started(tmp_path, "serve") as process:
+    with shell.start(tmp_path, "serve") as process:
         line = refusal(finished(process))
     assert line.startswith("config.toml: unknown key server.prot; [server] has host, port")
 
@@ -67,8 +67,10 @@ def test_help_lists_every_command(tmp_path: Path) -> None:
         assert f"  {command} " in done.out
 
 
-def test_serve_prints_its_address_and_exits_0_on_sigterm(tmp_path: Path, database_url: str) -> None:
-    with started(tmp_path, "serve", HOSTSVC__DATABASE__URL=database_url, **ANY_PORT) as service:
+def test_serve_prints_its_address_and_exits_0_on_sigterm(
+    tmp_path: Path, shell: Shell, database_url: str
+) -> None:
+    with shell.start(tmp_path, "serve", HOSTSVC__DATABASE__URL=database_url, **ANY_PORT) as service:
         line = first_line(service)
         assert re.fullmatch(r"hostsvc: listening on http://127\.0\.0\.1:\d+", line)
         ready = HTTPConnection(line.removeprefix("hostsvc: listening on http://"))
@@ -80,11 +82,11 @@ def test_serve_prints_its_address_and_exits_0_on_sigterm(tmp_path: Path, databas
     assert (done.code, done.out) == (0, ""), done
 
 
-def test_second_instance_stands_by_and_takes_over(tmp_path: Path, database_url: str) -> None:
+def test_second_instance_stands_by_and_takes_over(tmp_path: Path, shell: Shell, database_url: str) -> None:
     settings = {"HOSTSVC__DATABASE__URL": database_url, **ANY_PORT}
-    with started(tmp_path, "serve", **settings) as first:
+    with shell.start(tmp_path, "serve", **settings) as first:
         assert "listening" in first_line(first)
-        with started(tmp_path, "serve", **settings) as second:
+        with shell.start(tmp_path, "serve", **settings) as second:
             standing_by = first_line(second)
             assert standing_by.startswith("hostsvc: standing by on http://127.0.0.1:")
             first.kill()
@@ -93,8 +95,10 @@ def test_second_instance_stands_by_and_takes_over(tmp_path: Path, database_url: 
             assert finished(second).code == 0
 
 
-def test_guide_lines_create_an_account_and_a_key(tmp_path: Path, database_url: str) -> None:
-    with started(tmp_path, "serve", "--guide", HOSTSVC__DATABASE__URL=database_url, **ANY_PORT) as service:
+def test_guide_lines_create_an_account_and_a_key(tmp_path: Path, shell: Shell, database_url: str) -> None:
+    with shell.start(
+        tmp_path, "serve", "--guide", HOSTSVC__DATABASE__URL=database_url, **ANY_PORT
+    ) as service:
         lines = [first_line(service) for _ in range(10)]
         to_paste = "\n".join(lines[lines.index("") + 3 :])
         pasted = subprocess.run(
@@ -115,8 +119,8 @@ def test_demo_succeeds_and_leaves_nothing_behind(data_dir: Path) -> None:
     assert list(data_dir.iterdir()) == []
 
 
-def test_terminated_demo_leaves_nothing_behind(data_dir: Path) -> None:
-    with started(data_dir, "demo", TMPDIR=str(data_dir)) as demo:
+def test_terminated_demo_leaves_nothing_behind(data_dir: Path, shell: Shell) -> None:
+    with shell.start(data_dir, "demo", TMPDIR=str(data_dir)) as demo:
         assert "serves on http://127.0.0.1:" in first_line(demo)
         demo.terminate()
         done = finished(demo)

@@ -7,7 +7,7 @@ import psycopg2
 import pytest
 
 from storage.postgres.migrations import read_migrations
-from tests.hostsvc.cli.shell import finished, hostsvc, refusal, started
+from tests.hostsvc.cli.shell import Shell, finished, hostsvc, refusal
 
 NAMES = [migration.name for migration in read_migrations()]
 
@@ -44,10 +44,10 @@ def test_command_refuses_newer_schema_with_one_line(
     assert "9999_future.sql" in line
 
 
-def test_serve_refuses_newer_schema_with_one_line(tmp_path: Path, database_url: str) -> None:
+def test_serve_refuses_newer_schema_with_one_line(tmp_path: Path, shell: Shell, database_url: str) -> None:
     execute(database_url, "INSERT INTO schema_migration VALUES (9999, '9999_future.sql', 'x')")
     settings = {"HOSTSVC__DATABASE__URL": database_url, "HOSTSVC__SERVER__PORT": "0"}
-    with started(tmp_path, "serve", **settings) as process:
+    with shell.start(tmp_path, "serve", **settings) as process:
         assert "9999_future.sql" in refusal(finished(process))
 
 

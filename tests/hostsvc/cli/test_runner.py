@@ -10,7 +10,7 @@ import pytest
 from hostsvc.cli.runner import NotFound, error_message, run_command
 from hostsvc.config import Config, DatabaseChoice
 from storage.errors import DatabaseUnavailable
-from tests.hostsvc.cli.shell import finished, hostsvc, refusal, started
+from tests.hostsvc.cli.shell import Shell, finished, hostsvc, refusal
 
 NOBODY_LISTENS = "postgresql://somebody:hunter2@127.0.0.1:1/nothing"
 ANY_PORT = {"HOSTSVC__SERVER__PORT": "0"}
@@ -22,8 +22,8 @@ def test_unreachable_database_is_one_line_with_advice(tmp_path: Path, command: s
     _assert_names_unreachable_database(line)
 
 
-def test_serve_on_unreachable_database_is_one_line_with_advice(tmp_path: Path) -> None:
-    with started(tmp_path, "serve", HOSTSVC__DATABASE__URL=NOBODY_LISTENS, **ANY_PORT) as process:
+def test_serve_on_unreachable_database_is_one_line_with_advice(tmp_path: Path, shell: Shell) -> None:
+    with shell.start(tmp_path, "serve", HOSTSVC__DATABASE__URL=NOBODY_LISTENS, **ANY_PORT) as process:
         line = refusal(finished(process))
     _assert_names_unreachable_database(line)
 
