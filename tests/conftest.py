@@ -48,7 +48,7 @@ def memory_or_none() -> Path | None:
 
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer | None]:
-    """What forks services that have been imported; None in `make test-all`, which uses new interpreters."""
+    """Fork services from a process that has imported them; None in `make test-all`, which starts new ones."""
     if "HOSTSVC_TEST_FRESH" in os.environ:
         yield None
         return

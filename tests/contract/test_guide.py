@@ -20,7 +20,7 @@ GUIDE = (DOCS / "api.md").read_text()
 
 
 def shell_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Put this Python first, as the machine's own `python3` may start slowly, and add the operator's token."""
+    """Put this Python first, as the `python3` of the machine may start slowly; add the operator token."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     return {**environment, "PATH": path, "HOSTSVC__OPERATOR__TOKEN": OPERATOR_TOKEN, "COLUMNS": "110"}
 

@@ -29,7 +29,7 @@ async def test_bad_credentials_are_refused_with_a_challenge(service: Service) ->
         assert answer.headers["WWW-Authenticate"] == 'Bearer realm="api", Token'
 
 
-async def test_keys_and_tokens_do_not_work_in_place_of_each_other(service: Service, api: Api) -> None:
+async def test_keys_and_tokens_are_not_interchangeable(service: Service, api: Api) -> None:
     user, _ = await new_user(service)
     token = (as_user(service, user).authorization or "").removeprefix("Token ")
     key = (api.authorization or "").removeprefix("Bearer ")
