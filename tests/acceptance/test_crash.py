@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
-import pytest
 
 from tests.acceptance.client import Client, Refused, eventually, sign_up
 from tests.acceptance.locks import locked_row
@@ -36,7 +35,6 @@ async def test_killed_service_loses_no_acknowledged_notification(
     await _all_present_and_handled(client, agents, ledger)
 
 
-@pytest.mark.slow  # its guarantees have a shorter test in tests/crash
 async def test_killed_service_recovers_with_embedded_database(
     embedded_services: Services, session: aiohttp.ClientSession
 ) -> None:
@@ -49,7 +47,6 @@ async def test_killed_service_recovers_with_embedded_database(
     await _all_present_and_handled(again, agents, ledger)
 
 
-@pytest.mark.slow  # its guarantees have a shorter test in tests/crash
 async def test_service_killed_with_its_postgresql_recovers(
     embedded_services: Services, session: aiohttp.ClientSession
 ) -> None:
