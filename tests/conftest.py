@@ -61,7 +61,7 @@ def fork_server() -> Iterator[ForkServer | None]:
 
 @pytest.fixture(scope="session")
 def launch(fork_server: ForkServer | None) -> Launch:
-    """How the services of a test are started."""
+    """Return how a test starts its services."""
     return fork_server.launch if fork_server else launch_fresh
 
 
