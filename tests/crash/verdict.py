@@ -175,7 +175,8 @@ def early_starts(agent: Owned, runs: Sequence[RunRow]) -> Iterator[str]:
 def _is_early_end_of_hold(run: RunRow, before: RunRow | None, agent: Owned) -> bool:
     """Judged where the hold alone can have started the run: nothing else came meanwhile, or went.
 
-    What went may have been there when the agent was looked at: the claim of a run does not ask again.
+    What went may have been there when the agent was looked at: the claim of a run does not ask again. And
+    what is seen may have come after that look.
     """
     if run.reason.removeprefix("notification:") not in CONVERSATIONAL:
         return False
@@ -191,10 +192,10 @@ def _is_early_end_of_hold(run: RunRow, before: RunRow | None, agent: Owned) -> b
     if not held or run.started_at >= min(held) + timedelta(seconds=agent.window_seconds):
         return False
     meanwhile = [note for note in agent.notes if min(held) <= note.created_at <= run.started_at]
-    claimed_by = run.ended_at or run.started_at
+    looked_at, claimed_by = min(*held, run.started_at), run.ended_at or run.started_at
     went = (note for note in agent.notes if note.id not in run.notifications and _may_start(note))
     return all(map(_is_plain_conversation, meanwhile)) and not any(
-        write.may_be_within(min(held), claimed_by) for note in went for write in note.writes
+        write.may_be_within(looked_at, claimed_by) for note in went for write in note.writes
     )
 
 
