@@ -2,7 +2,10 @@
 
 StorageError
 ├── DatabaseUnavailable     the database cannot be reached, or a command or an acquire timed out
-│   └── RowLocked           another session held a row for longer than the lock timeout
+│   ├── RowLocked           another session held a row for longer than the lock timeout
+│   ├── NoAnswer            a command or a connection took too long; the command may still take effect
+│   ├── DatabaseReadOnly    the server takes no writes; the command had no effect
+│   └── DatabaseFull        the disk of the server is full; the command had no effect
 ├── DatabaseRefused         the service may not start on this database
 │   └── SchemaMismatch      its schema is newer than this version, or a migration was changed
 ├── LeadershipLost          another instance leads, or the leader's connection is gone
@@ -26,6 +29,18 @@ class DatabaseUnavailable(StorageError):
 
 class RowLocked(DatabaseUnavailable):
     """Another session held a row for longer than the lock timeout; the same write may succeed soon."""
+
+
+class NoAnswer(DatabaseUnavailable):
+    """The database did not answer in time; a statement that was sent may still take effect."""
+
+
+class DatabaseReadOnly(DatabaseUnavailable):
+    """The server takes no writes: it is a standby, or its administrator forbids them."""
+
+
+class DatabaseFull(DatabaseUnavailable):
+    """The disk of the server is full."""
 
 
 class DatabaseRefused(StorageError):

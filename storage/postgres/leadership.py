@@ -4,17 +4,23 @@ The leader holds an advisory lock for life, on a connection of its own. Standbys
 because a session waiting for a lock blocks those behind it and holds back vacuum. Winning increments
 `instance.epoch`. Each pool connection of an instance holds a shared lock that contains its epoch
 (`storage.postgres.pool`), so the next leader can find the connections of its predecessor and terminate them.
+
+After a failover nobody holds a lock on the promoted server, so the leader competes for it again. It goes on
+with its epoch if the server has that, and ends if it does not: then somebody else has led there, or the
+server has not received its election.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from uuid import UUID
 
 import structlog
 
 from storage.errors import DatabaseUnavailable
+from storage.ids import new_id
 from storage.postgres.advisory_locks import LEADER, MEMBER
-from storage.postgres.pool import SELECT_EPOCH, Connection, connect
+from storage.postgres.connections import Connection, Epoch, connect, read_epoch
 
 POLL_SECONDS = 0.25
 FENCE_POLL_SECONDS = 0.02
@@ -69,16 +75,17 @@ async def has_leader(url: str) -> bool:
 
 
 class Leadership:
-    """The lead of one instance. Its `epoch` is a number that no other instance ever gets."""
+    """The lead of one instance, whose `epoch` no other instance ever gets."""
 
     def __init__(self) -> None:
-        self.epoch = 0  # until it is elected; the first epoch is 1
+        self.epoch = Epoch(0, new_id())  # until it is elected; the first number is 1
+        self._is_away = False
         self._connection: Connection | None = None
         self._elected = asyncio.Event()
         self._over = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<Leadership of epoch {self.epoch}: {'held' if self.is_held() else 'not held'}>"
+        return f"<Leadership of epoch {self.epoch.number}: {'held' if self.is_held() else 'not held'}>"
 
     def is_held(self) -> bool:
         """Return whether the leader's connection is alive. Without it no run may start; it may come back."""
@@ -99,7 +106,7 @@ class Leadership:
                     async with connect(url, **KEEPALIVE) as connection:
                         await self._stand(connection, sleep)
                 except DatabaseUnavailable as error:
-                    _log.warning("the leader's connection is lost", epoch=self.epoch, reason=str(error))
+                    self._report_loss(str(error))
                     await sleep(POLL_SECONDS)
         finally:
             self._over.set()
@@ -110,11 +117,13 @@ class Leadership:
             if await self._outdated(connection):
                 return
             await sleep(POLL_SECONDS)
-        if self.epoch == 0:
-            self.epoch = await _begin_epoch(connection, sleep)
+        if self.epoch.number == 0:
+            number = await _begin_epoch(connection, self.epoch.leader_id, sleep)
+            self.epoch = Epoch(number, self.epoch.leader_id)
         elif await self._outdated(connection):
             return
-        _log.info("this instance leads", epoch=self.epoch)
+        _log.info("this instance leads", epoch=self.epoch.number)
+        self._is_away = False
         self._connection = connection
         self._elected.set()
         while True:
@@ -123,22 +132,28 @@ class Leadership:
 
     async def _outdated(self, connection: Connection) -> bool:
         """Return whether another instance has led since this one did; if so, end the campaign."""
-        if self.epoch and await connection.fetchval(SELECT_EPOCH, timeout=ANSWER_SECONDS) != self.epoch:
-            _log.error("another instance has taken the lead", epoch=self.epoch)
+        if self.epoch.number and await read_epoch(connection, ANSWER_SECONDS) != self.epoch:
+            _log.error("another instance has taken the lead", epoch=self.epoch.number)
             self._over.set()
         return self._over.is_set()
+
+    def _report_loss(self, reason: str) -> None:
+        """Log that the connection is lost: once, not at each attempt to get another one."""
+        if not self._is_away:
+            _log.warning("the leader's connection is lost", epoch=self.epoch.number, reason=reason)
+        self._is_away = True
 
 
 TRY_LOCK = "SELECT pg_try_advisory_lock($1, $2)"
 
 HEARTBEAT = "SELECT 1"
 
-BUMP_EPOCH = "UPDATE instance SET epoch = epoch + 1 RETURNING epoch"
+BUMP_EPOCH = "UPDATE instance SET epoch = epoch + 1, leader_id = $1 RETURNING epoch"
 
 
-async def _begin_epoch(connection: Connection, sleep: Sleep) -> int:
-    """Take the next epoch, then wait until no transaction of an older one can commit."""
-    epoch: int = await connection.fetchval(BUMP_EPOCH, timeout=ANSWER_SECONDS)
+async def _begin_epoch(connection: Connection, leader_id: UUID, sleep: Sleep) -> int:
+    """Take the next epoch, then wait until no transaction of an older one can commit. Return its number."""
+    epoch: int = await connection.fetchval(BUMP_EPOCH, leader_id, timeout=ANSWER_SECONDS)
     waited = 0.0
     while rows := await connection.fetch(SELECT_OUTDATED, MEMBER, epoch, timeout=ANSWER_SECONDS):
         if waited >= GRACE_SECONDS:

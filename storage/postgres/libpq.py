@@ -16,8 +16,13 @@ import psycopg2
 from psycopg2.extensions import parse_dsn
 
 from storage.errors import DatabaseRefused, DatabaseUnavailable
-
-CONNECT_TIMEOUT_SECONDS = 10.0
+from storage.postgres.connections import (
+    CONNECT_TIMEOUT_SECONDS,
+    HOST_TIMEOUT_SECONDS,
+    WRITABLE,
+    check_url,
+    host_urls,
+)
 
 Target = dict[str, Any]
 
@@ -26,59 +31,70 @@ Target = dict[str, Any]
 async def connect_by_libpq(url: str) -> AsyncIterator[aiopg.Connection]:
     """Yield a connection without statement timeouts. Raise DatabaseUnavailable for every error it meets."""
     try:
-        connection = await _connect(await _targets(url))
+        connection = await _connect(url)
         try:
             yield connection
         finally:
             connection.close()
     except (psycopg2.Error, OSError) as error:
-        reason = "no answer in time" if isinstance(error, TimeoutError) else str(error).partition("\n")[0]
-        raise DatabaseUnavailable(reason) from error
+        raise DatabaseUnavailable(_reason(error)) from error
 
 
-async def _targets(url: str) -> list[Target]:
-    """Return the connection parameters of the URL, once for each address of each of its hosts."""
+async def _connect(url: str) -> aiopg.Connection:
+    """Connect to the first address that accepts and takes writes, of the first host that has one."""
+    with check_url():
+        urls = host_urls(url)
+    hosts = [_parameters(host_url) for host_url in urls]
+    seconds = CONNECT_TIMEOUT_SECONDS if len(hosts) == 1 else HOST_TIMEOUT_SECONDS
+    failures = []
+    for parameters in hosts:
+        try:
+            async with asyncio.timeout(seconds):
+                return await _connect_to_host(parameters)
+        except (psycopg2.OperationalError, OSError) as error:
+            failures.append(_reason(error))
+    raise DatabaseUnavailable("; ".join(failures))
+
+
+def _parameters(host_url: str) -> Target:
+    """Return the connection parameters in the URL of one host."""
     try:
-        parts: Target = {"application_name": "hostsvc doorbell"} | parse_dsn(url)
+        parts: Target = parse_dsn(host_url)
     except psycopg2.ProgrammingError as error:
         raise DatabaseRefused(f"the database URL cannot be used: {' '.join(str(error).split())}") from error
-    if "hostaddr" in parts:
-        return [parts]
-    hosts, ports = parts.pop("host", "").split(","), parts.pop("port", "").split(",")
-    if len(ports) == 1:
-        ports *= len(hosts)
-    targets: list[Target] = []
-    for host, port in zip(hosts, ports, strict=True):
-        target = parts | ({"host": host} if host else {}) | ({"port": port} if port else {})
-        targets += [target | address for address in await _addresses(host)]
-    return targets
+    return {"application_name": "hostsvc doorbell"} | parts | {"target_session_attrs": WRITABLE.value}
 
 
-async def _addresses(host: str) -> list[Target]:
-    if not host or host.startswith(("/", "@")):
-        return [{}]  # a Unix socket
+async def _connect_to_host(parameters: Target) -> aiopg.Connection:
+    """Connect to the first address that accepts."""
+    addresses = await _addresses(parameters)
+    for address in addresses[:-1]:
+        try:
+            return await _connect_to(parameters | address)
+        except (psycopg2.OperationalError, OSError):
+            continue
+    return await _connect_to(parameters | addresses[-1])
+
+
+async def _addresses(parameters: Target) -> list[Target]:
+    host = parameters.get("host", "")
+    if "hostaddr" in parameters or not host or host.startswith(("/", "@")):
+        return [{}]  # without a lookup: a given address, or a Unix socket
     addresses = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return [{"hostaddr": str(address[0])} for *_, address in addresses]
 
 
-async def _connect(targets: list[Target]) -> aiopg.Connection:
-    """Connect to the first target that accepts."""
-    for target in targets[:-1]:
-        try:
-            return await _connect_to(target)
-        except (psycopg2.OperationalError, OSError):
-            continue
-    return await _connect_to(targets[-1])
-
-
 async def _connect_to(target: Target) -> aiopg.Connection:
-    async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-        return await aiopg.connect(
-            # No timeouts of aiopg's own: it uses `asyncio.wait_for`, which before Python 3.12 loses a
-            # cancellation that arrives together with the answer.
-            timeout=None,  # type: ignore[arg-type]
-            enable_hstore=False,
-            enable_json=False,
-            enable_uuid=False,
-            **target,
-        )
+    return await aiopg.connect(
+        # No timeouts of aiopg's own: it uses `asyncio.wait_for`, which before Python 3.12 loses a
+        # cancellation that arrives together with the answer.
+        timeout=None,  # type: ignore[arg-type]
+        enable_hstore=False,
+        enable_json=False,
+        enable_uuid=False,
+        **target,
+    )
+
+
+def _reason(error: Exception) -> str:
+    return "no answer in time" if isinstance(error, TimeoutError) else str(error).partition("\n")[0]

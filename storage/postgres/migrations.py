@@ -10,7 +10,7 @@ import asyncpg
 
 from storage.errors import DatabaseRefused, SchemaMismatch
 from storage.postgres.advisory_locks import MIGRATION
-from storage.postgres.pool import SERVER_SETTINGS, Connection, connect
+from storage.postgres.connections import SERVER_SETTINGS, Connection, connect
 
 MIN_SERVER_VERSION = 150000
 

@@ -1,65 +1,42 @@
-"""Connections to PostgreSQL: a pool with a limit on every wait, and storage errors instead of asyncpg's."""
+"""The pool of connections to PostgreSQL, with a limit on every wait."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
-from uuid import UUID
+from typing import Any, TypeAlias, TypeVar, cast
 
 import asyncpg
 import asyncpg.pool
-import orjson
 import structlog
 
-from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost, RowLocked
-from storage.postgres.advisory_locks import MEMBER
-from storage.postgres.constraints import constraint_error
-
-Connection: TypeAlias = (
-    "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+from storage.errors import DatabaseReadOnly, DatabaseUnavailable, NoAnswer, RowLocked
+from storage.postgres.connections import (
+    CONNECT_TIMEOUT_SECONDS,
+    SERVER_SETTINGS,
+    Epoch,
+    PooledConnection,
+    check_liveness,
+    drop,
+    is_dead,
+    keep_session,
+    open_connection,
+    prepare,
+    translated,
 )
+from storage.postgres.connections import Connection as Connection  # the modules above import it from here
+
 LentConnection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 Result = TypeVar("Result")
-
-# The origin switches off the triggers for other programs; it is set at connect because a later SET would not
-# survive a reset. Compiling small statements costs more than it saves, hence no jit. The pages read are in
-# memory most of the time, hence the low cost: some rows by their ids must be cheaper than a whole table.
-SERVER_SETTINGS = {
-    "hostsvc.origin": "service",
-    "application_name": "hostsvc",
-    "timezone": "UTC",
-    "jit": "off",
-    "random_page_cost": "1.1",
-}
 
 LIMIT_WAIT = "SET LOCAL lock_timeout = '1s'"  # for rows that another transaction may hold for long
 BRIEF_WAIT = "SET LOCAL lock_timeout = '50ms'"  # longer than a write of the service holds a row
 CONNECTIONS_PER_WAITER = 4  # one connection in four may wait longer than that for a row
 
-CONNECT_TIMEOUT_SECONDS = 10.0
 CLOSE_TIMEOUT_SECONDS = 10.0
+SPARE_CONNECTIONS = 1  # beyond `pool_size`: to open a connection before another is closed, and to probe
 _NO_LIMIT = 2**62  # queries until asyncpg replaces a connection, for which there is no reason
-
-_UNAVAILABLE = (
-    OSError,  # TimeoutError among them
-    asyncpg.PostgresConnectionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.ReadOnlySQLTransactionError,
-)
-_UNUSABLE = (
-    asyncpg.ProtocolViolationError,  # the answer of a proxy that allows only some server settings
-    asyncpg.InsufficientPrivilegeError,
-)
-_SERVER_CLOSING = (
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.InternalClientError,  # raised if the server closed the connection while it was idle
-)
 
 _log = structlog.get_logger(__name__)
 
@@ -72,6 +49,7 @@ class DatabaseSettings:
     pool_size: int = 10
     acquire_timeout_seconds: float = 5.0
     command_timeout_seconds: float = 30.0
+    max_connection_seconds: float = 1800.0
 
     def __post_init__(self) -> None:
         if not self.url:
@@ -91,71 +69,6 @@ class PoolSize:
     waiting: int
 
 
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Turn asyncpg's errors into `storage.errors`, except those that only a bug of ours can cause."""
-    try:
-        yield
-    except (asyncpg.UniqueViolationError, asyncpg.ForeignKeyViolationError) as error:
-        known_error = constraint_error(error.constraint_name or "")
-        if known_error is None:
-            raise
-        raise known_error from error
-    except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
-        raise RowLocked(str(error)) from error
-    except _UNUSABLE as error:
-        raise DatabaseRefused(f"the database cannot be used: {error}") from error
-    except _UNAVAILABLE as error:
-        reason = "no answer in time" if isinstance(error, TimeoutError) else error
-        raise DatabaseUnavailable(f"the database cannot be reached: {reason}") from error
-
-
-@contextmanager
-def _check_liveness(connection: Connection) -> Iterator[None]:
-    """Raise DatabaseUnavailable if the connection died. asyncpg raises InterfaceError for misuse, too."""
-    try:
-        yield
-    except asyncpg.InterfaceError as error:
-        if _is_dead(connection):
-            raise DatabaseUnavailable(f"the connection to the database is lost: {error}") from error
-        raise
-    except _SERVER_CLOSING as error:
-        # The end of the stream has not been read yet, so the pool would still lend this connection.
-        if not _is_dead(connection):
-            connection.terminate()
-        raise DatabaseUnavailable(f"the server is closing the connection: {error}") from error
-
-
-def _is_dead(connection: Connection) -> bool:
-    try:
-        return connection.is_closed()
-    except asyncpg.InterfaceError:
-        return True  # the pool took it back from its user while closing
-
-
-@contextmanager
-def _check_url() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        raise DatabaseRefused(f"the database URL cannot be used: {error}") from error
-
-
-@asynccontextmanager
-async def connect(url: str, **settings: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
-    """Yield a connection outside the pool, with further server settings and without a command timeout."""
-    with _translated():
-        with _check_url():
-            connection = await asyncpg.connect(
-                url, timeout=CONNECT_TIMEOUT_SECONDS, server_settings=SERVER_SETTINGS | settings
-            )
-        try:
-            with _check_liveness(connection):
-                yield connection
-        finally:
-            connection.terminate()  # at once: after an early exit nobody needs the answer
-
-
 class Pool:
     """The connections of one instance.
 
@@ -166,34 +79,57 @@ class Pool:
     of a short statement, so a connection that was returned in order stays here for the next caller.
     """
 
-    def __init__(self, inner: "asyncpg.Pool[asyncpg.Record]", settings: DatabaseSettings) -> None:
+    def __init__(
+        self,
+        inner: "asyncpg.Pool[asyncpg.Record]",
+        settings: DatabaseSettings,
+        on_failure: Callable[[DatabaseUnavailable], None] | None = None,
+    ) -> None:
         self._inner = inner
         self._settings = settings
+        self._on_failure = on_failure
         self._free = asyncio.Semaphore(settings.pool_size)
         self._waiters = asyncio.Semaphore(max(1, settings.pool_size // CONNECTIONS_PER_WAITER))
         self._idle: list[LentConnection] = []
         self._is_closing = False
         self._waiting = 0
         self._writes: set[asyncio.Task[Any]] = set()
+        self._returns: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
         return f"<Pool {self.size()}>"
 
     async def fetch(self, sql: str, *args: Any) -> list[asyncpg.Record]:
-        async with self._connection() as connection:
-            return await connection.fetch(sql, *args)
+        try:
+            async with self._connection() as connection:
+                return await connection.fetch(sql, *args)
+        except DatabaseReadOnly:
+            async with self._connection() as connection:  # a new one; the statement had no effect
+                return await connection.fetch(sql, *args)
 
     async def fetchrow(self, sql: str, *args: Any) -> asyncpg.Record | None:
-        async with self._connection() as connection:
-            return await connection.fetchrow(sql, *args)
+        try:
+            async with self._connection() as connection:
+                return await connection.fetchrow(sql, *args)
+        except DatabaseReadOnly:
+            async with self._connection() as connection:
+                return await connection.fetchrow(sql, *args)
 
     async def fetchval(self, sql: str, *args: Any) -> Any:
-        async with self._connection() as connection:
-            return await connection.fetchval(sql, *args)
+        try:
+            async with self._connection() as connection:
+                return await connection.fetchval(sql, *args)
+        except DatabaseReadOnly:
+            async with self._connection() as connection:
+                return await connection.fetchval(sql, *args)
 
     async def execute(self, sql: str, *args: Any) -> str:
-        async with self._connection() as connection:
-            return await connection.execute(sql, *args)
+        try:
+            async with self._connection() as connection:
+                return await connection.execute(sql, *args)
+        except DatabaseReadOnly:
+            async with self._connection() as connection:
+                return await connection.execute(sql, *args)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -233,7 +169,7 @@ class Pool:
         After a brief first attempt only a few callers wait, a second each; the others wait for their turn
         without a connection, so other work goes on. `write` may be called twice.
         """
-        with suppress(RowLocked):
+        with suppress(RowLocked, DatabaseReadOnly):
             async with self.transaction() as connection:
                 await connection.execute(BRIEF_WAIT)
                 return await write(connection)
@@ -275,44 +211,128 @@ class Pool:
             self._waiters.release()
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[LentConnection]:
-        with _translated():
-            await self._wait_for_turn()
+    async def spare(self) -> AsyncIterator[Connection]:
+        """Yield a connection without waiting for a turn; for one caller at a time.
+
+        If the block raises, the connection is closed, because it may still be waiting for the server.
+        """
+        with translated():
+            connection = await self._take(self._settings.acquire_timeout_seconds)
             try:
-                connection = await self._take()
-                try:
-                    with _check_liveness(connection):
-                        yield connection
-                except BaseException:
-                    # Its statement may still be running; asyncpg waits for that before it lends it again.
-                    await self._inner.release(connection)
-                    raise
-                if self._is_closing:
-                    await self._inner.release(connection)
-                else:
-                    self._idle.append(connection)
+                with check_liveness(connection):
+                    yield connection
+            except BaseException:
+                drop(connection)
+                raise
+            if len(self._idle) < self._settings.pool_size and not self._is_closing:
+                self._idle.append(connection)
+            else:
+                drop(connection)
+
+    async def renew_connections(self) -> None:
+        """Replace the idle connections that have reached their age. Each is closed after the new one is open.
+
+        A session that lives for ever keeps settings that have changed since, and the server's memory.
+        """
+        while any(self._is_old(connection) for connection in self._idle):
+            waited_seconds = await self._wait_for_turn()
+            try:
+                await self._renew_one(self._settings.acquire_timeout_seconds - waited_seconds)
             finally:
                 self._free.release()
 
-    async def _wait_for_turn(self) -> None:
+    async def _renew_one(self, seconds: float) -> None:
+        old = next((connection for connection in self._idle if self._is_old(connection)), None)
+        if old is None:
+            return
+        self._idle.remove(old)
+        try:
+            with translated():
+                self._idle.insert(0, await self._inner.acquire(timeout=seconds))
+        except BaseException:
+            self._idle.append(old)
+            raise
+        drop(old)
+
+    def _is_old(self, connection: LentConnection) -> bool:
+        return cast(PooledConnection, connection).renew_at <= asyncio.get_running_loop().time()
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[LentConnection]:
+        try:
+            with translated():
+                waited_seconds = await self._wait_for_turn()
+                try:
+                    connection = await self._take(self._settings.acquire_timeout_seconds - waited_seconds)
+                except BaseException:
+                    self._free.release()
+                    raise
+                try:
+                    with check_liveness(connection):
+                        yield connection
+                except BaseException:
+                    self._return_later(connection)
+                    raise
+                if self._is_closing:
+                    self._return_later(connection)
+                else:
+                    self._idle.append(connection)
+                    self._free.release()
+        except DatabaseUnavailable as error:
+            self._handle_failure(error)
+            raise
+
+    def _handle_failure(self, error: DatabaseUnavailable) -> None:
+        if isinstance(error, DatabaseReadOnly):
+            # Sessions opened at the same time may have the same setting: the next caller gets a new one.
+            while self._idle:
+                drop(self._idle.pop())
+        if self._on_failure is not None and not isinstance(error, RowLocked):
+            self._on_failure(error)
+
+    def _return_later(self, connection: LentConnection) -> None:
+        """Return a connection to asyncpg's pool, and its turn to the next caller.
+
+        Its statement may still be running: asyncpg cancels that, and waits for the end before it lends the
+        connection again. The caller does not wait for this.
+        """
+        task = asyncio.create_task(self._return(connection), name="return of a connection")
+        self._returns.add(task)
+        task.add_done_callback(self._returns.discard)
+
+    async def _return(self, connection: LentConnection) -> None:
+        try:
+            await self._inner.release(connection)
+        except Exception as error:  # the outermost edge of the task; asyncpg has closed the connection
+            _log.debug("a connection could not be reused", reason=repr(error))
+        finally:
+            self._free.release()
+
+    async def _wait_for_turn(self) -> float:
+        """Wait until this caller may use a connection, and return for how many seconds it has waited."""
         if not self._free.locked():
             await self._free.acquire()  # does not wait
-            return
+            return 0.0
+        loop = asyncio.get_running_loop()
+        started_at = loop.time()
         self._waiting += 1
         try:
             async with asyncio.timeout(self._settings.acquire_timeout_seconds):
                 await self._free.acquire()
+        except TimeoutError:
+            raise NoAnswer("no connection to the database became free in time") from None
         finally:
             self._waiting -= 1
+        return loop.time() - started_at
 
-    async def _take(self) -> LentConnection:
+    async def _take(self, seconds: float) -> LentConnection:
         while self._idle:
             connection = self._idle.pop()
-            if not _is_dead(connection):
+            if not is_dead(connection):
                 return connection
-            await self._inner.release(connection)
+            drop(connection)
         try:
-            return await self._inner.acquire(timeout=self._settings.acquire_timeout_seconds)
+            return await self._inner.acquire(timeout=seconds)
         except asyncpg.InterfaceError as error:
             raise DatabaseUnavailable(str(error)) from error  # closing, or the new connection died at once
 
@@ -325,25 +345,35 @@ def _log_failure(task: asyncio.Task[Any]) -> None:
 
 
 @asynccontextmanager
-async def open_pool(settings: DatabaseSettings, *, epoch: int | None) -> AsyncIterator[Pool]:
-    """Open the pool of one instance, fenced by its epoch; None for tests and tools, which do not lead."""
-    with _translated(), _check_url():
+async def open_pool(
+    settings: DatabaseSettings,
+    *,
+    epoch: Epoch | None,
+    on_failure: Callable[[DatabaseUnavailable], None] | None = None,
+) -> AsyncIterator[Pool]:
+    """Open the pool of one instance, fenced by its epoch; None for tests and tools, which do not lead.
+
+    `on_failure` is called with each error that says more about the database than about one row.
+    """
+    with translated():
         inner = await asyncpg.create_pool(
             settings.url,
             # A few at the start, but no minimum: asyncpg would restore it in a task of its own, and log a
             # traceback at each attempt while the database is unavailable.
             min_size=0,
             init_size=min(2, settings.pool_size),
-            max_size=settings.pool_size,
+            max_size=settings.pool_size + SPARE_CONNECTIONS,
             max_queries=_NO_LIMIT,
             max_inactive_connection_lifetime=0,
             timeout=CONNECT_TIMEOUT_SECONDS,
             command_timeout=settings.command_timeout_seconds,
             server_settings=SERVER_SETTINGS,
-            init=partial(_prepare, epoch=epoch),
-            reset=_keep_session,
+            connect=cast(Any, open_connection),  # the stubs expect the parameters of asyncpg.connect
+            connection_class=PooledConnection,
+            init=partial(prepare, epoch=epoch, max_seconds=settings.max_connection_seconds),
+            reset=keep_session,
         )
-    pool = Pool(inner, settings)
+    pool = Pool(inner, settings, on_failure)
     try:
         yield pool
     finally:
@@ -359,41 +389,3 @@ async def _close(pool: Pool, inner: "asyncpg.Pool[asyncpg.Record]") -> None:
     except TimeoutError:
         _log.warning("connections were still in use when the pool closed", size=pool.size())
         inner.terminate()
-
-
-async def _keep_session(_: Any) -> None:
-    """Replace asyncpg's reset between two users of a connection.
-
-    The reset would release all advisory locks, the fence of the epoch among them, and cost a round trip. The
-    service changes no session settings, and asyncpg rolls back an open transaction before it calls this.
-    """
-
-
-TAKE_MEMBERSHIP = "SELECT pg_advisory_lock_shared($1, $2)"
-SELECT_EPOCH = "SELECT epoch FROM instance"
-
-
-async def _prepare(connection: Connection, *, epoch: int | None) -> None:
-    await connection.set_type_codec(
-        "json", schema="pg_catalog", encoder=to_json, decoder=orjson.loads, format="binary"
-    )
-    if epoch is None:
-        return
-    # The order matters: the next leader increments the epoch before it looks for holders of the lock, so it
-    # finds every connection that still reads its own epoch after taking the lock.
-    with _check_liveness(connection):
-        await connection.execute(TAKE_MEMBERSHIP, MEMBER, epoch)
-        current = await connection.fetchval(SELECT_EPOCH)
-    if current != epoch:
-        raise LeadershipLost(f"another instance leads: the epoch is {current}, ours was {epoch}")
-
-
-def to_json(value: Any) -> bytes:
-    """Return the JSON text of a value. asyncpg's UUIDs are of a subclass that orjson itself refuses."""
-    return orjson.dumps(value, default=_plain)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, UUID):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -13,7 +13,7 @@ import structlog
 from storage.errors import StorageError
 from storage.ids import new_id
 from storage.model import NewSpan, Span
-from storage.postgres.pool import to_json
+from storage.postgres.connections import to_json
 from supervisors.clock import Clock, Timer
 from supervisors.ports import SpanStore
 from supervisors.text import storable

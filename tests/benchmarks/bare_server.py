@@ -19,7 +19,8 @@ import uvloop
 from aiohttp import web
 
 from storage.ids import new_id
-from storage.postgres.pool import SERVER_SETTINGS, DatabaseSettings
+from storage.postgres.connections import SERVER_SETTINGS
+from storage.postgres.pool import DatabaseSettings
 
 PATH = "/notifications/"
 

@@ -15,7 +15,7 @@ from uuid import UUID
 import aiohttp
 import asyncpg
 
-from storage.postgres.pool import SERVER_SETTINGS
+from storage.postgres.connections import SERVER_SETTINGS
 from tests.acceptance.client import Client, eventually, sign_up
 from tests.acceptance.process import Sections, serving
 from tests.benchmarks.targets import service_target

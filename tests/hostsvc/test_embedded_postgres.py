@@ -24,7 +24,7 @@ from hostsvc.embedded_postgres import (
     _system_account,
     embedded_postgres,
 )
-from storage.postgres.pool import connect
+from storage.postgres.connections import connect
 from supervisors.clock import SystemClock
 
 USE_UNTIL_KILLED = """

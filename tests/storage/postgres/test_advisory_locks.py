@@ -1,7 +1,7 @@
 """Advisory locks: no two of them collide, and PostgreSQL takes them."""
 
 from storage.postgres.advisory_locks import LEADER, MEMBER, MIGRATION, PARENTS
-from storage.postgres.pool import connect
+from storage.postgres.connections import connect
 
 TRY_LOCK = "SELECT pg_try_advisory_lock($1, $2)"
 

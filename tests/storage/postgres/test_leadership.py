@@ -97,9 +97,9 @@ async def ask(database_url: str, sql: str) -> int:
 
 async def test_each_lead_has_its_own_epoch(database_url: str) -> None:
     async with lead(database_url, Pace().sleep) as first:
-        assert (first.epoch, first.is_held()) == (1, True)
+        assert (first.epoch.number, first.is_held()) == (1, True)
     async with lead(database_url, Pace().sleep) as second:
-        assert (second.epoch, second.is_held()) == (2, True)
+        assert (second.epoch.number, second.is_held()) == (2, True)
 
 
 async def test_is_led_tells_whether_an_instance_leads(database_url: str) -> None:
@@ -116,7 +116,7 @@ async def test_standby_leads_only_after_the_leader_leaves(database_url: str) -> 
             await pace.several_calls()
             assert leader.is_held()
             assert not second.done(), "two instances lead at once"
-        assert (await soon(second)).epoch == 2
+        assert (await soon(second)).epoch.number == 2
 
 
 async def test_waiting_standby_does_not_block_connections_of_the_leader(database_url: str) -> None:
@@ -144,7 +144,7 @@ async def test_standby_replaces_killed_process_and_terminates_its_backends(datab
         killed.kill()
         await killed.wait()
     async with instance(database_url, Pace()) as standby:
-        assert (await soon(standby)).epoch == 2
+        assert (await soon(standby)).epoch.number == 2
         assert await ask(database_url, COUNT_MEMBERS) == 0, "a backend of the killed process is still at work"
         assert await ask(database_url, COUNT_ORGANIZATIONS) == 0
 
@@ -179,7 +179,7 @@ async def test_standby_leads_as_soon_as_previous_connections_close(
             await pace.several_calls()
             assert not successor.done(), "it leads although connections of the previous epoch are alive"
             await former_pool.aclose()
-            assert (await soon(successor)).epoch == 2
+            assert (await soon(successor)).epoch.number == 2
 
 
 async def test_leader_with_broken_connection_resumes_its_epoch(database_url: str) -> None:
@@ -190,7 +190,7 @@ async def test_leader_with_broken_connection_resumes_its_epoch(database_url: str
         await until(lambda: not leader.is_held())
         pace.running.set()
         await until(leader.is_held)
-        assert leader.epoch == 1
+        assert leader.epoch.number == 1
 
 
 @pytest.mark.parametrize("successor_stays", [True, False], ids=["successor leads", "successor has left"])

@@ -17,12 +17,15 @@ from storage.errors import (
     RowLocked,
 )
 from storage.ids import new_id
-from storage.postgres.pool import CLOSE_TIMEOUT_SECONDS, DatabaseSettings, Pool, PoolSize, connect, open_pool
+from storage.postgres.connections import Epoch, connect
+from storage.postgres.pool import CLOSE_TIMEOUT_SECONDS, DatabaseSettings, Pool, PoolSize, open_pool
 from tests.storage.factories import NOW
 from tests.storage.postgres.proxies.dying_server import dying_server
 
 INSERT_ORGANIZATION = "INSERT INTO organization (id, name, created_at) VALUES ($1, $2, $3)"
 INSERT_USER = "INSERT INTO user_account (id, email, password_hash, created_at) VALUES ($1, $2, '', $3)"
+SET_EPOCH = "UPDATE instance SET epoch = $1, leader_id = $2"
+LEADER_ID = new_id()
 COUNT_ORGANIZATIONS = "SELECT count(*) FROM organization"
 END_OTHERS = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -278,7 +281,7 @@ async def test_transaction_with_dead_connection_raises_database_unavailable(
 async def test_connection_that_dies_at_once_raises_database_unavailable(database_url: str) -> None:
     async with dying_server(database_url) as url:
         with pytest.raises(DatabaseUnavailable):
-            async with open_pool(DatabaseSettings(url=url), epoch=0):
+            async with open_pool(DatabaseSettings(url=url), epoch=Epoch(0, LEADER_ID)):
                 pass
         with pytest.raises(DatabaseUnavailable):
             async with connect(url) as connection:
@@ -306,17 +309,17 @@ async def test_malformed_url_is_refused(url: str) -> None:
 
 async def test_connection_of_a_past_epoch_is_refused(database_url: str) -> None:
     async with connect(database_url) as connection:
-        await connection.execute("UPDATE instance SET epoch = 2")
+        await connection.execute(SET_EPOCH, 2, LEADER_ID)
     with pytest.raises(LeadershipLost, match="epoch is 2, ours was 1"):
-        async with open_pool(DatabaseSettings(url=database_url), epoch=1):
+        async with open_pool(DatabaseSettings(url=database_url), epoch=Epoch(1, LEADER_ID)):
             pass
 
 
 async def test_each_connection_holds_the_lock_of_its_epoch(database_url: str) -> None:
     async with connect(database_url) as connection:
-        await connection.execute("UPDATE instance SET epoch = 3")
+        await connection.execute(SET_EPOCH, 3, LEADER_ID)
     count = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objid = 3"
-    async with open_pool(DatabaseSettings(url=database_url, pool_size=2), epoch=3) as pool:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=2), epoch=Epoch(3, LEADER_ID)) as pool:
         for _ in range(3):
             assert await pool.fetchval(count) == 2
 

@@ -1,0 +1,279 @@
+"""Connections to PostgreSQL that can write, and storage errors instead of asyncpg's.
+
+The URL may name several hosts. They are tried in its order, each with a limit of its own, so that one that
+does not answer leaves time for the next. asyncpg and libpq would both give a single limit to all of them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from random import uniform
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from uuid import UUID
+
+import asyncpg
+import asyncpg.pool
+import orjson
+from asyncpg.connect_utils import SessionAttribute
+
+from storage.errors import (
+    DatabaseFull,
+    DatabaseReadOnly,
+    DatabaseRefused,
+    DatabaseUnavailable,
+    LeadershipLost,
+    NoAnswer,
+    RowLocked,
+)
+from storage.postgres.advisory_locks import MEMBER
+from storage.postgres.constraints import constraint_error
+
+Connection: TypeAlias = (
+    "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+)
+
+# The origin switches off the triggers for other programs; it is set at connect because a later SET would not
+# survive a reset. Compiling small statements costs more than it saves, hence no jit. The pages read are in
+# memory most of the time, hence the low cost: some rows by their ids must be cheaper than a whole table.
+SERVER_SETTINGS = {
+    "hostsvc.origin": "service",
+    "application_name": "hostsvc",
+    "timezone": "UTC",
+    "jit": "off",
+    "random_page_cost": "1.1",
+}
+
+AGE_JITTER = 0.2  # so that connections opened together are not replaced together
+WRITABLE = (
+    SessionAttribute.read_write
+)  # refuses a standby, and a server whose administrator has forbidden writes
+CONNECT_TIMEOUT_SECONDS = 10.0
+HOST_TIMEOUT_SECONDS = 2.0  # for each of several hosts: a request waits while they are tried
+
+_READ_ONLY = (
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.TargetServerAttributeNotMatched,
+)
+_UNAVAILABLE = (
+    OSError,  # TimeoutError among them
+    asyncpg.PostgresConnectionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.PostgresSystemError,  # the server cannot read or write its files
+)
+_UNUSABLE = (
+    asyncpg.ProtocolViolationError,  # the answer of a proxy that allows only some server settings
+    asyncpg.InsufficientPrivilegeError,
+)
+_SERVER_CLOSING = (
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.InternalClientError,  # raised if the server closed the connection while it was idle
+)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn asyncpg's errors into `storage.errors`, except those that only a bug of ours can cause."""
+    try:
+        yield
+    except (asyncpg.UniqueViolationError, asyncpg.ForeignKeyViolationError) as error:
+        known_error = constraint_error(error.constraint_name or "")
+        if known_error is None:
+            raise
+        raise known_error from error
+    except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
+        raise RowLocked(str(error)) from error
+    except _UNUSABLE as error:
+        raise DatabaseRefused(f"the database cannot be used: {error}") from error
+    except _READ_ONLY as error:
+        raise DatabaseReadOnly(f"the database cannot be written to: {_reason(error)}") from error
+    except asyncpg.DiskFullError as error:
+        raise DatabaseFull(f"the disk of the database is full: {error}") from error
+    except TimeoutError as error:
+        raise NoAnswer(f"the database cannot be reached: {_reason(error)}") from error
+    except _UNAVAILABLE as error:
+        raise DatabaseUnavailable(f"the database cannot be reached: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case TimeoutError():
+            return "no answer in time"
+        case asyncpg.TargetServerAttributeNotMatched():
+            return "the server is a standby or allows reads only"
+        case _:
+            return str(error)
+
+
+@contextmanager
+def check_liveness(connection: Connection) -> Iterator[None]:
+    """Raise DatabaseUnavailable if the connection died. asyncpg raises InterfaceError for misuse, too."""
+    try:
+        yield
+    except asyncpg.InterfaceError as error:
+        if is_dead(connection):
+            raise DatabaseUnavailable(f"the connection to the database is lost: {error}") from error
+        raise
+    except asyncpg.ReadOnlySQLTransactionError:
+        # The session would keep the setting, so each later write on it would fail as well.
+        connection.terminate()
+        raise
+    except _SERVER_CLOSING as error:
+        # The end of the stream has not been read yet, so the pool would still lend this connection.
+        if not is_dead(connection):
+            connection.terminate()
+        raise DatabaseUnavailable(f"the server is closing the connection: {error}") from error
+
+
+def is_dead(connection: Connection) -> bool:
+    """Return whether the connection is closed."""
+    try:
+        return connection.is_closed()
+    except asyncpg.InterfaceError:
+        return True  # the pool took it back from its user while closing
+
+
+def drop(connection: Connection) -> None:
+    """Close the connection at once, without telling the server."""
+    with suppress(asyncpg.InterfaceError):  # it has died, and its pool has noticed
+        connection.terminate()
+
+
+def host_urls(url: str) -> tuple[str, ...]:
+    """Return the URL once for each of its hosts, which stand before the path or in the query `host`.
+
+    Raise ValueError if it cannot be parsed.
+    """
+    parts = urlsplit(url)
+    user, at, hosts = parts.netloc.rpartition("@")
+    if "," in hosts:
+        return tuple(urlunsplit(parts._replace(netloc=f"{user}{at}{host}")) for host in hosts.split(","))
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if "," not in query.get("host", "") or "hostaddr" in query:
+        return (url,)
+    names, ports = query["host"].split(","), query.get("port", "").split(",")
+    if len(ports) == 1:
+        ports *= len(names)
+    chosen = (query | {"host": name, "port": port} for name, port in zip(names, ports, strict=True))
+    queries = ({name: value for name, value in each.items() if value} for each in chosen)
+    return tuple(urlunsplit(parts._replace(query=urlencode(each))) for each in queries)
+
+
+def host_of(url: str) -> str:
+    """Return the host in a URL of `host_urls`, with its port, for messages."""
+    parts = urlsplit(url)
+    return parts.netloc.rpartition("@")[2] or dict(parse_qsl(parts.query)).get("host", "") or "localhost"
+
+
+@contextmanager
+def check_url() -> Iterator[None]:
+    """Raise DatabaseRefused if the block cannot parse the URL."""
+    try:
+        yield
+    except ValueError as error:
+        raise DatabaseRefused(f"the database URL cannot be used: {error}") from error
+
+
+async def open_connection(url: str, **options: Any) -> Any:
+    """Return an asyncpg connection to the first host of the URL that takes writes."""
+    with check_url():
+        urls = host_urls(url)
+        if len(urls) == 1:
+            options = {"timeout": CONNECT_TIMEOUT_SECONDS} | options
+            return await asyncpg.connect(url, target_session_attrs=WRITABLE, **options)
+        failures = []
+        for host_url in urls:
+            try:
+                async with asyncio.timeout(HOST_TIMEOUT_SECONDS):
+                    return await asyncpg.connect(host_url, target_session_attrs=WRITABLE, **options)
+            except (*_UNAVAILABLE, asyncpg.InternalClientError) as error:
+                failures.append(f"{host_of(host_url)}: {_reason(error)}")
+        raise DatabaseUnavailable(f"no host of the database takes writes: {'; '.join(failures)}")
+
+
+@asynccontextmanager
+async def connect(url: str, **settings: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    """Yield a connection outside the pool, with further server settings and without a command timeout."""
+    with translated():
+        connection = await open_connection(url, server_settings=SERVER_SETTINGS | settings)
+        try:
+            with check_liveness(connection):
+                yield connection
+        finally:
+            connection.terminate()  # at once: after an early exit nobody needs the answer
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """The number of a lead and the id of its instance.
+
+    After a failover the standby may have missed the latest numbers and give one of them again, to another
+    instance. So the number alone does not say who leads.
+    """
+
+    number: int
+    leader_id: UUID
+
+
+class PooledConnection(asyncpg.Connection):
+    """A connection that is replaced when the loop's time reaches `renew_at`."""
+
+    __slots__ = ("renew_at",)
+
+    renew_at: float
+
+
+async def keep_session(_: Any) -> None:
+    """Replace asyncpg's reset between two users of a connection.
+
+    The reset would release all advisory locks, the fence of the epoch among them, and cost a round trip. The
+    service changes no session settings, and asyncpg rolls back an open transaction before it calls this.
+    """
+
+
+TAKE_MEMBERSHIP = "SELECT pg_advisory_lock_shared($1, $2)"
+SELECT_EPOCH = "SELECT epoch, leader_id FROM instance"
+
+
+async def prepare(connection: Any, *, epoch: Epoch | None, max_seconds: float) -> None:
+    """Make a new connection of a pool ready: its age, its JSON, and the fence of its instance's epoch."""
+    life_seconds = max_seconds * uniform(1 - AGE_JITTER, 1)  # noqa: S311 -- spreads load
+    connection.renew_at = asyncio.get_running_loop().time() + life_seconds
+    await connection.set_type_codec(
+        "json", schema="pg_catalog", encoder=to_json, decoder=orjson.loads, format="binary"
+    )
+    if epoch is None:
+        return
+    # The order matters: the next leader increments the epoch before it looks for holders of the lock, so it
+    # finds every connection that still reads its own epoch after taking the lock.
+    with check_liveness(connection):
+        await connection.execute(TAKE_MEMBERSHIP, MEMBER, epoch.number)
+        current = await read_epoch(connection)
+    if current != epoch:
+        raise LeadershipLost(
+            f"another instance leads: the epoch is {current.number}, ours was {epoch.number}"
+        )
+
+
+async def read_epoch(connection: Connection, seconds: float | None = None) -> Epoch:
+    """Return the epoch of the instance that was elected last."""
+    row = await connection.fetchrow(SELECT_EPOCH, timeout=seconds)
+    if row is None:
+        raise LeadershipLost("the table instance has no row; the migrations insert it: restore the database")
+    return Epoch(row["epoch"], row["leader_id"])
+
+
+def to_json(value: Any) -> bytes:
+    """Return the JSON text of a value. asyncpg's UUIDs are of a subclass that orjson itself refuses."""
+    return orjson.dumps(value, default=_plain)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
