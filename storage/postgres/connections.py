@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from random import uniform
 from typing import Any, TypeAlias
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 from uuid import UUID
 
 import asyncpg
@@ -27,7 +27,7 @@ from storage.errors import (
     NoAnswer,
     RowLocked,
 )
-from storage.postgres.advisory_locks import MEMBER
+from storage.postgres.advisory_locks import LEADER, MEMBER
 from storage.postgres.constraints import constraint_error
 
 Connection: TypeAlias = (
@@ -152,7 +152,7 @@ def host_urls(url: str) -> tuple[str, ...]:
     parts = urlsplit(url)
     user, at, hosts = parts.netloc.rpartition("@")
     if "," in hosts:
-        return tuple(urlunsplit(parts._replace(netloc=f"{user}{at}{host}")) for host in hosts.split(","))
+        return tuple(_unsplit(parts, f"{user}{at}{host}", parts.query) for host in hosts.split(","))
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     if "," not in query.get("host", "") or "hostaddr" in query:
         return (url,)
@@ -161,7 +161,12 @@ def host_urls(url: str) -> tuple[str, ...]:
         ports *= len(names)
     chosen = (query | {"host": name, "port": port} for name, port in zip(names, ports, strict=True))
     queries = ({name: value for name, value in each.items() if value} for each in chosen)
-    return tuple(urlunsplit(parts._replace(query=urlencode(each))) for each in queries)
+    return tuple(_unsplit(parts, parts.netloc, urlencode(each, quote_via=quote)) for each in queries)
+
+
+def _unsplit(parts: SplitResult, netloc: str, query: str) -> str:
+    """Join the parts. `urlunsplit` would leave out the slashes before an empty host."""
+    return f"{parts.scheme}://{netloc}{parts.path}{'?' if query else ''}{query}"
 
 
 def host_of(url: str) -> str:
@@ -238,6 +243,13 @@ async def keep_session(_: Any) -> None:
 
 TAKE_MEMBERSHIP = "SELECT pg_advisory_lock_shared($1, $2)"
 SELECT_EPOCH = "SELECT epoch, leader_id FROM instance"
+LEADER_EXISTS = """
+    SELECT EXISTS (
+        SELECT FROM pg_locks
+        WHERE locktype = 'advisory' AND granted AND classid = $1 AND objid = $2 AND objsubid = 2
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    )
+"""
 
 
 async def prepare(connection: Any, *, epoch: Epoch | None, max_seconds: float) -> None:
@@ -254,10 +266,14 @@ async def prepare(connection: Any, *, epoch: Epoch | None, max_seconds: float) -
     with check_liveness(connection):
         await connection.execute(TAKE_MEMBERSHIP, MEMBER, epoch.number)
         current = await read_epoch(connection)
+        is_led = await connection.fetchval(LEADER_EXISTS, *LEADER)
     if current != epoch:
         raise LeadershipLost(
             f"another instance leads: the epoch is {current.number}, ours was {epoch.number}"
         )
+    # A former primary that takes writes again has the same epoch, but the leader's connection is elsewhere.
+    if not is_led:
+        raise DatabaseUnavailable("no instance leads on the server that took the connection")
 
 
 async def read_epoch(connection: Connection, seconds: float | None = None) -> Epoch:

@@ -20,7 +20,7 @@ import structlog
 from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
 from storage.postgres.advisory_locks import LEADER, MEMBER
-from storage.postgres.connections import Connection, Epoch, connect, read_epoch
+from storage.postgres.connections import LEADER_EXISTS, Connection, Epoch, connect, read_epoch
 
 POLL_SECONDS = 0.25
 FENCE_POLL_SECONDS = 0.02
@@ -57,15 +57,6 @@ async def lead(url: str, sleep: Sleep) -> AsyncIterator["Leadership"]:
         campaign.cancel()
         with suppress(asyncio.CancelledError):
             await campaign
-
-
-LEADER_EXISTS = """
-    SELECT EXISTS (
-        SELECT FROM pg_locks
-        WHERE locktype = 'advisory' AND granted AND classid = $1 AND objid = $2 AND objsubid = 2
-            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-    )
-"""
 
 
 async def has_leader(url: str) -> bool:

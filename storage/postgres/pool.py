@@ -234,7 +234,7 @@ class Pool:
 
         A session that lives for ever keeps settings that have changed since, and the server's memory.
         """
-        while any(self._is_old(connection) for connection in self._idle):
+        for _ in range(sum(self._is_old(connection) for connection in self._idle)):
             waited_seconds = await self._wait_for_turn()
             try:
                 await self._renew_one(self._settings.acquire_timeout_seconds - waited_seconds)
@@ -248,10 +248,11 @@ class Pool:
         self._idle.remove(old)
         try:
             with translated():
-                self._idle.insert(0, await self._inner.acquire(timeout=seconds))
+                new = await self._inner.acquire(timeout=seconds)
         except BaseException:
             self._idle.append(old)
             raise
+        self._idle.append(new)
         drop(old)
 
     def _is_old(self, connection: LentConnection) -> bool:

@@ -52,7 +52,7 @@ class OwnPostgres:
     """A PostgreSQL of one test, which may be killed. All methods block."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._data_dir = data_dir
+        self.data_dir = data_dir
         self._server = EmbeddedPostgres(data_dir)
         self.url = self._server.start()
 
@@ -66,9 +66,12 @@ class OwnPostgres:
 
     def kill(self) -> None:
         """Kill the postmaster only; the processes that it has started notice by themselves."""
-        pid_file = self._data_dir / "postgres" / "postmaster.pid"
-        os.kill(int(pid_file.read_text().splitlines()[0]), signal.SIGKILL)
+        os.kill(self._pid(), signal.SIGKILL)
 
     def kill_and_restart(self) -> None:
         self.kill()
         self.restart()
+
+    def _pid(self) -> int:
+        pid_file = self.data_dir / "postgres" / "postmaster.pid"
+        return int(pid_file.read_text().splitlines()[0])

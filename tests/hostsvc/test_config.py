@@ -97,6 +97,13 @@ def test_blank_variable_is_an_empty_list() -> None:
     assert config.supervisors.conversational_sources == frozenset()
 
 
+@pytest.mark.parametrize(
+    "url", ["postgresql://me:pw@a:5432,b/x", "postgresql://[::1]:1,[::2]:2/x", "postgresql:///x?host=/a,/b"]
+)
+def test_database_url_may_name_several_hosts(url: str) -> None:
+    assert load_config(config_file(f"[database]\nurl = '{url}'"), {}).database.url == url
+
+
 def test_integer_is_accepted_as_a_number() -> None:
     assert load_config(config_file("[runs]\nmax_seconds = 60"), {}).runs.max_seconds == 60.0
 

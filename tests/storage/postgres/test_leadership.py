@@ -207,6 +207,20 @@ async def test_leader_replaced_while_disconnected_has_lost(database_url: str, su
         assert not former.is_held()
 
 
+async def test_leader_ends_if_its_epoch_was_given_again(database_url: str) -> None:
+    """A promoted standby may have missed an election, so that it counts the same number again."""
+    pace = Pace()
+    async with lead(database_url, pace.sleep) as former:
+        pace.running.clear()
+        await ask(database_url, END_LEADER)
+        await until(lambda: not former.is_held())
+        given = "UPDATE instance SET epoch = 1, leader_id = gen_random_uuid() RETURNING epoch"
+        assert await ask(database_url, given) == former.epoch.number
+        pace.running.set()
+        await asyncio.wait_for(former.wait_until_lost(), PATIENCE_SECONDS)
+        assert not former.is_held()
+
+
 async def test_standby_survives_an_unavailable_database(database_url: str) -> None:
     pace = Pace()
     async with AsyncExitStack() as standby:
