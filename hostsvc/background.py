@@ -23,6 +23,7 @@ from supervisors.maintenance.receipt_cleaner import ReceiptCleaner
 from supervisors.maintenance.retention_cleaner import RetentionCleaner
 from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
 from supervisors.maintenance.webhook_sender import WebhookSender
+from supervisors.maintenance.write_probe import WriteProbe
 
 log = structlog.get_logger()
 
@@ -32,6 +33,8 @@ PURGE_SECONDS = 60.0
 RETENTION_SECONDS = 3600.0
 STUCK_CHECK_SECONDS = 10.0
 CLOSE_SECONDS = 5.0
+PROBE_PAUSE_SECONDS = 0.25
+RENEWAL_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ def maintenance_services(
     scan: DueScan,
     webhooks: WebhookSender,
     stuck_agents: StuckAgentWatch,
+    writes: WriteProbe,
     may_start_runs: Callable[[], bool],
     clock: Clock,
 ) -> Sequence[MaintenanceService]:
@@ -73,6 +77,8 @@ def maintenance_services(
         MaintenanceService("agent counter", counter.run_once, interval),
         MaintenanceService("outbox measurement", storage.outbox.refresh_size, interval),
         MaintenanceService("webhook sender", webhooks.run_once, 0),
+        MaintenanceService("write probe", writes.run_once, PROBE_PAUSE_SECONDS),
+        MaintenanceService("connection renewal", storage.pool.renew_connections, RENEWAL_SECONDS),
         MaintenanceService("stuck agent watch", stuck_agents.run_once, STUCK_CHECK_SECONDS),
         MaintenanceService("loop lag probe", LoopLagProbe(registry.statistics, clock).run_once, 0),
         MaintenanceService("idle supervisor cleaner", drop_idle, IDLE_SWEEP_SECONDS),

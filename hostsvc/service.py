@@ -20,7 +20,7 @@ from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.execution import Execution, open_execution, run_credentials
 from hostsvc.outbound.guarded_http import open_guarded_http
-from storage.errors import LeadershipLost
+from storage.errors import LeadershipLost, StorageError
 from storage.postgres.leadership import Leadership, has_leader, lead
 from storage.postgres.migrations import migrate, refuse_unsafe
 from storage.postgres.notify_listener import NotifyListener, open_notify_listener
@@ -32,6 +32,7 @@ from supervisors.engine.registry import Registry
 from supervisors.maintenance.due_scan import DueScan
 from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
 from supervisors.maintenance.webhook_sender import open_webhook_sender
+from supervisors.maintenance.write_probe import WriteProbe
 from supervisors.policy.explanations import when
 from web.app import build_app
 from web.ports import Readiness, ServiceState
@@ -55,23 +56,33 @@ class Service:
     doorbell: NotifyListener
     registry: Registry
     stuck_agents: StuckAgentWatch
+    writes: WriteProbe
     draining: bool = False
 
     def may_start_runs(self) -> bool:
         """Return whether runs may start in this process."""
         return self.leadership.is_held() and not self.draining
 
-    def readiness(self) -> Readiness:
-        """Return the state that /readyz and /status/ show."""
+    def report_refusal(self, error: StorageError) -> None:
+        """Count a request that was refused because of the database."""
+        if not self.draining:  # what is refused then is refused by us
+            self.writes.count_refusal(error)
+
+    async def readiness(self) -> Readiness:
+        """Return the state that /readyz and /status/ show, after a write unless one has just been tried."""
         if self.draining:
             return Readiness(ServiceState.DRAINING, ("The service is shutting down.",), may_serve=False)
+        await self.writes.check()
         reasons = tuple(self._reasons())
         state = ServiceState.DEGRADED if reasons else ServiceState.READY
-        return Readiness(state, reasons, may_serve=self.leadership.is_held())
+        may_serve = self.leadership.is_held() and self.writes.failing_since is None
+        return Readiness(state, reasons, may_serve)
 
     def _reasons(self) -> Iterator[str]:
         if not self.leadership.is_held():
             yield "The lead is being regained; no run starts until then."
+        if self.writes.failing_since is not None:
+            yield f"No write has succeeded since {when(self.writes.failing_since)}: {self.writes.reason}."
         if self.doorbell.away_since is not None:
             since = when(self.doorbell.away_since)
             yield (
@@ -170,9 +181,12 @@ async def _open_leader(
         registry.tell_all(agent_ids, signal)
 
     on_commit, on_clear = partial(tell, Signal.NOTIFIED), partial(tell, Signal.CLEARED)
-    pool = await enter(open_pool(config.database.pool_settings(database), epoch=leadership.epoch))
+    pool_settings = config.database.pool_settings(database)
+    pool = await enter(open_pool(pool_settings, epoch=leadership.epoch))
     storage = Storage(pool, on_commit=on_commit, on_clear=on_clear, sleep=clock.sleep)
     stack.push_async_callback(storage.close)
+    writes = WriteProbe(storage.instance, clock)
+    pool.on_failure = writes.suspect
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
     settings = await _web_settings(config, storage)
@@ -184,11 +198,17 @@ async def _open_leader(
     doorbell = await enter(open_notify_listener(database, on_commit, scan.run_once, clock))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
     service = Service(
-        config.server.base_url or url, settings.operator_token, leadership, doorbell, registry, stuck_agents
+        config.server.base_url or url,
+        settings.operator_token,
+        leadership,
+        doorbell,
+        registry,
+        stuck_agents,
+        writes,
     )
     await scan.recover()
     services = maintenance_services(
-        config, storage, registry, scan, webhooks, stuck_agents, service.may_start_runs, clock
+        config, storage, registry, scan, webhooks, stuck_agents, writes, service.may_start_runs, clock
     )
     await enter(run_maintenance(services, clock))
     app = _build_app(storage, registry, execution, clock, settings, service)
@@ -226,7 +246,7 @@ def _build_app(
         prices=execution.prices,
         schema_checker=execution.schema_checker,
         settings=settings,
-        readiness=service.readiness,
+        health=service,
     )
 
 

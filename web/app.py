@@ -1,7 +1,7 @@
 """The application: the route table, the parts that handlers need, and the middlewares."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 
 from aiohttp import web
@@ -49,7 +49,7 @@ from web.json import to_json
 from web.observability import request_id
 from web.observability.request_counts import RequestCounts
 from web.openapi.document import build_document
-from web.ports import Readiness, Registry, StatusReader
+from web.ports import Health, Registry, StatusReader
 from web.routes import Access
 from web.settings import WebSettings
 
@@ -94,12 +94,12 @@ def build_app(
     prices: Prices,
     schema_checker: SchemaChecker,
     settings: WebSettings,
-    readiness: Callable[[], Readiness],
+    health: Health,
 ) -> web.Application:
     """Build the HTTP interface over the parts that the composition root has opened."""
     counts = RequestCounts()
     app = web.Application(
-        middlewares=[request_id.identify_requests(counts), errors_as_json],
+        middlewares=[request_id.identify_requests(counts), errors_as_json(health.report_refusal)],
         client_max_size=settings.body_bytes,
     )
     app[app_keys.STORAGE] = storage
@@ -110,7 +110,7 @@ def build_app(
     app[app_keys.PRICES] = prices
     app[app_keys.SCHEMA_CHECKER] = schema_checker
     app[app_keys.SETTINGS] = settings
-    app[app_keys.READINESS] = readiness
+    app[app_keys.HEALTH] = health
     app[app_keys.STARTED_AT] = clock.now()
     app[app_keys.REQUEST_COUNTS] = counts
     app[app_keys.THROTTLE] = Throttle()

@@ -1,7 +1,6 @@
 """The keys under which the application holds its parts."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import datetime
 
 from aiohttp import web
@@ -16,7 +15,7 @@ from web.credentials.formats import RunTokens, UserTokens
 from web.credentials.passwords import Passwords
 from web.credentials.throttle import Throttle
 from web.observability.request_counts import RequestCounts
-from web.ports import Readiness, Registry, StatusReader
+from web.ports import Health, Registry, StatusReader
 from web.settings import WebSettings
 
 STORAGE: web.AppKey[Storage] = web.AppKey("storage")
@@ -26,7 +25,7 @@ TOOLBOX: web.AppKey[Toolbox] = web.AppKey("toolbox")
 CLOCK: web.AppKey[Clock] = web.AppKey("clock")
 PRICES: web.AppKey[Prices] = web.AppKey("prices")
 SETTINGS: web.AppKey[WebSettings] = web.AppKey("settings")
-READINESS: web.AppKey[Callable[[], Readiness]] = web.AppKey("readiness")
+HEALTH: web.AppKey[Health] = web.AppKey("health")
 PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")
 SCHEMA_CHECKER: web.AppKey[SchemaChecker] = web.AppKey("schema_checker")
 REQUEST_COUNTS: web.AppKey[RequestCounts] = web.AppKey("request_counts")

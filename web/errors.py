@@ -16,12 +16,12 @@
 The errors of marshmallow, storage and the supervisors become responses here, and nowhere else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import structlog
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from aiohttp.typedefs import Handler, Middleware
 from marshmallow import ValidationError
 
 from storage.errors import DatabaseUnavailable, Forbidden, LastOwner, LeadershipLost, RowLocked, StorageError
@@ -140,22 +140,35 @@ class Unavailable(ApiError):
         super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
 
 
-@web.middleware
-async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer every refusal and every crash of a handler in JSON."""
-    try:
-        return await handler(request)
-    except web.HTTPNotFound:
-        return await _without_slash(request)
-    except web.HTTPException as error:
-        return framework_error_response(error)
-    except Exception as error:  # the request's outermost edge
-        refusal = _refusal(error)
-        if refusal is None:
-            log.exception("request failed", method=request.method, path=request.path)
-            detail = {"detail": "Internal server error.", "request_id": request_id(request)}
-            return json_response(detail, status=500)
-        return json_response(refusal.body, refusal.status, refusal.headers)
+def errors_as_json(report_refusal: Callable[[StorageError], None]) -> Middleware:
+    """Return the middleware that answers every refusal and every crash of a handler in JSON.
+
+    What the database refuses is reported instead of logged: in an outage that is every request.
+    """
+
+    @web.middleware
+    async def answer_error(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except web.HTTPNotFound:
+            return await _without_slash(request)
+        except web.HTTPException as error:
+            return framework_error_response(error)
+        except Exception as error:  # the request's outermost edge
+            if isinstance(error, DatabaseUnavailable | LeadershipLost):
+                report_refusal(error)
+            return _error_response(request, error)
+
+    return answer_error
+
+
+def _error_response(request: web.Request, error: Exception) -> web.StreamResponse:
+    refusal = _refusal(error)
+    if refusal is None:
+        log.error("request failed", method=request.method, path=request.path, exc_info=error)
+        detail = {"detail": "Internal server error.", "request_id": request_id(request)}
+        return json_response(detail, status=500)
+    return json_response(refusal.body, refusal.status, refusal.headers)
 
 
 def _refusal(error: Exception) -> ApiError | None:
@@ -188,10 +201,8 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
         case LastOwner():
             return Invalid({"non_field_errors": [str(error)]})
         case RowLocked():
-            log.warning("request refused", reason=str(error))
             return Unavailable("Another change to the same resource takes too long.", BUSY_RETRY_SECONDS)
         case DatabaseUnavailable() | LeadershipLost():
-            log.warning("request refused", reason=str(error))
             return Unavailable("The database is not available.", DATABASE_RETRY_SECONDS)
         case _:
             return None

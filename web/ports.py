@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
+from storage.errors import StorageError
 from supervisors.engine.messages import Reply, Request, Signal
 from supervisors.engine.snapshot import Overview, Snapshot
 from supervisors.policy.phases import Phase
@@ -58,3 +59,12 @@ class Readiness:
     state: ServiceState
     reasons: tuple[str, ...] = ()
     may_serve: bool = True
+
+
+class Health(Protocol):
+    """The state of the service as a whole."""
+
+    async def readiness(self) -> Readiness: ...
+
+    def report_refusal(self, error: StorageError) -> None:
+        """Count a request that was refused because of the database, which is logged for all together."""

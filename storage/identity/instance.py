@@ -15,8 +15,21 @@ UPDATE instance SET operator_token = coalesce(operator_token, $1) RETURNING oper
 """
 
 
+# A lock on the row is no fault: then the probe does without the update.
+PROBE_UPDATE = """
+UPDATE instance SET epoch = epoch
+WHERE singleton = (SELECT singleton FROM instance FOR NO KEY UPDATE SKIP LOCKED)
+"""
+
+# Sorting more than fits in memory takes some blocks of the disk, which an update of one row does not.
+LIMIT_MEMORY = "SET LOCAL work_mem = '64kB'"
+PROBE_DISK = (
+    "SELECT max(digest) FROM (SELECT md5(n::text) AS digest FROM generate_series(1, 4000) AS n ORDER BY 1)"
+)
+
+
 class Instance:
-    """Secrets that are generated at the first read and never change after that."""
+    """The secrets that are generated at the first read and never change after that, and a row to write to."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -28,6 +41,13 @@ class Instance:
     async def operator_token(self) -> str:
         """Return the token that operators present if the configuration has none."""
         return await self._secret("operator_token", SET_FOR_OPERATORS)
+
+    async def probe_write(self) -> None:
+        """Commit a write that changes nothing. Raise a StorageError if the database takes no writes."""
+        async with self._pool.spare() as connection, connection.transaction():
+            await connection.execute(PROBE_UPDATE)
+            await connection.execute(LIMIT_MEMORY)
+            await connection.execute(PROBE_DISK)
 
     async def _secret(self, column: str, set_if_null: str) -> str:
         row = await self._pool.fetchrow(GET)

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-from storage.errors import ConstraintError, DatabaseUnavailable, RowLocked
+from storage.errors import ConstraintError, DatabaseUnavailable, NoAnswer, RowLocked
 from storage.postgres.leadership import Sleep
 
 # For flushes that only runs wait for. The pause lets the next group grow: in a larger group each item costs
@@ -21,7 +21,8 @@ class GroupCommit(Generic[Item, Result]):
 
     One flush is in flight at a time and the order is kept; a lone item does not wait. With `sleep`, a flush
     of several items is followed by a pause of `PAUSE_SECONDS`. `flush` returns its results in the order of
-    its items. If several items fail by a constraint or a lock, it is called again with each item alone.
+    its items. If several items fail by a constraint or a lock, it is called again with each item alone. If it
+    gets no answer in time, the items that wait for it fail, too: each would wait as long.
     """
 
     def __init__(
@@ -74,7 +75,8 @@ class GroupCommit(Generic[Item, Result]):
         try:
             while self._pending:
                 group = [self._pending.popleft() for _ in range(min(self._max_items, len(self._pending)))]
-                await self._flush_group(group)
+                if not await self._flush_group(group):
+                    self._refuse_pending()
                 if self._sleep is not None and len(group) > 1:
                     await self._sleep(PAUSE_SECONDS)
         finally:
@@ -84,22 +86,31 @@ class GroupCommit(Generic[Item, Result]):
             for _, answer in group:
                 answer.cancel()  # only a cancelled worker leaves one without a result
 
-    async def _flush_group(self, group: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+    def _refuse_pending(self) -> None:
+        refused = list(self._pending)
+        self._pending.clear()
+        _fail(refused, NoAnswer(f"{self._name}: the database did not answer the requests before this one"))
+
+    async def _flush_group(self, group: list[tuple[Item, asyncio.Future[Result]]]) -> bool:
+        """Flush and answer the group. Return False if the database did not answer."""
         try:
             results = await self._flush([item for item, _ in group])
             answered = list(zip(group, results, strict=True))
         except (ConstraintError, RowLocked) as error:
             if len(group) == 1:
                 _fail(group, error)
-                return
-            for pair in group:
-                await self._flush_group([pair])
+            else:
+                return all([await self._flush_group([pair]) for pair in group])
+        except NoAnswer as error:
+            _fail(group, error)
+            return False
         except Exception as error:  # the outermost edge of the flush: the callers get the error
             _fail(group, error)
         else:
             for (_, answer), result in answered:
                 if not answer.done():
                     answer.set_result(result)
+        return True
 
 
 def _fail(group: list[tuple[Item, asyncio.Future[Result]]], error: Exception) -> None:

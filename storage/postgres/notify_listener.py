@@ -118,8 +118,8 @@ class NotifyListener:
             self._must_catch_up.clear()
             try:
                 await self._catch_up()
-            except StorageError as error:
-                _log.warning("the catch-up of the doorbell failed and is tried again", error=str(error))
+            except StorageError as error:  # the pool has reported it
+                _log.debug("the catch-up of the doorbell failed and is tried again", error=str(error))
                 self._must_catch_up.set()
             except Exception:  # the outermost edge of the task
                 _log.exception("the catch-up of the doorbell crashed")

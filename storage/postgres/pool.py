@@ -79,15 +79,11 @@ class Pool:
     of a short statement, so a connection that was returned in order stays here for the next caller.
     """
 
-    def __init__(
-        self,
-        inner: "asyncpg.Pool[asyncpg.Record]",
-        settings: DatabaseSettings,
-        on_failure: Callable[[DatabaseUnavailable], None] | None = None,
-    ) -> None:
+    def __init__(self, inner: "asyncpg.Pool[asyncpg.Record]", settings: DatabaseSettings) -> None:
+        # Called with each error that says more about the database than about one row.
+        self.on_failure: Callable[[DatabaseUnavailable], None] = _ignore
         self._inner = inner
         self._settings = settings
-        self._on_failure = on_failure
         self._free = asyncio.Semaphore(settings.pool_size)
         self._waiters = asyncio.Semaphore(max(1, settings.pool_size // CONNECTIONS_PER_WAITER))
         self._idle: list[LentConnection] = []
@@ -288,8 +284,8 @@ class Pool:
             # Sessions opened at the same time may have the same setting: the next caller gets a new one.
             while self._idle:
                 drop(self._idle.pop())
-        if self._on_failure is not None and not isinstance(error, RowLocked):
-            self._on_failure(error)
+        if not isinstance(error, RowLocked):
+            self.on_failure(error)
 
     def _return_later(self, connection: LentConnection) -> None:
         """Return a connection to asyncpg's pool, and its turn to the next caller.
@@ -339,23 +335,20 @@ class Pool:
 
 
 def _log_failure(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled() and task.exception() is not None:
-        _log.error(
-            "a write failed after its caller was cancelled", task=task.get_name(), exc_info=task.exception()
-        )
+    error = None if task.cancelled() else task.exception()
+    if isinstance(error, DatabaseUnavailable):  # reported to the pool
+        _log.debug("a write failed after its caller was cancelled", task=task.get_name(), reason=str(error))
+    elif error is not None:
+        _log.error("a write failed after its caller was cancelled", task=task.get_name(), exc_info=error)
+
+
+def _ignore(_: DatabaseUnavailable) -> None:
+    """Leave the error to the caller of the statement."""
 
 
 @asynccontextmanager
-async def open_pool(
-    settings: DatabaseSettings,
-    *,
-    epoch: Epoch | None,
-    on_failure: Callable[[DatabaseUnavailable], None] | None = None,
-) -> AsyncIterator[Pool]:
-    """Open the pool of one instance, fenced by its epoch; None for tests and tools, which do not lead.
-
-    `on_failure` is called with each error that says more about the database than about one row.
-    """
+async def open_pool(settings: DatabaseSettings, *, epoch: Epoch | None) -> AsyncIterator[Pool]:
+    """Open the pool of one instance, fenced by its epoch; None for tests and tools, which do not lead."""
     with translated():
         inner = await asyncpg.create_pool(
             settings.url,
@@ -374,7 +367,7 @@ async def open_pool(
             init=partial(prepare, epoch=epoch, max_seconds=settings.max_connection_seconds),
             reset=keep_session,
         )
-    pool = Pool(inner, settings, on_failure)
+    pool = Pool(inner, settings)
     try:
         yield pool
     finally:

@@ -20,6 +20,7 @@ from storage.model import Outcome, RunStart
 from supervisors.clock import Clock, Timer
 from supervisors.engine.messages import Reply, Request
 from supervisors.errors import AgentGone
+from supervisors.failure_log import log_failure
 
 log = structlog.get_logger()
 Result = TypeVar("Result")
@@ -165,7 +166,7 @@ class ActiveRun:
         except RunError as error:
             return RunResult(Outcome.FAILED, str(error))
         except (DatabaseUnavailable, LeadershipLost) as error:
-            log.warning("run failed: the database is unavailable", reason=str(error))
+            log_failure(log, "run failed: the database is unavailable", error)
             return RunResult(Outcome.FAILED, str(error))
         except Exception as error:  # the outermost edge of a run: the agent keeps its schedule
             if isinstance(error, TimeoutError) and limit.expired():

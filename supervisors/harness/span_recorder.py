@@ -15,6 +15,7 @@ from storage.ids import new_id
 from storage.model import NewSpan, Span
 from storage.postgres.connections import to_json
 from supervisors.clock import Clock, Timer
+from supervisors.failure_log import log_failure
 from supervisors.ports import SpanStore
 from supervisors.text import storable
 
@@ -111,5 +112,5 @@ class SpanRecorder:
         try:
             await self._store.insert_spans(spans)
         except StorageError as error:
-            log.warning("spans not stored yet", count=len(spans), error=str(error))
+            log_failure(log, "spans not stored yet", error, count=len(spans))
             self._finished = spans + self._finished

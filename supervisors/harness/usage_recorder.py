@@ -12,6 +12,7 @@ from storage.ids import new_id
 from storage.model import Agent
 from supervisors.clock import Clock
 from supervisors.engine.run import RunError
+from supervisors.failure_log import log_failure
 from supervisors.llm.port import ModelResponse
 from supervisors.llm.pricing import ModelCall, Prices
 from supervisors.ports import UsageStore
@@ -58,7 +59,7 @@ class UsageRecorder:
             except DatabaseUnavailable as error:
                 if seconds is None:
                     raise RunError(NOT_STORED) from error
-                log.warning("usage not stored yet", count=len(self._calls), error=str(error))
+                log_failure(log, "usage not stored yet", error, count=len(self._calls))
                 await self._clock.sleep(seconds)
 
     async def close(self) -> None:

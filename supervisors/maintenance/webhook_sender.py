@@ -17,6 +17,7 @@ import structlog
 from storage.delivery.outbox import FIRST_RECEIVER, Attempt, DueDelivery, Receiver
 from storage.errors import StorageError
 from supervisors.clock import Clock, wait_for_event
+from supervisors.failure_log import log_failure
 from supervisors.outbound import AddressRefused, Outbound, OutboundAnswer, OutboundCall, OutboundError
 
 log = structlog.get_logger(__name__)
@@ -148,7 +149,7 @@ class WebhookSender:
             try:
                 return await self._outbox.record(delivery, attempt)
             except StorageError as error:
-                log.warning("webhook attempt not stored yet", delivery=str(delivery.id), error=str(error))
+                log_failure(log, "webhook attempt not stored yet", error, delivery=str(delivery.id))
             await self._clock.sleep(RECORD_RETRY_SECONDS)
 
 

@@ -18,12 +18,16 @@ from web.ports import Readiness, ServiceState
 
 @dataclass
 class Parts:
-    """The leadership, the doorbell and the stuck agents of a service, as a test sets them."""
+    """The parts of a service that readiness asks, as a test sets them."""
 
     leads: bool = True
     away_since: datetime | None = None
     reason: str = ""
     stuck: tuple[str, ...] = field(default_factory=tuple)
+    failing_since: datetime | None = None
+
+    async def check(self) -> None:
+        """Probe nothing: the test has set the result."""
 
     def is_held(self) -> bool:
         return self.leads
@@ -34,38 +38,50 @@ class Parts:
 
 def service_of(parts: Parts, *, draining: bool = False) -> Service:
     part = cast(Any, parts)
-    return Service("http://127.0.0.1:8080", "token", part, part, part, part, draining)
+    return Service("http://127.0.0.1:8080", "token", part, part, part, part, part, draining)
 
 
-def test_service_with_everything_in_order_is_ready() -> None:
+async def test_service_with_everything_in_order_is_ready() -> None:
     service = service_of(Parts())
-    assert service.readiness() == Readiness(ServiceState.READY, (), may_serve=True)
+    assert await service.readiness() == Readiness(ServiceState.READY, (), may_serve=True)
     assert service.may_start_runs()
 
 
-def test_draining_service_starts_no_runs() -> None:
+async def test_draining_service_starts_no_runs() -> None:
     service = service_of(Parts(), draining=True)
-    assert service.readiness().state is ServiceState.DRAINING
-    assert not service.readiness().may_serve
+    assert (await service.readiness()).state is ServiceState.DRAINING
+    assert not (await service.readiness()).may_serve
     assert not service.may_start_runs()
 
 
-def test_service_without_the_lead_is_degraded_and_serves_nothing() -> None:
+async def test_service_without_the_lead_is_degraded_and_serves_nothing() -> None:
     service = service_of(Parts(leads=False))
-    readiness = service.readiness()
+    readiness = await service.readiness()
     assert (readiness.state, readiness.may_serve) == (ServiceState.DEGRADED, False)
     assert readiness.reasons == ("The lead is being regained; no run starts until then.",)
     assert not service.may_start_runs()
 
 
-def test_service_names_a_lost_doorbell_and_stuck_agents() -> None:
+async def test_service_that_cannot_write_is_degraded_and_not_ready() -> None:
+    since = datetime(2026, 11, 20, 10, 28, 36, tzinfo=UTC)
+    writes = cast(Any, Parts(failing_since=since, reason="the disk of the database is full"))
+    part = cast(Any, Parts())
+    service = Service("http://127.0.0.1:8080", "token", part, part, part, part, writes)
+    readiness = await service.readiness()
+    assert (readiness.state, readiness.may_serve) == (ServiceState.DEGRADED, False)
+    [reason] = readiness.reasons
+    assert reason.startswith("No write has succeeded since 2026-11-20 10:28:36")
+    assert reason.endswith("the disk of the database is full.")
+
+
+async def test_service_names_a_lost_doorbell_and_stuck_agents() -> None:
     away_since = datetime(2026, 11, 20, 10, 28, 36, tzinfo=UTC)
     parts = Parts(away_since=away_since, reason="Connection refused", stuck=("These agents are stuck.",))
-    doorbell, stuck = service_of(parts).readiness().reasons
+    doorbell, stuck = (await service_of(parts).readiness()).reasons
     assert doorbell.startswith("The doorbell has been away since 2026-11-20 10:28:36")
     assert "(Connection refused)" in doorbell
     assert stuck == "These agents are stuck."
-    assert service_of(parts).readiness().may_serve
+    assert (await service_of(parts).readiness()).may_serve
 
 
 async def test_unknown_default_provider_prevents_the_start() -> None:
@@ -84,7 +100,7 @@ async def test_open_service_serves_until_the_block_ends(
     config = Config(server=ServerSettings(port=0), database=DatabaseChoice(url=database_url))
     async with open_service(config, print, asyncio.Event()) as service, aiohttp.ClientSession() as session:
         assert service is not None
-        assert service.readiness().state is ServiceState.READY
+        assert (await service.readiness()).state is ServiceState.READY
         async with session.get(f"{service.base_url}/readyz") as response:
             assert (response.status, (await response.json())["state"]) == (200, "ready")
     assert service.draining

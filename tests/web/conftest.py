@@ -16,6 +16,7 @@ from aiohttp import ClientSession, web
 
 from hostsvc.llm.price_list import PriceList
 from hostsvc.outbound.guarded_http import OutboundSettings, open_guarded_http
+from storage.errors import StorageError
 from storage.ids import new_id
 from storage.model import ApiKey, Organization, Outcome, User
 from storage.postgres.pool import Pool
@@ -119,13 +120,14 @@ class Service:
         client: ClientSession,
         storage: Storage,
         registry: Registry,
+        health: "StatedHealth",
     ) -> None:
         self.app = app
         self.address = address
         self.client = client
         self.storage = storage
         self.registry = registry
-        self.readiness = Readiness(ServiceState.READY)
+        self.health = health
 
     @property
     def nobody(self) -> Api:
@@ -145,6 +147,20 @@ class Service:
         key = ApiKey(new_id(), organization.id, "tests", secret.prefix, True, None, now)
         await self.storage.api_keys.insert(key, secret.hash)
         return Api(self.client, f"Bearer {secret.text}")
+
+
+class StatedHealth:
+    """The health that a test states; it collects the refusals reported to it."""
+
+    def __init__(self) -> None:
+        self.stated = Readiness(ServiceState.READY)
+        self.refusals: list[StorageError] = []
+
+    async def readiness(self) -> Readiness:
+        return self.stated
+
+    def report_refusal(self, error: StorageError) -> None:
+        self.refusals.append(error)
 
 
 StartService = Callable[..., Awaitable[Service]]
@@ -177,9 +193,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
     def on_commit(agent_ids: Sequence[UUID]) -> None:
         registry.tell_all(agent_ids, Signal.NOTIFIED)
 
-    def readiness() -> Readiness:
-        return service.readiness
-
+    health = StatedHealth()
     storage, clock = Storage(pool, on_commit, sleep=SystemClock().sleep), SystemClock()
     async with (
         open_guarded_http(OutboundSettings(allow_private=True), clock) as outbound,
@@ -205,7 +219,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
                 prices=PriceList(),
                 schema_checker=checker,
                 settings=settings,
-                readiness=readiness,
+                health=health,
             )
             app.on_response_prepare.append(overheard.note_answer)
             stack.enter_context(overheard.listening())
@@ -213,7 +227,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
             await stack.enter_async_context(listening(app, listener))
             address: Address = listener.getsockname()
             client = await stack.enter_async_context(ClientSession(f"http://127.0.0.1:{address[1]}"))
-            service = Service(app, address, client, storage, registry)
+            service = Service(app, address, client, storage, registry, health)
             yield service
     await storage.close()
     overheard.refuse_secrets("the log", "\n".join(overheard.lines))

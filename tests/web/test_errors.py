@@ -2,6 +2,8 @@
 
 import asyncio
 
+from structlog.testing import capture_logs
+
 from storage.ids import new_id
 from tests.web.conftest import Api, Service
 
@@ -37,6 +39,15 @@ async def test_unavailable_database_asks_for_retry(service: Service, api: Api) -
     answer = await api.post("/api/defaults/notifications/", {"agent": str(new_id()), "title": "x"})
     assert (answer.status, answer.body) == (503, {"detail": "The database is not available."})
     assert int(answer.headers["Retry-After"]) > 0
+
+
+async def test_refusals_of_the_database_are_reported_instead_of_logged(service: Service, api: Api) -> None:
+    await service.storage.close()
+    with capture_logs() as logged:
+        for _ in range(3):
+            await api.post("/api/defaults/notifications/", {"agent": str(new_id()), "title": "x"})
+    assert len(service.health.refusals) == 3
+    assert [line for line in logged if line["log_level"] != "debug"] == []
 
 
 async def test_strange_bytes_in_path_never_crash(service: Service, api: Api) -> None:

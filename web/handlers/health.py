@@ -4,13 +4,12 @@ from typing import Literal, TypedDict
 
 from aiohttp import web
 
-from web.app_keys import READINESS, STORAGE
+from web.app_keys import HEALTH
 from web.errors import Unavailable
 from web.json import json_response
 from web.ports import ServiceState
 from web.routes import PublicRoute
 
-PROBE = "SELECT 1"
 RETRY_SECONDS = 5
 
 
@@ -31,11 +30,10 @@ async def is_alive(_: web.Request) -> web.Response:
 
 
 async def is_ready(request: web.Request) -> web.Response:
-    """Return the state of the service; 503 while it drains, is not the leader, or has no database."""
-    readiness = request.app[READINESS]()
+    """Return the state of the service; 503 while it drains, is not the leader, or cannot write."""
+    readiness = await request.app[HEALTH].readiness()
     if not readiness.may_serve:
         raise Unavailable(" ".join(readiness.reasons), RETRY_SECONDS)
-    await request.app[STORAGE].pool.fetchval(PROBE)
     answer: ReadyResponse = {"state": readiness.state, "reasons": readiness.reasons}
     return json_response(answer)
 

@@ -7,7 +7,7 @@ from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
 from web.access.auth import authenticate_scraper
-from web.app_keys import READINESS, REQUEST_COUNTS, STATUS, STORAGE
+from web.app_keys import HEALTH, REQUEST_COUNTS, STATUS, STORAGE
 from web.handlers.status import VERSION
 from web.observability.metrics import Scrape
 from web.routes import OperatorRoute
@@ -22,7 +22,7 @@ async def get_metrics(request: web.Request) -> web.Response:
     app, accept = request.app, request.headers.get("Accept", "")
     scrape = Scrape(
         version=VERSION,
-        state=app[READINESS]().state,
+        state=(await app[HEALTH].readiness()).state,
         overview=app[STATUS].overview(),
         database=app[STORAGE].pool.size(),
         requests=app[REQUEST_COUNTS].snapshot(),

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from supervisors.engine.snapshot import Snapshot
 from web.access.path_access import path_id
-from web.app_keys import CLOCK, READINESS, STARTED_AT, STATUS, STORAGE
+from web.app_keys import CLOCK, HEALTH, STARTED_AT, STATUS, STORAGE
 from web.errors import require_found
 from web.json import json_response
 from web.request.parsing import read_query
@@ -21,7 +21,7 @@ async def get_status(request: web.Request) -> web.Response:
     app = request.app
     overview = app[STATUS].overview()
     answer: StatusResponse = {
-        "service": _service_response(app),
+        "service": await _service_response(app),
         "supervisors": overview.supervisors,
         "agents": overview.agents,
         "runs": overview.runs,
@@ -34,8 +34,8 @@ async def get_status(request: web.Request) -> web.Response:
     return json_response(answer)
 
 
-def _service_response(app: web.Application) -> ServiceResponse:
-    readiness, started_at = app[READINESS](), app[STARTED_AT]
+async def _service_response(app: web.Application) -> ServiceResponse:
+    readiness, started_at = await app[HEALTH].readiness(), app[STARTED_AT]
     return {
         "version": VERSION,
         "started_at": started_at,

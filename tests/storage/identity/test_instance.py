@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from storage.identity.instance import Instance
-from storage.postgres.pool import Pool
+from storage.errors import DatabaseReadOnly
+from storage.identity.instance import LIMIT_MEMORY, PROBE_DISK, Instance
+from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 
 
 async def test_secrets_are_generated_once_for_concurrent_reads(pool: Pool) -> None:
@@ -26,3 +27,29 @@ async def test_missing_row_of_the_table_instance_is_an_error(pool: Pool) -> None
 
     with pytest.raises(RuntimeError, match="the table instance has no row"):
         await Instance(pool).token_secret()
+
+
+async def test_probe_commits_a_write_even_if_the_row_is_locked(pool: Pool) -> None:
+    latest = "SELECT xmin::text FROM instance"
+    before = await pool.fetchval(latest)
+    await Instance(pool).probe_write()
+    probed = await pool.fetchval(latest)
+    assert probed != before
+    async with pool.transaction() as connection:
+        await connection.execute("UPDATE instance SET epoch = epoch")
+        await Instance(pool).probe_write()
+
+
+async def test_probe_writes_to_the_disk(pool: Pool) -> None:
+    async with pool.transaction() as connection:
+        await connection.execute(LIMIT_MEMORY)
+        plan = "\n".join(str(row[0]) for row in await connection.fetch(f"EXPLAIN ANALYZE {PROBE_DISK}"))
+    assert "Sort Method: external merge  Disk:" in plan
+
+
+async def test_probe_of_a_read_only_session_fails(database_url: str) -> None:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
+        await pool.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+        with pytest.raises(DatabaseReadOnly):
+            await Instance(pool).probe_write()
+        await Instance(pool).probe_write()

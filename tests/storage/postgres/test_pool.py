@@ -293,8 +293,8 @@ async def test_transaction_on_read_only_session_fails_once(database_url: str) ->
 
 async def test_pool_writes_again_when_database_is_no_longer_read_only(database_url: str) -> None:
     failures: list[DatabaseUnavailable] = []
-    settings = DatabaseSettings(url=database_url)
-    async with open_pool(settings, epoch=None, on_failure=failures.append) as pool:
+    async with open_pool(DatabaseSettings(url=database_url), epoch=None) as pool:
+        pool.on_failure = failures.append
         with read_only_database(database_url):
             await end_connections(database_url)
             for _ in range(5):

@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from storage.errors import DatabaseUnavailable
+from storage.errors import DatabaseUnavailable, RowLocked, StorageError
 from supervisors.maintenance.loop import repeat
 from tests.supervisors.held_clock import HeldClock
 
@@ -26,7 +26,7 @@ class JumpingClock(HeldClock):
 
 async def test_loop_logs_errors_and_calls_again_after_the_interval() -> None:
     clock, called_at = JumpingClock(), list[float]()
-    errors: list[Exception] = [DatabaseUnavailable("no answer in time"), ZeroDivisionError("oh")]
+    errors: list[Exception] = [RowLocked("held too long"), ZeroDivisionError("oh")]
 
     async def run_once() -> None:
         called_at.append(clock.monotonic())
@@ -41,3 +41,23 @@ async def test_loop_logs_errors_and_calls_again_after_the_interval() -> None:
         ("warning", "maintenance service failed", "sweep"),
         ("error", "maintenance service crashed", "sweep"),
     ]
+
+
+async def test_error_that_repeats_is_logged_once() -> None:
+    errors: list[Exception] = [StorageError("odd"), StorageError("odd"), StorageError("odder")]
+
+    async def run_once() -> None:
+        raise errors.pop(0)
+
+    with capture_logs() as logged, pytest.raises(EndOfTest):
+        await repeat("sweep", run_once, 30, JumpingClock())
+    assert [line["error"] for line in logged] == ["odd", "odder"]
+
+
+async def test_outage_of_the_database_is_not_logged_by_the_loop() -> None:
+    async def run_once() -> None:
+        raise DatabaseUnavailable("no answer in time")
+
+    with capture_logs() as logged, pytest.raises(EndOfTest):
+        await repeat("sweep", run_once, 30, JumpingClock())
+    assert [line["log_level"] for line in logged] == ["debug"]

@@ -11,7 +11,7 @@ async def test_health_needs_no_credential(service: Service) -> None:
 
 
 async def test_draining_service_is_alive_but_not_ready(service: Service) -> None:
-    service.readiness = Readiness(ServiceState.DRAINING, ("SIGTERM",), may_serve=False)
+    service.health.stated = Readiness(ServiceState.DRAINING, ("SIGTERM",), may_serve=False)
     answer = await service.nobody.get("/readyz")
     assert (answer.status, answer.body) == (503, {"detail": "SIGTERM"})
     assert (await service.nobody.get("/healthz")).status == 200

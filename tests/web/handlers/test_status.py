@@ -45,13 +45,13 @@ async def test_status_needs_the_operator_token(service: Service, api: Api) -> No
 
 
 async def test_service_without_the_lead_is_degraded_and_not_ready(service: Service) -> None:
-    service.readiness = Readiness(ServiceState.DEGRADED, ("The lead is away.",), may_serve=False)
+    service.health.stated = Readiness(ServiceState.DEGRADED, ("The lead is away.",), may_serve=False)
     answer = await service.nobody.get("/readyz")
     assert (answer.status, answer.body) == (503, {"detail": "The lead is away."})
     assert (await service.operator.get(STATUS)).body["service"]["state"] == "degraded"
 
 
 async def test_degraded_service_may_still_be_ready(service: Service) -> None:
-    service.readiness = Readiness(ServiceState.DEGRADED, ("An agent is stuck.",))
+    service.health.stated = Readiness(ServiceState.DEGRADED, ("An agent is stuck.",))
     assert (await service.nobody.get("/readyz")).status == 200
     assert (await service.operator.get(STATUS)).body["service"]["reasons"] == ["An agent is stuck."]

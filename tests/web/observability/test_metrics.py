@@ -162,7 +162,7 @@ async def test_metrics_agree_with_status(service: Service, api: Api) -> None:
 
 @pytest.mark.parametrize("state", ServiceState)
 async def test_current_state_is_one_and_others_zero(service: Service, state: ServiceState) -> None:
-    service.readiness = Readiness(state, ("Because.",))
+    service.health.stated = Readiness(state, ("Because.",))
     seen = await scrape(service)
     states = {each: seen.value("hostsvc_state", state=each) for each in ServiceState}
     assert states == {each: each is state for each in ServiceState}

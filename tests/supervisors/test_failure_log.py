@@ -1,0 +1,25 @@
+"""Failures that are tried again: an outage of the database is not logged by everybody."""
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from storage.errors import DatabaseUnavailable, LeadershipLost, NoAnswer, RowLocked, StorageError
+from supervisors.failure_log import log_failure
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        (DatabaseUnavailable("gone"), "debug"),
+        (NoAnswer("no answer in time"), "debug"),
+        (LeadershipLost("another instance leads"), "debug"),
+        (RowLocked("locked"), "warning"),
+        (StorageError("odd"), "warning"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_failure_of_the_database_is_logged_for_debugging(error: StorageError, level: str) -> None:
+    with capture_logs() as logged:
+        log_failure(structlog.get_logger(), "not stored yet", error, count=2)
+    assert logged == [{"event": "not stored yet", "log_level": level, "error": str(error), "count": 2}]
