@@ -237,6 +237,7 @@ async def _web_settings(config: Config, storage: Storage) -> WebSettings:
         open_metrics=config.operator.open_metrics,
         signup_open=config.accounts.signup == "open",
         token_days=config.accounts.token_days,
+        signups_per_hour=config.limits.signups_per_hour,
         body_bytes=config.limits.body_bytes,
         span_metadata_bytes=config.limits.span_metadata_bytes,
         trusted_proxies=config.server.trusted_proxies,
