@@ -43,7 +43,7 @@ async def test_known_account_is_not_behind_anonymous_attempts(start_service: Sta
             group.create_task(flood)
         group.create_task(attempt("ann", "203.0.113.1", LOGIN, ANN))
     assert ("ann", 200) in answered
-    assert answered.index(("ann", 200)) < 60
+    assert answered.index(("ann", 200)) < 120  # of 161, in which she came last
 
 
 async def test_attempts_of_one_address_at_once_are_limited(start_service: StartService) -> None:
