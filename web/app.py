@@ -52,6 +52,7 @@ from web.observability import request_id
 from web.observability.request_counts import RequestCounts
 from web.openapi.document import build_document
 from web.ports import Readiness, Registry, StatusReader
+from web.request.body import check_expectation
 from web.routes import Access
 from web.settings import WebSettings
 
@@ -133,12 +134,12 @@ def build_app(
 def _add_routes(app: web.Application) -> None:
     for route in ROUTES:
         endpoint = route.endpoint()
-        app.router.add_route(route.method, route.path, endpoint)
+        app.router.add_route(route.method, route.path, endpoint, expect_handler=check_expectation)
         if route.method == "GET":
-            app.router.add_route("HEAD", route.path, endpoint)
+            app.router.add_route("HEAD", route.path, endpoint, expect_handler=check_expectation)
     # A route for each path: without it `/notifications/clear/` would match `/notifications/{id}/`.
     for path in dict.fromkeys(route.path for route in ROUTES):
-        app.router.add_route("*", path, _refuse_method(path))
+        app.router.add_route("*", path, _refuse_method(path), expect_handler=check_expectation)
     documentation.add_files(app)
 
 
