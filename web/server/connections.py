@@ -43,7 +43,7 @@ class Connections:
         return len(self._networks)
 
     def place_for(self, peer: str) -> Place:
-        """Return what a new connection of `peer` may do. If all places are taken, idle connections end."""
+        """Return what a new connection of `peer` may do. If all places are taken, some may be freed."""
         if self._by_network[network_of(peer)] >= self._share and not is_within(peer, self._trusted):
             return self._refuse(Place.NONE_FOR_NETWORK)
         if len(self) >= self._max:
@@ -69,15 +69,15 @@ class Connections:
             del self._by_network[network]
 
     def evict(self) -> None:
-        """Close connections that wait for a request, those that have waited longest.
+        """Close a few connections whose request has not arrived completely.
 
         Honest clients send their first request at once, and open a new connection when an idle one has ended.
         """
-        waiting = sorted(
-            (connection for connection in self._networks if connection.is_waiting()),
-            key=HeadLimit.waits_longer,
+        keys = ((connection.order_of_ending(), connection) for connection in self._networks)
+        candidates = sorted(
+            ((key, connection) for key, connection in keys if key is not None), key=lambda each: each[0]
         )
-        for connection in waiting[: max(1, self._max // EVICTED_SHARE)]:
+        for _, connection in candidates[: max(1, self._max // EVICTED_SHARE)]:
             self.remove(connection)
             connection.force_close()
             self._evicted += 1

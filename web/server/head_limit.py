@@ -41,12 +41,18 @@ class HeadLimit(web.RequestHandler):
             return False
         return cast(asyncio.WriteTransport, transport).get_write_buffer_size() == 0
 
-    def waits_longer(self) -> tuple[bool, float]:
-        """Return a key by which waiting connections can be ordered, the one to end first at the front.
+    def order_of_ending(self) -> tuple[int, float] | None:
+        """Return a key by which connections are ordered that may end to make room; None if this one may not.
 
-        A connection that has never sent a request comes before all others.
+        First come those that have never sent a request, then idle ones, then those whose request is not
+        complete because its body is still arriving. Within each of these, the oldest come first.
         """
-        return self._request_count > 0, self._next_keepalive_close_time
+        if self.is_waiting():
+            return (1 if self._request_count else 0, self._next_keepalive_close_time)
+        request = self._current_request
+        if request is not None and not request.content.is_eof():
+            return (2, self._next_keepalive_close_time)
+        return None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)

@@ -11,6 +11,7 @@ from web.server.settings import ConnectionSettings
 
 EIGHT = ConnectionSettings(max_connections=8)
 SLOW = GET.replace(b"/healthz", b"/slow")
+SLOW_BODY = b"POST /read HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nxx"
 SLOW_STATUS = GET.replace(b"/healthz", b"/status/slow/")
 
 
@@ -52,6 +53,22 @@ async def test_connections_without_request_make_room_for_new_ones() -> None:
             assert await each.end() == b""
     assert [line["log_level"] for line in logged] == ["warning"]
     assert "server.max_connections" in logged[0]["event"]
+
+
+async def test_slow_bodies_make_room_after_idle_connections() -> None:
+    async with small_server(EIGHT) as server:
+        idle = await server.connect("127.0.0.2", GET)
+        await idle.answer()
+        slow = [await server.connect(f"127.0.1.{number}", SLOW_BODY) for number in range(7)]
+        first, second = await server.connect("127.0.2.1", SLOW), await server.connect("127.0.2.2", SLOW)
+        await server.wait_for_slow_requests(2)
+        assert await idle.end() == b""
+        assert await slow[0].end() == b""
+        for client in slow[1:]:
+            await client.send(b"xx")
+            assert (await client.answer()).body == 4
+        server.release.set()
+        assert [(await client.answer()).status for client in (first, second)] == [200, 200]
 
 
 async def test_busy_service_answers_the_operator_and_refuses_others() -> None:
