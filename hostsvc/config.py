@@ -34,12 +34,16 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """The address to listen on and the one that clients use; port 0 selects any free port."""
+    """The address to listen on and the one that clients use; port 0 selects any free port.
+
+    `max_connections` is lowered to what the limit of open files allows.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8080
     base_url: str = ""
     drain_seconds: float = 10.0
+    max_connections: int = 10_000
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def __post_init__(self) -> None:
@@ -47,6 +51,7 @@ class ServerSettings:
             raise ValueError("host must be an address or a host name, got a blank")
         require_between("port", self.port, 0, 65_535)
         require_between("drain_seconds", self.drain_seconds, 0, 3600)
+        require_between("max_connections", self.max_connections, 16, 1_000_000)
         if self.base_url and (self.base_url.endswith("/") or not is_base_url(self.base_url)):
             raise ValueError(
                 f"base_url must be http(s)://host[:port][/path] without a final slash, got {self.base_url!r}"
@@ -105,14 +110,16 @@ class OperatorSettings:
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """The largest request bodies and span metadata, in bytes."""
+    """The largest request bodies and span metadata, in bytes; and how often a client may sign up."""
 
     body_bytes: int = 1_048_576
     span_metadata_bytes: int = 1_048_576
+    signups_per_hour: int = 60
 
     def __post_init__(self) -> None:
         require_between("body_bytes", self.body_bytes, 1024, 2**30)
         require_between("span_metadata_bytes", self.span_metadata_bytes, 1024, SPAN_BODY_BYTES)
+        require_between("signups_per_hour", self.signups_per_hour, 0, 10_000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import resource
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from aiohttp import web
 
 from hostsvc.background import maintenance_services, run_maintenance
 from hostsvc.config import Config
+from hostsvc.descriptors import connection_settings, raise_descriptor_limit
 from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.execution import Execution, open_execution, run_credentials
 from hostsvc.outbound.guarded_http import open_guarded_http
@@ -37,13 +37,13 @@ from supervisors.policy.explanations import when
 from web.app import build_app
 from web.ports import Readiness, ServiceState
 from web.server.listener import BACKLOG, serving
+from web.server.settings import ConnectionSettings
 from web.server.standby import build_standby_app
 from web.settings import WebSettings
 
 log = structlog.get_logger()
 
 ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
-MAX_DESCRIPTORS = 65_536
 
 
 @dataclass(slots=True)
@@ -123,20 +123,20 @@ async def open_service(
     On exit, runs have `server.drain_seconds` to end at a turn boundary, and everything is stored.
     """
     config.require_models()
-    _raise_descriptor_limit()
+    connections = connection_settings(config, raise_descriptor_limit())
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
         base_url = config.server.base_url or _url_of(listener)
         database = await stack.enter_async_context(open_database(config))
         await migrate(database)
-        async with serving(build_standby_app(), listener):
+        async with serving(build_standby_app(), listener, connections):
             if await has_leader(database):
                 announce(f"hostsvc: standing by on {base_url}")
             leadership = await _wait_for_leadership(stack, database, end_requested)
         if leadership is None:
             yield None
             return
-        service = await _open_leader(stack, config, listener, database, leadership)
+        service = await _open_leader(stack, config, listener, connections, database, leadership)
         _tune_garbage_collection()
         try:
             yield service
@@ -170,7 +170,12 @@ async def _wait_for_leadership(
 
 
 async def _open_leader(
-    stack: AsyncExitStack, config: Config, listener: socket.socket, database: str, leadership: Leadership
+    stack: AsyncExitStack,
+    config: Config,
+    listener: socket.socket,
+    connections: ConnectionSettings,
+    database: str,
+    leadership: Leadership,
 ) -> Service:
     """Open storage, execution, supervisors, maintenance and the API of a process that leads."""
     enter = stack.enter_async_context
@@ -212,7 +217,7 @@ async def _open_leader(
     )
     await enter(run_maintenance(services, clock))
     app = _build_app(storage, registry, execution, clock, settings, service)
-    await enter(serving(app, listener))
+    await enter(serving(app, listener, connections))
     return service
 
 
@@ -257,6 +262,7 @@ async def _web_settings(config: Config, storage: Storage) -> WebSettings:
         open_metrics=config.operator.open_metrics,
         signup_open=config.accounts.signup == "open",
         token_days=config.accounts.token_days,
+        signups_per_hour=config.limits.signups_per_hour,
         body_bytes=config.limits.body_bytes,
         span_metadata_bytes=config.limits.span_metadata_bytes,
         trusted_proxies=config.server.trusted_proxies,
@@ -273,14 +279,6 @@ def _listen(host: str, port: int) -> socket.socket:
 def _url_of(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _raise_descriptor_limit() -> None:
-    """Raise the soft limit, usually 1,024: each client and each waiting model call needs a descriptor."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < MAX_DESCRIPTORS:
-        limit = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _tune_garbage_collection() -> None:

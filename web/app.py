@@ -15,7 +15,9 @@ from supervisors.tools.toolbox import Toolbox
 from web import app_keys
 from web.access.auth import authenticate, authenticate_operator
 from web.credentials.formats import RunTokens, UserTokens
+from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.passwords import Passwords
+from web.credentials.recent_events import RecentEvents
 from web.credentials.throttle import Throttle
 from web.errors import errors_as_json
 from web.handlers import (
@@ -50,9 +52,11 @@ from web.observability import request_id
 from web.observability.request_counts import RequestCounts
 from web.openapi.document import build_document
 from web.ports import Health, Registry, StatusReader
+from web.request.body import check_expectation
 from web.routes import Access
 from web.settings import WebSettings
 
+HOUR_SECONDS = 3600.0
 LISTS_AT_ONCE = 2  # one is read from the database while another one is sent
 
 ROUTES = (
@@ -114,6 +118,8 @@ def build_app(
     app[app_keys.STARTED_AT] = clock.now()
     app[app_keys.REQUEST_COUNTS] = counts
     app[app_keys.THROTTLE] = Throttle()
+    app[app_keys.SIGNUPS] = RecentEvents(settings.signups_per_hour, HOUR_SECONDS)
+    app[app_keys.FORWARDED_WATCH] = ForwardedWatch()
     app[app_keys.IN_FLIGHT] = set()
     app[app_keys.BODY_TURN] = asyncio.Lock()
     app[app_keys.LIST_TURNS] = asyncio.Semaphore(LISTS_AT_ONCE)
@@ -128,12 +134,12 @@ def build_app(
 def _add_routes(app: web.Application) -> None:
     for route in ROUTES:
         endpoint = route.endpoint()
-        app.router.add_route(route.method, route.path, endpoint)
+        app.router.add_route(route.method, route.path, endpoint, expect_handler=check_expectation)
         if route.method == "GET":
-            app.router.add_route("HEAD", route.path, endpoint)
+            app.router.add_route("HEAD", route.path, endpoint, expect_handler=check_expectation)
     # A route for each path: without it `/notifications/clear/` would match `/notifications/{id}/`.
     for path in dict.fromkeys(route.path for route in ROUTES):
-        app.router.add_route("*", path, _refuse_method(path))
+        app.router.add_route("*", path, _refuse_method(path), expect_handler=check_expectation)
     documentation.add_files(app)
 
 

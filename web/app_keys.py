@@ -12,7 +12,9 @@ from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
 from web.credentials.formats import RunTokens, UserTokens
+from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.passwords import Passwords
+from web.credentials.recent_events import RecentEvents
 from web.credentials.throttle import Throttle
 from web.observability.request_counts import RequestCounts
 from web.ports import Health, Registry, StatusReader
@@ -30,6 +32,8 @@ PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")
 SCHEMA_CHECKER: web.AppKey[SchemaChecker] = web.AppKey("schema_checker")
 REQUEST_COUNTS: web.AppKey[RequestCounts] = web.AppKey("request_counts")
 THROTTLE: web.AppKey[Throttle] = web.AppKey("throttle")
+SIGNUPS: web.AppKey[RecentEvents] = web.AppKey("signups")  # by client network
+FORWARDED_WATCH: web.AppKey[ForwardedWatch] = web.AppKey("forwarded_watch")
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
 RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
 API_DOCUMENT: web.AppKey[bytes] = web.AppKey("api_document")

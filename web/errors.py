@@ -126,8 +126,10 @@ class KeyReused(ApiError):
 class TooManyAttempts(ApiError):
     status = 429
 
-    def __init__(self, retry_after_seconds: int) -> None:
+    def __init__(self, retry_after_seconds: int, limit: str = "") -> None:
+        """`limit` is a sentence that names the limit, if there is one that the operator can change."""
         detail = f"Request was throttled. Expected available in {retry_after_seconds} seconds."
+        detail = f"{detail} {limit}" if limit else detail
         super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
 
 

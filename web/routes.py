@@ -14,6 +14,8 @@ from web.access.auth import RunAccess, authenticate, authenticate_operator
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE
 
+PUBLIC_BODY_BYTES = 65_536  # anybody can make the service keep a body while it arrives
+
 
 class Access(StrEnum):
     """Whom a route answers."""
@@ -63,9 +65,17 @@ class PublicRoute(Route):
 
     access = Access.ANYONE
     handler: Handler
+    body_bytes: int = PUBLIC_BODY_BYTES
 
     def endpoint(self) -> Handler:
-        return self.handler
+        if self.body is None:
+            return self.handler
+
+        async def limited(request: web.Request) -> web.StreamResponse:
+            maximum = min(self.body_bytes, request.client_max_size)
+            return await self.handler(request.clone(client_max_size=maximum))
+
+        return limited
 
 
 @dataclass(frozen=True, slots=True)

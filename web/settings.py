@@ -18,6 +18,7 @@ class WebSettings:
     operator_token: str = field(repr=False)
     open_metrics: bool = False
     signup_open: bool = True
+    signups_per_hour: int = 60  # from one client network; 0: any number
     token_days: int = 30
     body_bytes: int = 1_048_576
     body_seconds: float = 60.0
@@ -33,5 +34,7 @@ class WebSettings:
         for name in ("token_days", "body_bytes", "span_metadata_bytes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.signups_per_hour < 0:
+            raise ValueError(f"signups_per_hour must be at least 0, got {self.signups_per_hour}")
         if self.body_seconds <= 0:
             raise ValueError(f"body_seconds must be more than 0, got {self.body_seconds}")

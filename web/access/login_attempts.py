@@ -1,34 +1,60 @@
-"""Attempts at a password or a code, limited for each client address."""
+"""Attempts at a password or a code, and sign-ups: limited for each client network."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from aiohttp import web
 
-from web.app_keys import CLOCK, PASSWORDS, SETTINGS, THROTTLE
-from web.credentials.throttle import client_address
+from web.app_keys import CLOCK, PASSWORDS, SETTINGS, SIGNUPS, THROTTLE
+from web.errors import TooManyAttempts
+from web.request.client_address import client_network
 
 
-def check_attempts(request: web.Request) -> None:
-    """Raise TooManyAttempts if too many attempts from the client's address were refused lately."""
-    request.app[THROTTLE].check(_address(request), request.app[CLOCK].monotonic())
+@contextmanager
+def login_attempt(request: web.Request) -> Iterator[None]:
+    """Count the request as an attempt in progress while the block runs.
+
+    Raise TooManyAttempts if too many attempts of the client's network are in progress or were refused lately.
+    """
+    with request.app[THROTTLE].attempt(client_network(request), request.app[CLOCK].monotonic()):
+        yield
+
+
+def count_signup(request: web.Request) -> None:
+    """Count a sign-up. Raise TooManyAttempts if the client's network has made too many within an hour."""
+    app, network, now = request.app, client_network(request), request.app[CLOCK].monotonic()
+    maximum = app[SETTINGS].signups_per_hour
+    if not maximum:
+        return
+    if (wait := app[SIGNUPS].wait_seconds(network, now)) > 0:
+        limit = f"At most {maximum} sign-ups an hour are accepted from one address (limits.signups_per_hour)."
+        raise TooManyAttempts(math.ceil(wait), limit)
+    app[SIGNUPS].add(network, now)
 
 
 def count_refusal(request: web.Request) -> None:
-    """Count a refused attempt against the client's address."""
-    request.app[THROTTLE].count(_address(request), request.app[CLOCK].monotonic())
+    """Count a refused attempt against the client's network."""
+    request.app[THROTTLE].count_refusal(client_network(request), request.app[CLOCK].monotonic())
+
+
+async def hash_password(request: web.Request, password: str) -> str:
+    """Return the hash of a new password. Raise Unavailable if too many passwords wait."""
+    return await request.app[PASSWORDS].hash(password, _recent_attempts(request))
 
 
 async def verify_password(request: web.Request, password: str, password_hash: str | None) -> bool:
     """Return whether the password is right; a wrong one counts as a refusal.
 
-    Raise TooManyAttempts if the address is locked out after the hash was computed: guesses may have been
-    sent all at once. Without a hash the answer is False, after the same time.
+    Without a hash the answer is False, after the same time. Raise Unavailable if too many passwords wait.
     """
-    is_right = await request.app[PASSWORDS].verify(password, password_hash) and password_hash is not None
-    check_attempts(request)
-    if not is_right:
+    recent = _recent_attempts(request)
+    is_right = await request.app[PASSWORDS].verify(password, password_hash, recent)
+    if password_hash is None or not is_right:
         count_refusal(request)
-    return is_right
+        return False
+    return True
 
 
-def _address(request: web.Request) -> str:
-    forwarded = request.headers.getall("X-Forwarded-For", ())
-    return client_address(request.remote or "", forwarded, request.app[SETTINGS].trusted_proxies)
+def _recent_attempts(request: web.Request) -> int:
+    return request.app[THROTTLE].recent_attempts(client_network(request), request.app[CLOCK].monotonic())

@@ -1,16 +1,16 @@
-"""Passwords: argon2id, off the event loop, two at a time."""
+"""Passwords: argon2id, off the event loop, through a bounded queue."""
 
-import asyncio
 from base64 import b64encode
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from web.credentials.hash_queue import HashQueue, Lane
+
 PASSES = 3
 MEMORY_KIB = 65_536
 LANES = 1
-AT_ONCE = 2  # a hash takes 64 MiB and one core
 
 SALT = b64encode(bytes(16)).decode().rstrip("=")
 DIGEST = b64encode(bytes(32)).decode().rstrip("=")
@@ -18,26 +18,33 @@ NOBODYS_HASH = f"$argon2id$v=19$m={MEMORY_KIB},t={PASSES},p={LANES}${SALT}${DIGE
 
 
 class Passwords:
-    """The threads that hash and verify passwords; a context manager."""
+    """Hashes and verifies passwords; a context manager.
+
+    `recent_attempts` are those of the client's network; the queue takes those with the fewest first.
+    """
 
     def __init__(self) -> None:
         self._hasher = PasswordHasher(time_cost=PASSES, memory_cost=MEMORY_KIB, parallelism=LANES)
-        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="passwords")
+        self._queue = HashQueue()
 
     def __enter__(self) -> "Passwords":
+        self._queue.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._threads.shutdown(cancel_futures=True)
+    def __exit__(self, *error: object) -> None:
+        self._queue.__exit__(*error)
 
-    async def hash(self, password: str) -> str:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._hasher.hash, password)
+    async def hash(self, password: str, recent_attempts: int = 0) -> str:
+        """Return the hash of a new password. Raise Unavailable if too many wait."""
+        return await self._queue.run(Lane.NEW, partial(self._hasher.hash, password), recent_attempts)
 
-    async def verify(self, password: str, stored_hash: str | None) -> bool:
-        """Return whether the password is right; a missing hash takes the same time as a wrong password."""
-        return await asyncio.get_running_loop().run_in_executor(
-            self._threads, self._verify, password, stored_hash or NOBODYS_HASH
-        )
+    async def verify(self, password: str, stored_hash: str | None, recent_attempts: int = 0) -> bool:
+        """Return whether the password is right; a missing hash takes the same time as a wrong password.
+
+        Raise Unavailable if too many wait.
+        """
+        work = partial(self._verify, password, stored_hash or NOBODYS_HASH)
+        return await self._queue.run(Lane.CHECK, work, recent_attempts)
 
     def _verify(self, password: str, stored_hash: str) -> bool:
         try:

@@ -6,8 +6,14 @@ from storage.errors import NotUnique
 from storage.ids import new_id
 from storage.model import Organization, User
 from web.access.auth import Caller
-from web.access.login_attempts import check_attempts, count_refusal, verify_password
-from web.app_keys import CLOCK, PASSWORDS, SETTINGS, STORAGE, USER_TOKENS
+from web.access.login_attempts import (
+    count_refusal,
+    count_signup,
+    hash_password,
+    login_attempt,
+    verify_password,
+)
+from web.app_keys import CLOCK, SETTINGS, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret
 from web.errors import Invalid, NotAuthenticated, PermissionDenied
 from web.json import json_response
@@ -39,16 +45,17 @@ async def sign_up(request: web.Request) -> web.Response:
     if not app[SETTINGS].signup_open:
         raise PermissionDenied("Sign-up is closed.")
     body = await read_body(request, SIGNUP)
-    check_attempts(request)
-    password_hash = await app[PASSWORDS].hash(body["password"])
-    now = app[CLOCK].now()
-    user = User(new_id(), body["email"], body["name"], password_hash, 1, now)
-    organization = Organization(new_id(), body["organization_name"], now)
-    try:
-        await app[STORAGE].accounts.insert_account(user, organization)
-    except NotUnique as error:
-        count_refusal(request)  # so that nobody can quickly find out who has an account
-        raise Invalid({"email": ["user with this email already exists."]}) from error
+    with login_attempt(request):
+        count_signup(request)
+        password_hash = await hash_password(request, body["password"])
+        now = app[CLOCK].now()
+        user = User(new_id(), body["email"], body["name"], password_hash, 1, now)
+        organization = Organization(new_id(), body["organization_name"], now)
+        try:
+            await app[STORAGE].accounts.insert_account(user, organization)
+        except NotUnique as error:
+            count_refusal(request)  # so that nobody can quickly find out who has an account
+            raise Invalid({"email": ["user with this email already exists."]}) from error
     answer: SignedUpResponse = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
         "user": serialize_user(user),
@@ -61,9 +68,9 @@ async def log_in(request: web.Request) -> web.Response:
     """Return a token for the user. An unknown address is refused like a wrong password."""
     app = request.app
     body = await read_body(request, LOGIN)
-    check_attempts(request)
-    user = await app[STORAGE].accounts.get_user_by_email(body["email"])
-    is_right = await verify_password(request, body["password"], user.password_hash if user else None)
+    with login_attempt(request):
+        user = await app[STORAGE].accounts.get_user_by_email(body["email"])
+        is_right = await verify_password(request, body["password"], user.password_hash if user else None)
     if user is None or not is_right:
         raise NotAuthenticated("Unable to log in with provided credentials.")
     memberships = await app[STORAGE].accounts.list_memberships(user.id)
@@ -85,13 +92,13 @@ async def change_password(request: web.Request, caller: Caller) -> web.Response:
     """Change the password and revoke all tokens but the one in the answer."""
     app, user_id = request.app, caller.require_user()
     body = await read_body(request, PASSWORD_CHANGE)
-    check_attempts(request)
-    user = await app[STORAGE].accounts.get_user(user_id)
-    password_hash = user.password_hash if user else None
-    is_right = await verify_password(request, body["current_password"], password_hash)
-    if user is None or not is_right:
-        raise Invalid(WRONG_PASSWORD)
-    new_hash = await app[PASSWORDS].hash(body["new_password"])
+    with login_attempt(request):
+        user = await app[STORAGE].accounts.get_user(user_id)
+        password_hash = user.password_hash if user else None
+        is_right = await verify_password(request, body["current_password"], password_hash)
+        if user is None or not is_right:
+            raise Invalid(WRONG_PASSWORD)
+        new_hash = await hash_password(request, body["new_password"])
     version = await app[STORAGE].accounts.replace_password(user, new_hash)
     if version is None:  # another request changed the password in the meantime
         raise Invalid(WRONG_PASSWORD)
@@ -103,17 +110,16 @@ async def reset_password(request: web.Request) -> web.Response:
     """Set a new password by a code. An unknown address is refused like a wrong code."""
     app = request.app
     body = await read_body(request, RESET)
-    check_attempts(request)
-    # Hash before looking at the code, so that every request takes the same time.
-    password_hash = await app[PASSWORDS].hash(body["new_password"])
-    check_attempts(request)
-    now = app[CLOCK].now()
-    user = await app[STORAGE].accounts.reset_password(
-        body["email"], hash_secret(body["code"]), password_hash, now
-    )
-    if user is None:
-        count_refusal(request)
-        raise Invalid({"code": ["The code is wrong, used or expired."]})
+    with login_attempt(request):
+        # Hash before looking at the code, so that every request takes the same time.
+        password_hash = await hash_password(request, body["new_password"])
+        now = app[CLOCK].now()
+        user = await app[STORAGE].accounts.reset_password(
+            body["email"], hash_secret(body["code"]), password_hash, now
+        )
+        if user is None:
+            count_refusal(request)
+            raise Invalid({"code": ["The code is wrong, used or expired."]})
     answer: FreshTokenResponse = {"token": app[USER_TOKENS].issue(user.id, user.token_version, now)}
     return json_response(answer)
 

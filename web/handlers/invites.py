@@ -12,9 +12,9 @@ from storage.identity.invites import Invite
 from storage.ids import new_id
 from storage.model import User
 from web.access.auth import Caller, requested_organization
-from web.access.login_attempts import check_attempts, count_refusal, verify_password
+from web.access.login_attempts import count_refusal, hash_password, login_attempt, verify_password
 from web.access.path_access import load, load_owned
-from web.app_keys import CLOCK, PASSWORDS, STORAGE, USER_TOKENS
+from web.app_keys import CLOCK, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret, make_code
 from web.errors import Invalid, NotAuthenticated, PermissionDenied
 from web.json import json_response
@@ -83,17 +83,17 @@ async def accept_invite(request: web.Request) -> web.Response:
     app = request.app
     invite = await load(request, app[STORAGE].invites.get)
     body = await read_body(request, ACCEPTANCE)
-    check_attempts(request)
     now = app[CLOCK].now()
-    is_right_code = hmac.compare_digest(hash_secret(body["code"]), invite.code_hash)
-    if not (is_right_code and invite.is_open(now)):
-        raise _wrong_code(request)
-    user = await app[STORAGE].accounts.get_user_by_email(invite.email)
-    is_new = user is None
-    if user is None:
-        user = await _new_user(request, invite.email, body, now)
-    elif not await verify_password(request, body["password"], user.password_hash):
-        raise NotAuthenticated("Unable to log in with provided credentials.")
+    with login_attempt(request):
+        is_right_code = hmac.compare_digest(hash_secret(body["code"]), invite.code_hash)
+        if not (is_right_code and invite.is_open(now)):
+            raise _wrong_code(request)
+        user = await app[STORAGE].accounts.get_user_by_email(invite.email)
+        is_new = user is None
+        if user is None:
+            user = await _new_user(request, invite.email, body, now)
+        elif not await verify_password(request, body["password"], user.password_hash):
+            raise NotAuthenticated("Unable to log in with provided credentials.")
     try:
         is_accepted = await app[STORAGE].invites.accept(invite.id, user, now, is_new=is_new)
     except NotUnique as error:  # the person has signed up in the meantime; the invite stays valid
@@ -110,7 +110,7 @@ async def accept_invite(request: web.Request) -> web.Response:
 
 
 async def _new_user(request: web.Request, email: str, body: Mapping[str, Any], now: datetime) -> User:
-    password_hash = await request.app[PASSWORDS].hash(body["password"])
+    password_hash = await hash_password(request, body["password"])
     return User(new_id(), email, body["name"], password_hash, 1, now)
 
 

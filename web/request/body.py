@@ -6,7 +6,7 @@ The framework's own decompression would also work on bodies that nobody reads.
 import asyncio
 import zlib
 
-from aiohttp import web
+from aiohttp import HttpVersion11, hdrs, web
 
 from web.app_keys import SETTINGS
 from web.errors import BadRequest, UnsupportedMediaType
@@ -14,6 +14,7 @@ from web.fields import printable
 
 PLAIN = ("", "identity")
 COMPRESSED = ("gzip", "x-gzip", "deflate")
+CONTINUE = "100-continue"
 WINDOW = zlib.MAX_WBITS + 32  # detects gzip or zlib by the first bytes
 
 
@@ -36,13 +37,32 @@ async def _receive(request: web.Request) -> bytes:
     try:
         if request.content.is_eof():  # most bodies arrive in one piece with their headers
             return _read_buffered(request)
+        if (request.content_length or 0) > request.client_max_size:
+            raise web.HTTPRequestEntityTooLarge(request.client_max_size)
         async with asyncio.timeout(request.app[SETTINGS].body_seconds):
+            await _permit(request)
             return await request.read()
     except TimeoutError as error:
         seconds = request.app[SETTINGS].body_seconds
         raise BadRequest(f"The request body did not arrive within {seconds:g} seconds.") from error
     except (web.RequestPayloadError, ConnectionError) as error:
         raise BadRequest("The request body could not be read.") from error
+
+
+async def check_expectation(request: web.Request) -> None:
+    """Refuse an unknown expectation. A client that waits for permission gets it when its body is read.
+
+    So a request that is refused before that costs no transfer.
+    """
+    if request.headers[hdrs.EXPECT].lower() != CONTINUE:
+        raise web.HTTPExpectationFailed
+
+
+async def _permit(request: web.Request) -> None:
+    """Let a client that waits for permission send its body."""
+    if hdrs.EXPECT in request.headers and request.version == HttpVersion11:
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the answer has not begun
 
 
 def _read_buffered(request: web.Request) -> bytes:

@@ -2,31 +2,56 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, cast
 
 import structlog
-from aiohttp import web
+from aiohttp import StreamReader, web
 
 from web.errors import framework_error_response
 from web.json import json_response
 from web.observability.request_id import HEADER, fresh_id, id_of
+from web.server.acceptor import Acceptor
+from web.server.connections import Connections, Place
+from web.server.head_limit import HeadLimit
+from web.server.operator_places import answer_operator_only
+from web.server.security_headers import SecuredResponse, headers_for, secure
+from web.server.settings import ConnectionSettings
+from web.server.unread_body import announce_close, discard_rest
 
 BACKLOG = 1024
 SHUTDOWN_SECONDS = 1.0  # for the last requests; the service has drained before
+DEFAULTS = ConnectionSettings()
 OPTIONS: dict[str, Any] = {
     "access_log": None,  # the application logs requests itself
     "auto_decompress": False,  # `web/request/body.py` decompresses, and only bodies that are read
+    "lingering_time": 0.0,  # `discard_rest` limits the bytes as well
 }
 
 log = structlog.get_logger(__name__)
 
 
-class Protocol(web.RequestHandler):
+class Protocol(HeadLimit):
     """A connection. Unlike aiohttp's own it never repeats malformed input, which may hold secrets."""
 
-    __slots__ = ()
+    __slots__ = ("_connections", "_discarded")
+
+    def __init__(self, manager: web.Server, connections: Connections, place: Place, **options: Any) -> None:
+        super().__init__(manager, **options)
+        self._connections = connections
+        self._discarded: StreamReader | None = None  # the body whose rest is being dropped
+        if place is Place.OPERATORS_REQUEST:
+            self._request_handler = partial(
+                answer_operator_only, manager.request_handler, self._answer_headers
+            )
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._connections.remove(self)
+        if self._discarded is not None:
+            self._discarded.feed_eof()
+        super().connection_lost(exc)
 
     def handle_error(
         self,
@@ -44,18 +69,26 @@ class Protocol(web.RequestHandler):
         else:
             log.error("request failed", exc_info=exc, request_id=request_id)
             body = {"detail": "Internal server error.", "request_id": request_id}
-        answer = json_response(body, status, {HEADER: request_id})
+        answer = SecuredResponse(json_response(body, status, {HEADER: request_id}), self._answer_headers)
         answer.force_close()
         return answer
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send refusals that no middleware sees, such as that of an unknown `Expect`, in JSON as well."""
+        """Send refusals that no middleware sees, such as that of an unknown `Expect`, in JSON as well.
+
+        Afterwards drop the rest of the request's body, within limits.
+        """
         if isinstance(resp, web.HTTPException) and resp.status >= 400:
             resp = framework_error_response(resp)
             resp.headers[HEADER] = id_of(request)
-        return await super().finish_response(request, resp, start_time)
+        result = await super().finish_response(request, resp, start_time)
+        if not request.content.is_eof():
+            self._discarded = request.content
+            await discard_rest(request.content)
+            self._discarded = None
+        return result
 
     async def shutdown(self, timeout: float | None = None) -> None:
         """Close the connection, even if the client has not read the whole response."""
@@ -66,22 +99,37 @@ class Protocol(web.RequestHandler):
 
 
 @asynccontextmanager
-async def serving(app: web.Application, listener: socket.socket) -> AsyncIterator[None]:
+async def serving(
+    app: web.Application, listener: socket.socket, settings: ConnectionSettings = DEFAULTS
+) -> AsyncIterator[None]:
     """Serve requests from a socket, which still listens afterwards so that another server can take over."""
+    headers = headers_for(is_https=settings.is_https)
+    app.on_response_prepare.append(partial(_prepare_answer, headers))
     runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
+    connections, manager = Connections(settings), cast(web.Server, runner.server)
+
+    def connect(place: Place) -> Protocol:
+        return Protocol(
+            manager,
+            connections,
+            place,
+            settings=settings,
+            answer_headers=headers,
+            loop=asyncio.get_running_loop(),
+            **OPTIONS,
+        )
+
     try:
-        server = await _listen(runner, listener.dup())
-        try:
+        async with Acceptor(listener, connections, connect, headers):
             yield
-        finally:
-            server.close()
     finally:
         await runner.cleanup()
 
 
-async def _listen(runner: web.AppRunner, listener: socket.socket) -> asyncio.Server:
-    loop, connections = asyncio.get_running_loop(), cast(web.Server, runner.server)
-    return await loop.create_server(
-        lambda: Protocol(connections, loop=loop, **OPTIONS), sock=listener, backlog=BACKLOG
-    )
+async def _prepare_answer(
+    headers: Mapping[str, str], request: web.BaseRequest, answer: web.StreamResponse
+) -> None:
+    """Complete the head of an answer, the last step before it is sent."""
+    secure(answer.headers, headers)
+    announce_close(request, answer)

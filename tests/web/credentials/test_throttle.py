@@ -1,45 +1,47 @@
-"""The throttle, and the address of a client behind proxies."""
+"""The limits on the attempts of one client."""
 
-from ipaddress import ip_network
+from contextlib import ExitStack
 
 import pytest
 
-from web.credentials.throttle import Throttle, client_address
+from web.credentials.throttle import MAX_IN_PROGRESS, MAX_REFUSED, Throttle
 from web.errors import TooManyAttempts
+
+
+def refuse_attempt(throttle: Throttle, network: str, now: float) -> None:
+    with throttle.attempt(network, now):
+        throttle.count_refusal(network, now)
 
 
 def test_throttle_opens_after_five_minutes() -> None:
     throttle = Throttle()
     for second in range(10):
-        throttle.check("a", second)
-        throttle.count("a", second)
-    with pytest.raises(TooManyAttempts) as refused:
-        throttle.check("a", 10)
+        refuse_attempt(throttle, "a", second)
+    with pytest.raises(TooManyAttempts) as refused, throttle.attempt("a", 10):
+        pass
     assert refused.value.headers == {"Retry-After": "290"}
-    throttle.check("b", 10)
-    throttle.check("a", 300)
+    refuse_attempt(throttle, "b", 10)
+    refuse_attempt(throttle, "a", 300)
 
 
-def test_throttle_forgets_quiet_addresses() -> None:
+def test_attempts_in_progress_are_limited() -> None:
     throttle = Throttle()
-    throttle.count("quiet", 0)
-    throttle.count("recent", 0)
-    throttle.count("recent", 200)
-    throttle.count("latest", 301)
-    assert repr(throttle) == "<Throttle: 2 addresses>"
+    with ExitStack() as attempts:
+        for _ in range(MAX_IN_PROGRESS):
+            attempts.enter_context(throttle.attempt("a", 0))
+        with pytest.raises(TooManyAttempts) as refused, throttle.attempt("a", 0):
+            pass
+        assert refused.value.headers == {"Retry-After": "1"}
+        refuse_attempt(throttle, "b", 0)
+    refuse_attempt(throttle, "a", 0)
+    assert repr(throttle) == "<Throttle: 2 networks refused, 0 in progress>"
 
 
-@pytest.mark.parametrize(
-    ("peer", "forwarded", "client"),
-    [
-        ("203.0.113.9", ["198.51.100.1"], "203.0.113.9"),  # no proxy of ours: its word does not count
-        ("10.0.0.1", ["198.51.100.1"], "198.51.100.1"),
-        ("::ffff:10.0.0.1", ["198.51.100.1"], "198.51.100.1"),
-        ("10.0.0.1", ["1.1.1.1, 198.51.100.1", "10.0.0.2"], "198.51.100.1"),
-        ("10.0.0.1", ["nonsense"], "10.0.0.1"),
-        ("10.0.0.1", [], "10.0.0.1"),
-        ("", ["198.51.100.1"], ""),
-    ],
-)
-def test_client_is_last_hop_that_is_no_trusted_proxy(peer: str, forwarded: list[str], client: str) -> None:
-    assert client_address(peer, forwarded, (ip_network("10.0.0.0/8"),)) == client
+def test_attempts_in_progress_count_towards_the_refused() -> None:
+    throttle = Throttle()
+    for _ in range(MAX_REFUSED - 1):
+        refuse_attempt(throttle, "a", 0)
+    with throttle.attempt("a", 0):
+        assert throttle.recent_attempts("a", 0) == MAX_REFUSED
+        with pytest.raises(TooManyAttempts), throttle.attempt("a", 0):
+            pass

@@ -106,3 +106,46 @@ async def test_broken_json_is_refused(api: Api) -> None:
     answer = await api.request("POST", AGENTS, data=b"{", headers={"Content-Type": "application/json"})
     assert answer.status == 400
     assert answer.body["detail"].startswith("JSON parse error - ")
+
+
+async def send_head(service: Service, *headers: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Send the head of a POST, and return the connection."""
+    reader, writer = await asyncio.open_connection(*service.address)
+    head = "\r\n".join((f"POST {AGENTS} HTTP/1.1", "Host: x", "Content-Type: application/json", *headers))
+    writer.write(f"{head}\r\n\r\n".encode())
+    await writer.drain()
+    return reader, writer
+
+
+async def test_permission_to_send_body_comes_after_authentication(service: Service, api: Api) -> None:
+    expect = ("Content-Length: 26", "Expect: 100-Continue")
+    reader, writer = await send_head(service, *expect)
+    assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")
+    writer.close()
+    reader, writer = await send_head(service, f"Authorization: {api.authorization}", *expect)
+    assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    writer.write(b'{"name":"n", "model": "m"}')
+    assert (await reader.readline()).startswith(b"HTTP/1.1 201 ")
+    writer.close()
+
+
+async def test_body_that_announces_too_much_is_refused_unread(service: Service, api: Api) -> None:
+    head = (f"Authorization: {api.authorization}", "Content-Length: 1048577", "Expect: 100-continue")
+    reader, writer = await send_head(service, *head)
+    assert (await reader.readline()).startswith(b"HTTP/1.1 413 ")
+    writer.close()
+
+
+async def test_body_that_trickles_times_out_as_a_whole(start_service: StartService) -> None:
+    service = await start_service(body_seconds=0.3)
+    api = await service.new_organization()
+    for length in ("Transfer-Encoding: chunked", "Content-Length: 10000"):
+        reader, writer = await send_head(service, f"Authorization: {api.authorization}", length)
+        answered = asyncio.create_task(reader.readline())
+        for _ in range(50):
+            writer.write(b"1\r\nx\r\n")
+            done, _ = await asyncio.wait({answered}, timeout=0.03)
+            if done:
+                break
+        assert (await answered).startswith(b"HTTP/1.1 400 ")
+        writer.close()

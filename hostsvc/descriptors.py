@@ -1,0 +1,49 @@
+"""The limit of open files, and how many connections of clients it leaves room for."""
+
+import resource
+
+import structlog
+
+from hostsvc.config import Config
+from web.server.settings import ConnectionSettings
+
+MAX_DESCRIPTORS = 65_536
+RESERVED = (
+    128  # for the embedded server, the lead, the doorbell, webhooks, files, and the operator's connections
+)
+PER_RUN = 4  # a model call, or the pipes of a process and of its keeper
+
+log = structlog.get_logger()
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit, usually 1,024, and return it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= MAX_DESCRIPTORS:
+        return MAX_DESCRIPTORS
+    limit = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit
+
+
+def connection_settings(config: Config, descriptors: int) -> ConnectionSettings:
+    """Return the limits on connections for a process that may open so many files."""
+    maximum = min(config.server.max_connections, connections_within(descriptors, config))
+    if maximum < config.server.max_connections:
+        log.warning(
+            "server.max_connections lowered to what the limit of open files allows; raise the limit for more",
+            max_connections=maximum,
+            configured=config.server.max_connections,
+            open_files=descriptors,
+        )
+    return ConnectionSettings(
+        max_connections=maximum,
+        trusted_proxies=config.server.trusted_proxies,
+        is_https=config.server.base_url.startswith("https://"),
+    )
+
+
+def connections_within(descriptors: int, config: Config) -> int:
+    """Return how many connections leave enough for the database and for runs; at least a quarter of all."""
+    reserved = RESERVED + config.database.pool_size + PER_RUN * config.runs.max_concurrent
+    return max(descriptors - reserved, descriptors // 4)

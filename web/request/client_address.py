@@ -1,0 +1,68 @@
+"""The address of a client behind proxies, and the network by which limits count its requests."""
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+from aiohttp import web
+
+from web.app_keys import CLOCK, FORWARDED_WATCH, SETTINGS
+
+FORWARDED = "X-Forwarded-For"
+IPV6_CLIENT_BITS = 64  # a provider gives each customer at least a /64, so its addresses are one client
+
+Network = IPv4Network | IPv6Network
+
+
+def client_network(request: web.Request) -> str:
+    """Return the network that limits count the request's client by: an IPv4 address or an IPv6 /64.
+
+    An X-Forwarded-For that does not count is reported to the operator.
+    """
+    peer, trusted = request.remote or "", request.app[SETTINGS].trusted_proxies
+    forwarded = request.headers.getall(FORWARDED, ())
+    if forwarded and not is_within(peer, trusted):
+        request.app[FORWARDED_WATCH].report(peer, request.app[CLOCK].monotonic())
+    return network_of(client_address(peer, forwarded, trusted))
+
+
+def client_address(peer: str, forwarded: Iterable[str], trusted: tuple[Network, ...]) -> str:
+    """Return the address of the client: the last hop of X-Forwarded-For that is not a trusted proxy.
+
+    X-Forwarded-For counts only if the peer itself is a trusted proxy.
+    """
+    hops = ",".join(forwarded).split(",")
+    address = peer
+    while hops and is_within(address, trusted):
+        hop = hops.pop().strip()
+        if _parse(hop) is None:
+            break
+        address = hop
+    return address
+
+
+def network_of(address: str) -> str:
+    """Return the address of an IPv4 client, or the /64 network of an IPv6 client; other text as it is."""
+    parsed = _parse(address)
+    if parsed is None:
+        return address
+    if isinstance(parsed, IPv4Address):
+        return str(parsed)
+    return str(IPv6Network((int(parsed), IPV6_CLIENT_BITS), strict=False))
+
+
+def is_within(address: str, networks: tuple[Network, ...]) -> bool:
+    """Return whether the address belongs to one of the networks."""
+    if not networks:
+        return False
+    parsed = _parse(address)
+    return parsed is not None and any(parsed in network for network in networks)
+
+
+def _parse(address: str) -> IPv4Address | IPv6Address | None:
+    """Return the address without its scope; an IPv4 address that is mapped into IPv6 as IPv4."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
+    return mapped or parsed

@@ -1,0 +1,104 @@
+"""The time limit of request heads. aiohttp limits only the time between two requests."""
+
+import asyncio
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, cast
+
+from aiohttp import web
+
+from web.server.raw_answers import raw_answer
+from web.server.settings import ConnectionSettings
+
+
+class HeadLimit(web.RequestHandler):
+    """A connection whose request heads must each arrive within `head_seconds`.
+
+    The time of the first head begins with the connection, that of each further one with its first byte.
+    """
+
+    __slots__ = ("_answer_headers", "_head_deadline", "_head_seconds", "_heads_before", "_is_silent")
+
+    def __init__(
+        self,
+        manager: web.Server,
+        *,
+        settings: ConnectionSettings,
+        answer_headers: Mapping[str, str],
+        **options: Any,
+    ) -> None:
+        super().__init__(manager, keepalive_timeout=settings.keepalive_seconds, **options)
+        self._head_seconds = settings.head_seconds
+        self._answer_headers = answer_headers
+        self._head_deadline: asyncio.TimerHandle | None = None
+        self._heads_before = 0  # the deadline
+        self._is_silent = True  # nothing of the head has arrived that the deadline is for
+
+    def is_waiting(self) -> bool:
+        """Return whether nothing is in progress: neither a request nor the sending of an answer."""
+        transport, waiter = self.transport, self._waiter
+        if transport is None or waiter is None or waiter.done():
+            return False
+        return cast(asyncio.WriteTransport, transport).get_write_buffer_size() == 0
+
+    def order_of_ending(self) -> tuple[int, float] | None:
+        """Return a key by which connections are ordered that may end to make room; None if this one may not.
+
+        First come those that have never sent a request, then idle ones, then those whose request is not
+        complete because its body is still arriving. Within each of these, the oldest come first.
+        """
+        if self.is_waiting():
+            return (1 if self._request_count else 0, self._next_keepalive_close_time)
+        request = self._current_request
+        if request is not None and not request.content.is_eof():
+            return (2, self._next_keepalive_close_time)
+        return None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._limit_head()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._stop_limit()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        heads, may_begin_head = self._request_count, self._may_begin_head()
+        super().data_received(data)
+        if self._request_count != heads:
+            if self._head_deadline is not None:
+                self._stop_limit()
+        elif data and may_begin_head:
+            self._is_silent = False
+            if self._head_deadline is None:
+                self._limit_head()
+
+    def _may_begin_head(self) -> bool:
+        """Return whether the next byte belongs to a request head, not to a body."""
+        if (waiter := self._waiter) is not None:
+            return not waiter.done()
+        request = self._current_request
+        return request is not None and request.content.is_eof()
+
+    def _limit_head(self) -> None:
+        self._heads_before = self._request_count
+        self._head_deadline = self._loop.call_later(self._head_seconds, self._end_late_head)
+
+    def _stop_limit(self) -> None:
+        self._is_silent = True
+        if self._head_deadline is not None:
+            self._head_deadline.cancel()
+            self._head_deadline = None
+
+    def _end_late_head(self) -> None:
+        """Close the connection, after the request in progress if there is one."""
+        self._head_deadline = None
+        if self._request_count != self._heads_before or self.transport is None:
+            return
+        if not self.is_waiting():
+            self.close()
+            return
+        if not self._is_silent:
+            detail = f"The request head did not arrive within {self._head_seconds:g} seconds."
+            self.transport.write(raw_answer(HTTPStatus.REQUEST_TIMEOUT, detail, self._answer_headers))
+        self.force_close()
