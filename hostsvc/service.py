@@ -227,6 +227,7 @@ def _build_app(
         schema_checker=execution.schema_checker,
         settings=settings,
         readiness=service.readiness,
+        harness_status=execution.harness_status,
     )
 
 

@@ -49,7 +49,7 @@ from web.json import to_json
 from web.observability import request_id
 from web.observability.request_counts import RequestCounts
 from web.openapi.document import build_document
-from web.ports import Readiness, Registry, StatusReader
+from web.ports import HarnessStatus, Readiness, Registry, StatusReader
 from web.routes import Access
 from web.settings import WebSettings
 
@@ -95,6 +95,7 @@ def build_app(
     schema_checker: SchemaChecker,
     settings: WebSettings,
     readiness: Callable[[], Readiness],
+    harness_status: Callable[[], HarnessStatus],
 ) -> web.Application:
     """Build the HTTP interface over the parts that the composition root has opened."""
     counts = RequestCounts()
@@ -111,6 +112,7 @@ def build_app(
     app[app_keys.SCHEMA_CHECKER] = schema_checker
     app[app_keys.SETTINGS] = settings
     app[app_keys.READINESS] = readiness
+    app[app_keys.HARNESS] = harness_status
     app[app_keys.STARTED_AT] = clock.now()
     app[app_keys.REQUEST_COUNTS] = counts
     app[app_keys.THROTTLE] = Throttle()

@@ -16,7 +16,7 @@ from web.credentials.formats import RunTokens, UserTokens
 from web.credentials.passwords import Passwords
 from web.credentials.throttle import Throttle
 from web.observability.request_counts import RequestCounts
-from web.ports import Readiness, Registry, StatusReader
+from web.ports import HarnessStatus, Readiness, Registry, StatusReader
 from web.settings import WebSettings
 
 STORAGE: web.AppKey[Storage] = web.AppKey("storage")
@@ -27,6 +27,7 @@ CLOCK: web.AppKey[Clock] = web.AppKey("clock")
 PRICES: web.AppKey[Prices] = web.AppKey("prices")
 SETTINGS: web.AppKey[WebSettings] = web.AppKey("settings")
 READINESS: web.AppKey[Callable[[], Readiness]] = web.AppKey("readiness")
+HARNESS: web.AppKey[Callable[[], HarnessStatus]] = web.AppKey("harness")
 PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")
 SCHEMA_CHECKER: web.AppKey[SchemaChecker] = web.AppKey("schema_checker")
 REQUEST_COUNTS: web.AppKey[RequestCounts] = web.AppKey("request_counts")
