@@ -59,7 +59,7 @@ class LimitWatch:
         self._home = home
         self._containment = containment
         self._next_check = time.monotonic() + CHECK_SECONDS
-        self._next_home = time.monotonic() + HOME_SECONDS
+        self._next_home = self._next_check
         self._walk: Iterator[int] | None = None
         self._walk_seconds = 0.0
         if isinstance(containment, ControlGroup):
@@ -112,7 +112,7 @@ class LimitWatch:
         return (
             self._over("processes", threads, "processes and threads")
             or self._over("memory_mb", resident // MEGABYTE, "MB")
-            or self._over("cpu_seconds", int(cpu), "seconds")
+            or self._over("cpu_seconds", round(cpu, 1), "seconds")
         )
 
     def _exceeded_home(self) -> str:
@@ -133,7 +133,7 @@ class LimitWatch:
             self._next_home = time.monotonic() + max(HOME_SECONDS, HOME_SHARE * self._walk_seconds)
         return ""
 
-    def _over(self, key: str, used: int, unit: str) -> str:
+    def _over(self, key: str, used: float, unit: str) -> str:
         limit = self._limits[key]
         return f"harness.limits.{key} ({used} {unit} used, {limit} allowed)" if 0 < limit < used else ""
 

@@ -4,23 +4,18 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable, Coroutine
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import uvloop
 
 from hostsvc.process_harness.keeper.main import OUTPUT_BYTES
-from hostsvc.process_harness.kept_process import KeptProcess, ProcessEnd, ProcessSpec, open_kept_process
+from hostsvc.process_harness.kept_process import ProcessEnd, open_kept_process
 from hostsvc.process_harness.settings import RunLimits
+from tests.hostsvc.process_harness.specs import LEAVES_CHILDREN, MARK, ended, python, run, spec_of
 from tests.processes import all_gone, content, is_alive, marked
-
-MARK = "MARK_OF_THE_TEST"
-STOP_SECONDS = 5.0
 
 IGNORES_SIGTERM = """
 import signal, time
@@ -28,21 +23,6 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("deaf", flush=True)
 open("deaf", "w").write("\\n")
 time.sleep(600)
-"""
-
-# One child in the group, and one that left it with a session of its own and is an orphan.
-LEAVES_CHILDREN = """
-import os, time
-if os.fork() == 0:
-    time.sleep(600)
-if os.fork() == 0:
-    os.setsid()
-    if os.fork():
-        os._exit(0)
-    open("daemon", "w").write(f"{os.getpid()}\\n")
-    time.sleep(600)
-while not os.path.exists("daemon"):
-    time.sleep(0.01)
 """
 
 LEAVES_THOUSANDS = """
@@ -54,47 +34,6 @@ for _ in range(2000):
 open("crowd", "w").write("\\n")
 signal.pause()
 """
-
-SERVICE = """
-import asyncio, json, sys
-from hostsvc.process_harness.kept_process import ProcessSpec, open_kept_process
-
-async def serve():
-    async with open_kept_process(ProcessSpec(**json.loads(sys.argv[1]))) as process:
-        await process.ended.wait()
-
-asyncio.run(serve())
-"""
-
-
-@pytest.fixture
-def mark() -> str:
-    """A word in the environment of all processes of one test."""
-    return uuid4().hex
-
-
-def spec_of(workspace: Path, mark: str, *command: str, **fields: Any) -> ProcessSpec:
-    home = workspace / "home"
-    home.mkdir()
-    environment = {"PATH": os.environ["PATH"], MARK: mark}
-    options = {"input": "", "directory": str(workspace), "environment": environment, **fields}
-    return ProcessSpec(command=command, home=str(home), **options)
-
-
-def python(workspace: Path, mark: str, code: str, **fields: Any) -> ProcessSpec:
-    return spec_of(workspace, mark, sys.executable, "-S", "-c", code, **fields)
-
-
-async def run(spec: ProcessSpec) -> ProcessEnd:
-    """Run a process until it ends by itself."""
-    async with open_kept_process(spec) as process:
-        await ended(process)
-        return await process.kill()
-
-
-async def ended(process: KeptProcess) -> None:
-    async with asyncio.timeout(STOP_SECONDS * 4):
-        await process.ended.wait()
 
 
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
@@ -219,7 +158,7 @@ async def test_descendants_of_a_process_that_exits_are_killed(tmp_path: Path, ma
 async def test_descendants_of_a_killed_process_are_killed(tmp_path: Path, mark: str) -> None:
     stays = f"{LEAVES_CHILDREN}\ntime.sleep(600)"
     async with open_kept_process(python(tmp_path, mark, stays)) as process:
-        await content(tmp_path / "daemon")
+        await content(tmp_path / "home/daemon")
         assert len(marked(mark)) == 3
         await process.kill()
         assert marked(mark) == []
@@ -231,15 +170,6 @@ async def test_thousands_of_descendants_are_killed(tmp_path: Path, mark: str) ->
         await content(tmp_path / "crowd")
         assert (await process.kill()).code == -signal.SIGKILL, "its keeper has reaped all of them in time"
         assert marked(mark) == []
-
-
-async def test_process_is_killed_with_the_service(tmp_path: Path, mark: str) -> None:
-    stays = python(tmp_path, mark, f"{LEAVES_CHILDREN}\ntime.sleep(600)")
-    service = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVICE, json.dumps(asdict(stays)))
-    await content(tmp_path / "daemon")
-    service.kill()
-    await service.wait()
-    await all_gone(mark)
 
 
 async def test_process_is_killed_with_its_keeper(tmp_path: Path, mark: str) -> None:
