@@ -164,6 +164,7 @@ class Config:
 
 NOT_SECTIONS = frozenset({MODELS, "model_keys", "origins"})
 SECTIONS = tuple(section.name for section in fields(Config) if section.name not in NOT_SECTIONS)
+SUBSECTIONS = ("harness.limits",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ def load_config(file: Path | None, environment: Mapping[str, str]) -> Config:
     config = Config(origins=origins)
     provider_entries: list[ConfigEntry] = []
     for entry in (*file_entries, *variables):
-        if entry.section in SECTIONS:
+        if entry.section in (*SECTIONS, *SUBSECTIONS):
             config = _with_entry(config, entry)
         else:
             provider_entries.append(entry)
@@ -215,8 +216,18 @@ def _file_entries(file: Path) -> Iterator[ConfigEntry]:
         if section == MODELS:
             yield from _file_provider_entries(file, keys)
         else:
-            for key, value in keys.items():
-                yield ConfigEntry(section, key, value, str(file))
+            yield from _file_section_entries(file, section, keys)
+
+
+def _file_section_entries(file: Path, section: str, keys: Mapping[str, Any]) -> Iterator[ConfigEntry]:
+    for key, value in keys.items():
+        name = f"{section}.{key}"
+        if name not in SUBSECTIONS:
+            yield ConfigEntry(section, key, value, str(file))
+        elif isinstance(value, dict):
+            yield from _file_section_entries(file, name, value)
+        else:
+            raise ConfigError(f"{file}: {name} is a section: write [{name}] and its keys below it")
 
 
 def _file_provider_entries(file: Path, tables: Mapping[str, Any]) -> Iterator[ConfigEntry]:
@@ -252,6 +263,9 @@ def _environment_entries(environment: Mapping[str, str]) -> Iterator[ConfigEntry
             section = f"{MODELS}.{provider}"
         elif section not in SECTIONS:
             key = ""
+        elif f"{section}.{key.partition('__')[0]}" in SUBSECTIONS:
+            subsection, _, key = key.partition("__")
+            section = f"{section}.{subsection}"
         if name != name.upper() or not key:
             raise ConfigError(
                 f"{name} must have the form {ENVIRONMENT_PREFIX}SECTION__KEY in capitals; "
@@ -261,10 +275,14 @@ def _environment_entries(environment: Mapping[str, str]) -> Iterator[ConfigEntry
 
 
 def _with_entry(config: Config, entry: ConfigEntry) -> Config:
-    settings = getattr(config, entry.section)
-    value = _parse(type(settings), entry)
+    section, _, subsection = entry.section.partition(".")
+    settings = getattr(config, section)
+    part = getattr(settings, subsection) if subsection else settings
+    value = _parse(type(part), entry)
     try:
-        return replace(config, **{entry.section: replace(settings, **{entry.key: value})})
+        part = replace(part, **{entry.key: value})
+        settings = replace(settings, **{subsection: part}) if subsection else part
+        return replace(config, **{section: settings})
     except ValueError as error:  # its message begins with the key
         raise ConfigError(f"{entry.origin}: {entry.section}.{error}") from error
 

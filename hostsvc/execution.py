@@ -1,7 +1,7 @@
 """The execution of runs: the tools, the models, and the harness that `harness.kind` selects."""
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,6 +22,7 @@ from supervisors.llm.pricing import Prices
 from supervisors.outbound import Outbound
 from supervisors.tools.toolbox import Toolbox
 from web.credentials.formats import RunTokens
+from web.ports import HarnessStatus
 
 RUN_TOKEN_SPARE_SECONDS = 7200.0  # for the grace periods after the maximum time of a run
 
@@ -34,6 +35,7 @@ class Execution:
     schema_checker: SchemaChecker
     prices: Prices
     harness: Harness
+    harness_status: Callable[[], HarnessStatus]
 
 
 @asynccontextmanager
@@ -46,8 +48,11 @@ async def open_execution(
         open_models(config.models, config.model_keys) as models,
     ):
         toolbox, prices = Toolbox(storage, clock, outbound, checker), PriceList()
-        async with _open_harness(config, storage, toolbox, models, prices, clock, credentials) as harness:
-            yield Execution(toolbox, checker, prices, harness)
+        async with _open_harness(config, storage, toolbox, models, prices, clock, credentials) as (
+            harness,
+            harness_status,
+        ):
+            yield Execution(toolbox, checker, prices, harness, harness_status)
 
 
 def run_credentials(config: Config, token_secret: str, address: str, clock: Clock) -> RunCredentials:
@@ -70,10 +75,10 @@ async def _open_harness(
     prices: Prices,
     clock: Clock,
     credentials: RunCredentials,
-) -> AsyncIterator[Harness]:
+) -> AsyncIterator[tuple[Harness, Callable[[], HarnessStatus]]]:
     if config.harness.kind == "process":
-        async with open_workspace(config.harness, clock, os.environ) as workspace:
-            yield ProcessHarness(
+        async with open_workspace(config.harness, config.runs.max_concurrent, clock, os.environ) as workspace:
+            harness = ProcessHarness(
                 agents=storage.agents,
                 templates=storage.templates,
                 spans=storage.traces,
@@ -83,8 +88,9 @@ async def _open_harness(
                 credentials=credentials,
                 workspace=workspace,
             )
+            yield harness, workspace.status
         return
-    yield BuiltinHarness(
+    builtin = BuiltinHarness(
         agents=storage.agents,
         templates=storage.templates,
         recent_notifications=storage.recent_notifications,
@@ -97,3 +103,4 @@ async def _open_harness(
         clock=clock,
         settings=config.runs,
     )
+    yield builtin, lambda: HarnessStatus("builtin")

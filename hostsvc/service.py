@@ -252,6 +252,7 @@ def _build_app(
         schema_checker=execution.schema_checker,
         settings=settings,
         health=service,
+        harness_status=execution.harness_status,
     )
 
 

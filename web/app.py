@@ -1,7 +1,7 @@
 """The application: the route table, the parts that handlers need, and the middlewares."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 
 from aiohttp import web
@@ -51,7 +51,7 @@ from web.json import to_json
 from web.observability import request_id
 from web.observability.request_counts import RequestCounts
 from web.openapi.document import build_document
-from web.ports import Health, Registry, StatusReader
+from web.ports import HarnessStatus, Health, Registry, StatusReader
 from web.request.body import check_expectation
 from web.routes import Access
 from web.settings import WebSettings
@@ -99,6 +99,7 @@ def build_app(
     schema_checker: SchemaChecker,
     settings: WebSettings,
     health: Health,
+    harness_status: Callable[[], HarnessStatus],
 ) -> web.Application:
     """Build the HTTP interface over the parts that the composition root has opened."""
     counts = RequestCounts()
@@ -115,6 +116,7 @@ def build_app(
     app[app_keys.SCHEMA_CHECKER] = schema_checker
     app[app_keys.SETTINGS] = settings
     app[app_keys.HEALTH] = health
+    app[app_keys.HARNESS] = harness_status
     app[app_keys.STARTED_AT] = clock.now()
     app[app_keys.REQUEST_COUNTS] = counts
     app[app_keys.THROTTLE] = Throttle()

@@ -1,6 +1,7 @@
 """The keys under which the application holds its parts."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime
 
 from aiohttp import web
@@ -17,7 +18,7 @@ from web.credentials.passwords import Passwords
 from web.credentials.recent_events import RecentEvents
 from web.credentials.throttle import Throttle
 from web.observability.request_counts import RequestCounts
-from web.ports import Health, Registry, StatusReader
+from web.ports import HarnessStatus, Health, Registry, StatusReader
 from web.settings import WebSettings
 
 STORAGE: web.AppKey[Storage] = web.AppKey("storage")
@@ -28,6 +29,7 @@ CLOCK: web.AppKey[Clock] = web.AppKey("clock")
 PRICES: web.AppKey[Prices] = web.AppKey("prices")
 SETTINGS: web.AppKey[WebSettings] = web.AppKey("settings")
 HEALTH: web.AppKey[Health] = web.AppKey("health")
+HARNESS: web.AppKey[Callable[[], HarnessStatus]] = web.AppKey("harness")
 PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")
 SCHEMA_CHECKER: web.AppKey[SchemaChecker] = web.AppKey("schema_checker")
 REQUEST_COUNTS: web.AppKey[RequestCounts] = web.AppKey("request_counts")

@@ -53,6 +53,19 @@ class ServiceState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class HarnessStatus:
+    """How runs are executed: what contains those in processes of their own (blank: there are none).
+
+    `remaining` counts runs that are over and of which processes are left.
+    """
+
+    kind: str
+    containment: str = ""
+    network: str = ""
+    remaining: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Readiness:
     """The state of the service, a sentence for each problem, and whether to send it requests."""
 

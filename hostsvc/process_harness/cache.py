@@ -5,7 +5,7 @@ cache_dir/gitconfig                         the whole configuration of git
 cache_dir/repositories/<hash>/mirror.git/   of the configured repository
 cache_dir/repositories/<hash>/checkouts/<commit>/
 cache_dir/unfinished/                       directories that are being created or removed
-cache_dir/homes/<run>/                      the HOME of a run, removed at its end
+cache_dir/homes/<run>/                      the HOME of a run, moved to unfinished/ at its end
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 from uuid import UUID
 
-from hostsvc.process_harness.directory_trees import EXECUTABLE, READ_ONLY, remove, seal
+from hostsvc.process_harness.directory_trees import EXECUTABLE, READ_ONLY, seal
 from storage.ids import new_id
 from supervisors.clock import Clock
 
@@ -48,16 +48,17 @@ class HarnessCache:
     def checkouts(self) -> Path:
         return self.repository / "checkouts"
 
-    def clean(self) -> None:
-        """Create the directories, and remove leftovers of a killed service and of other repositories."""
+    def prepare(self) -> list[Path]:
+        """Create the directories. Return the leftovers of a killed service, moved aside for their removal."""
         for directory in (self.checkouts, self.root / "unfinished", self.root / "homes"):
             directory.mkdir(parents=True, exist_ok=True)
         # Independent of the umask: a run can reach its checkout and its home, but not list those of others.
         for directory in (self.repository.parent, self.repository, self.checkouts, self.root / "homes"):
             directory.chmod(TRAVERSE_ONLY)
         others = set(self.repository.parent.iterdir()) - {self.repository}
-        for leftover in (*others, *(self.root / "unfinished").iterdir(), *(self.root / "homes").iterdir()):
-            remove(leftover)
+        for leftover in (*others, *(self.root / "homes").iterdir()):
+            self.move_aside(leftover)
+        return list((self.root / "unfinished").iterdir())
 
     def commits(self) -> list[str]:
         """Return the commits that are checked out, least recently used first."""
@@ -86,9 +87,13 @@ class HarnessCache:
 
     def unpublish(self, commit: str) -> Path:
         """Take a checkout away in one step. Return its new path, from which the caller removes it."""
-        checkout = self.checkouts / commit
-        checkout.chmod(0o755)
-        return checkout.rename(self.root / "unfinished" / str(new_id()))
+        return self.move_aside(self.checkouts / commit)
+
+    def move_aside(self, directory: Path) -> Path:
+        """Free the name of a directory in one step. Return its new path, from which the caller removes it."""
+        if not directory.is_symlink():
+            directory.chmod(0o755)  # a directory without write permission cannot be moved
+        return directory.rename(self.root / "unfinished" / str(new_id()))
 
     def make_home(self, run_id: UUID, owner: tuple[int, int] | None) -> Path:
         """Create an empty directory for one run; `owner` is a (uid, gid) pair, None for our own."""

@@ -12,8 +12,8 @@ from typing import Any
 import structlog
 
 from hostsvc.process_harness.cache import HarnessCache
-from hostsvc.process_harness.directory_trees import remove
 from hostsvc.process_harness.git import GitFailed, Mirror, NoSuchRef, is_full_hash, require_valid_ref
+from hostsvc.process_harness.removal import Removals
 
 log = structlog.get_logger()
 
@@ -32,8 +32,9 @@ class Checkout:
 class Checkouts:
     """The checkouts of one repository; `open_checkouts` creates it."""
 
-    def __init__(self, cache: HarnessCache, mirror: Mirror, max_checkouts: int) -> None:
+    def __init__(self, cache: HarnessCache, mirror: Mirror, max_checkouts: int, removals: Removals) -> None:
         self._cache = cache
+        self._removals = removals
         self._mirror = mirror
         self._max_checkouts = max_checkouts
         self._commits = dict.fromkeys(cache.commits())  # least recently used first
@@ -111,7 +112,7 @@ class Checkouts:
             await asyncio.to_thread(self._cache.publish, unfinished, commit)
         finally:
             for leftover in (unfinished, index):
-                await asyncio.to_thread(remove, leftover)
+                self._removals.add(leftover)
 
     def _count_user(self, commit: str, change: int) -> None:
         """Add or subtract a user, and remove unused checkouts over the limit, least recently used first."""
@@ -122,7 +123,7 @@ class Checkouts:
         for commit in unused[: max(0, len(self._commits) - self._max_checkouts)]:
             del self._commits[commit], self._users[commit]
             with suppress(FileNotFoundError):
-                self._spawn(asyncio.to_thread(remove, self._cache.unpublish(commit)))
+                self._removals.add(self._cache.unpublish(commit))
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         # An empty context, so that its log lines do not name the run that happened to come first.
@@ -152,11 +153,14 @@ class Lease:
 
 
 @asynccontextmanager
-async def open_checkouts(cache: HarnessCache, mirror: Mirror, max_checkouts: int) -> AsyncIterator[Checkouts]:
+async def open_checkouts(
+    cache: HarnessCache, mirror: Mirror, max_checkouts: int, removals: Removals
+) -> AsyncIterator[Checkouts]:
     """Clean the cache and yield the checkouts; only those in use may exceed `max_checkouts`."""
-    await asyncio.to_thread(cache.clean)
+    for leftover in await asyncio.to_thread(cache.prepare):
+        removals.add(leftover)
     await mirror.prepare()
-    checkouts = Checkouts(cache, mirror, max_checkouts)
+    checkouts = Checkouts(cache, mirror, max_checkouts, removals)
     try:
         yield checkouts
     finally:

@@ -18,7 +18,13 @@ DIRECTORY_ONLY = os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a directory tree, as far as possible.
+    """Remove a file or a directory tree, as far as possible."""
+    for _ in removal_steps(path):
+        pass
+
+
+def removal_steps(path: Path) -> Iterator[None]:
+    """Remove a file or a directory tree, as far as possible; yield after each file and directory.
 
     Subdirectories are moved up to the top one by one, so that no path is longer than a name.
     """
@@ -28,7 +34,7 @@ def remove(path: Path) -> None:
         with suppress(OSError), _opened(str(path)) as top:
             pending = os.listdir(top)
             while pending:
-                pending += _remove_level(pending.pop(), top)
+                yield from _remove_level(pending.pop(), top, pending)
             path.rmdir()
 
 
@@ -58,17 +64,17 @@ def files_below(directory: Path) -> Iterator[Path]:
                     yield Path(entry.path)
 
 
-def _remove_level(name: str, top: int) -> list[str]:
-    """Remove an entry of `top`; move its subdirectories into `top` and return their new names."""
-    moved: list[str] = []
+def _remove_level(name: str, top: int, pending: list[str]) -> Iterator[None]:
+    """Remove an entry of `top`; move its subdirectories into `top` and add their new names to `pending`."""
     with suppress(OSError):
-        if _unlink(name, top):
-            return []
-        with _opened(name, top) as directory:
-            subdirectories = (below for below in os.listdir(directory) if not _unlink(below, directory))
-            moved.extend(_move_up(below, directory, top) for below in subdirectories)
-        os.rmdir(name, dir_fd=top)
-    return moved
+        if not _unlink(name, top):
+            with _opened(name, top) as directory:
+                for below in os.listdir(directory):
+                    if not _unlink(below, directory):
+                        pending.append(_move_up(below, directory, top))
+                    yield
+            os.rmdir(name, dir_fd=top)
+    yield
 
 
 def _move_up(name: str, directory: int, top: int) -> str:

@@ -5,13 +5,11 @@
 
 import asyncio
 import os
-import pwd
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -20,10 +18,12 @@ import structlog
 
 from hostsvc.process_harness.cache import HarnessCache, HarnessRefused, open_cache
 from hostsvc.process_harness.checkouts import Checkout, Checkouts, Lease, open_checkouts
-from hostsvc.process_harness.directory_trees import remove
+from hostsvc.process_harness.containment import Containment, choose_containment
 from hostsvc.process_harness.git import DEFAULT_REF, PROGRAMS, GitError, Mirror, address_of
 from hostsvc.process_harness.kept_process import KeptProcess, ProcessEnd, ProcessSpec, open_kept_process
-from hostsvc.process_harness.settings import HarnessSettings
+from hostsvc.process_harness.removal import Removals, open_removals
+from hostsvc.process_harness.settings import HarnessSettings, RunLimits
+from hostsvc.process_harness.users import RunUsers, UnixUser, look_up_users
 from storage.model import Agent, Outcome, Template
 from supervisors.clock import Clock, first_of, wait_for_event
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult, RunStopped
@@ -32,11 +32,11 @@ from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.ports import AgentStore, SpanStore, TemplateStore
 from supervisors.settings import RunSettings
 from supervisors.timestamps import format_timestamp
+from web.ports import HarnessStatus
 
 log = structlog.get_logger()
 
 LANGUAGE = "C.UTF-8"
-TRUSTED = "the agents' code runs as the user of this service and must be trusted; otherwise set harness.user"
 OUTDATED = "The repository could not be fetched; the run uses the last known commit."
 HIDDEN = "[run token]"
 
@@ -49,27 +49,23 @@ class RunCredentials:
     issue_token: Callable[[UUID], str]
 
 
-@dataclass(frozen=True, slots=True)
-class UnixUser:
-    """The operating-system user that a process runs as; without ids the user of the service."""
-
-    uid: int | None = None
-    gid: int | None = None
-    groups: tuple[int, ...] = ()
-
-    @property
-    def owner(self) -> tuple[int, int] | None:
-        return None if self.uid is None or self.gid is None else (self.uid, self.gid)
-
-
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Workspace:
-    """The code of the runs, and the user and the environment that it runs with."""
+    """The code of the runs, and what it runs with: users, environment, containment and limits."""
 
-    user: UnixUser
+    users: RunUsers
     environment: Mapping[str, str]
     cache: HarnessCache
     checkouts: Checkouts
+    removals: Removals
+    containment: Containment
+    limits: RunLimits
+    processes: set[KeptProcess] = field(default_factory=set)
+
+    def status(self) -> HarnessStatus:
+        """Return what contains the runs, and how many of them cannot be killed."""
+        remaining = sum(process.is_stuck for process in self.processes)
+        return HarnessStatus("process", self.containment.kind, self.containment.network, remaining)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
@@ -104,7 +100,7 @@ class ProcessHarness:
                 run.at_turn_boundary()
                 code = {"span": str(span.id), "ref": ref, "commit": checkout.commit}
                 context = orjson.dumps(self._context(run, agent, template) | code).decode()
-                return await self._execute(run, checkout, context, span)
+                return await self._execute(run, agent, checkout, context, span)
         finally:
             await recorder.flush()
 
@@ -138,22 +134,29 @@ class ProcessHarness:
             "max_turns": effective_max_turns(agent, template, self.run_settings.max_turns),
         }
 
-    async def _execute(self, run: ActiveRun, checkout: Checkout, context: str, span: OpenSpan) -> RunResult:
+    async def _execute(
+        self, run: ActiveRun, agent: Agent, checkout: Checkout, context: str, span: OpenSpan
+    ) -> RunResult:
         token = self.credentials.issue_token(run.id)
         async with (
-            self._home(run.id) as home,
-            open_kept_process(self._spec(run, checkout, home, token, context)) as process,
+            self.workspace.users.lend() as user,
+            self._home(run.id, user, agent.organization_id) as home,
+            open_kept_process(self._spec(run, user, checkout, home, token, context)) as process,
         ):
+            self.workspace.processes.add(process)
             try:
                 await self._wait_until_ended(run, process)
             finally:
-                end = await process.kill()
+                end = await _kill(run, process)
+                self.workspace.processes.discard(process)
                 end = replace(end, output=end.output.replace(token, HIDDEN))
                 span.metadata |= {"process.exit.code": end.code, "output": end.output}
-        return _result(run, end, span)
+        return _result(run, end, span, self.workspace.limits)
 
-    def _spec(self, run: ActiveRun, checkout: Checkout, home: str, token: str, context: str) -> ProcessSpec:
-        return ProcessSpec(
+    def _spec(
+        self, run: ActiveRun, user: UnixUser, checkout: Checkout, home: str, token: str, context: str
+    ) -> ProcessSpec:
+        spec = ProcessSpec(
             command=self.command,
             directory=str(checkout.directory),
             home=home,
@@ -167,18 +170,22 @@ class ProcessHarness:
                 "HOSTSVC_RUN_ID": str(run.id),
             },
             input=context,
-            uid=self.workspace.user.uid,
-            gid=self.workspace.user.gid,
-            groups=self.workspace.user.groups,
+            uid=user.uid,
+            gid=user.gid,
+            groups=user.groups,
+            limits=self.workspace.limits,
         )
+        return self.workspace.containment.apply(spec, run.id)
 
     @asynccontextmanager
-    async def _home(self, run_id: UUID) -> AsyncIterator[str]:
-        home = await asyncio.to_thread(self.workspace.cache.make_home, run_id, self.workspace.user.owner)
+    async def _home(self, run_id: UUID, user: UnixUser, organization_id: UUID) -> AsyncIterator[str]:
+        cache, removals = self.workspace.cache, self.workspace.removals
+        home = await asyncio.to_thread(cache.make_home, run_id, user.owner)
         try:
             yield str(home)
         finally:
-            await asyncio.to_thread(remove, home)
+            removals.add(cache.move_aside(home), organization_id)
+            await removals.wait_for_room(organization_id)
 
     async def _wait_until_ended(self, run: ActiveRun, process: KeptProcess) -> None:
         """Wait for the process to end, by itself or after its sleep. Raise RunStopped for a stop."""
@@ -209,9 +216,12 @@ class ProcessHarness:
 
 @asynccontextmanager
 async def open_workspace(
-    settings: HarnessSettings, clock: Clock, environment: Mapping[str, str]
+    settings: HarnessSettings, max_runs: int, clock: Clock, environment: Mapping[str, str]
 ) -> AsyncIterator[Workspace]:
-    """Open the workspace. Raise HarnessRefused if this machine or the settings do not allow it."""
+    """Open the workspace for at most `max_runs` runs at a time.
+
+    Raise HarnessRefused if this machine or the settings do not allow it.
+    """
     if sys.platform != "linux":
         raise HarnessRefused('harness.kind "process" needs Linux')
     for program in PROGRAMS:
@@ -220,35 +230,36 @@ async def open_workspace(
                 f'{program} is not on the PATH: install it, or set harness.kind to "builtin"'
             )
     repository = address_of(settings.repository)
-    async with open_cache(settings.cache_dir, repository, clock) as cache:
-        user = _look_up_user(settings.user, cache.root)
+    async with open_cache(settings.cache_dir, repository, clock) as cache, open_removals() as removals:
+        users = look_up_users(settings, cache.root, max_runs)
+        containment = await choose_containment(settings, users, _trial(cache))
         mirror = Mirror(repository, cache.mirror, cache.root, settings.git_timeout_seconds, environment)
-        async with open_checkouts(cache, mirror, settings.cache_commits) as checkouts:
-            yield Workspace(user, environment, cache, checkouts)
+        async with open_checkouts(cache, mirror, settings.cache_commits, removals) as checkouts:
+            yield Workspace(users, environment, cache, checkouts, removals, containment, settings.limits)
 
 
-def _look_up_user(name: str, cache: Path) -> UnixUser:
-    """Return the user that runs the code. Raise HarnessRefused if it cannot, or cannot enter the cache."""
-    if not name:
-        log.warning(TRUSTED)
-        return UnixUser()
-    try:
-        entry = pwd.getpwnam(name)
-    except KeyError:
-        raise HarnessRefused(f"there is no user {name}: create it, or correct harness.user") from None
-    if os.geteuid() != 0:
-        raise HarnessRefused("only root can run code as another user: start as root, or unset harness.user")
-    user = UnixUser(entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(name, entry.pw_gid)))
-    for directory in (cache, *cache.parents):
-        if not _can_enter(user, directory.stat()):
-            raise HarnessRefused(f"{name} cannot enter {directory}: set another harness.cache_dir")
-    return user
+def _trial(cache: HarnessCache) -> ProcessSpec:
+    """Return a process that does nothing, to try a containment."""
+    return ProcessSpec(command=(), directory="/", home=str(cache.root), environment={}, input="")
 
 
-def _can_enter(user: UnixUser, directory: os.stat_result) -> bool:
-    if directory.st_uid == user.uid:
-        return bool(directory.st_mode & 0o100)
-    return bool(directory.st_mode & (0o010 if directory.st_gid in user.groups else 0o001))
+async def _kill(run: ActiveRun, process: KeptProcess) -> ProcessEnd:
+    """Kill what is left of the process. Return when all of it is gone, although the run is cancelled.
+
+    The next run of the agent must not start beside remains. Only the end of the service does not wait.
+    """
+    cancelled = None
+    while True:
+        try:
+            end = await process.kill()
+        except asyncio.CancelledError as error:
+            if run.is_draining:
+                raise
+            cancelled = error
+            continue
+        if cancelled is not None:
+            raise cancelled
+        return end
 
 
 @contextmanager
@@ -266,9 +277,9 @@ def _ref_of(agent: Agent, template: Template | None) -> str:
     return agent.harness_git_ref or (template.harness_git_ref if template else "") or DEFAULT_REF
 
 
-def _result(run: ActiveRun, end: ProcessEnd, span: OpenSpan) -> RunResult:
+def _result(run: ActiveRun, end: ProcessEnd, span: OpenSpan, limits: RunLimits) -> RunResult:
     """Return the result of the run. A granted sleep stays, even if the process failed afterwards."""
-    failure = end.describe()
+    failure = end.describe(limits)
     if run.slept.is_set():
         span.error = failure
         return RunResult(Outcome.SLEPT)

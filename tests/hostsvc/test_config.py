@@ -9,6 +9,7 @@ import pytest
 
 from hostsvc.config import SECTIONS, Config, ConfigError, load_config
 from hostsvc.llm.providers import ProviderSettings
+from hostsvc.process_harness.settings import RunLimits
 from storage.model import Source
 from supervisors.settings import RunSettings, SupervisorSettings
 from tests.paths import ROOT
@@ -49,6 +50,17 @@ def test_shipped_file_contains_every_key() -> None:
     shipped = {section: set(keys) for section, keys in tomllib.loads(SHIPPED.read_text()).items()}
     expected = {section: {key.name for key in fields(getattr(Config(), section))} for section in SECTIONS}
     assert shipped == expected
+
+
+def test_shipped_file_contains_every_key_of_a_subsection() -> None:
+    shipped = tomllib.loads(SHIPPED.read_text())["harness"]["limits"]
+    assert set(shipped) == {key.name for key in fields(RunLimits)}
+
+
+def test_subsection_is_set_by_file_and_variable() -> None:
+    file = config_file("[harness.limits]\nprocesses = 8\nhome_mb = 0")
+    limits = load_config(file, {"HOSTSVC__HARNESS__LIMITS__PROCESSES": "16"}).harness.limits
+    assert limits == RunLimits(processes=16, home_mb=0)
 
 
 def test_shipped_file_explains_every_key() -> None:
@@ -165,6 +177,14 @@ def test_integer_is_accepted_as_a_number() -> None:
             "[harness]\nrepository = 'ext::sh -c id'",
             "harness.repository must be a path or a URL that git can",
         ),
+        (
+            "[harness]\nlimits = 1",
+            "harness.limits is a section: write [harness.limits] and its keys below it",
+        ),
+        ("[harness.limits]\ncores = 1", "unknown key harness.limits.cores; [harness.limits] has processes"),
+        ("[harness.limits]\nmemory_mb = -1", "harness.limits.memory_mb must be between 0 and 2147483647"),
+        ("[harness.limits]\nopen_files = 3", "harness.limits.open_files must be at least 16 or 0 (no limit)"),
+        ("[harness]\nfirst_user_id = 999", "harness.first_user_id must be between 1000 and 2147483647, got"),
         ("[harness]\ncache_commits = 0", "harness.cache_commits must be between 1 and 100000, got 0"),
         ("[log]\nlevel = 'INFO'", "log.level must be one of debug, info, warning, error, got 'INFO'"),
         (

@@ -34,7 +34,7 @@ from web.app import ROUTES, build_app
 from web.credentials import passwords
 from web.credentials.formats import make_key
 from web.openapi.document import build_document
-from web.ports import Readiness, ServiceState
+from web.ports import HarnessStatus, Readiness, ServiceState
 from web.server.listener import serving as listening
 from web.settings import WebSettings
 
@@ -220,6 +220,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
                 schema_checker=checker,
                 settings=settings,
                 health=health,
+                harness_status=lambda: HarnessStatus("builtin"),
             )
             app.on_response_prepare.append(overheard.note_answer)
             stack.enter_context(overheard.listening())

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from supervisors.engine.snapshot import Snapshot
 from web.access.path_access import path_id
-from web.app_keys import CLOCK, HEALTH, STARTED_AT, STATUS, STORAGE
+from web.app_keys import CLOCK, HARNESS, HEALTH, STARTED_AT, STATUS, STORAGE
 from web.errors import require_found
 from web.json import json_response
 from web.request.parsing import read_query
@@ -22,6 +22,7 @@ async def get_status(request: web.Request) -> web.Response:
     overview = app[STATUS].overview()
     answer: StatusResponse = {
         "service": await _service_response(app),
+        "harness": app[HARNESS](),
         "supervisors": overview.supervisors,
         "agents": overview.agents,
         "runs": overview.runs,

@@ -15,7 +15,7 @@ from supervisors.engine.snapshot import (
 )
 from supervisors.policy.phases import Phase
 from web.fields import Choice, Integer, Uuid
-from web.ports import ServiceState
+from web.ports import HarnessStatus, ServiceState
 from web.request.parsing import Body
 
 DEFAULT_LIMIT = 100
@@ -39,6 +39,7 @@ class StatusResponse(TypedDict):
     """The whole service in numbers."""
 
     service: ServiceResponse
+    harness: HarnessStatus
     supervisors: SupervisorsResponse
     agents: AgentsResponse
     runs: RunsResponse

@@ -15,7 +15,7 @@ from supervisors.clock import SystemClock
 @pytest.fixture
 async def cache(tmp_path: Path) -> AsyncIterator[HarnessCache]:
     async with open_cache(tmp_path / "cache", "/srv/agents.git", SystemClock()) as cache:
-        cache.clean()
+        assert cache.prepare() == []
         yield cache
 
 

@@ -17,6 +17,7 @@ from hostsvc.process_harness import directory_trees
 from hostsvc.process_harness.cache import HarnessRefused, open_cache
 from hostsvc.process_harness.checkouts import Checkout, Checkouts, open_checkouts
 from hostsvc.process_harness.git import GitFailed, Mirror, NoSuchRef
+from hostsvc.process_harness.removal import open_removals
 from supervisors.clock import SystemClock
 from tests.git_repository import GitRepository
 
@@ -56,7 +57,10 @@ class Cache:
     async def open(self, max_checkouts: int = 20) -> AsyncIterator[Checkouts]:
         async with open_cache(self.directory, str(self.repository), SystemClock()) as cache:
             self.mirror = CountingMirror(str(self.repository), cache.mirror, cache.root, 30, os.environ)
-            async with open_checkouts(cache, self.mirror, max_checkouts) as checkouts:
+            async with (
+                open_removals() as removals,
+                open_checkouts(cache, self.mirror, max_checkouts, removals) as checkouts,
+            ):
                 yield checkouts
 
     def commits(self) -> set[str]:

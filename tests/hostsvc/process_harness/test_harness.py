@@ -58,7 +58,7 @@ class World:
             "cache_dir": self.directory / "cache",
         }
         harness_settings = HarnessSettings(**defaults | settings)
-        async with open_workspace(harness_settings, SystemClock(), ENVIRONMENT) as workspace:
+        async with open_workspace(harness_settings, 4, SystemClock(), ENVIRONMENT) as workspace:
             yield ProcessHarness(
                 agents=self.stores,
                 templates=self.stores,

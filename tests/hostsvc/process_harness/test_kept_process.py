@@ -4,22 +4,18 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable, Coroutine
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import uvloop
 
-from hostsvc.process_harness.kept_process import KeptProcess, ProcessEnd, ProcessSpec, open_kept_process
-from hostsvc.process_harness.process_keeper import OUTPUT_BYTES
+from hostsvc.process_harness.keeper.main import OUTPUT_BYTES
+from hostsvc.process_harness.kept_process import ProcessEnd, open_kept_process
+from hostsvc.process_harness.settings import RunLimits
+from tests.hostsvc.process_harness.specs import LEAVES_CHILDREN, MARK, ended, python, run, spec_of
 from tests.processes import all_gone, content, is_alive, marked
-
-MARK = "MARK_OF_THE_TEST"
-STOP_SECONDS = 5.0
 
 IGNORES_SIGTERM = """
 import signal, time
@@ -27,21 +23,6 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("deaf", flush=True)
 open("deaf", "w").write("\\n")
 time.sleep(600)
-"""
-
-# One child in the group, and one that left it with a session of its own and is an orphan.
-LEAVES_CHILDREN = """
-import os, time
-if os.fork() == 0:
-    time.sleep(600)
-if os.fork() == 0:
-    os.setsid()
-    if os.fork():
-        os._exit(0)
-    open("daemon", "w").write(f"{os.getpid()}\\n")
-    time.sleep(600)
-while not os.path.exists("daemon"):
-    time.sleep(0.01)
 """
 
 LEAVES_THOUSANDS = """
@@ -54,47 +35,6 @@ open("crowd", "w").write("\\n")
 signal.pause()
 """
 
-SERVICE = """
-import asyncio, json, sys
-from hostsvc.process_harness.kept_process import ProcessSpec, open_kept_process
-
-async def serve():
-    async with open_kept_process(ProcessSpec(**json.loads(sys.argv[1]))) as process:
-        await process.ended.wait()
-
-asyncio.run(serve())
-"""
-
-
-@pytest.fixture
-def mark() -> str:
-    """A word in the environment of all processes of one test."""
-    return uuid4().hex
-
-
-def spec_of(workspace: Path, mark: str, *command: str, **fields: Any) -> ProcessSpec:
-    home = workspace / "home"
-    home.mkdir()
-    environment = {"PATH": os.environ["PATH"], MARK: mark}
-    options = {"input": "", "directory": str(workspace), "environment": environment, **fields}
-    return ProcessSpec(command=command, home=str(home), **options)
-
-
-def python(workspace: Path, mark: str, code: str, **fields: Any) -> ProcessSpec:
-    return spec_of(workspace, mark, sys.executable, "-S", "-c", code, **fields)
-
-
-async def run(spec: ProcessSpec) -> ProcessEnd:
-    """Run a process until it ends by itself."""
-    async with open_kept_process(spec) as process:
-        await ended(process)
-        return await process.kill()
-
-
-async def ended(process: KeptProcess) -> None:
-    async with asyncio.timeout(STOP_SECONDS * 4):
-        await process.ended.wait()
-
 
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
 def test_process_gets_its_input_and_reports_its_end(
@@ -103,7 +43,7 @@ def test_process_gets_its_input_and_reports_its_end(
     text = "é" * 200_000
     echo = python(tmp_path, mark, "import sys; print(len(sys.stdin.read())); sys.exit(3)", input=text)
     end = run_loop(run(echo))
-    assert (end.code, end.output, end.describe()) == (3, "200000\n", "exit code 3: 200000")
+    assert (end.code, end.output, end.describe(RunLimits())) == (3, "200000\n", "exit code 3: 200000")
 
 
 async def test_process_need_not_read_its_input(tmp_path: Path, mark: str) -> None:
@@ -125,7 +65,7 @@ async def test_process_inherits_no_environment_and_no_descriptors(tmp_path: Path
 
 async def test_missing_command_is_reported(tmp_path: Path, mark: str) -> None:
     end = await run(spec_of(tmp_path, mark, "no-such-program"))
-    assert end.describe() == "the command could not be started: No such file or directory"
+    assert end.describe(RunLimits()) == "the command could not be started: No such file or directory"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a process as another user")
@@ -135,7 +75,7 @@ async def test_missing_command_is_reported_despite_unreadable_path_entries(tmp_p
     environment = {"PATH": f"{closed}:{os.environ['PATH']}", MARK: mark}
     options: dict[str, Any] = {"directory": "/", "environment": environment, "uid": 65534, "gid": 65534}
     end = await run(spec_of(tmp_path, mark, "no-such-program", **options))
-    assert end.describe() == "the command could not be started: No such file or directory"
+    assert end.describe(RunLimits()) == "the command could not be started: No such file or directory"
 
 
 async def test_input_that_cannot_be_written_is_reported(
@@ -144,14 +84,14 @@ async def test_input_that_cannot_be_written_is_reported(
     spec = spec_of(tmp_path, mark, "true")
     (tmp_path / "home").rmdir()
     end = await run(spec)
-    assert end.describe() == "the command could not be started: No such file or directory"
+    assert end.describe(RunLimits()) == "the command could not be started: No such file or directory"
     assert capfd.readouterr().err == ""
 
 
 async def test_file_that_is_not_executable_is_reported(tmp_path: Path, mark: str) -> None:
     (tmp_path / "run.py").write_text("print()")
     end = await run(spec_of(tmp_path, mark, "./run.py"))
-    assert end.describe() == "the command could not be started: Permission denied"
+    assert end.describe(RunLimits()) == "the command could not be started: Permission denied"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +107,7 @@ async def test_file_that_is_not_executable_is_reported(tmp_path: Path, mark: str
 async def test_end_is_described_by_code_signal_and_last_line(
     tmp_path: Path, mark: str, code: str, description: str
 ) -> None:
-    assert (await run(python(tmp_path, mark, code))).describe() == description
+    assert (await run(python(tmp_path, mark, code))).describe(RunLimits()) == description
 
 
 async def test_only_the_end_of_long_output_is_kept(tmp_path: Path, mark: str) -> None:
@@ -196,7 +136,7 @@ async def test_process_terminated_before_its_start_ends(tmp_path: Path, mark: st
     async with open_kept_process(spec_of(tmp_path, mark, "sleep", "600")) as process:
         process.terminate()
         await ended(process)
-        assert (await process.kill()).describe() == "killed by SIGTERM"
+        assert (await process.kill()).describe(RunLimits()) == "killed by SIGTERM"
 
 
 async def test_process_that_ignores_sigterm_is_killed(tmp_path: Path, mark: str) -> None:
@@ -205,7 +145,7 @@ async def test_process_that_ignores_sigterm_is_killed(tmp_path: Path, mark: str)
         process.terminate()
         assert not process.ended.is_set()
         end = await process.kill()
-    assert end.describe() == "killed by SIGKILL: deaf"
+    assert end.describe(RunLimits()) == "killed by SIGKILL: deaf"
     assert marked(mark) == []
 
 
@@ -218,26 +158,18 @@ async def test_descendants_of_a_process_that_exits_are_killed(tmp_path: Path, ma
 async def test_descendants_of_a_killed_process_are_killed(tmp_path: Path, mark: str) -> None:
     stays = f"{LEAVES_CHILDREN}\ntime.sleep(600)"
     async with open_kept_process(python(tmp_path, mark, stays)) as process:
-        await content(tmp_path / "daemon")
+        await content(tmp_path / "home/daemon")
         assert len(marked(mark)) == 3
         await process.kill()
         assert marked(mark) == []
 
 
 async def test_thousands_of_descendants_are_killed(tmp_path: Path, mark: str) -> None:
-    async with open_kept_process(python(tmp_path, mark, LEAVES_THOUSANDS)) as process:
+    spec = python(tmp_path, mark, LEAVES_THOUSANDS, limits=RunLimits(processes=0))
+    async with open_kept_process(spec) as process:
         await content(tmp_path / "crowd")
         assert (await process.kill()).code == -signal.SIGKILL, "its keeper has reaped all of them in time"
         assert marked(mark) == []
-
-
-async def test_process_is_killed_with_the_service(tmp_path: Path, mark: str) -> None:
-    stays = python(tmp_path, mark, f"{LEAVES_CHILDREN}\ntime.sleep(600)")
-    service = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVICE, json.dumps(asdict(stays)))
-    await content(tmp_path / "daemon")
-    service.kill()
-    await service.wait()
-    await all_gone(mark)
 
 
 async def test_process_is_killed_with_its_keeper(tmp_path: Path, mark: str) -> None:
@@ -246,7 +178,7 @@ async def test_process_is_killed_with_its_keeper(tmp_path: Path, mark: str) -> N
         [command] = marked(mark)
         os.kill(process._keeper.pid, signal.SIGKILL)
         await ended(process)
-        assert (await process.kill()).describe() == "its keeper ended, and the command with it"
+        assert (await process.kill()).describe(RunLimits()) == "its keeper ended, and the command with it"
         await all_gone(mark)
     assert not is_alive(command)
 

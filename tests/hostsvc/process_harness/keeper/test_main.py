@@ -3,19 +3,18 @@
 import json
 import os
 import subprocess
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hostsvc.process_harness.kept_process import KEEPER
+from hostsvc.process_harness.kept_process import KEEPER, ProcessSpec
 
 
 def spec_of(home: Path, *command: str, **fields: Any) -> bytes:
-    spec = {"command": command, "directory": str(home), "home": str(home), "environment": dict(os.environ)}
-    return (
-        json.dumps({**spec, "input": "", "uid": None, "gid": None, "groups": [], **fields}).encode() + b"\n"
-    )
+    spec = ProcessSpec(command, directory=str(home), home=str(home), environment=dict(os.environ), input="")
+    return json.dumps(asdict(spec) | fields).encode() + b"\n"
 
 
 def keep(*pieces: bytes) -> tuple[dict[str, Any] | None, bytes]:
@@ -34,17 +33,17 @@ def keep(*pieces: bytes) -> tuple[dict[str, Any] | None, bytes]:
 
 def test_report_has_exit_code_and_output(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "sh", "-c", "cat; echo bye >&2; exit 3", input="hello\n")
-    assert keep(spec) == ({"code": 3, "error": ""}, b"hello\nbye\n")
+    assert keep(spec) == ({"code": 3, "error": "", "exceeded": ""}, b"hello\nbye\n")
 
 
 def test_spec_may_arrive_in_pieces(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "true")
-    assert keep(spec[:10], spec[10:]) == ({"code": 0, "error": ""}, b"")
+    assert keep(spec[:10], spec[10:]) == ({"code": 0, "error": "", "exceeded": ""}, b"")
 
 
 def test_byte_after_the_spec_terminates_the_command(tmp_path: Path) -> None:
     report, _ = keep(spec_of(tmp_path, "sleep", "600") + b".")
-    assert report == {"code": -15, "error": ""}
+    assert report == {"code": -15, "error": "", "exceeded": ""}
 
 
 def test_keeper_without_a_spec_ends_without_a_report() -> None:
@@ -63,10 +62,10 @@ def test_report_says_why_the_command_did_not_start(
     tmp_path: Path, fields: dict[str, Any], error: str
 ) -> None:
     report, output = keep(spec_of(tmp_path, "true", **fields))
-    assert report == {"code": 127, "error": error}
+    assert report == {"code": 127, "error": error, "exceeded": ""}
     assert output == b""
 
 
 def test_input_file_has_no_name_in_the_home(tmp_path: Path) -> None:
     report, output = keep(spec_of(tmp_path, "ls", "-A", input="secret"))
-    assert (report, output) == ({"code": 0, "error": ""}, b"")
+    assert (report, output) == ({"code": 0, "error": "", "exceeded": ""}, b"")
