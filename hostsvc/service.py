@@ -20,6 +20,7 @@ from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.execution import Execution, open_execution, run_credentials
 from hostsvc.outbound.guarded_http import open_guarded_http
+from hostsvc.secret_cipher import encryption_notice, open_cipher_of_service
 from storage.errors import LeadershipLost
 from storage.postgres.leadership import Leadership, has_leader, lead
 from storage.postgres.migrations import migrate, refuse_unsafe
@@ -56,6 +57,7 @@ class Service:
     registry: Registry
     stuck_agents: StuckAgentWatch
     draining: bool = False
+    notice: str = ""  # for the operator, logged at the start
 
     def may_start_runs(self) -> bool:
         """Return whether runs may start in this process."""
@@ -87,6 +89,8 @@ async def serve(config: Config, announce: Callable[[str], None], on_ready: Calla
     async with open_service(config, announce, end_requested) as service:
         if service is None:
             return
+        if service.notice:
+            log.warning(service.notice)
         announce(f"hostsvc: listening on {service.base_url}")
         on_ready(service)
         await first_of(end_requested.wait(), service.leadership.wait_until_lost())
@@ -171,7 +175,8 @@ async def _open_leader(
 
     on_commit, on_clear = partial(tell, Signal.NOTIFIED), partial(tell, Signal.CLEARED)
     pool = await enter(open_pool(config.database.pool_settings(database), epoch=leadership.epoch))
-    storage = Storage(pool, on_commit=on_commit, on_clear=on_clear, sleep=clock.sleep)
+    cipher = await open_cipher_of_service(config.accounts.encryption_keys, pool, clock.now())
+    storage = Storage(pool, on_commit=on_commit, on_clear=on_clear, sleep=clock.sleep, cipher=cipher)
     stack.push_async_callback(storage.close)
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
@@ -186,6 +191,7 @@ async def _open_leader(
     service = Service(
         config.server.base_url or url, settings.operator_token, leadership, doorbell, registry, stuck_agents
     )
+    service.notice = await encryption_notice(cipher, pool)
     await scan.recover()
     services = maintenance_services(
         config, storage, registry, scan, webhooks, stuck_agents, service.may_start_runs, clock

@@ -24,7 +24,15 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from marshmallow import ValidationError
 
-from storage.errors import DatabaseUnavailable, Forbidden, LastOwner, LeadershipLost, RowLocked, StorageError
+from storage.errors import (
+    DatabaseUnavailable,
+    Forbidden,
+    LastOwner,
+    LeadershipLost,
+    RowLocked,
+    SecretUnreadable,
+    StorageError,
+)
 from supervisors.errors import AgentArchived, AgentGone, NoStarts, TryAgainLater
 from web.json import json_response
 from web.observability.request_id import request_id
@@ -36,6 +44,7 @@ Value = TypeVar("Value")
 CHALLENGE = 'Bearer realm="api", Token'
 DATABASE_RETRY_SECONDS = 2
 BUSY_RETRY_SECONDS = 1
+OPERATOR_RETRY_SECONDS = 60
 
 
 class ApiError(Exception):
@@ -190,6 +199,10 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
         case RowLocked():
             log.warning("request refused", reason=str(error))
             return Unavailable("Another change to the same resource takes too long.", BUSY_RETRY_SECONDS)
+        case SecretUnreadable():
+            log.error("request refused", reason=str(error))
+            detail = f"The stored secret {error.place} cannot be decrypted; the operator must look into it."
+            return Unavailable(detail, OPERATOR_RETRY_SECONDS)
         case DatabaseUnavailable() | LeadershipLost():
             log.warning("request refused", reason=str(error))
             return Unavailable("The database is not available.", DATABASE_RETRY_SECONDS)
