@@ -51,17 +51,13 @@ def parse_key(text: str) -> bytes:
     Raise ValueError, whose message does not contain the text.
     """
     try:
-        key = _decode(text + "=" * (-len(text) % 4))
+        standard = text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4)
+        key = base64.b64decode(standard, validate=True)
     except ValueError:
         raise ValueError("it is not base64") from None
     if len(key) != KEY_BYTES:
         raise ValueError(f"it has {len(key)} bytes")
     return key
-
-
-def _decode(text: str) -> bytes:
-    """Decode base64. Raise ValueError for any other character; base64 alone ignores them in URL-safe text."""
-    return base64.b64decode(text.replace("-", "+").replace("_", "/"), validate=True)
 
 
 def key_id(key: bytes) -> str:
@@ -85,7 +81,7 @@ class SecretCipher:
         first = self.key_ids[0]
         nonce = os.urandom(NONCE_BYTES)
         data = nonce + self._keys[first].encrypt(nonce, text.encode(), place.encode())
-        return f"{ENCRYPTED}{first}:{base64.urlsafe_b64encode(data).decode()}"
+        return f"{ENCRYPTED}{first}:{base64.b64encode(data).decode()}"
 
     def decrypt(self, stored: str, place: str) -> str:
         """Return the text that is stored at this place. Raise SecretUnreadable."""
@@ -96,7 +92,7 @@ class SecretCipher:
         if key is None:
             raise SecretUnreadable(place, f"its key {name[:8]} is not in accounts.encryption_keys")
         try:
-            decoded = _decode(data)
+            decoded = base64.b64decode(data, validate=True)
             return key.decrypt(decoded[:NONCE_BYTES], decoded[NONCE_BYTES:], place.encode()).decode()
         except (InvalidTag, ValueError) as error:
             raise SecretUnreadable(place, "it was changed, or written at another place") from error
