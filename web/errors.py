@@ -33,7 +33,7 @@ from storage.errors import (
     SecretUnreadable,
     StorageError,
 )
-from supervisors.errors import AgentArchived, AgentGone, NoStarts, TryAgainLater
+from supervisors.errors import AgentArchived, AgentGone, ChecksPending, NoStarts, TryAgainLater
 from web.json import json_response
 from web.observability.request_id import request_id
 
@@ -182,6 +182,9 @@ def _refusal(error: Exception) -> ApiError | None:
             return Conflict("The agent is archived; restore it first.")
         case NoStarts():
             detail = "No run may start: the service is regaining its lead, or is shutting down."
+            return Unavailable(detail, error.retry_after_seconds)
+        case ChecksPending():
+            detail = "Too many JSON Schemas of your organization are being checked."
             return Unavailable(detail, error.retry_after_seconds)
         case TryAgainLater():
             detail = "Too many requests to this agent wait for an answer."

@@ -16,6 +16,7 @@ from storage.ids import new_id
 from storage.model import Agent
 from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 from supervisors.clock import Clock
+from supervisors.errors import ChecksPending
 from supervisors.json_limits import OFF_LOOP_BYTES
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import (
@@ -91,11 +92,18 @@ class AdapterTools:
         arguments = call.arguments.given
         outbound_call = _outbound_call(call, tool, call.span_id or new_id(), arguments)
         if tool.is_enforced:
-            await self._require_fit(tool.parameters, arguments)
+            await self._require_fit(call.agent.organization_id, tool, arguments)
         return await self._post(tool, outbound_call)
 
-    async def _require_fit(self, parameters: dict[str, Any], arguments: Mapping[str, Any]) -> None:
-        errors = await self._checker.find_errors(parameters, dict(arguments))
+    async def _require_fit(
+        self, organization_id: UUID, tool: CallableTool, arguments: Mapping[str, Any]
+    ) -> None:
+        place, schema = f"the parameters of the tool {tool.name}", tool.parameters
+        try:
+            errors = await self._checker.find_errors(organization_id, place, schema, dict(arguments))
+        except ChecksPending as error:
+            message = "The tool was not called: too many arguments of your organization are being checked."
+            raise ToolError("try_again", f"{message} Try again in a few seconds.") from error
         if errors:
             message = f"The arguments do not fit the tool's parameters: {'; '.join(errors)}"
             raise ToolError("invalid", message, errors=errors)

@@ -185,7 +185,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
     storage = Storage(pool, on_commit, sleep=clock.sleep, cipher=cipher)
     async with (
         open_guarded_http(OutboundSettings(allow_private=True), clock) as outbound,
-        open_schema_checker() as checker,
+        open_schema_checker(clock) as checker,
         Registry(
             store=storage.agent_states,
             harness=EndlessHarness(),
