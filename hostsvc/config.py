@@ -15,6 +15,7 @@ from hostsvc.llm.providers import ProviderSettings
 from hostsvc.logs import LogSettings
 from hostsvc.outbound.guarded_http import OutboundSettings
 from hostsvc.process_harness.settings import HarnessSettings
+from storage.encryption import parse_key
 from storage.postgres.pool import DatabaseSettings
 from supervisors.llm.inbox_model import PROVIDER
 from supervisors.maintenance.retention_cleaner import RetentionSettings
@@ -84,16 +85,21 @@ class DatabaseChoice:
 
 @dataclass(frozen=True, slots=True)
 class AccountSettings:
-    """The sign-up policy, and the secret that signs user tokens (blank: one stored in the database)."""
+    """The sign-up policy, the secret that signs user tokens (blank: one stored in the database), and the keys
+    under which secrets are stored (none: in clear).
+    """
 
     signup: Literal["open", "closed"] = "open"
     token_secret: str = field(default="", repr=False)
     token_days: int = 30
+    encryption_keys: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if self.token_secret and len(self.token_secret.encode()) < MIN_SECRET_BYTES:
             raise ValueError(f"token_secret must have at least {MIN_SECRET_BYTES} bytes or be blank")
         require_between("token_days", self.token_days, 1, 3650)
+        for number, key in enumerate(self.encryption_keys, 1):
+            _require_encryption_key(number, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +334,16 @@ def _parse(settings: type, entry: ConfigEntry) -> Any:
         raise ConfigError(
             f"{entry.origin}: {entry.section}.{entry.key} must be {parser.takes}{given}"
         ) from error
+
+
+def _require_encryption_key(number: int, key: str) -> None:
+    """Raise ValueError, whose message does not contain the key."""
+    try:
+        parse_key(key)
+    except ValueError as error:
+        raise ValueError(
+            f"encryption_keys must be 32 bytes each, in URL-safe base64, but number {number} is not: {error}"
+        ) from None
 
 
 def _is_database_url(text: str) -> bool:

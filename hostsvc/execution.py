@@ -44,7 +44,7 @@ async def open_execution(
 ) -> AsyncIterator[Execution]:
     """Open tools, models and harness; `credentials` let runs in processes of their own use the API."""
     async with (
-        open_schema_checker() as checker,
+        open_schema_checker(clock) as checker,
         open_models(config.models, config.model_keys) as models,
     ):
         toolbox, prices = Toolbox(storage, clock, outbound, checker), PriceList()

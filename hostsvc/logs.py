@@ -12,7 +12,18 @@ from web.observability.request_id import name_request
 
 HIDDEN = "(hidden)"
 SECRET_KEYS = frozenset(
-    {"api_key", "authorization", "key", "key_hash", "password", "secret", "token", "token_secret"},
+    {
+        "api_key",
+        "authorization",
+        "encryption_keys",
+        "key",
+        "key_hash",
+        "password",
+        "secret",
+        "token",
+        "token_secret",
+        "tool_call_secret",
+    },
 )
 
 

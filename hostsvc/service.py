@@ -20,6 +20,7 @@ from hostsvc.descriptors import connection_settings, raise_descriptor_limit
 from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.execution import Execution, open_execution, run_credentials
 from hostsvc.outbound.guarded_http import open_guarded_http
+from hostsvc.secret_cipher import encryption_notice, open_cipher_of_service
 from storage.errors import LeadershipLost, StorageError
 from storage.postgres.leadership import Leadership, has_leader, lead
 from storage.postgres.migrations import migrate, refuse_unsafe
@@ -58,6 +59,7 @@ class Service:
     stuck_agents: StuckAgentWatch
     writes: WriteProbe
     draining: bool = False
+    notice: str = ""  # for the operator, logged at the start
 
     def may_start_runs(self) -> bool:
         """Return whether runs may start in this process."""
@@ -98,6 +100,8 @@ async def serve(config: Config, announce: Callable[[str], None], on_ready: Calla
     async with open_service(config, announce, end_requested) as service:
         if service is None:
             return
+        if service.notice:
+            log.warning(service.notice)
         announce(f"hostsvc: listening on {service.base_url}")
         on_ready(service)
         await first_of(end_requested.wait(), service.leadership.wait_until_lost())
@@ -188,7 +192,8 @@ async def _open_leader(
     on_commit, on_clear = partial(tell, Signal.NOTIFIED), partial(tell, Signal.CLEARED)
     pool_settings = config.database.pool_settings(database)
     pool = await enter(open_pool(pool_settings, epoch=leadership.epoch))
-    storage = Storage(pool, on_commit=on_commit, on_clear=on_clear, sleep=clock.sleep)
+    cipher = await open_cipher_of_service(config.accounts.encryption_keys, pool, clock.now())
+    storage = Storage(pool, on_commit=on_commit, on_clear=on_clear, sleep=clock.sleep, cipher=cipher)
     stack.push_async_callback(storage.close)
     writes = WriteProbe(storage.instance, clock)
     pool.on_failure = writes.suspect
@@ -211,6 +216,7 @@ async def _open_leader(
         stuck_agents,
         writes,
     )
+    service.notice = await encryption_notice(cipher, pool)
     await scan.recover()
     services = maintenance_services(
         config, storage, registry, scan, webhooks, stuck_agents, writes, service.may_start_runs, clock

@@ -8,6 +8,7 @@ StorageError
 │   └── DatabaseFull        the disk of the server is full; the command had no effect
 ├── DatabaseRefused         the service may not start on this database
 │   └── SchemaMismatch      its schema is newer than this version, or a migration was changed
+├── SecretUnreadable        a stored secret cannot be decrypted
 ├── LeadershipLost          another instance leads, or the leader's connection is gone
 ├── Forbidden               the row belongs to another organization, or ranks above the caller
 ├── LastOwner               an organization would be left without an owner
@@ -49,6 +50,17 @@ class DatabaseRefused(StorageError):
 
 class SchemaMismatch(DatabaseRefused):
     """The database's schema and this version of the service do not go together."""
+
+
+class SecretUnreadable(StorageError):
+    """The secret stored at `place` cannot be decrypted; the message says why and what to do."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(
+            f"the stored secret {place} cannot be decrypted: {reason}; "
+            "add the missing key to accounts.encryption_keys, or replace the stored value"
+        )
+        self.place = place
 
 
 class LeadershipLost(StorageError):

@@ -12,6 +12,7 @@ from storage.channels.messages import Messages
 from storage.channels.projects import Projects
 from storage.delivery.outbox import Outbox
 from storage.delivery.receipts import Receipts
+from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.history.runs import Runs
 from storage.history.spending import Spending
 from storage.history.traces import Traces
@@ -38,7 +39,8 @@ class Storage:
     """Every table family of one database, over one pool.
 
     `on_commit` is called with the ids of the agents that a committed change of the queue concerns. If given,
-    `on_clear` is called instead of it when notifications were only cleared. `sleep` is the clock's.
+    `on_clear` is called instead of it when notifications were only cleared. `sleep` is the clock's. `cipher`
+    encrypts and decrypts the secrets among the columns.
     """
 
     def __init__(
@@ -48,21 +50,22 @@ class Storage:
         on_clear: Callable[[Sequence[UUID]], None] | None = None,
         *,
         sleep: Sleep,
+        cipher: SecretCipher = NO_ENCRYPTION,
     ) -> None:
         self.pool = pool
-        self.instance = Instance(pool)
+        self.instance = Instance(pool, cipher)
         self.token_holders = TokenHolders(pool)
         self.accounts = Accounts(pool, self.token_holders)
         self.organizations = Organizations(pool)
         self.memberships = Memberships(pool, self.token_holders)
         self.invites = Invites(pool, self.token_holders)
         self.api_keys = ApiKeys(pool)
-        self.templates = Templates(pool)
+        self.templates = Templates(pool, cipher)
         self.adapters = Adapters(pool)
         self.tools = Tools(pool)
-        self.adapter_configs = AdapterConfigs(pool)
-        self.agent_tools = AgentTools(pool)
-        self.outbox = Outbox(pool)
+        self.adapter_configs = AdapterConfigs(pool, cipher)
+        self.agent_tools = AgentTools(pool, cipher)
+        self.outbox = Outbox(pool, cipher)
         self.agents = Agents(pool, on_webhook_stored=self.outbox.stored.set)
         self.agent_states = AgentStates(pool, sleep)
         self.notifications = Notifications(pool, on_commit, on_clear, sleep=sleep)

@@ -6,6 +6,7 @@ SupervisorError
 ├── RunIsOver           the run that sent the request has ended, or is being stopped
 └── TryAgainLater       nothing was done; the same request may succeed soon
     ├── MailboxFull     too many requests to this agent wait for an answer
+    ├── ChecksPending   too many JSON Schema checks of the organization wait for their turn
     └── NoStarts        the service is shutting down, or another instance may be the leader
 """
 
@@ -34,6 +35,12 @@ class TryAgainLater(SupervisorError):
 
 class MailboxFull(TryAgainLater):
     """Too many requests to this agent wait for an answer."""
+
+
+class ChecksPending(TryAgainLater):
+    """Too many JSON Schema checks of this organization wait for their turn, or this one waited too long."""
+
+    retry_after_seconds = 5
 
 
 class NoStarts(TryAgainLater):

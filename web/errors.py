@@ -24,8 +24,16 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from marshmallow import ValidationError
 
-from storage.errors import DatabaseUnavailable, Forbidden, LastOwner, LeadershipLost, RowLocked, StorageError
-from supervisors.errors import AgentArchived, AgentGone, NoStarts, TryAgainLater
+from storage.errors import (
+    DatabaseUnavailable,
+    Forbidden,
+    LastOwner,
+    LeadershipLost,
+    RowLocked,
+    SecretUnreadable,
+    StorageError,
+)
+from supervisors.errors import AgentArchived, AgentGone, ChecksPending, NoStarts, TryAgainLater
 from web.json import json_response
 from web.observability.request_id import request_id
 
@@ -36,6 +44,7 @@ Value = TypeVar("Value")
 CHALLENGE = 'Bearer realm="api", Token'
 DATABASE_RETRY_SECONDS = 2
 BUSY_RETRY_SECONDS = 1
+OPERATOR_RETRY_SECONDS = 60
 
 
 class ApiError(Exception):
@@ -189,6 +198,9 @@ def _refusal(error: Exception) -> ApiError | None:
         case NoStarts():
             detail = "No run may start: the service is regaining its lead, or is shutting down."
             return Unavailable(detail, error.retry_after_seconds)
+        case ChecksPending():
+            detail = "Too many JSON Schemas of your organization are being checked."
+            return Unavailable(detail, error.retry_after_seconds)
         case TryAgainLater():
             detail = "Too many requests to this agent wait for an answer."
             return Unavailable(detail, error.retry_after_seconds)
@@ -204,6 +216,10 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
             return Invalid({"non_field_errors": [str(error)]})
         case RowLocked():
             return Unavailable("Another change to the same resource takes too long.", BUSY_RETRY_SECONDS)
+        case SecretUnreadable():
+            log.error("request refused", reason=str(error))
+            detail = f"The stored secret {error.place} cannot be decrypted; the operator must look into it."
+            return Unavailable(detail, OPERATOR_RETRY_SECONDS)
         case DatabaseUnavailable() | LeadershipLost():
             return Unavailable("The database is not available.", DATABASE_RETRY_SECONDS)
         case _:

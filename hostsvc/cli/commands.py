@@ -9,7 +9,12 @@ from uuid import UUID
 import click
 
 from hostsvc.cli import databases
-from hostsvc.cli.database_commands import migrate_command, operator_token_command, vacuum_command
+from hostsvc.cli.database_commands import (
+    migrate_command,
+    operator_token_command,
+    rotate_keys_command,
+    vacuum_command,
+)
 from hostsvc.cli.demo import demo
 from hostsvc.cli.guide import guide
 from hostsvc.cli.runner import config_option, read_config, refuse, run_command
@@ -27,7 +32,7 @@ def main() -> None:
 
 
 for command in (
-    *(migrate_command, operator_token_command, vacuum_command),
+    *(migrate_command, operator_token_command, rotate_keys_command, vacuum_command),
     *(accounts, adapters, pause_command, unpause_command),
 ):
     main.add_command(command)

@@ -1,5 +1,6 @@
-"""Commands that maintain the database: `migrate`, `operator-token` and `vacuum`."""
+"""Commands that maintain the database: `migrate`, `operator-token`, `rotate-keys` and `vacuum`."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -7,14 +8,20 @@ import click
 
 from hostsvc.cli import databases
 from hostsvc.cli.runner import config_option, run_command
-from hostsvc.config import Config
+from hostsvc.config import Config, ConfigError
+from hostsvc.secret_cipher import NEW_KEY, open_cipher
 from hostsvc.service import open_database
+from storage.errors import DatabaseRefused
+from storage.identity.encryption_keys import EncryptionKeys
+from storage.key_rotation import KeyRotation
+from storage.postgres.leadership import has_leader
 from storage.postgres.migrations import check, migrate
 from storage.retention import Retention
 from supervisors.clock import SystemClock
 from supervisors.maintenance.retention_cleaner import RetentionCleaner
 
 PENDING = 1
+INCOMPLETE = 1
 
 
 @click.command("migrate")
@@ -35,6 +42,17 @@ def operator_token_command(file: Path | None) -> None:
     It needs no running service.
     """
     run_command(file, _print_operator_token)
+
+
+@click.command("rotate-keys")
+@config_option
+def rotate_keys_command(file: Path | None) -> None:
+    """Encrypt all stored secrets with the first of accounts.encryption_keys.
+
+    This includes secrets stored in clear. It may run beside the service, which must have been started with
+    the same first key, and may be repeated after an interruption. Afterwards the other keys can be removed.
+    """
+    run_command(file, _rotate_keys)
 
 
 @click.command("vacuum")
@@ -59,6 +77,39 @@ async def _migrate(config: Config, *, only_check: bool) -> int:
 
 async def _print_operator_token(config: Config) -> None:
     click.echo(await databases.operator_token(config))
+
+
+async def _rotate_keys(config: Config) -> int:
+    if not config.accounts.encryption_keys:
+        raise ConfigError(f"accounts.encryption_keys is empty; set it to a key made by `{NEW_KEY}`")
+    async with open_database(config) as url, databases.open_current_pool(config, url) as pool:
+        cipher = await open_cipher(config.accounts.encryption_keys, pool)
+        keys, first, now = EncryptionKeys(pool), cipher.key_ids[0], SystemClock().now()
+        if first not in await keys.list_in_use():
+            if await has_leader(url):
+                raise DatabaseRefused(
+                    "the running service was not started with the first of accounts.encryption_keys: "
+                    "restart it with this configuration, then run hostsvc rotate-keys"
+                )
+            await keys.insert(first, now)
+        is_complete = True
+        async for result in KeyRotation(pool, cipher).run():
+            click.echo(f"{result.kind}: {result.total}, encrypted now: {result.encrypted}")
+            for problem in result.unreadable:
+                click.echo(problem, err=True)
+                is_complete = False
+        if not is_complete:
+            click.echo("keep all keys: some secrets cannot be decrypted", err=True)
+            return INCOMPLETE
+        retired = await keys.retire_others(first, now)
+    click.echo(f"every secret is encrypted with the key {first}; {_retirement(cipher.key_ids[1:], retired)}")
+    return 0
+
+
+def _retirement(others: Sequence[str], retired: Sequence[str]) -> str:
+    """Return what may be done with the keys that are no longer in use."""
+    old = ", ".join(dict.fromkeys((*others, *retired)))
+    return f"{old} may be removed from accounts.encryption_keys" if old else "no other key is in use"
 
 
 async def _vacuum(config: Config) -> None:

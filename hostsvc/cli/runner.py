@@ -17,7 +17,7 @@ from hostsvc.embedded_postgres import EmbeddedPostgresError
 from hostsvc.logs import configure_logging
 from hostsvc.process_harness.cache import HarnessRefused
 from hostsvc.process_harness.git import GitError
-from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost
+from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost, SecretUnreadable
 
 try:
     from uvloop import run as run_loop
@@ -41,6 +41,7 @@ USER_ERRORS = (
     HarnessRefused,
     LeadershipLost,
     NotFound,
+    SecretUnreadable,
     StatusUnavailable,
     OSError,
 )

@@ -25,9 +25,9 @@ from yarl import URL
 
 from hostsvc.outbound.addresses import is_ambiguous_address, parse_address, special_kind
 from hostsvc.outbound.bounded_connector import MAX_BYTES, TOO_LONG, BoundedConnector
-from hostsvc.outbound.fair_slots import FairSlots
 from hostsvc.outbound.signatures import signed_headers
 from supervisors.clock import Clock
+from supervisors.fair_slots import FairSlots
 from supervisors.outbound import AddressRefused, NoAnswer, NotConnected, OutboundAnswer, OutboundCall
 from supervisors.settings import require_between
 

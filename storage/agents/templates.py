@@ -5,14 +5,17 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
+from asyncpg import Record
+
 from storage.delivery.receipts import insert_receipt
+from storage.encryption import NO_ENCRYPTION, SecretCipher, tool_call_secret_of
 from storage.errors import ReferenceMissing
 from storage.model import Receipt, Template
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_all, fetch_one, to_row
+from storage.postgres.rows import from_row, to_row
 
 INSERT = """
 INSERT INTO template (
@@ -87,30 +90,38 @@ CHANGEABLE = frozenset(
 class Templates:
     """The table `template`."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
         self._pool = pool
+        self._cipher = cipher
 
     async def insert(self, template: Template, receipt: Receipt | None = None) -> None:
         """Store the template. Raise AnsweredBefore if the receipt exists already."""
         async with self._pool.transaction() as connection:
             await insert_receipt(connection, receipt, template.organization_id)
-            await connection.execute(INSERT, *to_row(INSERT, template))
+            secret = self._cipher.encrypt(template.tool_call_secret, tool_call_secret_of(template.id))
+            await connection.execute(INSERT, *to_row(INSERT, template, tool_call_secret=secret))
 
     async def get(self, template_id: UUID) -> Template | None:
-        return await fetch_one(self._pool, Template, GET, template_id)
+        row = await self._pool.fetchrow(GET, template_id)
+        return None if row is None else self._template(row)
 
     async def update(self, template_id: UUID, changes: Mapping[str, Any]) -> Template | None:
         """Set the columns in `changes` and return the template; None if there is no such template."""
         if not changes:
             return await self.get(template_id)
-        return await fetch_one(
-            self._pool, Template, assign(UPDATE, changes, CHANGEABLE, after=1), template_id, *changes.values()
-        )
+        if "tool_call_secret" in changes:
+            place = tool_call_secret_of(template_id)
+            secret = self._cipher.encrypt(changes["tool_call_secret"], place)
+            changes = {**changes, "tool_call_secret": secret}
+        statement = assign(UPDATE, changes, CHANGEABLE, after=1)
+        row = await self._pool.fetchrow(statement, template_id, *changes.values())
+        return None if row is None else self._template(row)
 
     async def list_page(self, organization_ids: tuple[UUID, ...], page: Page) -> list[Template]:
         """List one page of the organizations' templates, newest first."""
         conditions = PageConditions(organization_ids, page, "t.created_at, t.id")
-        return await fetch_all(self._pool, Template, conditions.into(PAGE), *conditions.parameters)
+        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
+        return [self._template(row) for row in rows]
 
     async def delete_unused(self, template_id: UUID) -> int:
         """Delete the template and its adapter configs unless agents use it; return their number."""
@@ -124,3 +135,7 @@ class Templates:
             with suppress(ReferenceMissing):  # an agent began to use it after the others were detached
                 await self._pool.execute(DELETE_DETACHING, template_id)
                 return
+
+    def _template(self, row: Record) -> Template:
+        secret = self._cipher.decrypt(row["tool_call_secret"], tool_call_secret_of(row["id"]))
+        return from_row(Template, row, tool_call_secret=secret)

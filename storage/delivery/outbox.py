@@ -7,6 +7,10 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from asyncpg import Record
+
+from storage.encryption import NO_ENCRYPTION, SecretCipher, tool_call_secret_of
+from storage.errors import SecretUnreadable
 from storage.ids import new_id
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
@@ -45,7 +49,7 @@ WITH RECURSIVE receiver AS (
         ORDER BY d.organization_id, d.url LIMIT 1
     ) n
 )
-SELECT d.id, d.organization_id, d.url, d.payload::text AS body, d.attempts, d.next_attempt_at,
+SELECT d.id, d.organization_id, d.template_id, d.url, d.payload::text AS body, d.attempts, d.next_attempt_at,
        (SELECT tool_call_secret FROM template WHERE id = d.template_id) AS secret
 FROM receiver r
 CROSS JOIN LATERAL (
@@ -130,7 +134,11 @@ class WebhookDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DueDelivery:
-    """A delivery to send now. `secret` is the template's current one, None if the template is gone."""
+    """A delivery to send now. `secret` is the template's current one.
+
+    It is None if there is none to sign with: `secret_error` says why it cannot be decrypted, or is blank if
+    the template is gone.
+    """
 
     id: UUID
     organization_id: UUID
@@ -139,6 +147,7 @@ class DueDelivery:
     attempts: int
     next_attempt_at: datetime
     secret: str | None = field(repr=False)
+    secret_error: str = ""
 
     @property
     def receiver(self) -> Receiver:
@@ -177,8 +186,9 @@ class OutboxSize:
 class Outbox:
     """The table `webhook_delivery`. The event `stored` is set when a delivery can be sent at once."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
         self._pool = pool
+        self._cipher = cipher
         self.last_size = OutboxSize(0, 0)
         self.stored = asyncio.Event()
 
@@ -195,7 +205,17 @@ class Outbox:
         `after` is the last receiver of the page before.
         """
         rows = await self._pool.fetch(LIST_DUE, now, *after, limit_per_receiver, limit)
-        return [from_row(DueDelivery, row, body=row["body"].encode()) for row in rows]
+        return [self._due(row) for row in rows]
+
+    def _due(self, row: Record) -> DueDelivery:
+        """Build a due delivery. One secret that cannot be decrypted does not keep the others back."""
+        secret, error = row["secret"], ""
+        if secret is not None:
+            try:
+                secret = self._cipher.decrypt(secret, tool_call_secret_of(row["template_id"]))
+            except SecretUnreadable as unreadable:
+                secret, error = None, str(unreadable)
+        return from_row(DueDelivery, row, body=row["body"].encode(), secret=secret, secret_error=error)
 
     async def record(self, delivery: DueDelivery, attempt: Attempt) -> None:
         """Store the outcome of an attempt, unless the delivery has been changed since it was read."""

@@ -2,6 +2,7 @@
 
 import secrets
 
+from storage.encryption import NO_ENCRYPTION, OPERATOR_TOKEN, TOKEN_SECRET, SecretCipher
 from storage.postgres.pool import Pool
 
 SECRET_BYTES = 48
@@ -29,18 +30,22 @@ PROBE_DISK = (
 
 
 class Instance:
-    """The secrets that are generated at the first read and never change after that, and a row to write to."""
+    """Secrets that are generated at the first read and never change after that, and a row to write to.
 
-    def __init__(self, pool: Pool) -> None:
+    One that cannot be decrypted raises SecretUnreadable, and is not replaced.
+    """
+
+    def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
         self._pool = pool
+        self._cipher = cipher
 
     async def token_secret(self) -> str:
         """Return the secret that signs user tokens if the configuration has none."""
-        return await self._secret("token_secret", SET_FOR_USERS)
+        return await self._secret("token_secret", SET_FOR_USERS, TOKEN_SECRET)
 
     async def operator_token(self) -> str:
         """Return the token that operators present if the configuration has none."""
-        return await self._secret("operator_token", SET_FOR_OPERATORS)
+        return await self._secret("operator_token", SET_FOR_OPERATORS, OPERATOR_TOKEN)
 
     async def probe_write(self) -> None:
         """Commit a write that changes nothing. Raise a StorageError if the database takes no writes."""
@@ -49,12 +54,13 @@ class Instance:
             await connection.execute(LIMIT_MEMORY)
             await connection.execute(PROBE_DISK)
 
-    async def _secret(self, column: str, set_if_null: str) -> str:
+    async def _secret(self, column: str, set_if_null: str, place: str) -> str:
         row = await self._pool.fetchrow(GET)
         if row is None or row[column] is None:
-            row = await self._pool.fetchrow(set_if_null, secrets.token_urlsafe(SECRET_BYTES))
+            secret = self._cipher.encrypt(secrets.token_urlsafe(SECRET_BYTES), place)
+            row = await self._pool.fetchrow(set_if_null, secret)
         if row is None:
             raise RuntimeError(
                 "the table instance has no row; the migrations insert it: restore the database"
             )
-        return str(row[column])
+        return self._cipher.decrypt(row[column], place)

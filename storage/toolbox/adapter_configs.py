@@ -1,14 +1,17 @@
 """Adapter configs: the settings of an adapter for the agents of a template."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from asyncpg import Record
+
+from storage.encryption import NO_ENCRYPTION, SecretCipher, config_of
 from storage.postgres.page_conditions import PageConditions
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from storage.postgres.rows import fetch_all, fetch_one, to_row
+from storage.postgres.rows import from_row, to_row
 
 INSERT = """
 INSERT INTO adapter_config (id, template_id, adapter_id, config, created_at, updated_at)
@@ -41,7 +44,7 @@ class AdapterConfig:
     organization_id: UUID
     template_id: UUID
     adapter_id: UUID
-    config: Any
+    config: Any = field(repr=False)
     created_at: datetime
     updated_at: datetime
 
@@ -49,18 +52,20 @@ class AdapterConfig:
 class AdapterConfigs:
     """The table `adapter_config`."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
         self._pool = pool
+        self._cipher = cipher
 
     async def insert(self, config: AdapterConfig) -> None:
         """Store the config.
 
         Raise NotUnique if the template has one for the adapter, ReferenceMissing for `template` or `adapter`.
         """
-        await self._pool.execute(INSERT, *to_row(INSERT, config))
+        stored = self._cipher.encrypt_json(config.config, config_of(config.id))
+        await self._pool.execute(INSERT, *to_row(INSERT, config, config=stored))
 
     async def get(self, config_id: UUID) -> AdapterConfig | None:
-        return await fetch_one(self._pool, AdapterConfig, GET, config_id)
+        return self._found(await self._pool.fetchrow(GET, config_id))
 
     async def list_page(
         self,
@@ -73,10 +78,19 @@ class AdapterConfigs:
         conditions = PageConditions(organization_ids, page, "c.created_at, c.id")
         conditions.add_optional("c.template_id = $", template_id)
         conditions.add_optional("c.adapter_id = $", adapter_id)
-        return await fetch_all(self._pool, AdapterConfig, conditions.into(PAGE), *conditions.parameters)
+        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
+        return [self._config(row) for row in rows]
 
     async def update(self, config_id: UUID, config: Any, now: datetime) -> AdapterConfig | None:
-        return await fetch_one(self._pool, AdapterConfig, UPDATE, config_id, config, now)
+        stored = self._cipher.encrypt_json(config, config_of(config_id))
+        return self._found(await self._pool.fetchrow(UPDATE, config_id, stored, now))
 
     async def delete(self, config_id: UUID) -> bool:
         return await self._pool.fetchval(DELETE, config_id) is not None
+
+    def _found(self, row: Record | None) -> AdapterConfig | None:
+        return None if row is None else self._config(row)
+
+    def _config(self, row: Record) -> AdapterConfig:
+        config = self._cipher.decrypt_json(row["config"], config_of(row["id"]))
+        return from_row(AdapterConfig, row, config=config)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from asyncpg import Record
 
+from storage.encryption import NO_ENCRYPTION, SecretCipher, config_of, tool_call_secret_of
 from storage.postgres.pool import Pool
 from storage.postgres.rows import fetch_all, from_row
 
@@ -36,7 +37,7 @@ FROM tool WHERE id = ANY ($1::uuid[])
 
 GET = """
 SELECT t.adapter_id, t.name, t.handler, t.url, t.parameters, t.is_enforced, c.config,
-       coalesce(e.tool_call_secret, '') AS secret
+       coalesce(e.tool_call_secret, '') AS secret, e.id AS template_id, c.id AS config_id
 FROM agent_adapter x
 JOIN agent g ON g.id = x.agent_id AND g.deleted_at IS NULL
 JOIN tool t ON t.adapter_id = x.adapter_id
@@ -47,7 +48,7 @@ WHERE x.agent_id = $1 AND t.id = $2
 
 GET_CHANNEL = """
 SELECT t.adapter_id, t.name, t.handler, t.url, t.parameters, t.is_enforced, c.config,
-       coalesce(e.tool_call_secret, '') AS secret
+       coalesce(e.tool_call_secret, '') AS secret, e.id AS template_id, c.id AS config_id
 FROM agent_adapter x
 JOIN agent g ON g.id = x.agent_id AND g.deleted_at IS NULL
 JOIN tool t ON t.adapter_id = x.adapter_id
@@ -103,8 +104,9 @@ class CallableTool:
 class AgentTools:
     """The tables `tool` and `agent_adapter`, by agent."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, cipher: SecretCipher = NO_ENCRYPTION) -> None:
         self._pool = pool
+        self._cipher = cipher
 
     async def list_for_agent(self, agent_id: UUID) -> list[ListedTool]:
         """List the tools for the agent's model by the order of its adapters, the oldest of each first."""
@@ -120,12 +122,18 @@ class AgentTools:
 
     async def get(self, agent_id: UUID, tool_id: UUID) -> CallableTool | None:
         """Return the tool; None if the agent does not have it (any more)."""
-        return _callable(await self._pool.fetchrow(GET, agent_id, tool_id))
+        return self._callable(await self._pool.fetchrow(GET, agent_id, tool_id))
 
     async def get_channel(self, agent_id: UUID, channel: str) -> CallableTool | None:
         """Return the first tool that sends the agent's messages by this channel; None if there is none."""
-        return _callable(await self._pool.fetchrow(GET_CHANNEL, agent_id, CHANNEL + channel))
+        return self._callable(await self._pool.fetchrow(GET_CHANNEL, agent_id, CHANNEL + channel))
 
-
-def _callable(row: Record | None) -> CallableTool | None:
-    return None if row is None else from_row(CallableTool, row)
+    def _callable(self, row: Record | None) -> CallableTool | None:
+        if row is None:
+            return None
+        return from_row(
+            CallableTool,
+            row,
+            config=self._cipher.decrypt_json(row["config"], config_of(row["config_id"])),
+            secret=self._cipher.decrypt(row["secret"], tool_call_secret_of(row["template_id"])),
+        )

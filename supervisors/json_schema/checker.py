@@ -1,23 +1,34 @@
 """The schema checker: JSON Schemas of others, and values against them, are checked in separate processes.
 
 A small schema can take endless time or all memory to apply (references that fan out), and the library cannot
-be interrupted. So it works in worker processes, which end when a schema exceeds their limits.
+be interrupted. So it works in worker processes, which end when a schema exceeds their limits. Organizations
+take turns, so that one with many slow schemas delays the others by little.
 """
 
 import asyncio
+import hashlib
 import sys
 from asyncio import StreamReader, StreamWriter
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, cast
+from uuid import UUID
 
 import orjson
 
+from supervisors.clock import Clock
+from supervisors.errors import ChecksPending
+from supervisors.fair_slots import FairSlots, QueueFull
+from supervisors.json_schema.slow_schemas import SchemaKey, SlowSchemas
 from supervisors.json_schema.worker_process import CheckRequest
 
-MAX_WORKERS = 2
+MAX_WORKERS = 2  # one organization alone uses one of them
+MAX_WAITING = 256  # checks of one organization
+MAX_WAIT_SECONDS = 5.0
+MAX_ANSWER_SECONDS = 10.0  # a worker limits its processor time itself; this is for one that gets none
 LIMIT_EXCEEDED = "$: this takes too long to check."
 
 
@@ -46,38 +57,84 @@ class Worker:
 
 
 class SchemaChecker:
-    """Owns the worker processes; `open_schema_checker` makes one."""
+    """Owns the worker processes; `open_schema_checker` makes one.
 
-    def __init__(self) -> None:
+    Each check is on behalf of an organization. It raises ChecksPending if too many checks of this
+    organization wait, or if this one did not get its turn in time. `place` says what the schema is.
+    """
+
+    def __init__(self, clock: Clock) -> None:
         self._idle: list[Worker] = []
-        self._slots = asyncio.Semaphore(MAX_WORKERS)
+        self._slots = FairSlots(MAX_WORKERS, MAX_WAITING)
+        self._slow_schemas = SlowSchemas(clock)
 
-    async def find_schema_errors(self, schema: dict[str, Any]) -> list[str]:
+    async def find_schema_errors(
+        self, organization_id: UUID, place: str, schema: dict[str, Any]
+    ) -> list[str]:
         """Return why this is no valid JSON Schema (2020-12), as `<path>: <error>`; empty if it is one."""
-        return await self._ask(CheckRequest.SCHEMA, schema)
+        return await self._check(organization_id, place, CheckRequest.SCHEMA, schema)
 
-    async def find_errors(self, schema: dict[str, Any], value: Any) -> list[str]:
+    async def find_errors(
+        self, organization_id: UUID, place: str, schema: dict[str, Any], value: Any
+    ) -> list[str]:
         """Return why the value does not fit the schema, as `<path>: <error>`; empty if it does."""
-        return await self._ask(CheckRequest.SCHEMA, schema, value)
+        return await self._check(organization_id, place, CheckRequest.SCHEMA, schema, value)
 
-    async def find_outside_references(self, value: Any) -> list[str]:
+    async def find_outside_references(self, organization_id: UUID, place: str, value: Any) -> list[str]:
         """Return an error if a reference in this JSON value, schema or not, leaves the document."""
-        return await self._ask(CheckRequest.REFERENCES, value)
+        return await self._check(organization_id, place, CheckRequest.REFERENCES, value)
 
-    async def _ask(self, *request: Any) -> list[str]:
-        async with self._slots:
-            worker = await self._take()
-            try:
-                answer = await worker.ask(orjson.dumps(request) + b"\n")
-            except BaseException:
-                await worker.close()  # its answer would be taken for the answer to the next request
-                raise
+    async def _check(
+        self, organization_id: UUID, place: str, kind: CheckRequest, schema: Any, *values: Any
+    ) -> list[str]:
+        """Return the errors; one that names the place if this schema exceeded the limits a moment ago."""
+        key = organization_id, hashlib.sha256(orjson.dumps((kind, len(values), schema))).digest()
+        if refusal := self._refusal(key, place):
+            return refusal
+        async with self._turn(organization_id):
+            if refusal := self._refusal(key, place):  # it was checked in the meantime
+                return refusal
+            answer = await self._ask(orjson.dumps((kind, schema, *values)) + b"\n")
             if not answer:
-                await worker.close()
+                self._slow_schemas.add(key)
                 return [LIMIT_EXCEEDED]
-            self._idle.append(worker)
         errors: list[str] = orjson.loads(answer)
         return errors
+
+    def _refusal(self, key: SchemaKey, place: str) -> list[str]:
+        seconds = self._slow_schemas.seconds_left(key)
+        if not seconds:
+            return []
+        return [f"$: {place} took too long to check; it is not tried again for {ceil(seconds)} s."]
+
+    @asynccontextmanager
+    async def _turn(self, organization_id: UUID) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(MAX_WAIT_SECONDS):
+                await self._slots.take(organization_id)
+        except (QueueFull, TimeoutError) as error:
+            raise ChecksPending from error
+        try:
+            yield
+        finally:
+            self._slots.release(organization_id)
+
+    async def _ask(self, request: bytes) -> bytes:
+        """Return the answer of a worker; empty if the request exceeded the limits."""
+        worker, answer = await self._take(), b""
+        try:
+            async with asyncio.timeout(MAX_ANSWER_SECONDS):
+                answer = await worker.ask(request)
+        except TimeoutError:
+            pass
+        except BaseException:
+            await worker.close()  # its answer would be taken for the answer to the next request
+            raise
+        if answer:
+            self._idle.append(worker)
+        else:
+            await worker.close()
+        return answer
 
     async def _take(self) -> Worker:
         while self._idle:
@@ -101,9 +158,9 @@ class SchemaChecker:
 
 
 @asynccontextmanager
-async def open_schema_checker() -> AsyncIterator[SchemaChecker]:
+async def open_schema_checker(clock: Clock) -> AsyncIterator[SchemaChecker]:
     """Open a checker. Its worker processes start when they are needed, and end with it."""
-    checker = SchemaChecker()
+    checker = SchemaChecker(clock)
     try:
         yield checker
     finally:

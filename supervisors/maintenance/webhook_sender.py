@@ -131,7 +131,7 @@ class WebhookSender:
 
     async def _attempt(self, delivery: DueDelivery) -> Attempt:
         if delivery.secret is None:
-            return Attempt(failed_at=self._clock.now(), error=NO_TEMPLATE)
+            return Attempt(failed_at=self._clock.now(), error=delivery.secret_error or NO_TEMPLATE)
         call = OutboundCall(
             str(delivery.id), delivery.organization_id, delivery.url, delivery.body, delivery.secret
         )

@@ -1,18 +1,22 @@
 """Adapter tools: each is an address that its owner provides, called on behalf of an agent."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 import orjson
+import structlog
 
 from storage.channels.messages import Channel
+from storage.errors import SecretUnreadable
 from storage.ids import new_id
 from storage.model import Agent
 from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 from supervisors.clock import Clock
+from supervisors.errors import ChecksPending
 from supervisors.json_limits import OFF_LOOP_BYTES
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import (
@@ -30,6 +34,8 @@ from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
 from supervisors.tools.model_names import names_for_models
 from supervisors.tools.parameters import for_models
 from supervisors.tools.toolkit import AgentTool, ToolDefinition, ToolInvocation
+
+log = structlog.get_logger(__name__)
 
 RETRY_DELAYS_SECONDS = (0.2, 1.0)  # between attempts to connect
 MAX_RETRIED_SECONDS = 2.0  # a slower attempt is not retried: it would only be slow again
@@ -68,7 +74,8 @@ class AdapterTools:
 
     async def channel(self, agent: Agent, channel: Channel) -> CallableTool | None:
         """Return the tool that sends the agent's messages by this channel, if it has one."""
-        return await self._store.get_channel(agent.id, channel) if agent.adapters else None
+        with _readable():
+            return await self._store.get_channel(agent.id, channel) if agent.adapters else None
 
     async def post(
         self, call: ToolInvocation, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
@@ -78,17 +85,25 @@ class AdapterTools:
 
     async def _use(self, tool_id: UUID, call: ToolInvocation) -> Any:
         """Call the tool for a model or harness. In a run, the call id is the id of its span."""
-        tool = await self._store.get(call.agent.id, tool_id)
+        with _readable():
+            tool = await self._store.get(call.agent.id, tool_id)
         if tool is None:
             raise ToolError(UNKNOWN_TOOL, "You do not have this tool any more.")
         arguments = call.arguments.given
         outbound_call = _outbound_call(call, tool, call.span_id or new_id(), arguments)
         if tool.is_enforced:
-            await self._require_fit(tool.parameters, arguments)
+            await self._require_fit(call.agent.organization_id, tool, arguments)
         return await self._post(tool, outbound_call)
 
-    async def _require_fit(self, parameters: dict[str, Any], arguments: Mapping[str, Any]) -> None:
-        errors = await self._checker.find_errors(parameters, dict(arguments))
+    async def _require_fit(
+        self, organization_id: UUID, tool: CallableTool, arguments: Mapping[str, Any]
+    ) -> None:
+        place, schema = f"the parameters of the tool {tool.name}", tool.parameters
+        try:
+            errors = await self._checker.find_errors(organization_id, place, schema, dict(arguments))
+        except ChecksPending as error:
+            message = "The tool was not called: too many arguments of your organization are being checked."
+            raise ToolError("try_again", f"{message} Try again in a few seconds.") from error
         if errors:
             message = f"The arguments do not fit the tool's parameters: {'; '.join(errors)}"
             raise ToolError("invalid", message, errors=errors)
@@ -120,6 +135,17 @@ class AdapterTools:
                     raise
                 await self._clock.sleep(seconds)
         return await self._outbound.post(call)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Turn a config or secret that cannot be decrypted into an error that the model reads."""
+    try:
+        yield
+    except SecretUnreadable as error:
+        log.error("tool not called", reason=str(error))
+        message = f"The tool was not called: the stored secret {error.place} cannot be decrypted."
+        raise ToolError("secret_unreadable", message) from error
 
 
 def _definition(name: str, tool: DescribedTool) -> ToolDefinition:

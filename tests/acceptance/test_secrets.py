@@ -1,6 +1,7 @@
 """Secrets appear once, in the response that issues them, and in no log line, other response or table."""
 
 import asyncio
+import base64
 import secrets
 import sys
 from dataclasses import dataclass, field
@@ -212,3 +213,65 @@ async def test_secrets_appear_only_in_the_issuing_response(
     for secret in (*known.planted, *known.issued):
         assert secret not in log, secret
         assert secret not in rows, secret
+
+
+KEY, NEXT_KEY = (base64.urlsafe_b64encode(secrets.token_bytes(32)).decode() for _ in range(2))
+
+
+async def configure_tools(witness: Witness, known: Secrets, key: str) -> tuple[str, dict[str, Any]]:
+    """Create a template and an adapter config with secrets. Return the path and body of each answer."""
+    body = {"name": "Desk", "tool_call_secret": known.plant("whsec")}
+    once = {"Idempotency-Key": "desk"}
+    desk = await witness.ask("POST", TEMPLATES, 201, key, json=body, headers=once)
+    again = await witness.ask("POST", TEMPLATES, 201, key, json=body, headers=once)
+    assert again == {**desk, "tool_call_secret": None}
+    change = {"tool_call_secret": known.plant("whsec")}
+    path = f"{TEMPLATES}{desk['id']}/"
+    desk = await witness.ask("PATCH", path, 200, key, json=change)
+    adapter = await witness.ask("POST", "/api/toolbox/adapters/", 201, key, json={"name": "CRM"})
+    config = {"password": known.plant("config"), "users": [1, None]}
+    configured = {"template": desk["id"], "adapter": adapter["id"], "config": config}
+    await witness.ask("POST", "/api/toolbox/adapter-configs/", 201, key, json=configured)
+    return path, desk
+
+
+async def rotate_keys(services: Services, config: str) -> str:
+    command = ("-m", "hostsvc", "rotate-keys", "--config", config)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command, cwd=services.directory, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await process.communicate()
+    assert process.returncode == 0, printed
+    return printed.decode()
+
+
+async def test_encrypted_secrets_survive_rotation_and_are_in_no_table(
+    services: Services, session: aiohttp.ClientSession, database_url: str
+) -> None:
+    known = Secrets()
+    first = await services.start(accounts={"encryption_keys": [KEY]})
+    witness = Witness(session, first.url)
+    user = await sign_up_and_log_in(witness, known, f"{uuid4().hex}@example.org")
+    path, desk = await configure_tools(witness, known, user)
+    await first.close()
+
+    second = await services.start(accounts={"encryption_keys": [NEXT_KEY, KEY]})
+    assert "run `hostsvc rotate-keys`" in second.log()
+    printed = await rotate_keys(services, "service-2.toml")  # while the service runs
+    assert "secrets of templates: 1, encrypted now: 1\nadapter configs: 1, encrypted now: 1\n" in printed
+    assert await Witness(session, second.url).ask("GET", path, 200, user) == desk
+    await second.close()
+
+    third = await services.start(accounts={"encryption_keys": [NEXT_KEY]})
+    assert await Witness(session, third.url).ask("GET", path, 200, user) == desk  # by the same token secret
+    await third.close()
+    without = await services.spawn()
+    assert await without.exit_code() == 2
+    assert "which is not in accounts.encryption_keys" in without.log()
+
+    rows = await contents(database_url)
+    texts = [rows, printed, *(service.log() for service in (first, second, third, without))]
+    assert desk["id"] in rows, "the rows can be read"
+    assert "rotate-keys" not in third.log()
+    for secret in (*known.planted, *known.issued, KEY, NEXT_KEY):
+        assert all(secret not in text for text in texts), secret

@@ -336,6 +336,7 @@ def test_file_that_is_not_utf_8_is_refused() -> None:
     [
         ("HOSTSVC__ACCOUNTS__TOKEN_SECRET", "hunter2-is-short"),
         ("HOSTSVC__OPERATOR__TOKEN", "hunter2 with spaces"),
+        ("HOSTSVC__ACCOUNTS__ENCRYPTION_KEYS", f"{'A' * 43},hunter2"),
         ("HOSTSVC__DATABASE__URL", "mysql://root:hunter2@localhost/db"),
         ("HOSTSVC__HARNESS__REPOSITORY", "-https://git:hunter2@example.org/agents.git"),
     ],
@@ -355,11 +356,24 @@ def test_config_repr_hides_secrets() -> None:
         None,
         {
             "HOSTSVC__ACCOUNTS__TOKEN_SECRET": "hunter2" * 5,
+            "HOSTSVC__ACCOUNTS__ENCRYPTION_KEYS": "hunter2" + "A" * 36,
             "HOSTSVC__OPERATOR__TOKEN": "hunter2",
             "HOSTSVC__DATABASE__URL": "postgresql://root:hunter2@localhost/db",
         },
     )
+    assert len(config.accounts.encryption_keys) == 1
     assert "hunter2" not in repr(config)
+
+
+def test_refusal_says_which_encryption_key_is_wrong() -> None:
+    reason = "encryption_keys must be 32 bytes each, in URL-safe base64, but number 2 is not"
+    message = refusal(HOSTSVC__ACCOUNTS__ENCRYPTION_KEYS=f"{'A' * 43}, {'B' * 40}")
+    assert message == f"HOSTSVC__ACCOUNTS__ENCRYPTION_KEYS: accounts.{reason}: it has 30 bytes"
+    message = refusal(f'[accounts]\nencryption_keys = ["{"A" * 43}", "C?"]')
+    assert message == f"config.toml: accounts.{reason}: it is not base64"
+    assert refusal("[accounts]\nencryption_keys = 7") == (
+        "config.toml: accounts.encryption_keys must be a list of texts"
+    )
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])

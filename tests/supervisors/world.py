@@ -456,7 +456,7 @@ async def open_world(
     outbound_settings = OutboundSettings(**{"allow_private": True, **(outbound or {})})
     async with (
         open_guarded_http(outbound_settings, SystemClock()) as client,
-        open_schema_checker() as checker,
+        open_schema_checker(SystemClock()) as checker,
     ):
         world = World(
             pool,

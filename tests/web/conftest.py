@@ -16,6 +16,7 @@ from aiohttp import ClientSession, web
 
 from hostsvc.llm.price_list import PriceList
 from hostsvc.outbound.guarded_http import OutboundSettings, open_guarded_http
+from storage.encryption import KEY_BYTES, SecretCipher
 from storage.errors import StorageError
 from storage.ids import new_id
 from storage.model import ApiKey, Organization, Outcome, User
@@ -194,10 +195,11 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
         registry.tell_all(agent_ids, Signal.NOTIFIED)
 
     health = StatedHealth()
-    storage, clock = Storage(pool, on_commit, sleep=SystemClock().sleep), SystemClock()
+    clock, cipher = SystemClock(), SecretCipher([b"k" * KEY_BYTES])
+    storage = Storage(pool, on_commit, sleep=clock.sleep, cipher=cipher)
     async with (
         open_guarded_http(OutboundSettings(allow_private=True), clock) as outbound,
-        open_schema_checker() as checker,
+        open_schema_checker(clock) as checker,
         Registry(
             store=storage.agent_states,
             harness=EndlessHarness(),

@@ -1,6 +1,7 @@
 """Adapter configs: the settings with which a template's agents use an adapter."""
 
 from typing import Any
+from uuid import UUID
 
 from aiohttp import web
 
@@ -37,7 +38,7 @@ async def create_config(request: web.Request, caller: Caller) -> web.Response:
     caller.require(template.organization_id)
     if adapter.visibility is not Visibility.PUBLIC and adapter.organization_id != template.organization_id:
         raise PermissionDenied
-    await _check_config(request, adapter, body["config"])
+    await _check_config(request, template.organization_id, adapter, body["config"])
     now = request.app[CLOCK].now()
     config = AdapterConfig(
         id=new_id(), organization_id=template.organization_id, created_at=now, updated_at=now, **body
@@ -60,8 +61,9 @@ async def _load_template_and_adapter(request: web.Request, body: dict[str, Any])
     return template, adapter
 
 
-async def _check_config(request: web.Request, adapter: Adapter, config: Any) -> None:
-    errors = await request.app[SCHEMA_CHECKER].find_errors(adapter.config_schema, config)
+async def _check_config(request: web.Request, organization_id: UUID, adapter: Adapter, config: Any) -> None:
+    checker, place = request.app[SCHEMA_CHECKER], f"the config_schema of the adapter {adapter.id}"
+    errors = await checker.find_errors(organization_id, place, adapter.config_schema, config)
     if errors:
         raise Invalid({"config": errors})
 
@@ -95,7 +97,7 @@ async def change_config(request: web.Request, caller: Caller) -> web.Response:
 async def _replace_config(request: web.Request, before: AdapterConfig, config: Any) -> AdapterConfig:
     storage = request.app[STORAGE]
     adapter = require_found(await storage.adapters.get(before.adapter_id))
-    await _check_config(request, adapter, config)
+    await _check_config(request, before.organization_id, adapter, config)
     return require_found(await storage.adapter_configs.update(before.id, config, request.app[CLOCK].now()))
 
 

@@ -26,7 +26,7 @@ async def create_adapter(request: web.Request, caller: Caller) -> web.Response:
     """Create a private adapter; only an operator can publish it."""
     organization_id = requested_organization(request, caller)
     body = await read_body(request, BODY)
-    await _check_schema(request, body)
+    await _check_schema(request, organization_id, body)
     now = request.app[CLOCK].now()
     adapter = Adapter(
         id=new_id(), organization_id=organization_id, visibility=Visibility.PRIVATE, created_at=now, **body
@@ -35,9 +35,10 @@ async def create_adapter(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_adapter(adapter), status=201)
 
 
-async def _check_schema(request: web.Request, body: dict[str, Any]) -> None:
+async def _check_schema(request: web.Request, organization_id: UUID, body: dict[str, Any]) -> None:
     if body.get("config_schema"):
-        errors = await request.app[SCHEMA_CHECKER].find_schema_errors(body["config_schema"])
+        checker = request.app[SCHEMA_CHECKER]
+        errors = await checker.find_schema_errors(organization_id, "this schema", body["config_schema"])
         if errors:
             raise Invalid({"config_schema": errors})
 
@@ -69,7 +70,7 @@ async def change_adapter(request: web.Request, caller: Caller) -> web.Response:
     adapters = request.app[STORAGE].adapters
     adapter = await load_owned(request, caller, adapters.get)
     changes = await read_body(request, BODY, partial=True)
-    await _check_schema(request, changes)
+    await _check_schema(request, adapter.organization_id, changes)
     changed = require_found(await adapters.update(adapter.id, changes))
     return json_response(serialize_adapter(changed))
 

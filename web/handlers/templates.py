@@ -27,9 +27,11 @@ async def create_template(request: web.Request, caller: Caller) -> web.Response:
     body = await read_body_once(request, caller, BODY)
     now = request.app[CLOCK].now()
     template = Template(id=new_id(), organization_id=organization_id, created_at=now, **body)
-    answer = json_response(serialize_template(template), status=201)
-    await request.app[STORAGE].templates.insert(template, receipt_of(request, answer))
-    return answer
+    answer = serialize_template(template)
+    repeated: TemplateResponse = {**answer, "tool_call_secret": None if template.tool_call_secret else ""}
+    receipt = receipt_of(request, json_response(repeated, status=201))
+    await request.app[STORAGE].templates.insert(template, receipt)
+    return json_response(answer, status=201)
 
 
 async def get_template(request: web.Request, caller: Caller) -> web.Response:

@@ -24,14 +24,15 @@ from web.schemas.tools import ToolBody, ToolChangesBody, ToolQuery, ToolResponse
 BODY = ToolBody()
 CHANGES = ToolChangesBody()
 QUERY = ToolQuery()
+PARAMETERS = "this schema"
 
 
 async def create_tool(request: web.Request, caller: Caller) -> web.Response:
     """Create a tool in one of the caller's own adapters."""
     storage = request.app[STORAGE]
     body = await read_body(request, BODY)
-    is_enforced = await _check_parameters(request, body["parameters"])
-    await load_named(caller, storage.adapters.get, "adapter", body["adapter_id"])
+    adapter = await load_named(caller, storage.adapters.get, "adapter", body["adapter_id"])
+    is_enforced = await _check_parameters(request, adapter.organization_id, body["parameters"])
     now = request.app[CLOCK].now()
     tool = Tool(id=new_id(), created_at=now, is_enforced=is_enforced, **body)
     with refusing_constraint_errors(body):
@@ -39,7 +40,7 @@ async def create_tool(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_tool(tool), status=201)
 
 
-async def _check_parameters(request: web.Request, parameters: Any) -> bool:
+async def _check_parameters(request: web.Request, organization_id: UUID, parameters: Any) -> bool:
     """Return whether the parameters are a schema that calls must fit; any JSON value is allowed.
 
     Raise Invalid for a reference to another document, as nothing is fetched.
@@ -47,9 +48,11 @@ async def _check_parameters(request: web.Request, parameters: Any) -> bool:
     if parameters is None:
         return False
     checker = request.app[SCHEMA_CHECKER]
-    if errors := await checker.find_outside_references(parameters):
+    if errors := await checker.find_outside_references(organization_id, PARAMETERS, parameters):
         raise Invalid({"parameters": errors})
-    return may_take_arguments(parameters) and not await checker.find_schema_errors(parameters)
+    return may_take_arguments(parameters) and not await checker.find_schema_errors(
+        organization_id, PARAMETERS, parameters
+    )
 
 
 async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -81,7 +84,9 @@ async def change_tool(request: web.Request, caller: Caller) -> web.Response:
     caller.require(adapter.organization_id)
     changes = await read_body(request, CHANGES, partial=True)
     if "parameters" in changes:
-        changes["is_enforced"] = await _check_parameters(request, changes["parameters"])
+        changes["is_enforced"] = await _check_parameters(
+            request, adapter.organization_id, changes["parameters"]
+        )
     with refusing_constraint_errors(changes):
         changed = await request.app[STORAGE].tools.update(tool.id, changes)
     return json_response(serialize_tool(require_found(changed)))

@@ -32,6 +32,8 @@ class TemplateDeletionQuery(Body):
 
 
 class TemplateResponse(TypedDict):
+    """`tool_call_secret` is null in an answer to a repeated request, instead of a secret."""
+
     id: UUID
     organization: UUID
     name: str
@@ -45,7 +47,7 @@ class TemplateResponse(TypedDict):
     debounce_window_seconds: int
     harness_git_ref: str
     agent_created_webhook_url: str
-    tool_call_secret: str
+    tool_call_secret: str | None
     max_cost_usd_per_day: Decimal | None
 
 

@@ -29,7 +29,8 @@ def test_check_config_names_the_file_and_the_variables(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["check-config", "migrate", "operator-token", "vacuum", "status", "serve", "demo"]
+    "command",
+    ["check-config", "migrate", "operator-token", "rotate-keys", "vacuum", "status", "serve", "demo"],
 )
 def test_command_refuses_unknown_key_with_one_line(tmp_path: Path, command: str) -> None:
     (tmp_path / "config.toml").write_text("[server]\nprot = 9000\n")
@@ -63,7 +64,7 @@ def test_help_lists_every_command(tmp_path: Path) -> None:
     assert done.code == 0
     for command in ("accounts", "adapters", "check-config", "demo", "migrate", "operator-token", "pause"):
         assert f"  {command} " in done.out
-    for command in ("serve", "status", "unpause", "vacuum"):
+    for command in ("rotate-keys", "serve", "status", "unpause", "vacuum"):
         assert f"  {command} " in done.out
 
 

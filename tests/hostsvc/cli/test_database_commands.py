@@ -1,13 +1,15 @@
-"""`hostsvc migrate`, `operator-token` and `vacuum`: what they print, and what they do to the database."""
+"""The commands that maintain the database: what they print, and what they do to it."""
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import psycopg2
 import pytest
 
+from storage.encryption import key_id, parse_key
 from storage.postgres.migrations import read_migrations
-from tests.hostsvc.cli.shell import Shell, finished, hostsvc, refusal
+from tests.hostsvc.cli.shell import Finished, Shell, finished, hostsvc, refusal
 
 NAMES = [migration.name for migration in read_migrations()]
 
@@ -16,6 +18,21 @@ WITH owner AS (INSERT INTO organization VALUES (gen_random_uuid(), 'Acme', false
 INSERT INTO trace (id, organization_id, agent_id, name, started_at)
 SELECT gen_random_uuid(), id, gen_random_uuid(), 'old', now() - interval '50 days' FROM owner
 """
+
+
+INSERT_CLEAR = """
+WITH owner AS (INSERT INTO organization VALUES (gen_random_uuid(), 'Acme', false, now()) RETURNING id),
+     token AS (UPDATE instance SET token_secret = 'in clear')
+INSERT INTO template (id, organization_id, name, tool_call_secret, created_at)
+SELECT gen_random_uuid(), id, 'Clerk', 'whsec_1', now() FROM owner
+"""
+OLD_KEY, NEW_KEY = "A" * 43, "B" * 42 + "A"
+
+
+def rows(url: str, sql: str) -> list[Any]:
+    with closing(psycopg2.connect(url)) as connection, connection.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchall())
 
 
 def execute(url: str, sql: str) -> None:
@@ -63,6 +80,60 @@ def test_operator_token_is_created_once_and_stored(
     with closing(psycopg2.connect(url)) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT operator_token FROM instance")
         assert cursor.fetchone() == (first.out.strip(),)
+
+
+def test_operator_token_is_stored_under_the_configured_key(tmp_path: Path, database_url: str) -> None:
+    settings = {"HOSTSVC__DATABASE__URL": database_url}
+    first = hostsvc(tmp_path, "operator-token", HOSTSVC__ACCOUNTS__ENCRYPTION_KEYS=OLD_KEY, **settings)
+    again = hostsvc(
+        tmp_path, "operator-token", HOSTSVC__ACCOUNTS__ENCRYPTION_KEYS=f"{NEW_KEY},{OLD_KEY}", **settings
+    )
+    assert (first.code, first.err, again.out) == (0, "", first.out), first
+    assert rows(database_url, "SELECT operator_token LIKE 'hostsvc:1:%' FROM instance") == [(True,)]
+    line = refusal(hostsvc(tmp_path, "operator-token", **settings))
+    assert "instance.operator_token cannot be decrypted" in line
+
+
+def test_rotate_keys_encrypts_all_and_retires_old_keys(tmp_path: Path, database_url: str) -> None:
+    def rotate(keys: str) -> Finished:
+        return hostsvc(
+            tmp_path,
+            "rotate-keys",
+            HOSTSVC__DATABASE__URL=database_url,
+            HOSTSVC__ACCOUNTS__ENCRYPTION_KEYS=keys,
+        )
+
+    assert "accounts.encryption_keys is empty; set it to a key made by" in refusal(rotate(""))
+    execute(database_url, INSERT_CLEAR)
+    counts = ["secrets of the installation: 1", "secrets of templates: 1", "adapter configs: 0"]
+    old, new = key_id(parse_key(OLD_KEY)), key_id(parse_key(NEW_KEY))
+    for keys, encrypted, end in (
+        (OLD_KEY, (1, 1, 0), f"{old}; no other key is in use"),
+        (f"{NEW_KEY},{OLD_KEY}", (1, 1, 0), f"{new}; {old} may be removed from accounts.encryption_keys"),
+        (NEW_KEY, (0, 0, 0), f"{new}; no other key is in use"),
+    ):
+        done = rotate(keys)
+        assert (done.code, done.err) == (0, ""), done
+        assert done.out.splitlines() == [
+            *(f"{line}, encrypted now: {count}" for line, count in zip(counts, encrypted, strict=True)),
+            f"every secret is encrypted with the key {end}",
+        ]
+    assert f"with the key {new}, which is not in accounts.encryption_keys" in refusal(rotate(OLD_KEY))
+
+
+def test_rotate_keys_keeps_keys_while_a_secret_is_unreadable(tmp_path: Path, database_url: str) -> None:
+    execute(database_url, INSERT_CLEAR)
+    execute(database_url, "UPDATE template SET tool_call_secret = 'hostsvc:1:0123abcd:AAAA'")
+    done = hostsvc(
+        tmp_path,
+        "rotate-keys",
+        HOSTSVC__DATABASE__URL=database_url,
+        HOSTSVC__ACCOUNTS__ENCRYPTION_KEYS=f"{NEW_KEY},{OLD_KEY}",
+    )
+    assert done.code == 1
+    assert "its key 0123abcd is not in accounts.encryption_keys" in done.err
+    assert "keep all keys" in done.err
+    assert rows(database_url, "SELECT rotated_at FROM encryption_key") == [(None,)]
 
 
 def test_configured_operator_token_is_printed_without_a_database(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from storage.delivery.outbox import (
     Outbox,
     OutboxSize,
 )
+from storage.encryption import KEY_BYTES, SecretCipher
 from storage.model import Agent, Template
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
@@ -26,6 +27,10 @@ from tests.storage.factories import HOUR, NOW, SECOND, agent, stored_agent, stor
 
 SECRET = "whsec_c2VjcmV0"
 URL = "https://a.example/"
+
+COPY_SECRET = """
+UPDATE template SET tool_call_secret = (SELECT tool_call_secret FROM template WHERE id = $1) WHERE id = $2
+"""
 
 
 @pytest.fixture
@@ -70,6 +75,21 @@ async def test_delivery_of_deleted_template_has_no_secret(pool: Pool, outbox: Ou
     await stored_agent_of(pool, desk)
     await Templates(pool).delete_detaching(desk.id)
     assert (await only_due(outbox)).secret is None
+
+
+async def test_unreadable_secret_does_not_keep_others_back(pool: Pool) -> None:
+    cipher = SecretCipher([b"k" * KEY_BYTES])
+    outbox, templates = Outbox(pool, cipher), Templates(pool, cipher)
+    desks = [await stored_template(pool, f"https://{name}.example/") for name in ("a", "b")]
+    for desk in desks:
+        await templates.update(desk.id, {"tool_call_secret": SECRET})
+        await stored_agent_of(pool, desk)
+    await pool.execute(COPY_SECRET, desks[0].id, desks[1].id)
+
+    first, second = sorted(await due_at(outbox, NOW), key=lambda due: due.url)
+    assert (first.secret, first.secret_error) == (SECRET, "")
+    assert second.secret is None
+    assert second.secret_error.startswith(f"the stored secret template.tool_call_secret of {desks[1].id} can")
 
 
 async def test_receiver_with_many_due_does_not_hide_others(pool: Pool, outbox: Outbox) -> None:

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from storage.errors import DatabaseReadOnly
+from storage.encryption import KEY_BYTES, SecretCipher
+from storage.errors import DatabaseReadOnly, SecretUnreadable
 from storage.identity.instance import LIMIT_MEMORY, PROBE_DISK, Instance
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 
@@ -53,3 +54,22 @@ async def test_probe_of_a_read_only_session_fails(database_url: str) -> None:
         with pytest.raises(DatabaseReadOnly):
             await Instance(pool).probe_write()
         await Instance(pool).probe_write()
+
+
+async def test_unreadable_token_secret_is_refused_and_kept(pool: Pool) -> None:
+    secret = await Instance(pool, SecretCipher([b"a" * KEY_BYTES])).token_secret()
+    stored = await pool.fetchval("SELECT token_secret FROM instance")
+    assert secret not in stored
+
+    for cipher in (SecretCipher(), SecretCipher([b"b" * KEY_BYTES])):
+        with pytest.raises(SecretUnreadable, match=r"instance\.token_secret cannot be decrypted"):
+            await Instance(pool, cipher).token_secret()
+    assert await pool.fetchval("SELECT token_secret FROM instance") == stored
+
+
+async def test_token_secret_copied_to_operator_token_is_refused(pool: Pool) -> None:
+    instance = Instance(pool, SecretCipher([b"a" * KEY_BYTES]))
+    await instance.token_secret()
+    await pool.execute("UPDATE instance SET operator_token = token_secret")
+    with pytest.raises(SecretUnreadable, match=r"instance\.operator_token cannot be decrypted"):
+        await instance.operator_token()

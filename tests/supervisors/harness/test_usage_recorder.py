@@ -100,7 +100,7 @@ async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -
         usage=usage,
         budget_guard=BudgetGuard(Spending(pool), clock),
         prices=PriceList(),
-        toolbox=Toolbox(storage, clock, NoOutbound(), SchemaChecker()),
+        toolbox=Toolbox(storage, clock, NoOutbound(), SchemaChecker(clock)),
         providers={"openai": model, "builtin": InboxModel()},
         clock=clock,
         settings=RunSettings(default_provider="openai"),

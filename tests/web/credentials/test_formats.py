@@ -42,7 +42,7 @@ def test_foreign_tokens_are_refused() -> None:
         assert TOKENS.read(jwt.encode(claims, "s" * 32, "HS256"), NOW) is None
     assert TOKENS.read(jwt.encode(good, "t" * 32, "HS256"), NOW) is None
     assert TOKENS.read(jwt.encode(good, "s" * 64, "HS512"), NOW) is None
-    assert TOKENS.read(jwt.encode(good, None, "none"), NOW) is None
+    assert TOKENS.read(jwt.encode(good, "", "none"), NOW) is None
 
 
 def test_token_is_for_user_or_run() -> None:

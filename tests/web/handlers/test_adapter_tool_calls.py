@@ -335,3 +335,24 @@ async def test_deleted_agent_cannot_call_tools(api: Api, server: Receiver) -> No
     assert (await call(api, agent, "look_up")).status == 404
     assert (await api.get(f"{AGENTS}{new_id()}/tools/")).status == 404
     assert server.requests == []
+
+
+async def test_tool_with_unreadable_secret_is_not_called(
+    api: Api, service: Service, server: Receiver
+) -> None:
+    adapter, template = await create_adapter(api), await api.create_template(tool_call_secret="whsec_1")
+    await create_tool(api, adapter, url=server.url)
+    agent = await api.create_agent(adapters=[adapter["id"]], template=template["id"])
+    await service.storage.pool.execute("UPDATE template SET tool_call_secret = 'hostsvc:1:0123abcd:AAAA'")
+
+    answer = await call(api, agent, "look_up")
+    place = f"template.tool_call_secret of {template['id']}"
+    assert answer.body["error"]["code"] == "secret_unreadable", answer
+    assert place in answer.body["error"]["message"]
+    assert server.requests == []
+
+    read = await api.get(f"/api/templates/{template['id']}/")
+    assert (read.status, read.headers["Retry-After"]) == (503, "60")
+    assert read.body == {
+        "detail": f"The stored secret {place} cannot be decrypted; the operator must look into it."
+    }

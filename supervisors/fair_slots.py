@@ -5,23 +5,31 @@ from collections import Counter
 from uuid import UUID
 
 
-class FairSlots:
-    """Slots that organizations take or wait for, each in its own queue; the one with the fewest is next.
+class QueueFull(Exception):
+    """Too many callers of one organization wait for a slot."""
 
-    An organization can take a slot only while it has fewer than are free. So one alone gets half of all
-    slots, and there is always one left for the next organization.
+
+class FairSlots:
+    """Slots that organizations take or wait for, each in its own queue.
+
+    The next slot goes to the organization that has the fewest, and among equals in turn. An organization can
+    take a slot only while it has fewer than are free. So one alone gets half of all slots, and there is
+    always one left for the next organization. At most `max_waiting` callers of an organization wait.
     """
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, max_waiting: int | None = None) -> None:
         self._free = slots
+        self._max_waiting = max_waiting
         self._taken: Counter[UUID] = Counter()
         self._queues: dict[UUID, dict[asyncio.Future[None], None]] = {}
 
     async def take(self, organization_id: UUID) -> None:
-        """Wait for a slot, which the caller must release."""
+        """Wait for a slot, which the caller must release. Raise QueueFull."""
         if self._may_take(organization_id):  # then its queue is empty
             self._count(organization_id)
             return
+        if len(self._queues.get(organization_id, ())) == self._max_waiting:
+            raise QueueFull
         turn = asyncio.get_running_loop().create_future()
         self._queues.setdefault(organization_id, {})[turn] = None
         try:
@@ -46,6 +54,8 @@ class FairSlots:
             if not turn.cancelled():  # a cancelled waiter may not have left its queue yet
                 self._count(next_id)
                 turn.set_result(None)
+                if next_id in self._queues:  # behind the others, whose turn comes first
+                    self._queues[next_id] = self._queues.pop(next_id)
 
     def _may_take(self, organization_id: UUID) -> bool:
         return self._taken[organization_id] < self._free

@@ -3,7 +3,9 @@
 import asyncio
 from uuid import UUID
 
-from hostsvc.outbound.fair_slots import FairSlots
+import pytest
+
+from supervisors.fair_slots import FairSlots, QueueFull
 
 GREEDY, MODEST, LATE = UUID(int=1), UUID(int=2), UUID(int=3)
 
@@ -38,6 +40,33 @@ async def test_released_slot_goes_to_organization_with_fewest() -> None:
     slots.release(GREEDY)
     slots.release(MODEST)
     assert await granted(greedy, modest) == [3, 2]
+
+
+async def test_equal_organizations_take_turns() -> None:
+    slots = FairSlots(2)
+    greedy, modest = take(slots, GREEDY, 9), take(slots, MODEST, 9)
+    await granted()
+    late = take(slots, LATE)
+    for releasing in (GREEDY, MODEST, GREEDY):
+        await granted()
+        slots.release(releasing)
+    assert await granted(greedy, modest, late) == [2, 2, 1]
+    for task in (*greedy, *modest):
+        task.cancel()
+
+
+async def test_queue_of_one_organization_is_limited() -> None:
+    slots = FairSlots(2, max_waiting=2)
+    greedy = take(slots, GREEDY, 3)
+    assert await granted(greedy) == [1]
+    with pytest.raises(QueueFull):
+        await slots.take(GREEDY)
+    await slots.take(MODEST)
+    slots.release(GREEDY)
+    slots.release(MODEST)
+    assert await granted(greedy) == [2]
+    assert await granted(take(slots, GREEDY)) == [0]
+    greedy[2].cancel()
 
 
 async def test_queue_of_one_organization_is_first_in_first_out() -> None:
