@@ -105,14 +105,18 @@ class OperatorSettings:
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """The largest request bodies and span metadata, in bytes."""
+    """The largest request bodies and span metadata, in bytes, and the number of long lists sent at a time."""
 
     body_bytes: int = 1_048_576
     span_metadata_bytes: int = 1_048_576
+    streams_per_caller: int = 8
+    streams: int = 64
 
     def __post_init__(self) -> None:
         require_between("body_bytes", self.body_bytes, 1024, 2**30)
         require_between("span_metadata_bytes", self.span_metadata_bytes, 1024, SPAN_BODY_BYTES)
+        require_between("streams_per_caller", self.streams_per_caller, 1, 1000)
+        require_between("streams", self.streams, 1, 10_000)
 
 
 @dataclass(frozen=True, slots=True)

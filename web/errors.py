@@ -11,6 +11,7 @@
     ├── UnsupportedMediaType    415
     ├── KeyReused               422
     ├── TooManyAttempts         429
+    ├── TooManyStreams          429
     └── Unavailable             503
 
 The errors of marshmallow, storage and the supervisors become responses here, and nowhere else.
@@ -128,6 +129,15 @@ class TooManyAttempts(ApiError):
 
     def __init__(self, retry_after_seconds: int) -> None:
         detail = f"Request was throttled. Expected available in {retry_after_seconds} seconds."
+        super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
+
+
+class TooManyStreams(ApiError):
+    """So many lists are being sent that the next one has to wait."""
+
+    status = 429
+
+    def __init__(self, detail: str, retry_after_seconds: int) -> None:
         super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
 
 

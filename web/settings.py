@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
 MIN_SECRET_BYTES = 32
+READER_SECONDS = 30.0  # how long a client may take nothing of an answer
 SPAN_BODY_BYTES = 8 * 1_048_576  # a request may hold many spans, and a span a screenshot
 
 
@@ -21,7 +22,10 @@ class WebSettings:
     token_days: int = 30
     body_bytes: int = 1_048_576
     body_seconds: float = 60.0
+    reader_seconds: float = READER_SECONDS
     span_metadata_bytes: int = 1_048_576
+    streams_per_caller: int = 8
+    streams: int = 64
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     base_url: str = ""
 
@@ -30,8 +34,9 @@ class WebSettings:
             raise ValueError(f"token_secret must have at least {MIN_SECRET_BYTES} bytes")
         if not self.operator_token.strip():
             raise ValueError("operator_token must not be blank")
-        for name in ("token_days", "body_bytes", "span_metadata_bytes"):
+        for name in ("token_days", "body_bytes", "span_metadata_bytes", "streams_per_caller", "streams"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.body_seconds <= 0:
-            raise ValueError(f"body_seconds must be more than 0, got {self.body_seconds}")
+        for name in ("body_seconds", "reader_seconds"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be more than 0, got {getattr(self, name)}")

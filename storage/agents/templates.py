@@ -8,11 +8,11 @@ from uuid import UUID
 from storage.delivery.receipts import insert_receipt
 from storage.errors import ReferenceMissing
 from storage.model import Receipt, Template
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_all, fetch_one, to_row
+from storage.postgres.rows import fetch_one, to_row
 
 INSERT = """
 INSERT INTO template (
@@ -107,10 +107,10 @@ class Templates:
             self._pool, Template, assign(UPDATE, changes, CHANGEABLE, after=1), template_id, *changes.values()
         )
 
-    async def list_page(self, organization_ids: tuple[UUID, ...], page: Page) -> list[Template]:
+    async def list_page(self, organization_ids: tuple[UUID, ...], page: Page) -> Chunk[Template]:
         """List one page of the organizations' templates, newest first."""
         conditions = PageConditions(organization_ids, page, "t.created_at, t.id")
-        return await fetch_all(self._pool, Template, conditions.into(PAGE), *conditions.parameters)
+        return await fetch_page(self._pool, Template, PAGE, conditions)
 
     async def delete_unused(self, template_id: UUID) -> int:
         """Delete the template and its adapter configs unless agents use it; return their number."""

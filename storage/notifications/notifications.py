@@ -23,11 +23,11 @@ from storage.notifications.inserts import (
 )
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
 from storage.postgres.query import require_changeable
-from storage.postgres.rows import fetch_all, fetch_one, from_row
+from storage.postgres.rows import fetch_one, from_row
 
 GET = """
 SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL WHERE n.id = $1
@@ -211,14 +211,14 @@ class Notifications:
     async def get(self, notification_id: UUID) -> Notification | None:
         return await fetch_one(self._pool, Notification, GET, notification_id)
 
-    async def list_page(self, filters: NotificationFilters, page: Page) -> list[Notification]:
+    async def list_page(self, filters: NotificationFilters, page: Page) -> Chunk[Notification]:
         """List one page of the notifications, newest first, including those scheduled for later."""
         conditions = PageConditions(filters.organization_ids, page, "n.created_at, n.id")
         conditions.add_optional("n.agent_id = $", filters.agent_id)
         conditions.add_optional("n.cleared = $", filters.cleared)
         conditions.add_optional("n.priority = $", filters.priority)
         conditions.add_optional("n.source = $", filters.source)
-        return await fetch_all(self._pool, Notification, conditions.into(PAGE), *conditions.parameters)
+        return await fetch_page(self._pool, Notification, PAGE, conditions)
 
     async def list_for_agent(
         self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime

@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
-from storage.postgres.rows import fetch_all, fetch_one, to_row
+from storage.postgres.rows import fetch_one, to_row
 
 INSERT = """
 INSERT INTO adapter_config (id, template_id, adapter_id, config, created_at, updated_at)
@@ -68,12 +68,12 @@ class AdapterConfigs:
         template_id: UUID | None,
         adapter_id: UUID | None,
         page: Page,
-    ) -> list[AdapterConfig]:
+    ) -> Chunk[AdapterConfig]:
         """List one page of the configs of the organizations' templates, newest first."""
         conditions = PageConditions(organization_ids, page, "c.created_at, c.id")
         conditions.add_optional("c.template_id = $", template_id)
         conditions.add_optional("c.adapter_id = $", adapter_id)
-        return await fetch_all(self._pool, AdapterConfig, conditions.into(PAGE), *conditions.parameters)
+        return await fetch_page(self._pool, AdapterConfig, PAGE, conditions)
 
     async def update(self, config_id: UUID, config: Any, now: datetime) -> AdapterConfig | None:
         return await fetch_one(self._pool, AdapterConfig, UPDATE, config_id, config, now)

@@ -13,10 +13,15 @@ from aiohttp.test_utils import make_mocked_request
 from yarl import URL
 
 from storage.ids import latest_creation, new_id
-from storage.postgres.paging import Cursor, Page
+from storage.model import Role
+from storage.postgres.paging import CHUNK_BYTES, Chunk, Cursor, Page
 from storage.storage import Storage
 from tests.web.conftest import Answer, Api, Service, StartService
-from web.paging import CHUNK_BYTES, FIRST_ROWS, answer_owned_list
+from web.access.auth import CALLER, Caller
+from web.app_keys import STREAMS
+from web.page_reader import FIRST_ROWS
+from web.paging import answer_owned_list
+from web.streams import Streams
 
 NOTIFICATIONS = "/api/defaults/notifications/"
 MORE_THAN_CONNECTIONS = 11
@@ -173,17 +178,21 @@ class Things:
         self.things = {thing.id: thing for thing in things}
         self.after: Cursor | None = None
 
-    async def list_page(self, organization_id: UUID, page: Page) -> list[Thing]:
+    async def list_page(self, organization_id: UUID, page: Page) -> Chunk[Thing]:
         self.after = page.after
-        return list(self.things.values())
+        return Chunk(list(self.things.values()), is_cut=False)
 
     async def get(self, thing_id: UUID) -> Thing | None:
         return self.things.get(thing_id)
 
     async def list_after(self, after: UUID | None, organization_id: UUID) -> list[Any]:
         query = {"after": after, "limit": None, "offset": None}
+        app = web.Application()
+        app[STREAMS] = Streams(per_caller=1, per_organization=1)
+        request = make_mocked_request("GET", "/things/", app=app)
+        request[CALLER] = Caller(new_id(), {organization_id: Role.MEMBER})
         answer = await answer_owned_list(
-            make_mocked_request("GET", "/things/"),
+            request,
             query,
             (organization_id,),
             self,

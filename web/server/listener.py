@@ -9,9 +9,12 @@ from typing import Any, cast
 import structlog
 from aiohttp import web
 
+from web.app_keys import SETTINGS
 from web.errors import framework_error_response
 from web.json import json_response
 from web.observability.request_id import HEADER, fresh_id, id_of
+from web.server.slow_readers import ReaderWatch
+from web.settings import READER_SECONDS
 
 BACKLOG = 1024
 SHUTDOWN_SECONDS = 1.0  # for the last requests; the service has drained before
@@ -23,7 +26,7 @@ OPTIONS: dict[str, Any] = {
 log = structlog.get_logger(__name__)
 
 
-class Protocol(web.RequestHandler):
+class Protocol(ReaderWatch):
     """A connection. Unlike aiohttp's own it never repeats malformed input, which may hold secrets."""
 
     __slots__ = ()
@@ -70,8 +73,9 @@ async def serving(app: web.Application, listener: socket.socket) -> AsyncIterato
     """Serve requests from a socket, which still listens afterwards so that another server can take over."""
     runner = web.AppRunner(app, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
+    reader_seconds = app[SETTINGS].reader_seconds if SETTINGS in app else READER_SECONDS
     try:
-        server = await _listen(runner, listener.dup())
+        server = await _listen(runner, listener.dup(), reader_seconds)
         try:
             yield
         finally:
@@ -80,8 +84,10 @@ async def serving(app: web.Application, listener: socket.socket) -> AsyncIterato
         await runner.cleanup()
 
 
-async def _listen(runner: web.AppRunner, listener: socket.socket) -> asyncio.Server:
+async def _listen(runner: web.AppRunner, listener: socket.socket, reader_seconds: float) -> asyncio.Server:
     loop, connections = asyncio.get_running_loop(), cast(web.Server, runner.server)
     return await loop.create_server(
-        lambda: Protocol(connections, loop=loop, **OPTIONS), sock=listener, backlog=BACKLOG
+        lambda: Protocol(connections, loop=loop, reader_seconds=reader_seconds, **OPTIONS),
+        sock=listener,
+        backlog=BACKLOG,
     )
