@@ -127,10 +127,10 @@ async def send_page(
     caller = request[CALLER]
     with request.app[STREAMS].open(caller.credential, caller.accountable):
         response = web.StreamResponse(headers={**all_headers, HEADER: request_id(request)})
-        await response.prepare(request)
-        if request.method == "HEAD":
-            return response
         with _aborting(request):
+            await response.prepare(request)
+            if request.method == "HEAD":
+                return response
             await response.write(opening)
             await _write(response, items)
             items = b""  # a slow reader would keep it in memory to the end

@@ -1,6 +1,9 @@
 """Slow readers: a client that takes nothing of an answer for some time is cut off."""
 
 import asyncio
+import fcntl
+import sys
+import termios
 from typing import Any, cast
 
 import structlog
@@ -16,13 +19,13 @@ class ReaderWatch(web.RequestHandler):
     taken all of it.
     """
 
-    __slots__ = ("_deadline", "_reader_seconds", "_unsent_bytes")
+    __slots__ = ("_deadline", "_reader_seconds", "_untaken_bytes")
 
     def __init__(self, manager: web.Server, *, reader_seconds: float, **options: Any) -> None:
         super().__init__(manager, **options)
         self._reader_seconds = reader_seconds
         self._deadline: asyncio.TimerHandle | None = None
-        self._unsent_bytes = 0
+        self._untaken_bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Without a limit of 0, up to 64 KiB would wait in the transport for as long as the client likes.
@@ -42,7 +45,7 @@ class ReaderWatch(web.RequestHandler):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        self._unsent_bytes = self._count_unsent()
+        self._untaken_bytes = self._count_untaken()
         self._deadline = self._loop.call_later(self._reader_seconds, self._judge)
 
     def _stop_watching(self) -> None:
@@ -53,16 +56,31 @@ class ReaderWatch(web.RequestHandler):
     def _judge(self) -> None:
         """Abort the connection unless the client has taken something since `_watch`."""
         self._deadline = None
-        if self._count_unsent() < self._unsent_bytes:
+        if self._count_untaken() < self._untaken_bytes:
             self._watch()
         elif self.transport is not None:
             log.warning(
                 "slow reader cut off",
                 client=self.peername,
-                unsent_bytes=self._unsent_bytes,
+                unsent_bytes=self.transport.get_write_buffer_size(),
                 seconds=self._reader_seconds,
             )
             self.transport.abort()
 
-    def _count_unsent(self) -> int:
-        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+    def _count_untaken(self) -> int:
+        if self.transport is None:
+            return 0
+        return self.transport.get_write_buffer_size() + _count_in_kernel(self.transport)
+
+
+def _count_in_kernel(transport: asyncio.Transport) -> int:
+    """Return the number of bytes that the client has not acknowledged yet; 0 if the system cannot tell.
+
+    The kernel asks for more bytes only after a client has taken a third of its buffer, up to a megabyte. That
+    takes a slow client longer than it may be silent.
+    """
+    try:
+        answer = fcntl.ioctl(transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
+    except OSError:
+        return 0
+    return int.from_bytes(answer, sys.byteorder)
