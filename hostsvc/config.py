@@ -116,16 +116,20 @@ class OperatorSettings:
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """The largest request bodies and span metadata, in bytes; and how often a client may sign up."""
+    """The most that a client or an organization may send, keep or ask for."""
 
     body_bytes: int = 1_048_576
     span_metadata_bytes: int = 1_048_576
     signups_per_hour: int = 60
+    streams_per_caller: int = 8
+    streams: int = 64
 
     def __post_init__(self) -> None:
         require_between("body_bytes", self.body_bytes, 1024, 2**30)
         require_between("span_metadata_bytes", self.span_metadata_bytes, 1024, SPAN_BODY_BYTES)
         require_between("signups_per_hour", self.signups_per_hour, 0, 10_000)
+        require_between("streams_per_caller", self.streams_per_caller, 1, 1000)
+        require_between("streams", self.streams, 1, 10_000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,6 +272,8 @@ async def _web_settings(config: Config, storage: Storage) -> WebSettings:
         signups_per_hour=config.limits.signups_per_hour,
         body_bytes=config.limits.body_bytes,
         span_metadata_bytes=config.limits.span_metadata_bytes,
+        streams_per_caller=config.limits.streams_per_caller,
+        streams=config.limits.streams,
         trusted_proxies=config.server.trusted_proxies,
         base_url=config.server.base_url,
     )

@@ -11,6 +11,8 @@ from storage.channels.messages import Channel, Message, MessageStatus
 from storage.history.usage import UsageRecord
 from storage.model import Agent, AgentFacts, Budget, Counts, NewSpan, Notification, StateUpdate, Template
 from storage.notifications.inserts import NewNotification
+from storage.notifications.since import RecentNotification
+from storage.postgres.paging import Chunk
 from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 
 
@@ -74,7 +76,7 @@ class QueueStore(Protocol):
 
     async def list_for_agent(
         self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime
-    ) -> list[Notification]: ...
+    ) -> Chunk[Notification]: ...
 
     async def clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool: ...
 
@@ -86,7 +88,7 @@ class InboxUpdateStore(Protocol):
 
     async def list_for_agent(
         self, agent_id: UUID, *, since: datetime, limit: int, now: datetime
-    ) -> list[Notification]: ...
+    ) -> list[RecentNotification]: ...
 
 
 class AgentStore(Protocol):

@@ -55,9 +55,9 @@ from web.ports import HarnessStatus, Health, Registry, StatusReader
 from web.request.body import check_expectation
 from web.routes import Access
 from web.settings import WebSettings
+from web.streams import Streams
 
 HOUR_SECONDS = 3600.0
-LISTS_AT_ONCE = 2  # one is read from the database while another one is sent
 
 ROUTES = (
     *accounts.ROUTES,
@@ -124,7 +124,7 @@ def build_app(
     app[app_keys.FORWARDED_WATCH] = ForwardedWatch()
     app[app_keys.IN_FLIGHT] = set()
     app[app_keys.BODY_TURN] = asyncio.Lock()
-    app[app_keys.LIST_TURNS] = asyncio.Semaphore(LISTS_AT_ONCE)
+    app[app_keys.STREAMS] = Streams(settings.streams_per_caller, settings.streams)
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[app_keys.RUN_TOKENS] = RunTokens(settings.token_secret)
     app[app_keys.API_DOCUMENT] = to_json(build_document(ROUTES))

@@ -20,6 +20,7 @@ from web.credentials.throttle import Throttle
 from web.observability.request_counts import RequestCounts
 from web.ports import HarnessStatus, Health, Registry, StatusReader
 from web.settings import WebSettings
+from web.streams import Streams
 
 STORAGE: web.AppKey[Storage] = web.AppKey("storage")
 REGISTRY: web.AppKey[Registry] = web.AppKey("registry")
@@ -43,4 +44,4 @@ STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
 # The requests with an Idempotency-Key that are being answered.
 IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")
 BODY_TURN: web.AppKey[asyncio.Lock] = web.AppKey("body_turn")  # to parse a long body
-LIST_TURNS: web.AppKey[asyncio.Semaphore] = web.AppKey("list_turns")  # to write a long list
+STREAMS: web.AppKey[Streams] = web.AppKey("streams")

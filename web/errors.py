@@ -11,6 +11,7 @@
     ├── UnsupportedMediaType    415
     ├── KeyReused               422
     ├── TooManyAttempts         429
+    ├── TooManyStreams          429
     └── Unavailable             503
 
 The errors of marshmallow, storage and the supervisors become responses here, and nowhere else.
@@ -139,6 +140,15 @@ class TooManyAttempts(ApiError):
         """`limit` is a sentence that names the limit, if there is one that the operator can change."""
         detail = f"Request was throttled. Expected available in {retry_after_seconds} seconds."
         detail = f"{detail} {limit}" if limit else detail
+        super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
+
+
+class TooManyStreams(ApiError):
+    """So many lists are being sent that the next one has to wait."""
+
+    status = 429
+
+    def __init__(self, detail: str, retry_after_seconds: int) -> None:
         super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
 
 

@@ -1,11 +1,13 @@
-"""Lists, newest first: a page with a link to the next one, or the whole list as a stream."""
+"""Lists, newest first: a page with a link to the next one, or the whole list.
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+Either is read and sent in chunks. What fits one chunk is sent at once; what is longer is a stream.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import structlog
@@ -13,13 +15,15 @@ from aiohttp import web
 from marshmallow import ValidationError
 
 from storage import ids
-from storage.postgres.paging import Cursor, Page
+from storage.postgres.paging import Chunk, Cursor, Page
+from web.access.auth import CALLER
 from web.access.path_access import Owned
-from web.app_keys import LIST_TURNS, SETTINGS
+from web.app_keys import SETTINGS, STREAMS
 from web.errors import Invalid
 from web.fields import MAX_OFFSET, Integer, Uuid, unknown_id
-from web.json import JSON_TYPE, json_response, to_json
+from web.json import JSON_TYPE
 from web.observability.request_id import HEADER, request_id
+from web.page_reader import ALL, Listing, PageReader
 from web.request.parsing import Body
 
 Item = TypeVar("Item")
@@ -41,15 +45,12 @@ Filters = TypeVar("Filters", contravariant=True)
 class OwnedStore(Protocol[Filters, Record]):
     """The stored resources of one kind; `filters` name the organizations whose resources are listed."""
 
-    async def list_page(self, filters: Filters, page: Page, /) -> list[Record]: ...
+    async def list_page(self, filters: Filters, page: Page, /) -> Chunk[Record]: ...
     async def get(self, resource_id: UUID, /) -> Record | None: ...
 
 
 log = structlog.get_logger(__name__)
 
-FIRST_ROWS = 50  # of a list, as long as the length of its rows is unknown
-MAX_ROWS = 1000
-CHUNK_BYTES = 262_144
 PIECE_BYTES = 65_536
 
 
@@ -63,20 +64,6 @@ class PageQuery(Body):
     def check_together(self, checked: Mapping[str, Any]) -> None:
         if checked.get("offset") is not None and checked.get("after") is not None:
             raise ValidationError({"_schema": ["Only one of offset and after may be given."]})
-
-
-def cursor_by_creation(item: Any) -> Cursor:
-    return item.created_at, item.id
-
-
-@dataclass(frozen=True, slots=True)
-class Listing(Generic[Item]):
-    """The way to read a list; `find` returns an item that the caller may pass as `after`, or None."""
-
-    fetch: Callable[[Page], Awaitable[list[Item]]]
-    find: Callable[[UUID], Awaitable[Item | None]]
-    serialize: Callable[[Item], Mapping[str, Any]]
-    cursor: Callable[[Item], Cursor] = cursor_by_creation
 
 
 async def answer_owned_list(
@@ -107,24 +94,89 @@ def find_owned(
 async def answer_list(
     request: web.Request, query: Mapping[str, Any], listing: Listing[Item]
 ) -> web.StreamResponse:
-    """Answer with the page that the query asks for, or the whole list if it has no limit."""
+    """Answer with the page that the query asks for, or the whole list if it has no limit.
+
+    Raise TooManyStreams if it is longer than one chunk and the caller receives too many such lists.
+    """
     after = await _cursor(query["after"], listing)
-    offset = query["offset"] or 0
-    if query["limit"] is None:
-        return await _answer_all(request, listing, Page(after=after, limit=FIRST_ROWS, offset=offset))
-    limit: int = query["limit"]
-    items = await listing.fetch(Page(after=after, limit=limit + 1, offset=offset))
-    body = [listing.serialize(item) for item in items[:limit]]
-    if len(items) <= limit:
-        return json_response(body)
-    _, last_id = listing.cursor(items[limit - 1])
-    return json_response(body, headers={"Link": _next_link(request, last_id, limit)})
+    page = Page(after=after, limit=query["limit"] or ALL, offset=query["offset"] or 0)
+    reader = PageReader(listing, page)
+
+    def link() -> dict[str, str]:
+        return _link_header(request, reader.next_after, page.limit) if reader.next_after else {}
+
+    return await send_page(request, reader, b"[", b"]", link)
+
+
+async def send_page(
+    request: web.Request,
+    reader: PageReader[Item],
+    opening: bytes,
+    closing: bytes,
+    headers: Callable[[], Mapping[str, str]] = dict,
+) -> web.StreamResponse:
+    """Send the items of a page between `opening` and `closing`: at once if they fit one chunk.
+
+    `headers` is called after the first chunk has been read. Raise TooManyStreams for a longer page, if the
+    caller receives too many already.
+    """
+    items = await _read(request, reader)
+    all_headers = {**headers(), "Content-Type": JSON_TYPE}
+    if reader.is_over:
+        return web.Response(body=opening + items + closing, headers=all_headers)
+    caller = request[CALLER]
+    with request.app[STREAMS].open(caller.credential, caller.accountable):
+        response = web.StreamResponse(headers={**all_headers, HEADER: request_id(request)})
+        with _aborting(request):
+            await response.prepare(request)
+            if request.method == "HEAD":
+                return response
+            await response.write(opening)
+            await _write(response, items)
+            items = b""  # a slow reader would keep it in memory to the end
+            while not reader.is_over:
+                await _write_next(response, request, reader)
+            await response.write(closing)
+            await response.write_eof()
+    return response
+
+
+async def _read(request: web.Request, reader: PageReader[Item]) -> bytes:
+    """Read the next chunk when it is the turn of the caller's organization."""
+    async with request.app[STREAMS].turn(request[CALLER].accountable):
+        return await reader.read()
+
+
+async def _write_next(response: web.StreamResponse, request: web.Request, reader: PageReader[Item]) -> None:
+    """Write the next chunk. While a slow reader takes it, it is all that the reader holds."""
+    if items := await _read(request, reader):
+        await response.write(b",")
+        await _write(response, items)
+
+
+async def _write(response: web.StreamResponse, items: bytes) -> None:
+    """Write in pieces, because the transport copies everything that the reader has not taken yet."""
+    for start in range(0, len(items), PIECE_BYTES):
+        await response.write(items[start : start + PIECE_BYTES])
+
+
+@contextmanager
+def _aborting(request: web.Request) -> Iterator[None]:
+    """Abort the connection on an error, which tells the client that the list is incomplete."""
+    try:
+        yield
+    except ConnectionError:
+        pass  # the client has disconnected
+    except Exception:  # the request's outermost edge; the status has been sent, so no error can follow
+        log.exception("list aborted", path=request.path)
+        if request.transport is not None:
+            request.transport.abort()
 
 
 async def _cursor(after: UUID | None, listing: Listing[Item]) -> Cursor | None:
     if after is None:
         return None
-    item = await listing.find(after)
+    item = await listing.find(after) if listing.find else None
     if item is not None:
         return listing.cursor(item)
     # The item may have been deleted since. An item gets its creation time before its id, so a cursor made
@@ -135,72 +187,12 @@ async def _cursor(after: UUID | None, listing: Listing[Item]) -> Cursor | None:
     return latest_creation, after
 
 
-def _next_link(request: web.Request, last_id: UUID, limit: int) -> str:
+def _link_header(request: web.Request, last_id: UUID, limit: int) -> dict[str, str]:
     url = request.rel_url.without_query_params("offset").update_query(after=str(last_id), limit=str(limit))
-    return f'<{request.app[SETTINGS].base_url or _origin(request)}{url}>; rel="next"'
+    return {"Link": f'<{request.app[SETTINGS].base_url or _origin(request)}{url}>; rel="next"'}
 
 
 def _origin(request: web.Request) -> str:
     """Return the origin that the client used; blank without a Host header, so that links are relative."""
     host = request.headers.get("Host")
     return f"{request.scheme}://{host}" if host else ""
-
-
-async def _answer_all(request: web.Request, listing: Listing[Item], page: Page) -> web.StreamResponse:
-    items, after = await _chunk(listing, page)
-    headers = {"Content-Type": JSON_TYPE}
-    if after is None:
-        return web.Response(body=b"[%b]" % items, headers=headers)
-    response = web.StreamResponse(headers={**headers, HEADER: request_id(request)})
-    await response.prepare(request)
-    if request.method == "HEAD":
-        return response
-    try:
-        await response.write(b"[")
-        await _write(response, items)
-        rest = Page(after=after, limit=_rows_like(items, page.limit))
-        del items  # a slow reader would keep it in memory to the end
-        await _write_rest(response, listing, rest, request.app[LIST_TURNS])
-        await response.write(b"]")
-        await response.write_eof()
-    except ConnectionError:
-        pass  # the client has disconnected
-    except Exception:  # the request's outermost edge; the status has been sent, so no error can follow
-        log.exception("list aborted", path=request.path)
-        if request.transport is not None:
-            request.transport.abort()  # tells the client that the list is incomplete
-    return response
-
-
-async def _write_rest(
-    response: web.StreamResponse, listing: Listing[Item], page: Page, turns: asyncio.Semaphore
-) -> None:
-    """Write the rest of a list in chunks. Long lists take turns, so that they leave room for other requests.
-
-    A slow reader delays only itself: while it reads, it holds no turn and no connection, only one chunk.
-    """
-    while page.after is not None:
-        async with turns:
-            items, after = await _chunk(listing, page)
-        page = Page(after=after, limit=_rows_like(items, page.limit))
-        if items:
-            await response.write(b",")
-            await _write(response, items)
-
-
-async def _chunk(listing: Listing[Item], page: Page) -> tuple[bytes, Cursor | None]:
-    """Return the next items as JSON without brackets, and the cursor behind them, None at the end."""
-    items = await listing.fetch(page)
-    after = listing.cursor(items[-1]) if len(items) == page.limit else None
-    return to_json([listing.serialize(item) for item in items])[1:-1], after
-
-
-def _rows_like(items: bytes, count: int) -> int:
-    """Return how many rows make a chunk if they are as long as these."""
-    return max(1, min(MAX_ROWS, CHUNK_BYTES * count // max(1, len(items))))
-
-
-async def _write(response: web.StreamResponse, items: bytes) -> None:
-    """Write in pieces, because the transport copies everything that the reader has not taken yet."""
-    for start in range(0, len(items), PIECE_BYTES):
-        await response.write(items[start : start + PIECE_BYTES])

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from marshmallow import Schema
 
-from web.access.auth import RunAccess, authenticate, authenticate_operator
+from web.access.auth import CALLER, RunAccess, authenticate, authenticate_operator
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE
 
@@ -91,6 +91,7 @@ class CallerRoute(Route):
         async def authenticated(request: web.Request) -> web.StreamResponse:
             caller = await authenticate(request)
             caller.require_route(self.run_access)
+            request[CALLER] = caller
             if self.body_bytes is not None:
                 request = request.clone(client_max_size=self.body_bytes)
             return await handler(request, caller)

@@ -23,6 +23,8 @@ class WebSettings:
     body_bytes: int = 1_048_576
     body_seconds: float = 60.0
     span_metadata_bytes: int = 1_048_576
+    streams_per_caller: int = 8
+    streams: int = 64
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     base_url: str = ""
 
@@ -31,7 +33,7 @@ class WebSettings:
             raise ValueError(f"token_secret must have at least {MIN_SECRET_BYTES} bytes")
         if not self.operator_token.strip():
             raise ValueError("operator_token must not be blank")
-        for name in ("token_days", "body_bytes", "span_metadata_bytes"):
+        for name in ("token_days", "body_bytes", "span_metadata_bytes", "streams_per_caller", "streams"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.signups_per_hour < 0:

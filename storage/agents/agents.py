@@ -12,11 +12,11 @@ from storage.errors import ParentCycle
 from storage.model import Agent, AgentStatus, Notification, Priority, Purpose, Receipt
 from storage.postgres.advisory_locks import PARENTS
 from storage.postgres.group_commit import GroupCommit
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_all, fetch_one, from_row, to_row
+from storage.postgres.rows import fetch_one, from_row, to_row
 
 INSERT = """
 INSERT INTO agent (
@@ -234,7 +234,7 @@ class Agents:
         """Return what is retained of the agent, deleted or not; None if nothing is."""
         return await fetch_one(self._pool, RetainedAgent, GET_RETAINED, agent_id)
 
-    async def list_page(self, filters: AgentFilters, page: Page) -> list[Agent]:
+    async def list_page(self, filters: AgentFilters, page: Page) -> Chunk[Agent]:
         """List one page of the agents, newest first.
 
         Archived agents are left out unless `include_archived` or `status` asks for them.
@@ -250,7 +250,7 @@ class Agents:
         conditions.add_optional("a.parent_id = $", filters.parent_id)
         if filters.search is not None:
             conditions.add("strpos(lower(a.name), lower($)) > 0", filters.search)
-        return await fetch_all(self._pool, Agent, conditions.into(PAGE), *conditions.parameters)
+        return await fetch_page(self._pool, Agent, PAGE, conditions)
 
     async def update(self, agent_id: UUID, changes: Mapping[str, Any]) -> Agent | None:
         """Set the columns in `changes`, and `adapters`, and return the agent; None if there is no such agent.

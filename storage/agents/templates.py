@@ -11,8 +11,8 @@ from storage.delivery.receipts import insert_receipt
 from storage.encryption import NO_ENCRYPTION, SecretCipher, tool_call_secret_of
 from storage.errors import ReferenceMissing
 from storage.model import Receipt, Template
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
 from storage.postgres.rows import from_row, to_row
@@ -117,11 +117,10 @@ class Templates:
         row = await self._pool.fetchrow(statement, template_id, *changes.values())
         return None if row is None else self._template(row)
 
-    async def list_page(self, organization_ids: tuple[UUID, ...], page: Page) -> list[Template]:
+    async def list_page(self, organization_ids: tuple[UUID, ...], page: Page) -> Chunk[Template]:
         """List one page of the organizations' templates, newest first."""
         conditions = PageConditions(organization_ids, page, "t.created_at, t.id")
-        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [self._template(row) for row in rows]
+        return await fetch_page(self._pool, Template, PAGE, conditions, self._template)
 
     async def delete_unused(self, template_id: UUID) -> int:
         """Delete the template and its adapter configs unless agents use it; return their number."""

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_all, fetch_one, to_row
+from storage.postgres.rows import fetch_one, to_row
 
 INSERT = """
 INSERT INTO contact (id, organization_id, agent_id, name, email, phone, metadata, created_at)
@@ -76,11 +76,11 @@ class Contacts:
     async def get(self, contact_id: UUID) -> Contact | None:
         return await fetch_one(self._pool, Contact, GET, contact_id)
 
-    async def list_page(self, filters: ContactFilters, page: Page) -> list[Contact]:
+    async def list_page(self, filters: ContactFilters, page: Page) -> Chunk[Contact]:
         """List one page of the contacts, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "c.created_at, c.id")
         conditions.add_optional("c.agent_id = $", filters.agent_id)
-        return await fetch_all(self._pool, Contact, conditions.into(PAGE), *conditions.parameters)
+        return await fetch_page(self._pool, Contact, PAGE, conditions)
 
     async def update(self, contact_id: UUID, changes: Mapping[str, Any]) -> Contact | None:
         """Set the columns in `changes` and return the contact; None if there is no such contact."""

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_all, fetch_one, to_row
+from storage.postgres.rows import fetch_one, to_row
 
 INSERT = """
 INSERT INTO document (
@@ -79,12 +79,12 @@ class Documents:
     async def get(self, document_id: UUID) -> Document | None:
         return await fetch_one(self._pool, Document, GET, document_id)
 
-    async def list_page(self, filters: DocumentFilters, page: Page) -> list[Document]:
+    async def list_page(self, filters: DocumentFilters, page: Page) -> Chunk[Document]:
         """List one page of the documents, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
         conditions.add_optional("d.agent_id = $", filters.agent_id)
         conditions.add_optional("d.project_id = $", filters.project_id)
-        return await fetch_all(self._pool, Document, conditions.into(PAGE), *conditions.parameters)
+        return await fetch_page(self._pool, Document, PAGE, conditions)
 
     async def update(self, document_id: UUID, changes: Mapping[str, Any], now: datetime) -> Document | None:
         """Set the columns in `changes` and return the document; None if there is no such document.

@@ -13,8 +13,8 @@ from storage.delivery.receipts import insert_receipt
 from storage.model import Receipt, Source
 from storage.notifications.inserts import NewNotification
 from storage.notifications.notifications import Notifications
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.query import assign
 from storage.postgres.rows import from_row, to_row
@@ -155,15 +155,14 @@ class Messages:
         row = await self._pool.fetchrow(GET, message_id)
         return None if row is None else _message(row)
 
-    async def list_page(self, filters: MessageFilters, page: Page) -> list[Message]:
+    async def list_page(self, filters: MessageFilters, page: Page) -> Chunk[Message]:
         """List one page of the messages, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "m.created_at, m.id")
         conditions.add_optional("m.agent_id = $", filters.agent_id)
         conditions.add_optional("m.contact_id = $", filters.contact_id)
         conditions.add_optional("m.channel = $", filters.channel)
         conditions.add_optional("m.direction = $", filters.direction)
-        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [_message(row) for row in rows]
+        return await fetch_page(self._pool, Message, PAGE, conditions, _message)
 
     async def get_last_channel(self, agent_id: UUID, contact_id: UUID) -> Channel | None:
         """Return the channel of the contact's last message to the agent; None if there is no such message."""

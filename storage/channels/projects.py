@@ -7,11 +7,11 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_all, fetch_one, to_row
+from storage.postgres.rows import fetch_one, to_row
 
 INSERT = """
 INSERT INTO project (id, organization_id, agent_id, name, description, status, created_at, updated_at)
@@ -84,12 +84,12 @@ class Projects:
     async def get(self, project_id: UUID) -> Project | None:
         return await fetch_one(self._pool, Project, GET, project_id)
 
-    async def list_page(self, filters: ProjectFilters, page: Page) -> list[Project]:
+    async def list_page(self, filters: ProjectFilters, page: Page) -> Chunk[Project]:
         """List one page of the projects, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "p.created_at, p.id")
         conditions.add_optional("p.agent_id = $", filters.agent_id)
         conditions.add_optional("p.status = $", filters.status)
-        return await fetch_all(self._pool, Project, conditions.into(PAGE), *conditions.parameters)
+        return await fetch_page(self._pool, Project, PAGE, conditions)
 
     async def update(self, project_id: UUID, changes: Mapping[str, Any], now: datetime) -> Project | None:
         """Set the columns in `changes` and return the project; None if there is no such project."""

@@ -12,10 +12,10 @@ from asyncpg import Record
 from storage.encryption import NO_ENCRYPTION, SecretCipher, tool_call_secret_of
 from storage.errors import SecretUnreadable
 from storage.ids import new_id
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.rows import fetch_all, fetch_one, from_row
+from storage.postgres.rows import fetch_one, from_row
 
 # Only if the agent's template names a webhook. The payload holds no secret and no prompt.
 INSERT_AGENT_CREATED = """
@@ -240,7 +240,7 @@ class Outbox:
     async def get(self, delivery_id: UUID) -> WebhookDelivery | None:
         return await fetch_one(self._pool, WebhookDelivery, GET, delivery_id)
 
-    async def list_page(self, filters: DeliveryFilters, page: Page) -> list[WebhookDelivery]:
+    async def list_page(self, filters: DeliveryFilters, page: Page) -> Chunk[WebhookDelivery]:
         """List one page of the deliveries, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
         conditions.add_optional("d.agent_id = $", filters.agent_id)
@@ -252,7 +252,7 @@ class Outbox:
                 conditions.add("d.delivered_at IS NOT NULL")
             case DeliveryStatus.FAILED:
                 conditions.add("d.failed_at IS NOT NULL")
-        return await fetch_all(self._pool, WebhookDelivery, conditions.into(PAGE), *conditions.parameters)
+        return await fetch_page(self._pool, WebhookDelivery, PAGE, conditions)
 
 
 async def insert_agent_created(connection: Connection, agent_id: UUID) -> bool:

@@ -3,10 +3,10 @@
 from uuid import UUID
 
 from storage.model import Run
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
-from storage.postgres.rows import fetch_all, fetch_one
+from storage.postgres.rows import fetch_one
 
 GET = """
 SELECT r.* FROM run r JOIN agent a ON a.id = r.agent_id AND a.deleted_at IS NULL WHERE r.id = $1
@@ -28,7 +28,7 @@ class Runs:
     async def get(self, run_id: UUID) -> Run | None:
         return await fetch_one(self._pool, Run, GET, run_id)
 
-    async def list_page(self, agent_id: UUID, page: Page) -> list[Run]:
+    async def list_page(self, agent_id: UUID, page: Page) -> Chunk[Run]:
         """List one page of the agent's runs, last started first."""
         conditions = PageConditions(agent_id, page, "r.started_at, r.id")
-        return await fetch_all(self._pool, Run, conditions.into(PAGE), *conditions.parameters)
+        return await fetch_page(self._pool, Run, PAGE, conditions)

@@ -7,10 +7,14 @@ from itertools import chain
 from typing import Any
 from uuid import UUID
 
+from asyncpg import Record
+
 from storage.delivery.receipts import insert_receipt
 from storage.model import NewSpan, Receipt, Span, Trace
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import Conditions
 from storage.postgres.rows import fetch_all, fetch_one, from_row, to_row
@@ -132,6 +136,14 @@ class TraceSummary:
     span_count: int
     has_error: bool
 
+    @property
+    def id(self) -> UUID:
+        return self.trace.id
+
+    @property
+    def started_at(self) -> datetime:
+        return self.trace.started_at
+
 
 @dataclass(frozen=True, slots=True)
 class Ending:
@@ -228,14 +240,19 @@ class Traces:
         return await fetch_all(self._pool, Span, LIST_SPANS, trace_id)
 
     async def list_page(
-        self, organization_ids: Sequence[UUID], filters: TraceFilters, limit: int, offset: int
-    ) -> tuple[list[TraceSummary], int]:
-        """List one page of the traces, last started first; return it with their total number."""
-        conditions = _conditions(filters, organization_ids, limit, offset)
-        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        conditions = _conditions(filters, organization_ids)
-        total: int = await self._pool.fetchval(conditions.into(COUNT), *conditions.parameters)
-        return [from_row(TraceSummary, row, trace=from_row(Trace, row)) for row in rows], total
+        self, organization_ids: Sequence[UUID], filters: TraceFilters, page: Page
+    ) -> Chunk[TraceSummary]:
+        """List one page of the traces, last started first."""
+        conditions = PageConditions(organization_ids, page, "t.started_at, t.id")
+        _add_filters(conditions, filters)
+        return await fetch_page(self._pool, TraceSummary, PAGE, conditions, _summary)
+
+    async def count(self, organization_ids: Sequence[UUID], filters: TraceFilters) -> int:
+        """Count the traces."""
+        conditions = Conditions(organization_ids)
+        _add_filters(conditions, filters)
+        count: int = await self._pool.fetchval(conditions.into(COUNT), *conditions.parameters)
+        return count
 
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
         """Store all of the spans or none. Concurrent calls share a commit, except for very long ones.
@@ -268,8 +285,11 @@ def _span_row(new: NewSpan) -> SpanRow:
     )
 
 
-def _conditions(filters: TraceFilters, *parameters: object) -> Conditions:
-    conditions = Conditions(*parameters)
+def _summary(row: Record) -> TraceSummary:
+    return from_row(TraceSummary, row, trace=from_row(Trace, row))
+
+
+def _add_filters(conditions: Conditions, filters: TraceFilters) -> None:
     conditions.add_optional("t.agent_id = $", filters.agent_id)
     conditions.add_optional("t.agent_id IN (SELECT id FROM agent WHERE template_id = $)", filters.template_id)
     conditions.add_optional(
@@ -278,4 +298,3 @@ def _conditions(filters: TraceFilters, *parameters: object) -> Conditions:
     )
     conditions.add_optional("t.started_at >= $", filters.started_after)
     conditions.add_optional("t.started_at < $", filters.started_before)
-    return conditions

@@ -7,9 +7,11 @@ from uuid import UUID
 
 from storage.model import ApiKey
 from storage.postgres.group_commit import GroupCommit
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_all, fetch_one, from_row, to_row
+from storage.postgres.rows import fetch_one, from_row, to_row
 from storage.postgres.ttl_cache import TtlCache
 
 LAST_USED_INTERVAL = timedelta(minutes=1)
@@ -29,8 +31,14 @@ LIST_BY_PREFIX = "SELECT * FROM api_key WHERE prefix = ANY($1::text[])"
 
 SET_LAST_USED = "UPDATE api_key SET last_used_at = greatest(last_used_at, $2) WHERE id = $1"
 
-LIST = """
-SELECT * FROM api_key WHERE organization_id = ANY($1::uuid[]) ORDER BY created_at DESC, id DESC
+# Read a page of each organization along its index, then take the newest of all.
+PAGE = """
+SELECT k.* FROM unnest($1::uuid[]) AS o (id)
+CROSS JOIN LATERAL (
+    SELECT k.* FROM api_key k WHERE k.organization_id = o.id /* and */
+    ORDER BY k.created_at DESC, k.id DESC LIMIT $2::bigint + $3::bigint
+) k
+ORDER BY k.created_at DESC, k.id DESC LIMIT $2 OFFSET $3
 """
 
 CHANGEABLE = frozenset({"name", "is_active"})
@@ -88,6 +96,7 @@ class ApiKeys:
         keys = {row["prefix"]: (from_row(ApiKey, row), row["key_hash"]) for row in rows}
         return [keys.get(prefix) for prefix in prefixes]
 
-    async def list_for_organizations(self, organization_ids: Sequence[UUID]) -> list[ApiKey]:
-        """List the organizations' keys, newest first."""
-        return await fetch_all(self._pool, ApiKey, LIST, organization_ids)
+    async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> Chunk[ApiKey]:
+        """List one page of the organizations' keys, newest first."""
+        conditions = PageConditions(organization_ids, page, "k.created_at, k.id")
+        return await fetch_page(self._pool, ApiKey, PAGE, conditions)

@@ -9,10 +9,10 @@ from storage.identity.accounts import insert_user
 from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
 from storage.model import Role, User
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
-from storage.postgres.rows import fetch_all, fetch_one, to_row
+from storage.postgres.rows import fetch_one, to_row
 
 INSERT = """
 INSERT INTO invite (id, organization_id, email, role, code_hash, expires_at, accepted_at, created_at)
@@ -73,10 +73,10 @@ class Invites:
     async def get(self, invite_id: UUID) -> Invite | None:
         return await fetch_one(self._pool, Invite, GET, invite_id)
 
-    async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> list[Invite]:
+    async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> Chunk[Invite]:
         """List one page of the organizations' invitations, newest first."""
         conditions = PageConditions(organization_ids, page, "created_at, id")
-        return await fetch_all(self._pool, Invite, conditions.into(PAGE), *conditions.parameters)
+        return await fetch_page(self._pool, Invite, PAGE, conditions)
 
     async def delete(self, invite_id: UUID) -> bool:
         return await self._pool.fetchval(DELETE, invite_id) is not None

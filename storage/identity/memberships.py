@@ -9,10 +9,10 @@ from uuid import UUID
 from storage.errors import Forbidden, LastOwner
 from storage.identity.token_holders import TokenHolders
 from storage.model import Role
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.rows import fetch_all, fetch_one, from_row
+from storage.postgres.rows import fetch_one, from_row
 
 GET = """
 SELECT m.id, m.organization_id, m.role, m.created_at, m.user_id, u.email, u.name
@@ -65,10 +65,10 @@ class Memberships:
     async def get(self, membership_id: UUID) -> Member | None:
         return await fetch_one(self._pool, Member, GET, membership_id)
 
-    async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> list[Member]:
+    async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> Chunk[Member]:
         """List one page of the organizations' members, newest first."""
         conditions = PageConditions(organization_ids, page, "m.created_at, m.id")
-        return await fetch_all(self._pool, Member, conditions.into(PAGE), *conditions.parameters)
+        return await fetch_page(self._pool, Member, PAGE, conditions)
 
     async def update_role(self, membership_id: UUID, role: Role, by: Role) -> Member | None:
         """Change the role and return the member; None if there is no such membership.

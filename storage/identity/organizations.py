@@ -5,8 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from storage.model import Organization
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
 from storage.postgres.rows import fetch_all, fetch_one
@@ -41,10 +41,10 @@ class Organizations:
         """List the organizations with exactly this name, oldest first."""
         return await fetch_all(self._pool, Organization, LIST_BY_NAME, name)
 
-    async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> list[Organization]:
+    async def list_page(self, organization_ids: Sequence[UUID], page: Page) -> Chunk[Organization]:
         """List one page of these organizations, newest first."""
         conditions = PageConditions(organization_ids, page, "created_at, id")
-        return await fetch_all(self._pool, Organization, conditions.into(PAGE), *conditions.parameters)
+        return await fetch_page(self._pool, Organization, PAGE, conditions)
 
     async def update(self, organization_id: UUID, changes: Mapping[str, Any]) -> Organization | None:
         """Set the columns in `changes` and return the organization; None if there is none."""

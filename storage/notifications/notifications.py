@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -21,13 +20,14 @@ from storage.notifications.inserts import (
     insert_after_lock,
     insert_together,
 )
+from storage.notifications.queues import Queues
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
 from storage.postgres.query import require_changeable
-from storage.postgres.rows import fetch_all, fetch_one, from_row
+from storage.postgres.rows import fetch_one, from_row
 
 GET = """
 SELECT n.* FROM notification n JOIN agent a ON a.id = n.agent_id AND a.deleted_at IS NULL WHERE n.id = $1
@@ -44,35 +44,6 @@ CROSS JOIN LATERAL (
     ORDER BY n.created_at DESC, n.id DESC LIMIT $2::bigint + $3::bigint
 ) n
 ORDER BY n.created_at DESC, n.id DESC LIMIT $2 OFFSET $3
-"""
-
-# The array is the result of a subquery, which hides its length from the planner: with a visible length
-# PostgreSQL would plan the statement again at each execution.
-LIST_FOR_AGENTS = """
-SELECT item.ordinal, n.*
-FROM unnest((SELECT $1::uuid[]), $2::integer[], $3::timestamptz[])
-     WITH ORDINALITY AS item (agent_id, max_count, now, ordinal)
-JOIN agent a ON a.id = item.agent_id AND a.deleted_at IS NULL
-CROSS JOIN LATERAL (
-    SELECT n.* FROM notification n
-    WHERE n.agent_id = item.agent_id AND (n.scheduled_for IS NULL OR n.scheduled_for <= item.now)
-    ORDER BY n.priority = 'high' DESC, n.created_at, n.id LIMIT item.max_count
-) n
-ORDER BY item.ordinal, n.priority = 'high' DESC, n.created_at, n.id
-"""
-
-LIST_UNCLEARED_FOR_AGENTS = """
-SELECT item.ordinal, n.*
-FROM unnest((SELECT $1::uuid[]), $2::integer[], $3::timestamptz[])
-     WITH ORDINALITY AS item (agent_id, max_count, now, ordinal)
-JOIN agent a ON a.id = item.agent_id AND a.deleted_at IS NULL
-CROSS JOIN LATERAL (
-    SELECT n.* FROM notification n
-    WHERE n.agent_id = item.agent_id AND (n.scheduled_for IS NULL OR n.scheduled_for <= item.now)
-      AND NOT n.cleared
-    ORDER BY n.priority = 'high' DESC, n.created_at, n.id LIMIT item.max_count
-) n
-ORDER BY item.ordinal, n.priority = 'high' DESC, n.created_at, n.id
 """
 
 # Lock the notification first, then agent_state: the triggers for other writers use the same order.
@@ -154,19 +125,13 @@ class Notifications:
         self._inserts = GroupCommit("notifications", self._insert_many)
         self._waiting_inserts = GroupCommit("notifications of busy agents", self._insert_waiting)
         self._clears = GroupCommit("clears", self._clear_each, sleep=sleep)
-        self._queues = GroupCommit("queues", partial(list_each, pool, LIST_FOR_AGENTS), sleep=sleep)
-        self._uncleared_queues = GroupCommit(
-            "uncleared queues",
-            partial(list_each, pool, LIST_UNCLEARED_FOR_AGENTS),
-            sleep=sleep,
-        )
+        self._queues = Queues(pool, sleep)
 
     async def close(self) -> None:
         await self._inserts.close()
         await self._waiting_inserts.close()
         await self._clears.close()
         await self._queues.close()
-        await self._uncleared_queues.close()
 
     async def insert(
         self, notification: NewNotification, allowed: Collection[UUID], receipt: Receipt | None = None
@@ -211,24 +176,23 @@ class Notifications:
     async def get(self, notification_id: UUID) -> Notification | None:
         return await fetch_one(self._pool, Notification, GET, notification_id)
 
-    async def list_page(self, filters: NotificationFilters, page: Page) -> list[Notification]:
+    async def list_page(self, filters: NotificationFilters, page: Page) -> Chunk[Notification]:
         """List one page of the notifications, newest first, including those scheduled for later."""
         conditions = PageConditions(filters.organization_ids, page, "n.created_at, n.id")
         conditions.add_optional("n.agent_id = $", filters.agent_id)
         conditions.add_optional("n.cleared = $", filters.cleared)
         conditions.add_optional("n.priority = $", filters.priority)
         conditions.add_optional("n.source = $", filters.source)
-        return await fetch_all(self._pool, Notification, conditions.into(PAGE), *conditions.parameters)
+        return await fetch_page(self._pool, Notification, PAGE, conditions)
 
     async def list_for_agent(
         self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime
-    ) -> list[Notification]:
+    ) -> Chunk[Notification]:
         """List the agent's queue, high before low, then oldest first, without what is scheduled for later.
 
-        Concurrent reads share a statement.
+        The list is cut when it gets too long. Concurrent reads share a statement.
         """
-        queues = self._queues if include_cleared else self._uncleared_queues
-        return await queues.add((agent_id, limit, now))
+        return await self._queues.list_for_agent(agent_id, limit, now, include_cleared=include_cleared)
 
     async def update(
         self, notification_id: UUID, changes: Mapping[str, Any], now: datetime
@@ -369,11 +333,3 @@ def _changed(before: Notification, changes: Mapping[str, Any], now: datetime) ->
     since = before.activated_at if after.scheduled_for == before.scheduled_for else None
     activated_at = activation(after.priority, after.scheduled_for, now, cleared=after.cleared, since=since)
     return replace(after, cleared_at=cleared_at, activated_at=activated_at)
-
-
-async def list_each(pool: Pool, statement: str, items: list[tuple[Any, ...]]) -> list[list[Notification]]:
-    """Run a statement that lists notifications for each item of its arrays, by `ordinal`."""
-    queues: list[list[Notification]] = [[] for _ in items]
-    for row in await pool.fetch(statement, *zip(*items, strict=True)):
-        queues[row["ordinal"] - 1].append(from_row(Notification, row))
-    return queues

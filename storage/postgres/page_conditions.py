@@ -1,9 +1,39 @@
-"""Conditions of the statements that list one page, newest first."""
+"""Statements that list one page, newest first, bounded in bytes."""
 
-from typing import LiteralString
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, Any, LiteralString, TypeVar, get_args, get_type_hints
+from uuid import UUID
 
-from storage.postgres.paging import Page
-from storage.postgres.query import Conditions
+from asyncpg import Record
+
+from storage.postgres.paging import ROW_BYTES, Chunk, Page
+from storage.postgres.pool import Pool
+from storage.postgres.query import Conditions, fill_in
+from storage.postgres.rows import from_row
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Model = TypeVar("Model", bound="DataclassInstance")
+
+# Read the rows of a page that fit. The length of a text is known without reading the text; json and arrays
+# are read to be measured, one row at a time. The server sends only rows that fit.
+FITTING = """
+SELECT * FROM (
+    SELECT p.*,
+           row_number() OVER w AS place, sum(/* bytes */) OVER w AS total_bytes, lead(p.id) OVER w AS next_id
+    FROM (/* page */) p
+    WINDOW w AS (ORDER BY /* order */ ROWS UNBOUNDED PRECEDING)
+) p
+WHERE place = 1 OR total_bytes <= /* max_bytes */
+"""
+
+SHORT_TYPES = (UUID, datetime, Decimal, bool, int, float, StrEnum, type(None))
 
 
 class PageConditions(Conditions):
@@ -12,5 +42,46 @@ class PageConditions(Conditions):
     def __init__(self, owners: object, page: Page, order: LiteralString) -> None:
         """Start after the page's cursor, a pair of values for `order`: the time column and the id column."""
         super().__init__(owners, page.limit, page.offset)
+        self.max_bytes = page.max_bytes
+        self.order = ", ".join(f"p.{column.rpartition('.')[2]} DESC" for column in order.split(", "))
         if page.after is not None:
             self.add(f"({order}) < ($, $)", *page.after)
+
+
+async def fetch_page(
+    pool: Pool,
+    model: type[Model],
+    statement: LiteralString,
+    conditions: PageConditions,
+    build: Callable[[Record], Model] | None = None,
+) -> Chunk[Model]:
+    """Return the rows of the page that fit the bytes of the page, built by `build` or by their columns.
+
+    The columns of `model` that hold text, json or arrays count with their length.
+    """
+    sql = fill_in(FITTING, "/* page */", conditions.into(statement))
+    sql = fill_in(sql, "/* bytes */", _bytes_of_row(model))
+    sql = fill_in(sql, "/* order */", conditions.order)
+    sql = fill_in(sql, "/* max_bytes */", f"${len(conditions.parameters) + 1}")
+    rows = await pool.fetch(sql, *conditions.parameters, conditions.max_bytes)
+    items = [build(row) if build else from_row(model, row) for row in rows]
+    return Chunk(items, is_cut=bool(rows) and rows[-1]["next_id"] is not None)
+
+
+@cache
+def _bytes_of_row(model: type["DataclassInstance"]) -> str:
+    lengths = (f"coalesce(octet_length(p.{name}::text), 0)" for name in long_columns(model))
+    return " + ".join((str(ROW_BYTES), *lengths))
+
+
+def long_columns(model: type["DataclassInstance"]) -> Iterator[str]:
+    """Yield the names of the columns whose values may be long, those of nested models among them."""
+    for name, hint in get_type_hints(model).items():
+        if isinstance(hint, type) and is_dataclass(hint):
+            yield from long_columns(hint)
+        elif not all(_is_short(option) for option in get_args(hint) or (hint,)):
+            yield name
+
+
+def _is_short(option: Any) -> bool:
+    return isinstance(option, type) and issubclass(option, SHORT_TYPES)

@@ -32,7 +32,7 @@ class Conditions:
 
     def into(self, statement: LiteralString) -> str:
         """Return the statement with the conditions at its marks. Raise ValueError if it has no mark."""
-        return _fill_in(statement, "/* and */", "".join(self._conditions))
+        return fill_in(statement, "/* and */", "".join(self._conditions))
 
 
 def assign(statement: LiteralString, changes: Mapping[str, object], columns: Set[str], *, after: int) -> str:
@@ -43,7 +43,7 @@ def assign(statement: LiteralString, changes: Mapping[str, object], columns: Set
     require_changeable(changes, columns)
     numbers = count(after + 1)
     assignments = ", ".join(f"{column} = ${next(numbers)}" for column in changes)
-    return _fill_in(statement, "/* set */", assignments)
+    return fill_in(statement, "/* set */", assignments)
 
 
 def require_changeable(changes: Mapping[str, object], columns: Set[str]) -> None:
@@ -52,7 +52,8 @@ def require_changeable(changes: Mapping[str, object], columns: Set[str]) -> None
         raise ValueError(f"these columns must not be changed: {', '.join(sorted(unknown))}")
 
 
-def _fill_in(statement: LiteralString, mark: LiteralString, text: str) -> str:
+def fill_in(statement: str, mark: LiteralString, text: str) -> str:
+    """Return the statement with `text` at each `mark`. Raise ValueError if it has no such mark."""
     first, *rest = statement.split(mark)
     if not rest:
         # Without this check a statement with a misspelled mark would run without its conditions.

@@ -8,8 +8,8 @@ from uuid import UUID
 from asyncpg import Record
 
 from storage.encryption import NO_ENCRYPTION, SecretCipher, config_of
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row, to_row
 
@@ -73,13 +73,12 @@ class AdapterConfigs:
         template_id: UUID | None,
         adapter_id: UUID | None,
         page: Page,
-    ) -> list[AdapterConfig]:
+    ) -> Chunk[AdapterConfig]:
         """List one page of the configs of the organizations' templates, newest first."""
         conditions = PageConditions(organization_ids, page, "c.created_at, c.id")
         conditions.add_optional("c.template_id = $", template_id)
         conditions.add_optional("c.adapter_id = $", adapter_id)
-        rows = await self._pool.fetch(conditions.into(PAGE), *conditions.parameters)
-        return [self._config(row) for row in rows]
+        return await fetch_page(self._pool, AdapterConfig, PAGE, conditions, self._config)
 
     async def update(self, config_id: UUID, config: Any, now: datetime) -> AdapterConfig | None:
         stored = self._cipher.encrypt_json(config, config_of(config_id))

@@ -7,11 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from storage.model import Visibility
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_all, fetch_one, to_row
+from storage.postgres.rows import fetch_one, to_row
 
 INSERT = """
 INSERT INTO adapter (
@@ -77,14 +77,14 @@ class Adapters:
 
     async def list_page(
         self, organization_ids: tuple[UUID, ...], visibility: Visibility | None, page: Page
-    ) -> list[Adapter]:
+    ) -> Chunk[Adapter]:
         """List one page of the adapters that the organizations may see, newest first.
 
         These are their own adapters and the public ones.
         """
         conditions = PageConditions(organization_ids, page, "a.created_at, a.id")
         conditions.add_optional("a.visibility = $", visibility)
-        return await fetch_all(self._pool, Adapter, conditions.into(PAGE), *conditions.parameters)
+        return await fetch_page(self._pool, Adapter, PAGE, conditions)
 
     async def update(self, adapter_id: UUID, changes: Mapping[str, Any]) -> Adapter | None:
         """Set the columns in `changes` and return the adapter; None if there is no such adapter."""

@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from storage.postgres.page_conditions import PageConditions
-from storage.postgres.paging import Page
+from storage.postgres.page_conditions import PageConditions, fetch_page
+from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import assign
-from storage.postgres.rows import fetch_all, fetch_one, to_row
+from storage.postgres.rows import fetch_one, to_row
 
 INSERT = """
 INSERT INTO tool (
@@ -73,14 +73,14 @@ class Tools:
 
     async def list_page(
         self, organization_ids: tuple[UUID, ...], adapter_id: UUID | None, page: Page
-    ) -> list[Tool]:
+    ) -> Chunk[Tool]:
         """List one page of the tools of adapters that the organizations may see, newest first.
 
         `adapter_id` limits the list to one of these adapters.
         """
         conditions = PageConditions(organization_ids, page, "t.created_at, t.id")
         conditions.add_optional("t.adapter_id = $", adapter_id)
-        return await fetch_all(self._pool, Tool, conditions.into(PAGE), *conditions.parameters)
+        return await fetch_page(self._pool, Tool, PAGE, conditions)
 
     async def update(self, tool_id: UUID, changes: Mapping[str, Any]) -> Tool | None:
         """Set the columns in `changes` and return the tool; None if there is no such tool.

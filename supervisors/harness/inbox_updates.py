@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from storage.model import Notification
+from storage.notifications.since import RecentNotification
 from storage.postgres.connections import to_json
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun
@@ -40,7 +40,7 @@ class InboxUpdates:
         return _message(arrived) if arrived else ""
 
 
-def _message(arrived: list[Notification]) -> str:
+def _message(arrived: list[RecentNotification]) -> str:
     fields = ("id", "priority", "source", "title")
     named = [{field: getattr(one, field) for field in fields} for one in arrived[:MAX_NAMED]]
     at_least = "at least " if len(arrived) == MAX_FETCHED else ""

@@ -17,6 +17,7 @@ from supervisors.text import excerpt, shorten
 from supervisors.tools.errors import ToolError
 from supervisors.tools.sleep import SLEEP
 from supervisors.tools.toolbox import Toolbox
+from supervisors.tools.toolkit import PartialResult
 
 log = structlog.get_logger()
 
@@ -79,7 +80,7 @@ async def _call(toolbox: Toolbox, conversation: Conversation, tool_call: ToolCal
             arguments = _parsed(tool_call.arguments)
             tool = await toolbox.find(agent, tool_call.name)
             result = await toolbox.use(tool, agent, run_id, ask, arguments, span.id)
-            cut_result, left_out = shorten(result, MAX_RESULT_BYTES)
+            cut_result, left_out = _cut(result)
         except (AgentGone, LeadershipLost, RunError):
             raise
         except Exception as error:
@@ -88,6 +89,14 @@ async def _call(toolbox: Toolbox, conversation: Conversation, tool_call: ToolCal
             return {"error": refusal.as_json()}
         span.metadata["gen_ai.tool.call.result"] = cut_result
         return {"result": cut_result, "left_out": left_out} if left_out else {"result": cut_result}
+
+
+def _cut(result: Any) -> tuple[Any, str]:
+    """Return the result at a length that a model can read, with a note on what is missing, or blank."""
+    if isinstance(result, PartialResult):
+        value, left_out = shorten(result.value, MAX_RESULT_BYTES)
+        return value, f"{left_out} {result.left_out}".strip()
+    return shorten(result, MAX_RESULT_BYTES)
 
 
 def _refusal(error: Exception, name: str) -> ToolError:

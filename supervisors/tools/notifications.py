@@ -7,10 +7,12 @@ from storage.model import Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
 from supervisors.timestamps import format_timestamp
 from supervisors.tools.errors import ToolError
-from supervisors.tools.toolkit import ToolDefinition, ToolInvocation, schema
+from supervisors.tools.toolkit import PartialResult, ToolDefinition, ToolInvocation, schema
 
 DEFAULT_LIST_LIMIT = 50
 MAX_LIST_LIMIT = 100
+MORE = "There are more, but the list would be too long. Clear those that you have handled, then list again."
+
 
 LIST_NOTIFICATIONS = ToolDefinition(
     name="list_notifications",
@@ -44,7 +46,7 @@ CREATE_NOTIFICATION = ToolDefinition(
 )
 
 
-async def list_notifications(call: ToolInvocation) -> list[dict[str, Any]]:
+async def list_notifications(call: ToolInvocation) -> list[dict[str, Any]] | PartialResult:
     """List the agent's notifications: high before low, then oldest first."""
     limit = call.arguments.integer("limit", DEFAULT_LIST_LIMIT, minimum=1)
     notifications = await call.stores.notifications.list_for_agent(
@@ -53,7 +55,8 @@ async def list_notifications(call: ToolInvocation) -> list[dict[str, Any]]:
         limit=min(limit, MAX_LIST_LIMIT),
         now=call.now,
     )
-    return [_serialize(notification) for notification in notifications]
+    listed = [_serialize(notification) for notification in notifications]
+    return PartialResult(listed, MORE) if notifications.is_cut else listed
 
 
 async def clear_notification(call: ToolInvocation) -> dict[str, Any]:

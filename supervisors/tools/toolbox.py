@@ -62,7 +62,7 @@ class Toolbox:
         arguments: Mapping[str, Any],
         span_id: UUID | None = None,
     ) -> Any:
-        """Call the tool and return its result, ready for JSON. Raise ToolError if it fails.
+        """Call the tool and return its result, ready for JSON, or a part of it. Raise ToolError if it fails.
 
         `run_id`: the run that calls, if any. `span_id`: the span of this call in the run's trace, if any.
         """

@@ -40,8 +40,19 @@ class ToolInvocation:
 
 
 @dataclass(frozen=True, slots=True)
+class PartialResult:
+    """A result that would have been too long; `left_out` tells the agent in a sentence what is missing."""
+
+    value: Any
+    left_out: str
+
+
+@dataclass(frozen=True, slots=True)
 class AgentTool:
-    """A tool that an agent can call. `use` returns a value ready for JSON, or raises ToolError."""
+    """A tool that an agent can call.
+
+    `use` returns a value ready for JSON, or a PartialResult with one, or raises ToolError.
+    """
 
     definition: ToolDefinition
     use: Callable[[ToolInvocation], Awaitable[Any]]

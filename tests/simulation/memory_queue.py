@@ -12,6 +12,7 @@ from storage.errors import Forbidden, ReferenceMissing
 from storage.model import AgentState, AgentStatus, Notification, Priority
 from storage.notifications.activation import activation
 from storage.notifications.inserts import NewNotification
+from storage.postgres.paging import Chunk
 from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
 
 
@@ -32,7 +33,7 @@ class MemoryNotifications:
 
     async def list_for_agent(
         self, agent_id: UUID, *, include_cleared: bool, limit: int, now: datetime
-    ) -> list[Notification]:
+    ) -> Chunk[Notification]:
         return await self._wire.carry(partial(self._list, agent_id, include_cleared, limit, now), agent_id)
 
     async def update(
@@ -71,10 +72,10 @@ class MemoryNotifications:
 
     async def _list(
         self, agent_id: UUID, include_cleared: bool, limit: int, now: datetime
-    ) -> list[Notification]:
+    ) -> Chunk[Notification]:
         await asyncio.sleep(0)
         if self._tables.agent(agent_id) is None:
-            return []
+            return Chunk([], is_cut=False)
         shown = [
             one
             for one in self._tables.queue(agent_id)
@@ -83,7 +84,7 @@ class MemoryNotifications:
         ]
         shown.sort(key=lambda one: (one.priority is not Priority.HIGH, one.created_at, one.id))
         await asyncio.sleep(0)
-        return shown[:limit]
+        return Chunk(shown[:limit], is_cut=False)
 
     async def _update(
         self, notification_id: UUID, changes: Mapping[str, Any], now: datetime

@@ -37,10 +37,12 @@ from web.credentials.formats import make_key
 from web.openapi.document import build_document
 from web.ports import HarnessStatus, Readiness, ServiceState
 from web.server.listener import serving as listening
+from web.server.settings import ConnectionSettings
 from web.settings import WebSettings
 
 OPERATOR_TOKEN = "operator-token-of-the-tests"
 SETTINGS = WebSettings(token_secret="s" * 48, operator_token=OPERATOR_TOKEN)
+CONNECTIONS = ConnectionSettings()
 
 
 Address = tuple[str, int]
@@ -188,7 +190,9 @@ def cheap_start_and_passwords() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
+async def serving(
+    pool: Pool, settings: WebSettings, connections: ConnectionSettings = CONNECTIONS
+) -> AsyncIterator[Service]:
     """Compose the parts like the composition root, with a harness that never ends."""
 
     def on_commit(agent_ids: Sequence[UUID]) -> None:
@@ -227,7 +231,7 @@ async def serving(pool: Pool, settings: WebSettings) -> AsyncIterator[Service]:
             app.on_response_prepare.append(overheard.note_answer)
             stack.enter_context(overheard.listening())
             listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            await stack.enter_async_context(listening(app, listener))
+            await stack.enter_async_context(listening(app, listener, connections))
             address: Address = listener.getsockname()
             client = await stack.enter_async_context(ClientSession(f"http://127.0.0.1:{address[1]}"))
             service = Service(app, address, client, storage, registry, health)
@@ -242,8 +246,8 @@ async def start_service(pool: Pool) -> AsyncIterator[StartService]:
     """Start the service with other settings."""
     async with AsyncExitStack() as stack:
 
-        async def start(**changes: Any) -> Service:
-            return await stack.enter_async_context(serving(pool, replace(SETTINGS, **changes)))
+        async def start(connections: ConnectionSettings = CONNECTIONS, **changes: Any) -> Service:
+            return await stack.enter_async_context(serving(pool, replace(SETTINGS, **changes), connections))
 
         yield start
 

@@ -1,5 +1,6 @@
 """Pages, links, and whole lists in a stream."""
 
+import asyncio
 import json
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -13,10 +14,15 @@ from aiohttp.test_utils import make_mocked_request
 from yarl import URL
 
 from storage.ids import latest_creation, new_id
-from storage.postgres.paging import Cursor, Page
+from storage.model import Role
+from storage.postgres.paging import CHUNK_BYTES, Chunk, Cursor, Page
 from storage.storage import Storage
 from tests.web.conftest import Answer, Api, Service, StartService
-from web.paging import CHUNK_BYTES, FIRST_ROWS, answer_owned_list
+from web.access.auth import CALLER, Caller
+from web.app_keys import STREAMS
+from web.page_reader import FIRST_ROWS
+from web.paging import answer_owned_list
+from web.streams import Streams
 
 NOTIFICATIONS = "/api/defaults/notifications/"
 MORE_THAN_CONNECTIONS = 11
@@ -136,6 +142,54 @@ async def test_list_of_rows_longer_than_chunk_is_whole(service: Service, api: Ap
     assert titles == [f"n{n}" for n in range(FIRST_ROWS + 3, 0, -1)]
 
 
+async def test_long_page_is_streamed_with_its_link(service: Service, api: Api) -> None:
+    await api.create_agent()
+    await fill(service.storage, 12, "x" * (CHUNK_BYTES // 3))
+    page = await api.get(f"{NOTIFICATIONS}?limit=7&offset=1")
+    assert (page.headers.get("Content-Length"), page.headers["Content-Type"]) == (None, "application/json")
+    rest = await api.get(next_path(page))
+
+    assert [item["title"] for item in page.body] == [f"n{n}" for n in range(11, 4, -1)]
+    assert [item["title"] for item in rest.body] == [f"n{n}" for n in range(4, 0, -1)]
+    assert "Link" not in rest.headers
+    head = await api.request("HEAD", f"{NOTIFICATIONS}?limit=7&offset=1")
+    assert (head.status, head.body, head.headers["Link"]) == (200, "", page.headers["Link"])
+
+
+async def test_streams_of_one_caller_are_limited(start_service: StartService) -> None:
+    service = await start_service(streams_per_caller=1)
+    api = await service.new_organization()
+    await api.create_agent()
+    await fill(service.storage, 300, "x" * CHUNK_BYTES)
+    headers = {"Authorization": api.authorization or ""}
+    async with service.client.get(NOTIFICATIONS, headers=headers) as response:
+        assert response.status == 200
+        refused = await api.get(f"{NOTIFICATIONS}?limit=9")
+        assert (refused.status, refused.headers["Retry-After"]) == (429, "5")
+        assert "limits.streams_per_caller" in refused.body["detail"]
+        assert (await api.get(f"{NOTIFICATIONS}?limit=1")).status == 200
+        response.close()
+    async with asyncio.timeout(10):
+        while (page := await api.get(f"{NOTIFICATIONS}?limit=2")).status == 429:
+            pass
+    assert [item["title"] for item in page.body] == ["n300", "n299"]
+
+
+async def test_long_page_of_traces_is_whole(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    body = {"agent": agent["id"], "metadata": {"x": "x" * (CHUNK_BYTES // 3)}}
+    for number in range(5):
+        await api.create("/api/tracing/traces/", name=f"t{number}", **body)
+    pagination = {"total_count": 5, "limit": 4, "offset": 0, "has_more": True}
+
+    page = (await api.get("/api/tracing/traces/?limit=4")).body
+    [same_page] = (await api.get("/api/tracing/traces/list/?limit=4")).body
+
+    assert [trace["name"] for trace in page["results"]] == ["t4", "t3", "t2", "t1"]
+    assert page["pagination"] == pagination
+    assert same_page == page
+
+
 async def test_slow_readers_hold_no_connection(service: Service, api: Api) -> None:
     await api.create_agent()
     await fill(service.storage, 6000, "x" * 4000)
@@ -173,17 +227,21 @@ class Things:
         self.things = {thing.id: thing for thing in things}
         self.after: Cursor | None = None
 
-    async def list_page(self, organization_id: UUID, page: Page) -> list[Thing]:
+    async def list_page(self, organization_id: UUID, page: Page) -> Chunk[Thing]:
         self.after = page.after
-        return list(self.things.values())
+        return Chunk(list(self.things.values()), is_cut=False)
 
     async def get(self, thing_id: UUID) -> Thing | None:
         return self.things.get(thing_id)
 
     async def list_after(self, after: UUID | None, organization_id: UUID) -> list[Any]:
         query = {"after": after, "limit": None, "offset": None}
+        app = web.Application()
+        app[STREAMS] = Streams(per_caller=1, per_organization=1)
+        request = make_mocked_request("GET", "/things/", app=app)
+        request[CALLER] = Caller(new_id(), {organization_id: Role.MEMBER})
         answer = await answer_owned_list(
-            make_mocked_request("GET", "/things/"),
+            request,
             query,
             (organization_id,),
             self,

@@ -1,5 +1,7 @@
 """The settings of the HTTP interface."""
 
+from typing import Any
+
 import pytest
 
 from web.settings import WebSettings
@@ -9,3 +11,10 @@ def test_settings_hide_secrets_and_refuse_weak_ones() -> None:
     assert "sss" not in repr(WebSettings(token_secret="s" * 32, operator_token="sss"))
     with pytest.raises(ValueError, match="token_secret"):
         WebSettings(token_secret="s" * 31, operator_token="x")
+
+
+@pytest.mark.parametrize("name", ["streams_per_caller", "streams"])
+def test_settings_refuse_limits_of_nothing(name: str) -> None:
+    zero: dict[str, Any] = {name: 0}
+    with pytest.raises(ValueError, match=name):
+        WebSettings(token_secret="s" * 32, operator_token="x", **zero)

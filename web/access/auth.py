@@ -46,6 +46,11 @@ class Caller:
     is_user: bool = False
 
     @property
+    def accountable(self) -> UUID:
+        """Return the organization whose limits the caller's requests count against: its first one."""
+        return next(iter(self.roles), self.run.organization_id if self.run else self.credential)
+
+    @property
     def organizations(self) -> tuple[UUID, ...]:
         return tuple(self.roles)
 
@@ -92,6 +97,9 @@ class Caller:
         """Raise PermissionDenied unless the caller is an admin or owner of the organization."""
         if self.roles.get(organization_id) not in ADMINS:
             raise PermissionDenied
+
+
+CALLER = web.RequestKey("caller", Caller)
 
 
 def requested_organization(request: web.Request, caller: Caller) -> UUID:

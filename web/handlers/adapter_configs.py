@@ -16,7 +16,8 @@ from web.constraint_errors import refusing_constraint_errors
 from web.errors import Invalid, NotFound, PermissionDenied, require_found
 from web.fields import unknown_id
 from web.json import json_response
-from web.paging import Listing, answer_list, find_owned
+from web.page_reader import Listing
+from web.paging import answer_list, find_owned
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.adapter_configs import (

@@ -13,7 +13,8 @@ from web.access.path_access import load, load_owned, may_see, require_visible
 from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.errors import Invalid, NotFound, require_found
 from web.json import json_response
-from web.paging import Listing, answer_list
+from web.page_reader import Listing
+from web.paging import answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.adapters import AdapterBody, AdapterQuery, AdapterResponse, serialize_adapter

@@ -7,6 +7,7 @@ from aiohttp import web
 from storage.errors import ReferenceMissing
 from storage.model import Agent
 from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
+from supervisors.tools.toolkit import PartialResult
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load_agent
 from web.app_keys import REGISTRY, TOOLBOX
@@ -40,13 +41,19 @@ async def call_agent_tool(request: web.Request, caller: Caller) -> web.Response:
     """
     agent = await load_agent(request, caller)
     try:
-        answer: ToolCalledResponse = {"result": await _call_tool(request, caller, agent)}
+        result = await _call_tool(request, caller, agent)
     except ToolError as error:
         refused: dict[str, Any] = {"error": error.as_json()}
         return json_response(refused, status=404 if error.code == UNKNOWN_TOOL else 400)
     except ReferenceMissing as error:
         raise NotFound from error  # the agent was deleted during the call
-    return json_response(answer)
+    return json_response(_called(result))
+
+
+def _called(result: Any) -> ToolCalledResponse:
+    if isinstance(result, PartialResult):
+        return {"result": result.value, "left_out": result.left_out}
+    return {"result": result}
 
 
 async def _call_tool(request: web.Request, caller: Caller, agent: Agent) -> Any:

@@ -7,14 +7,13 @@ from aiohttp import web
 from storage.errors import NotUnique
 from storage.ids import new_id
 from storage.model import ApiKey
-from storage.postgres.paging import Page
 from web.access.auth import Caller, requested_organization
 from web.access.path_access import load_owned
 from web.app_keys import CLOCK, STORAGE
 from web.credentials.formats import NewKey, make_key
 from web.errors import require_found
 from web.json import json_response
-from web.paging import Listing, PageQuery, answer_list
+from web.paging import PageQuery, answer_owned_list
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.api_keys import (
@@ -64,18 +63,10 @@ async def _insert_key(
 async def list_keys(request: web.Request, caller: Caller) -> web.StreamResponse:
     organization_ids = caller.administered()
     query = read_query(request, QUERY)
-    keys = await request.app[STORAGE].api_keys.list_for_organizations(organization_ids)
-
-    async def fetch(page: Page) -> list[ApiKey]:
-        after = page.after
-        older = [key for key in keys if after is None or (key.created_at, key.id) < after]
-        return older[page.offset : page.offset + page.limit]
-
-    async def find(key_id: UUID) -> ApiKey | None:
-        return next((key for key in keys if key.id == key_id), None)
-
-    listing = Listing(fetch, find, serialize_api_key)
-    return await answer_list(request, query, listing)
+    keys = request.app[STORAGE].api_keys
+    return await answer_owned_list(
+        request, query, organization_ids, keys, organization_ids, serialize_api_key
+    )
 
 
 async def get_key(request: web.Request, caller: Caller) -> web.Response:

@@ -11,7 +11,8 @@ from web.access.path_access import load
 from web.app_keys import REGISTRY, STORAGE
 from web.errors import require_found
 from web.json import json_response
-from web.paging import Listing, PageQuery, answer_list
+from web.page_reader import Listing
+from web.paging import PageQuery, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.organizations import (

@@ -13,7 +13,8 @@ from web.app_keys import REGISTRY, STATUS, STORAGE
 from web.errors import NotFound, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import Listing, answer_list
+from web.page_reader import Listing
+from web.paging import answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.runs import (

@@ -16,7 +16,8 @@ from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import Invalid, NotFound, require_found
 from web.json import json_response
-from web.paging import Listing, answer_list
+from web.page_reader import Listing
+from web.paging import answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.tools import ToolBody, ToolChangesBody, ToolQuery, ToolResponse, serialize_tool

@@ -1,6 +1,7 @@
 """Traces: the records of runs, in this service or elsewhere."""
 
 from datetime import UTC
+from functools import partial
 from zoneinfo import ZoneInfo
 
 from aiohttp import web
@@ -9,19 +10,23 @@ from storage.errors import NotUnique
 from storage.history.traces import TraceFilters
 from storage.ids import new_id
 from storage.model import Trace
+from storage.postgres.paging import Page
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import load_named
 from web.access.path_access import load, load_owned, require_owned
 from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, require_found
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response
+from web.json import json_response, to_json
+from web.page_reader import Listing, PageReader
+from web.paging import send_page
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.traces import (
     FullTraceResponse,
     NewTraceBody,
+    PaginationResponse,
     TraceEndBody,
     TracePageResponse,
     TraceQuery,
@@ -86,18 +91,22 @@ async def end_trace(request: web.Request, caller: Caller) -> web.Response:
     return json_response(serialize_trace(ended))
 
 
-async def list_traces(request: web.Request, caller: Caller) -> web.Response:
-    return json_response(await _list_page(request, caller))
+async def list_traces(request: web.Request, caller: Caller) -> web.StreamResponse:
+    return await _answer_page(request, caller, b"{", b"}")
 
 
-async def list_traces_in_array(request: web.Request, caller: Caller) -> web.Response:
+async def list_traces_in_array(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List traces as an array that contains one page."""
-    return json_response([await _list_page(request, caller)])
+    return await _answer_page(request, caller, b"[{", b"}]")
 
 
-async def _list_page(request: web.Request, caller: Caller) -> TracePageResponse:
+async def _answer_page(
+    request: web.Request, caller: Caller, opening: bytes, closing: bytes
+) -> web.StreamResponse:
+    """Answer with a TracePageResponse."""
     query = read_query(request, QUERY)
     localize(query, ("started_after", "started_before"), UTC)
+    traces = request.app[STORAGE].traces
     await require_owned(caller, request.app[STORAGE].agents.get_retained, query["agent"])
     await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
     filters = TraceFilters(
@@ -107,19 +116,23 @@ async def _list_page(request: web.Request, caller: Caller) -> TracePageResponse:
         started_after=query["started_after"],
         started_before=query["started_before"],
     )
-    limit, offset = query["limit"], query["offset"]
-    summaries, total = await request.app[STORAGE].traces.list_page(
-        caller.organizations, filters, limit, offset
+    listing = Listing(
+        partial(traces.list_page, caller.organizations, filters),
+        None,  # traces page by offset only
+        serialize_trace_summary,
+        lambda summary: (summary.started_at, summary.id),
     )
-    return {
-        "results": [serialize_trace_summary(summary) for summary in summaries],
-        "pagination": {
-            "total_count": total,
-            "limit": limit,
-            "offset": offset,
-            "has_more": offset + len(summaries) < total,
-        },
+    limit, offset = query["limit"], query["offset"]
+    total = await traces.count(caller.organizations, filters)
+    pagination: PaginationResponse = {
+        "total_count": total,
+        "limit": limit,
+        "offset": offset,
+        "has_more": offset + limit < total,
     }
+    reader = PageReader(listing, Page(limit=limit, offset=offset))
+    closing = b'],"pagination":' + to_json(pagination) + closing
+    return await send_page(request, reader, opening + b'"results":[', closing)
 
 
 ROUTES = (

@@ -1,6 +1,6 @@
 """Agent tools: how they are listed, and how the parameters of a call are read."""
 
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 from uuid import UUID
 
 from marshmallow import INCLUDE, fields
@@ -31,7 +31,10 @@ class AgentToolResponse(TypedDict):
 
 
 class ToolCalledResponse(TypedDict):
+    """The result; `left_out` says what is missing if it would have been too long."""
+
     result: Any
+    left_out: NotRequired[str]
 
 
 class ToolErrorResponse(TypedDict):

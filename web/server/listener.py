@@ -15,10 +15,10 @@ from web.json import json_response
 from web.observability.request_id import HEADER, fresh_id, id_of
 from web.server.acceptor import Acceptor
 from web.server.connections import Connections, Place
-from web.server.head_limit import HeadLimit
 from web.server.operator_places import answer_operator_only
 from web.server.security_headers import SecuredResponse, headers_for, secure
 from web.server.settings import ConnectionSettings
+from web.server.slow_readers import ReaderWatch
 from web.server.unread_body import announce_close, discard_rest
 
 BACKLOG = 1024
@@ -33,7 +33,7 @@ OPTIONS: dict[str, Any] = {
 log = structlog.get_logger(__name__)
 
 
-class Protocol(HeadLimit):
+class Protocol(ReaderWatch):
     """A connection. Unlike aiohttp's own it never repeats malformed input, which may hold secrets."""
 
     __slots__ = ("_connections", "_discarded")

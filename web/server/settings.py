@@ -10,6 +10,7 @@ class ConnectionSettings:
 
     max_connections: int = 10_000
     head_seconds: float = 15.0  # for a whole request head, from the connection or from its first byte
+    reader_seconds: float = 30.0  # how long a client may take nothing of an answer
     keepalive_seconds: float = 630.0  # longer than load balancers keep an idle connection, which is 600
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     is_https: bool = False
@@ -17,6 +18,6 @@ class ConnectionSettings:
     def __post_init__(self) -> None:
         if self.max_connections < 1:
             raise ValueError(f"max_connections must be at least 1, got {self.max_connections}")
-        for name in ("head_seconds", "keepalive_seconds"):
+        for name in ("head_seconds", "reader_seconds", "keepalive_seconds"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be more than 0, got {getattr(self, name)}")

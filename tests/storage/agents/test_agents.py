@@ -278,7 +278,7 @@ async def test_delete_ends_the_open_run_and_its_trace(agents: Agents, pool: Pool
     trace = await Traces(pool).get(run_id)
     assert trace is not None
     assert (trace.error, trace.ended_at) == ("deleted", NOW + HOUR)
-    [summary], _ = await Traces(pool).list_page([owner], TraceFilters(agent_id=deleted.id), 50, 0)
+    [summary] = await Traces(pool).list_page([owner], TraceFilters(agent_id=deleted.id), Page())
     assert summary.agent_name == "Chief"
     assert await Runs(pool).get(run_id) is None
 

@@ -30,6 +30,7 @@ from storage.model import (
     StateUpdate,
     Trace,
 )
+from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, NOW, SECOND, new_span, pairs, stored_agent, template
 
@@ -53,8 +54,8 @@ async def stored_trace(pool: Pool, of: Agent, started_at: datetime = NOW, error:
 
 
 async def listed(traces: Traces, of: Agent, filters: TraceFilters) -> list[UUID]:
-    summaries, total = await traces.list_page([of.organization_id], filters, 50, 0)
-    assert total == len(summaries)
+    summaries = await traces.list_page([of.organization_id], filters, Page())
+    assert await traces.count([of.organization_id], filters) == len(summaries)
     return [summary.trace.id for summary in summaries]
 
 
@@ -120,12 +121,14 @@ async def test_page_returns_total_number_of_traces(traces: Traces, pool: Pool) -
     stored = [await stored_trace(pool, scout, NOW + n * SECOND) for n in range(5)]
     await stored_trace(pool, await stored_agent(pool))
 
-    summaries, total = await traces.list_page([scout.organization_id], TraceFilters(), 2, 1)
-    beyond, beyond_total = await traces.list_page([scout.organization_id], TraceFilters(), 2, 9)
+    owners = [scout.organization_id]
+    page = await traces.list_page(owners, TraceFilters(), Page(limit=2, offset=1))
+    rest = await traces.list_page(owners, TraceFilters(), Page((page[-1].started_at, page[-1].id)))
 
-    assert [summary.trace.id for summary in summaries] == [stored[3], stored[2]]
-    assert (total, beyond, beyond_total) == (5, [], 5)
-    assert await traces.list_page([], TraceFilters(), 50, 0) == ([], 0)
+    assert [summary.id for summary in (*page, *rest)] == [stored[3], stored[2], stored[1], stored[0]]
+    assert await traces.list_page(owners, TraceFilters(), Page(offset=9)) == []
+    assert await traces.list_page([], TraceFilters(), Page()) == []
+    assert await traces.count([], TraceFilters()) == 0
 
 
 async def test_page_merges_traces_of_several_organizations(traces: Traces, pool: Pool) -> None:
@@ -134,12 +137,11 @@ async def test_page_merges_traces_of_several_organizations(traces: Traces, pool:
         await stored_trace(pool, one, NOW + n * SECOND) for n, one in enumerate((ours, also_ours, ours))
     ]
 
-    summaries, total = await traces.list_page(
-        [ours.organization_id, also_ours.organization_id], TraceFilters(), 2, 0
-    )
+    owners = [ours.organization_id, also_ours.organization_id]
+    summaries = await traces.list_page(owners, TraceFilters(), Page(limit=2))
 
     assert [summary.trace.id for summary in summaries] == [stored[2], stored[1]]
-    assert total == 3
+    assert await traces.count(owners, TraceFilters()) == 3
 
 
 async def test_summary_counts_spans_and_names_agent_and_template(traces: Traces, pool: Pool) -> None:
@@ -150,7 +152,7 @@ async def test_summary_counts_spans_and_names_agent_and_template(traces: Traces,
     trace_id = await stored_trace(pool, scout)
     await traces.insert_spans([new_span(trace_id), new_span(trace_id, error="timeout")])
 
-    [summary], _ = await traces.list_page([owner], TraceFilters(), 50, 0)
+    [summary] = await traces.list_page([owner], TraceFilters(), Page())
 
     assert summary.trace == await traces.get(trace_id)
     assert (summary.agent_name, summary.template_name) == ("Scout", "Concierge")

@@ -8,6 +8,7 @@ import pytest
 from storage.errors import NotUnique
 from storage.identity.api_keys import ApiKeys
 from storage.ids import new_id
+from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from tests.storage.factories import MINUTE, NOW, SECOND, api_key, stored_organization
 
@@ -86,8 +87,9 @@ async def test_keys_of_given_organizations_are_listed_newest_first(api_keys: Api
     for key in (second, first, api_key(theirs)):
         await api_keys.insert(key, HASH)
 
-    assert await api_keys.list_for_organizations([ours]) == [second, first]
-    assert await api_keys.list_for_organizations([]) == []
+    assert await api_keys.list_page([ours], Page()) == [second, first]
+    assert await api_keys.list_page([ours], Page(after=(second.created_at, second.id))) == [first]
+    assert await api_keys.list_page([], Page()) == []
 
 
 async def test_last_use_is_stored_at_most_once_a_minute(api_keys: ApiKeys, pool: Pool) -> None:

@@ -3,7 +3,7 @@
 from storage.ids import new_id
 from storage.model import Agent, Priority
 from storage.notifications.notifications import Notifications
-from storage.notifications.since import RecentNotifications
+from storage.notifications.since import MAX_TITLE_CHARACTERS, RecentNotifications
 from storage.postgres.pool import Pool
 from tests.storage.factories import MINUTE, NOW
 from tests.storage.notifications.queues import LATER, stored_notification, updated_notification
@@ -33,4 +33,14 @@ async def test_list_holds_latest_uncleared_notifications_since_given_time(
     assert await listed(100) == ["due", "for the past", "high", "low", "raised"]
     assert len(await listed(2)) == 2
     assert await recent_notifications.list_for_agent(new_id(), since=long_ago, limit=9, now=LATER) == []
+    await recent_notifications.close()
+
+
+async def test_long_titles_are_cut(queue: Notifications, scout: Agent, pool: Pool) -> None:
+    recent_notifications = RecentNotifications(pool)
+    await stored_notification(queue, scout, title="é" * 100_000)
+
+    [listed] = await recent_notifications.list_for_agent(scout.id, since=NOW, limit=9, now=LATER)
+
+    assert listed.title == "é" * MAX_TITLE_CHARACTERS
     await recent_notifications.close()

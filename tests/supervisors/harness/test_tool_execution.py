@@ -10,6 +10,7 @@ from storage.model import AgentStatus, Outcome, Priority
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, StopReply, StopRequest
 from supervisors.harness.tool_execution import MAX_RESULT_BYTES
+from supervisors.tools.toolkit import PartialResult
 from tests.supervisors.harness.scripted_runs import (
     SLEEP,
     answers,
@@ -128,6 +129,20 @@ async def test_long_result_is_cut_but_keeps_shape_and_ids(pool: Pool) -> None:
         assert outcome["left_out"] == "It was too long: texts of more than 1000 characters were cut."
         [call] = await spans(world, agent, "tool")
         assert (await metadata(world, call))["gen_ai.tool.call.result"] == outcome["result"]
+
+
+async def test_model_learns_what_a_partial_result_lacks(pool: Pool) -> None:
+    async with running(pool, [("count", ""), ("recount", "")], []) as (world, agent, script):
+        long = "x" * (MAX_RESULT_BYTES + 1)
+        world.toolbox.rigged = {
+            "count": answers(PartialResult([1, 2], "There are more.")),
+            "recount": answers(PartialResult([long], "There are more.")),
+        }
+        await start(world, agent)
+
+        short_outcome, long_outcome = script.outcomes()
+        assert short_outcome == {"result": [1, 2], "left_out": "There are more."}
+        assert long_outcome["left_out"].endswith("characters were cut. There are more.")
 
 
 async def test_result_with_too_many_items_is_cut_to_its_beginning(pool: Pool) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from storage.ids import new_id
 from storage.model import Priority, Source
+from storage.notifications.queues import MAX_BYTES
 from supervisors.tools.errors import ToolError
 from tests.supervisors.world import World
 
@@ -62,6 +63,17 @@ async def test_list_has_at_most_a_hundred_notifications(world: World) -> None:
 
     assert len(await run.call("list_notifications")) == 50
     assert len(await run.call("list_notifications", limit=5000)) == 100
+
+
+async def test_long_list_is_partial_and_says_so(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    stored = [await world.notify(agent, body="x" * (MAX_BYTES // 3)) for _ in range(3)]
+
+    result = await run.call("list_notifications")
+
+    assert [listed["id"] for listed in result.value] == [str(one.id) for one in stored[:2]]
+    assert result.left_out.startswith("There are more")
 
 
 async def test_cleared_notifications_are_listed_on_request(world: World) -> None:

@@ -182,3 +182,14 @@ async def test_bad_run_tokens_are_refused(service: Service, api: Api) -> None:
         answer = await api.with_authorization(authorization).get(path(agent))
         assert answer.status == 401, authorization
     assert (await run.get("/status/")).status == 401
+
+
+async def test_client_learns_what_a_partial_result_lacks(api: Api) -> None:
+    agent = await api.create_agent()
+    for _ in range(2):
+        await api.create_notification(agent, body="x" * 700_000)
+
+    answer = await api.post(tool(agent, "list_notifications"))
+
+    assert (answer.status, len(answer.body["result"])) == (200, 1)
+    assert answer.body["left_out"].startswith("There are more")

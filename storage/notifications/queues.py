@@ -1,0 +1,113 @@
+"""The queues of agents, as their tools read them: bounded in bytes, and several in one statement."""
+
+from datetime import datetime
+from functools import partial
+from typing import Any, LiteralString
+from uuid import UUID
+
+from storage.model import Notification
+from storage.postgres.group_commit import GroupCommit
+from storage.postgres.leadership import Sleep
+from storage.postgres.paging import ROW_BYTES, Chunk
+from storage.postgres.pool import Pool
+from storage.postgres.rows import from_row
+
+SHARED_BYTES = 65_536  # of one queue that is read together with others
+MAX_BYTES = 1_048_576  # of one queue; a single notification may be longer
+
+# The array is the result of a subquery, which hides its length from the planner: with a visible length
+# PostgreSQL would plan the statement again at each execution.
+# A notification that does not fit comes without its texts, so that it is known to be there.
+LIST_FOR_AGENTS = """
+SELECT item.ordinal, n.fits, n.id, n.organization_id, n.agent_id, n.source, n.priority, n.created_at,
+       n.scheduled_for, n.cleared, n.cleared_at, n.activated_at,
+       CASE WHEN n.fits THEN n.source_id END AS source_id,
+       CASE WHEN n.fits THEN n.title END AS title,
+       CASE WHEN n.fits THEN n.body END AS body
+FROM unnest((SELECT $1::uuid[]), $2::integer[], $3::timestamptz[], $4::integer[], $5::integer[])
+     WITH ORDINALITY AS item (agent_id, max_count, now, min_fitting, max_bytes, ordinal)
+JOIN agent a ON a.id = item.agent_id AND a.deleted_at IS NULL
+CROSS JOIN LATERAL (
+    SELECT n.*, row_number() OVER w <= item.min_fitting OR sum(n.bytes) OVER w <= item.max_bytes AS fits
+    FROM (
+        SELECT n.*, $6 + octet_length(n.source_id) + octet_length(n.title) + octet_length(n.body) AS bytes
+        FROM notification n
+        WHERE n.agent_id = item.agent_id AND (n.scheduled_for IS NULL OR n.scheduled_for <= item.now)
+        ORDER BY n.priority = 'high' DESC, n.created_at, n.id LIMIT item.max_count
+    ) n
+    WINDOW w AS (ORDER BY n.priority = 'high' DESC, n.created_at, n.id ROWS UNBOUNDED PRECEDING)
+) n
+ORDER BY item.ordinal, n.priority = 'high' DESC, n.created_at, n.id
+"""
+
+LIST_UNCLEARED_FOR_AGENTS = """
+SELECT item.ordinal, n.fits, n.id, n.organization_id, n.agent_id, n.source, n.priority, n.created_at,
+       n.scheduled_for, n.cleared, n.cleared_at, n.activated_at,
+       CASE WHEN n.fits THEN n.source_id END AS source_id,
+       CASE WHEN n.fits THEN n.title END AS title,
+       CASE WHEN n.fits THEN n.body END AS body
+FROM unnest((SELECT $1::uuid[]), $2::integer[], $3::timestamptz[], $4::integer[], $5::integer[])
+     WITH ORDINALITY AS item (agent_id, max_count, now, min_fitting, max_bytes, ordinal)
+JOIN agent a ON a.id = item.agent_id AND a.deleted_at IS NULL
+CROSS JOIN LATERAL (
+    SELECT n.*, row_number() OVER w <= item.min_fitting OR sum(n.bytes) OVER w <= item.max_bytes AS fits
+    FROM (
+        SELECT n.*, $6 + octet_length(n.source_id) + octet_length(n.title) + octet_length(n.body) AS bytes
+        FROM notification n
+        WHERE n.agent_id = item.agent_id AND (n.scheduled_for IS NULL OR n.scheduled_for <= item.now)
+          AND NOT n.cleared
+        ORDER BY n.priority = 'high' DESC, n.created_at, n.id LIMIT item.max_count
+    ) n
+    WINDOW w AS (ORDER BY n.priority = 'high' DESC, n.created_at, n.id ROWS UNBOUNDED PRECEDING)
+) n
+ORDER BY item.ordinal, n.priority = 'high' DESC, n.created_at, n.id
+"""
+
+QueueItem = tuple[UUID, int, datetime, int, int]
+"""The agent, the maximum number, the time, the number that fit in any case, and the bytes of the others."""
+
+
+class Queues:
+    """Reads queues from the table `notification`, short ones together and long ones one at a time."""
+
+    def __init__(self, pool: Pool, sleep: Sleep) -> None:
+        self._pool = pool
+        self._all = GroupCommit("queues", partial(self._list_each, LIST_FOR_AGENTS), sleep=sleep)
+        self._uncleared = GroupCommit(
+            "uncleared queues", partial(self._list_each, LIST_UNCLEARED_FOR_AGENTS), sleep=sleep
+        )
+        self._long = GroupCommit("long queues", self._list_long, max_items=1)
+
+    async def close(self) -> None:
+        await self._all.close()
+        await self._uncleared.close()
+        await self._long.close()
+
+    async def list_for_agent(
+        self, agent_id: UUID, limit: int, now: datetime, *, include_cleared: bool
+    ) -> Chunk[Notification]:
+        """List the first `limit` notifications of the queue, as many as fit `MAX_BYTES` but at least one."""
+        short = await (self._all if include_cleared else self._uncleared).add(
+            (agent_id, limit, now, 0, SHARED_BYTES)
+        )
+        if not short.is_cut:
+            return short
+        statement: LiteralString = LIST_FOR_AGENTS if include_cleared else LIST_UNCLEARED_FOR_AGENTS
+        return await self._long.add((statement, (agent_id, limit, now, 1, MAX_BYTES)))
+
+    async def _list_long(self, items: list[tuple[LiteralString, QueueItem]]) -> list[Chunk[Notification]]:
+        return [(await self._list_each(statement, [item]))[0] for statement, item in items]
+
+    async def _list_each(self, statement: LiteralString, items: list[QueueItem]) -> list[Chunk[Notification]]:
+        queues: list[Chunk[Notification]] = [Chunk([], is_cut=False) for _ in items]
+        for row in await self._pool.fetch(statement, *_columns(items), ROW_BYTES):
+            queue = queues[row["ordinal"] - 1]
+            if row["fits"]:
+                queue.append(from_row(Notification, row))
+            else:
+                queue.is_cut = True
+        return queues
+
+
+def _columns(items: list[QueueItem]) -> tuple[tuple[Any, ...], ...]:
+    return tuple(zip(*items, strict=True))

@@ -1,0 +1,160 @@
+"""Every list of the storage is read in chunks that are bounded in bytes."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from storage.agents.agents import AgentFilters
+from storage.channels.contacts import ContactFilters
+from storage.channels.documents import DocumentFilters
+from storage.channels.messages import MessageFilters
+from storage.channels.projects import ProjectFilters
+from storage.delivery.outbox import DeliveryFilters
+from storage.history.traces import TraceFilters
+from storage.ids import new_id
+from storage.model import Agent, Role, Trace
+from storage.notifications.notifications import NotificationFilters
+from storage.postgres.paging import CHUNK_BYTES, Chunk, Page
+from storage.postgres.pool import Pool
+from storage.storage import Storage
+from storage.toolbox.adapter_configs import AdapterConfig
+from supervisors.clock import SystemClock
+from tests.storage.channels.resources import contact, document, message, project
+from tests.storage.factories import (
+    HOUR,
+    NOW,
+    adapter,
+    api_key,
+    new_notification,
+    open_invite,
+    stored_agent,
+    stored_member,
+    template,
+    tool,
+)
+
+LONG = "x" * (CHUNK_BYTES * 2 // 3)  # one of them fits a chunk; they are short on the disk
+ENOUGH = 100 * CHUNK_BYTES
+
+INSERT_RUN = """
+INSERT INTO run (id, agent_id, organization_id, wake_reason, started_at, ended_at, outcome, error)
+VALUES ($1, $2, $3, 'sleep_elapsed', $4, $4, 'failed', $5)
+"""
+INSERT_DELIVERY = """
+INSERT INTO webhook_delivery (
+    id, organization_id, agent_id, template_id, url, payload, created_at, next_attempt_at)
+VALUES ($1, $2, $3, $1, 'https://example.org', $4, $5, $5)
+"""
+
+
+@dataclass
+class Lists:
+    """Stores rows with a long column, and lists them; a method of each name for each list of `Storage`."""
+
+    storage: Storage
+    pool: Pool
+    agent: Agent
+
+    def __post_init__(self) -> None:
+        self.owner = self.agent.organization_id
+        self.owners = (self.owner,)
+
+    async def organizations(self, page: Page) -> Chunk[Any]:
+        rows = await self.pool.fetch("SELECT id FROM organization")
+        return await self.storage.organizations.list_page([row["id"] for row in rows], page)
+
+    async def memberships(self, page: Page) -> Chunk[Any]:
+        return await self.storage.memberships.list_page(self.owners, page)
+
+    async def invites(self, page: Page) -> Chunk[Any]:
+        return await self.storage.invites.list_page(self.owners, page)
+
+    async def api_keys(self, page: Page) -> Chunk[Any]:
+        return await self.storage.api_keys.list_page(self.owners, page)
+
+    async def templates(self, page: Page) -> Chunk[Any]:
+        return await self.storage.templates.list_page(self.owners, page)
+
+    async def adapters(self, page: Page) -> Chunk[Any]:
+        return await self.storage.adapters.list_page(self.owners, None, page)
+
+    async def tools(self, page: Page) -> Chunk[Any]:
+        return await self.storage.tools.list_page(self.owners, None, page)
+
+    async def adapter_configs(self, page: Page) -> Chunk[Any]:
+        return await self.storage.adapter_configs.list_page(self.owners, None, None, page)
+
+    async def outbox(self, page: Page) -> Chunk[Any]:
+        return await self.storage.outbox.list_page(DeliveryFilters(self.owners), page)
+
+    async def agents(self, page: Page) -> Chunk[Any]:
+        return await self.storage.agents.list_page(AgentFilters(self.owners), page)
+
+    async def notifications(self, page: Page) -> Chunk[Any]:
+        return await self.storage.notifications.list_page(NotificationFilters(self.owners), page)
+
+    async def contacts(self, page: Page) -> Chunk[Any]:
+        return await self.storage.contacts.list_page(ContactFilters(self.owners), page)
+
+    async def messages(self, page: Page) -> Chunk[Any]:
+        return await self.storage.messages.list_page(MessageFilters(self.owners), page)
+
+    async def documents(self, page: Page) -> Chunk[Any]:
+        return await self.storage.documents.list_page(DocumentFilters(self.owners), page)
+
+    async def projects(self, page: Page) -> Chunk[Any]:
+        return await self.storage.projects.list_page(ProjectFilters(self.owners), page)
+
+    async def runs(self, page: Page) -> Chunk[Any]:
+        return await self.storage.runs.list_page(self.agent.id, page)
+
+    async def traces(self, page: Page) -> Chunk[Any]:
+        return await self.storage.traces.list_page(self.owners, TraceFilters(), page)
+
+    async def fill(self) -> None:
+        """Store a long row in each list."""
+        storage, owner, scout = self.storage, self.owner, self.agent
+        weather, desk = adapter(owner, config_schema={"title": LONG}), template(owner, system_prompt=LONG)
+        config = AdapterConfig(new_id(), owner, desk.id, weather.id, {"title": LONG}, NOW, NOW)
+        await stored_agent(self.pool, name=LONG)
+        await stored_member(self.pool, owner, Role.MEMBER, name=LONG)
+        await storage.invites.insert(open_invite(owner, email=LONG))
+        await storage.api_keys.insert(api_key(owner, name=LONG), b"hash")
+        await storage.templates.insert(desk)
+        await storage.adapters.insert(weather)
+        await storage.tools.insert(tool(weather.id, parameters={"title": LONG}))
+        await storage.adapter_configs.insert(config)
+        await stored_agent(self.pool, owner, system_prompt=LONG)
+        await storage.notifications.insert(new_notification(scout.id, body=LONG), {owner})
+        await storage.contacts.insert(contact(scout, metadata={"title": LONG}))
+        await storage.messages.insert(message(scout, body=LONG))
+        await storage.documents.insert(document(scout, content=LONG))
+        await storage.projects.insert(project(scout, description=LONG))
+        await storage.traces.insert(Trace(new_id(), owner, scout.id, "x", NOW, None, "", {"title": LONG}))
+        await self.pool.execute(INSERT_RUN, new_id(), scout.id, owner, NOW, LONG)
+        await self.pool.execute(INSERT_DELIVERY, new_id(), owner, scout.id, {"type": LONG}, NOW + HOUR)
+        await self.pool.execute("UPDATE organization SET name = $1", LONG)
+
+
+async def test_every_list_is_read_in_bounded_chunks(pool: Pool) -> None:
+    storage = Storage(pool, on_commit=lambda _: None, sleep=SystemClock().sleep)
+    lists = Lists(storage, pool, await stored_agent(pool, system_prompt=LONG))
+    for _ in range(3):
+        await lists.fill()
+    names = [name for name, store in vars(storage).items() if hasattr(store, "list_page")]
+    assert len(names) >= 17
+
+    for name in names:
+        list_page: Callable[[Page], Awaitable[Chunk[Any]]] = getattr(lists, name)
+        everything = await list_page(Page(max_bytes=ENOUGH))
+        first = await list_page(Page())
+        beginning = await list_page(Page(max_bytes=0, limit=2, offset=1))
+
+        assert len(everything) >= 3, name
+        assert not everything.is_cut, name
+        assert first == everything[: len(first)], name
+        assert len(first) == 1, name
+        assert first.is_cut, name
+        assert beginning == everything[1:2], name
+        assert beginning.is_cut, name
+    await storage.close()

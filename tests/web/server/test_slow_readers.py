@@ -1,0 +1,102 @@
+"""Clients that read nothing of an answer, or little at a time."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import structlog
+from structlog.typing import EventDict
+
+from tests.web.conftest import Address, Api, Service, StartService
+from web.server.settings import ConnectionSettings
+
+DOCUMENTS = "/api/defaults/documents/"
+READER_SECONDS = 0.3
+CONTENT = "x" * 1_000_000
+PIECE_BYTES = 100_000
+MORE_THAN_BUFFERS = 60  # documents: the operating system takes some megabytes for a client that reads nothing
+
+
+@pytest.fixture
+async def service(start_service: StartService) -> Service:
+    return await start_service(ConnectionSettings(reader_seconds=READER_SECONDS))
+
+
+async def request(address: Address, api: Api, path: str, headers: str = "", times: int = 1) -> socket.socket:
+    """Send requests on one connection, with a small buffer for their answers."""
+    loop, client = asyncio.get_running_loop(), socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.setblocking(False)
+    await loop.sock_connect(client, address)
+    head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {api.authorization}\r\n\r\n"
+    await loop.sock_sendall(client, head.encode() * times)
+    return client
+
+
+async def read_all(client: socket.socket) -> int:
+    """Read to the end of the connection, and return the number of bytes."""
+    loop, count = asyncio.get_running_loop(), 0
+    with client:
+        while True:
+            try:
+                piece = await loop.sock_recv(client, PIECE_BYTES)
+            except ConnectionResetError:
+                return count
+            if not piece:
+                return count
+            count += len(piece)
+
+
+@contextmanager
+def first_line_about_slow_reader() -> Iterator["asyncio.Future[EventDict]"]:
+    """Yield a future of the first log line about a reader that was cut off."""
+    first: asyncio.Future[EventDict] = asyncio.get_running_loop().create_future()
+
+    def note(_logger: Any, _method: str, event: EventDict) -> EventDict:
+        if event["event"] == "slow reader cut off" and not first.done():
+            first.set_result(dict(event))
+        return event
+
+    processors = structlog.get_config()["processors"]
+    processors.insert(0, note)
+    try:
+        yield first
+    finally:
+        processors.remove(note)
+
+
+async def one_document(api: Api) -> str:
+    return f"{DOCUMENTS}{(await api.create(DOCUMENTS, title='d', content=CONTENT))['id']}/"
+
+
+async def long_list(api: Api) -> str:
+    for _ in range(MORE_THAN_BUFFERS // 10):
+        await api.create(DOCUMENTS, title="d", content=CONTENT)
+    return DOCUMENTS
+
+
+@pytest.mark.parametrize("store", [one_document, long_list])
+async def test_client_that_reads_nothing_is_cut_off(
+    service: Service, api: Api, store: Callable[[Api], Awaitable[str]]
+) -> None:
+    path = await store(api)
+    with first_line_about_slow_reader() as first:
+        client = await request(service.address, api, path, times=MORE_THAN_BUFFERS)
+        async with asyncio.timeout(20):
+            line = await first
+    assert line["seconds"] == READER_SECONDS
+    assert 0 < line["unsent_bytes"] <= 1_100_000, "one answer, or one piece of it"
+    assert await read_all(client) < MORE_THAN_BUFFERS * 1_000_000
+
+
+async def test_client_that_reads_slowly_is_not_cut_off(service: Service, api: Api) -> None:
+    path, loop = await long_list(api), asyncio.get_running_loop()
+    with first_line_about_slow_reader() as first, await request(service.address, api, path) as client:
+        until = loop.time() + 4 * READER_SECONDS
+        while loop.time() < until:
+            await asyncio.sleep(READER_SECONDS / 10)
+            assert await loop.sock_recv(client, PIECE_BYTES)
+        assert not first.done()
