@@ -15,6 +15,7 @@ from hostsvc.llm.providers import ProviderSettings
 from hostsvc.logs import LogSettings
 from hostsvc.outbound.guarded_http import OutboundSettings
 from hostsvc.process_harness.settings import HarnessSettings
+from storage.history.span_inserts import MAX_SPANS_PER_TRACE
 from storage.postgres.pool import DatabaseSettings
 from supervisors.llm.inbox_model import PROVIDER
 from supervisors.maintenance.retention_cleaner import RetentionSettings
@@ -105,14 +106,18 @@ class OperatorSettings:
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """The largest request bodies and span metadata, in bytes."""
+    """The largest request bodies and span metadata, in bytes, and how many of what one thing may have."""
 
     body_bytes: int = 1_048_576
     span_metadata_bytes: int = 1_048_576
+    spans_per_trace: int = MAX_SPANS_PER_TRACE
+    tags_per_agent: int = 1000
 
     def __post_init__(self) -> None:
         require_between("body_bytes", self.body_bytes, 1024, 2**30)
         require_between("span_metadata_bytes", self.span_metadata_bytes, 1024, SPAN_BODY_BYTES)
+        require_between("spans_per_trace", self.spans_per_trace, 1, 10**7)
+        require_between("tags_per_agent", self.tags_per_agent, 1, 1000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,13 @@ async def _open_leader(
 
     on_commit, on_clear = partial(tell, Signal.NOTIFIED), partial(tell, Signal.CLEARED)
     pool = await enter(open_pool(config.database.pool_settings(database), epoch=leadership.epoch))
-    storage = Storage(pool, on_commit=on_commit, on_clear=on_clear, sleep=clock.sleep)
+    storage = Storage(
+        pool,
+        on_commit=on_commit,
+        on_clear=on_clear,
+        sleep=clock.sleep,
+        spans_per_trace=config.limits.spans_per_trace,
+    )
     stack.push_async_callback(storage.close)
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
@@ -239,6 +245,7 @@ async def _web_settings(config: Config, storage: Storage) -> WebSettings:
         token_days=config.accounts.token_days,
         body_bytes=config.limits.body_bytes,
         span_metadata_bytes=config.limits.span_metadata_bytes,
+        tags_per_agent=config.limits.tags_per_agent,
         trusted_proxies=config.server.trusted_proxies,
         base_url=config.server.base_url,
     )

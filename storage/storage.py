@@ -13,6 +13,7 @@ from storage.channels.projects import Projects
 from storage.delivery.outbox import Outbox
 from storage.delivery.receipts import Receipts
 from storage.history.runs import Runs
+from storage.history.span_inserts import MAX_SPANS_PER_TRACE
 from storage.history.spending import Spending
 from storage.history.traces import Traces
 from storage.history.usage import Usage
@@ -48,6 +49,7 @@ class Storage:
         on_clear: Callable[[Sequence[UUID]], None] | None = None,
         *,
         sleep: Sleep,
+        spans_per_trace: int = MAX_SPANS_PER_TRACE,
     ) -> None:
         self.pool = pool
         self.instance = Instance(pool)
@@ -73,7 +75,7 @@ class Storage:
         self.projects = Projects(pool)
         self.receipts = Receipts(pool)
         self.runs = Runs(pool)
-        self.traces = Traces(pool, sleep)
+        self.traces = Traces(pool, sleep, spans_per_trace)
         self.usage = Usage(pool, sleep)
         self.spending = Spending(pool)
         self.retention = Retention(pool)

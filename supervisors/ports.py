@@ -140,6 +140,7 @@ class TemplateStore(Protocol):
 
 class SpanStore(Protocol):
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None: ...
+    async def insert_note(self, note: NewSpan) -> None: ...
 
 
 class UsageStore(Protocol):

@@ -1,6 +1,6 @@
 """Responses in JSON: ids and instants as text, money as numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -11,6 +11,7 @@ from aiohttp import web
 
 from supervisors.timestamps import format_timestamp
 
+MAX_ANSWER_BYTES = 1_048_576  # of a page; its first item may be longer
 JSON_TYPE = "application/json"
 OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
 
@@ -24,6 +25,22 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
     return web.Response(
         body=to_json(value), status=status, headers={**(headers or {}), "Content-Type": JSON_TYPE}
     )
+
+
+def fit(items: Iterable[Any], max_bytes: int) -> list[Any]:
+    """Return as many of the first items as take at most `max_bytes` in an array, at least one.
+
+    They are returned as finished JSON, so that each is written once.
+    """
+    fragments: list[Any] = []
+    size = 1
+    for item in items:
+        text = to_json(item)
+        size += len(text) + 1
+        if fragments and size > max_bytes:
+            break
+        fragments.append(orjson.Fragment(text))
+    return fragments
 
 
 def _plain(value: object) -> str | float:

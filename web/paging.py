@@ -118,7 +118,7 @@ async def answer_list(
     if len(items) <= limit:
         return json_response(body)
     _, last_id = listing.cursor(items[limit - 1])
-    return json_response(body, headers={"Link": _next_link(request, last_id, limit)})
+    return json_response(body, headers={"Link": next_link(request, last_id, limit)})
 
 
 async def _cursor(after: UUID | None, listing: Listing[Item]) -> Cursor | None:
@@ -135,7 +135,8 @@ async def _cursor(after: UUID | None, listing: Listing[Item]) -> Cursor | None:
     return latest_creation, after
 
 
-def _next_link(request: web.Request, last_id: UUID, limit: int) -> str:
+def next_link(request: web.Request, last_id: UUID, limit: int) -> str:
+    """Return the `Link` header of a page: the address of the next one, after the item with this id."""
     url = request.rel_url.without_query_params("offset").update_query(after=str(last_id), limit=str(limit))
     return f'<{request.app[SETTINGS].base_url or _origin(request)}{url}>; rel="next"'
 

@@ -22,6 +22,7 @@ class WebSettings:
     body_bytes: int = 1_048_576
     body_seconds: float = 60.0
     span_metadata_bytes: int = 1_048_576
+    tags_per_agent: int = 1000
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     base_url: str = ""
 
@@ -30,7 +31,7 @@ class WebSettings:
             raise ValueError(f"token_secret must have at least {MIN_SECRET_BYTES} bytes")
         if not self.operator_token.strip():
             raise ValueError("operator_token must not be blank")
-        for name in ("token_days", "body_bytes", "span_metadata_bytes"):
+        for name in ("token_days", "body_bytes", "span_metadata_bytes", "tags_per_agent"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.body_seconds <= 0:

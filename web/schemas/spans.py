@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypedDict
 from uuid import UUID
 
-from storage.history.traces import SpanWithMetadata
+from storage.history.traces import SpanSummary, SpanWithMetadata
 from storage.model import Span
 from web.fields import Datetime, JsonValue, Line, Text, Uuid
 from web.request.parsing import Body
@@ -52,14 +52,14 @@ class FullSpanResponse(SpanResponse):
     metadata: Any
 
 
-def serialize_span(span: Span) -> SpanResponse:
+def serialize_span(span: Span | SpanSummary) -> SpanResponse:
     return {
         "id": span.id,
         "trace": span.trace_id,
         "name": span.name,
         "started_at": span.started_at,
         "duration_ms": duration_ms(span.started_at, span.ended_at),
-        "has_error": bool(span.error),
+        "has_error": span.has_error,
         "parent": span.parent_id,
         "span_type": span.span_type,
         "ended_at": span.ended_at,
