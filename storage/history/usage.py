@@ -13,9 +13,9 @@ from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
 
-# A writer that did not learn the outcome may send a record again. It counts once, in the sums as well. A record
-# with a cap counts in full against its agent, but against the organization only for what that cap of the agent
-# leaves after everything else that the agent spent on the day.
+# A writer that did not learn the outcome may send a record again. It counts once, in the sums as well. A
+# record with a cap counts in full against its agent, but against the organization only for what this cap of
+# the agent leaves after everything else that the agent spent on the day.
 INSERT = """
 WITH inserted_receipt AS (
     INSERT INTO receipt (

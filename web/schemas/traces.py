@@ -6,7 +6,7 @@ from uuid import UUID
 
 from storage.history.traces import TraceSummary
 from storage.model import Trace
-from web.fields import MAX_OFFSET, Boolean, Datetime, Integer, JsonValue, Line, Text, Uuid
+from web.fields import MAX_OFFSET, MAX_SIDE_TEXT, Boolean, Datetime, Integer, JsonValue, Line, Text, Uuid
 from web.request.parsing import Body
 from web.schemas.spans import SpanResponse, duration_ms
 
@@ -31,7 +31,7 @@ class TraceEndBody(Body):
     agent_id = Uuid(data_key="agent")
     name = Line(blank=False, max_length=255)
     ended_at = Datetime(allow_none=True)
-    error = Text()
+    error = Text(max_length=MAX_SIDE_TEXT)
     metadata = JsonValue(allow_none=True)
 
 

@@ -190,5 +190,5 @@ async def test_run_exhausts_no_more_of_its_organization_than_its_own_cap(service
     of_agent, of_organization = await service.storage.spending.list_budgets(
         UUID(agent["id"]), datetime.now(UTC)
     )
-    assert (of_agent.spent_usd, of_organization.spent_usd) == (Decimal("1000004.5"), 2)
+    assert (of_agent.spent_usd, of_organization.spent_usd) == (Decimal("1000004.5"), Decimal(2))
     assert (await api.post(f"/api/cloud/agents/{other['id']}/run/", {})).body["status"] == "started"
