@@ -9,6 +9,7 @@ from uuid import UUID
 import orjson
 from aiohttp import web
 
+from storage.postgres.json_values import EncodedJson
 from supervisors.timestamps import format_timestamp
 
 MAX_ANSWER_BYTES = 1_048_576  # of a page; its first item may be longer
@@ -43,11 +44,13 @@ def fit(items: Iterable[Any], max_bytes: int) -> list[Any]:
     return fragments
 
 
-def _plain(value: object) -> str | float:
+def _plain(value: object) -> str | float | orjson.Fragment:
     if isinstance(value, datetime):
         return format_timestamp(value)
     if isinstance(value, UUID):  # a subclass: orjson writes only the exact type itself
         return str(value)
     if isinstance(value, Decimal):
         return float(value)
+    if isinstance(value, EncodedJson):
+        return orjson.Fragment(value.text)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -6,16 +6,15 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
-from uuid import UUID
 
 import asyncpg
 import asyncpg.pool
-import orjson
 import structlog
 
 from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost, RowLocked
 from storage.postgres.advisory_locks import MEMBER
 from storage.postgres.constraints import constraint_error
+from storage.postgres.json_values import from_json, to_json
 
 Connection: TypeAlias = (
     "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -375,7 +374,7 @@ SELECT_EPOCH = "SELECT epoch FROM instance"
 
 async def _prepare(connection: Connection, *, epoch: int | None) -> None:
     await connection.set_type_codec(
-        "json", schema="pg_catalog", encoder=to_json, decoder=orjson.loads, format="binary"
+        "json", schema="pg_catalog", encoder=to_json, decoder=from_json, format="binary"
     )
     if epoch is None:
         return
@@ -386,14 +385,3 @@ async def _prepare(connection: Connection, *, epoch: int | None) -> None:
         current = await connection.fetchval(SELECT_EPOCH)
     if current != epoch:
         raise LeadershipLost(f"another instance leads: the epoch is {current}, ours was {epoch}")
-
-
-def to_json(value: Any) -> bytes:
-    """Return the JSON text of a value. asyncpg's UUIDs are of a subclass that orjson itself refuses."""
-    return orjson.dumps(value, default=_plain)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, UUID):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")

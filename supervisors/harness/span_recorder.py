@@ -13,7 +13,7 @@ import structlog
 from storage.errors import StorageError, TraceFull
 from storage.ids import new_id
 from storage.model import NewSpan, Span
-from storage.postgres.pool import to_json
+from storage.postgres.json_values import to_json
 from supervisors.clock import Clock, Timer
 from supervisors.ports import SpanStore
 from supervisors.text import storable

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import orjson
 
+from storage.postgres.json_values import to_json
 from supervisors.json_schema.worker_process import CheckRequest
 
 MAX_WORKERS = 2
@@ -68,7 +69,7 @@ class SchemaChecker:
         async with self._slots:
             worker = await self._take()
             try:
-                answer = await worker.ask(orjson.dumps(request) + b"\n")
+                answer = await worker.ask(to_json(request) + b"\n")
             except BaseException:
                 await worker.close()  # its answer would be taken for the answer to the next request
                 raise

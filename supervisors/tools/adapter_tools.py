@@ -6,11 +6,10 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-import orjson
-
 from storage.channels.messages import Channel
 from storage.ids import new_id
 from storage.model import Agent
+from storage.postgres.json_values import to_json
 from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 from supervisors.clock import Clock
 from supervisors.json_limits import OFF_LOOP_BYTES
@@ -142,7 +141,7 @@ def _outbound_call(
         "config": tool.config,
     }
     try:
-        body = orjson.dumps({"type": "tool.call", "timestamp": format_timestamp(call.now), "data": data})
+        body = to_json({"type": "tool.call", "timestamp": format_timestamp(call.now), "data": data})
     except TypeError as error:  # from orjson: an integer over 64 bits, a broken text, or too many levels
         raise ToolError("invalid", f"The arguments cannot be sent: {error}.") from error
     headers = {"Idempotency-Key": str(call_id)}

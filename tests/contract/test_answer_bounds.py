@@ -21,8 +21,8 @@ from web.routes import Route
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-# An answer is as long as the longest field of what it is about, which came in one body, and at most 512 KiB for
-# all other fields. A page has 1 MiB, or one such item.
+# An answer is as long as the longest field of what it is about, which came in one body, and at most 512 KiB
+# for all other fields. A page has 1 MiB, or one item that is longer.
 MAX_BYTES = SETTINGS.body_bytes + 524_288
 
 # CPU time of one callback, so that other programs on the machine do not count. The aim is 20 ms; the rest is
@@ -96,6 +96,11 @@ INSERT INTO agent_state SELECT (jsonb_populate_record(s, jsonb_build_object(
 FROM agent_state s, agent a
 WHERE s.agent_id = $1 AND NOT EXISTS (SELECT FROM agent_state WHERE agent_id = a.id)
 """
+COPIED = ("template", "adapter", "notification", "contact", "message", "document", "project", "trace")
+COPY = """
+INSERT INTO {0} SELECT (jsonb_populate_record(t, jsonb_build_object('id', gen_random_uuid()))).*
+FROM {0} t, generate_series(1, 2) WHERE id = $1
+"""
 FILL_PLACES = """
 WITH place AS (
     INSERT INTO organization (id, name, created_at)
@@ -128,6 +133,8 @@ class LongestBuilder(RequestBuilder):
         pool, key = self._place.service.storage.pool, self._place.key
         for kind in (*LONGEST, "webhook_delivery"):
             await self.resolve(Ref(kind))
+        for kind in COPIED:
+            await pool.execute(COPY.format(kind), await self.resolve(Ref(kind)))
         agent, adapter, trace = [await self.resolve(Ref(kind)) for kind in ("agent", "adapter", "trace")]
         for _ in range(2):
             await key.post("/api/tracing/spans/", [{**span, "trace": trace} for span in SPANS])
@@ -207,5 +214,4 @@ async def test_answer_is_bounded_in_bytes_and_time(
         times.append(seconds)
         if seconds <= MAX_CALLBACK_SECONDS:
             break
-
     assert min(times) <= MAX_CALLBACK_SECONDS

@@ -32,7 +32,8 @@ from storage.model import (
     Visibility,
 )
 from storage.notifications.inserts import NewNotification
-from storage.postgres.pool import Pool, to_json
+from storage.postgres.json_values import to_json
+from storage.postgres.pool import Pool
 from storage.postgres.rows import fetch_all
 from storage.toolbox.adapters import Adapter
 from storage.toolbox.tools import Tool

@@ -78,17 +78,20 @@ class Body(Schema):
 
 async def read_body(request: web.Request, schema: Body, *, partial: bool = False) -> dict[str, Any]:
     """Return the checked fields of a request's body; for `partial` see `Body.checked`."""
-    return await _read(
-        request,
-        lambda raw, media: schema.checked(
-            parse_body(raw, media, schema, request.client_max_size), partial=partial
-        ),
-    )
+    return await read_converted(request, schema, lambda values: schema.checked(values, partial=partial))
 
 
 async def read_values(request: web.Request, schema: Body) -> dict[str, Any]:
     """Return the values of a request's body, not yet checked."""
-    return await _read(request, lambda raw, media: parse_body(raw, media, schema, request.client_max_size))
+    return await read_converted(request, schema, lambda values: values)
+
+
+async def read_converted(
+    request: web.Request, schema: Body, convert: Callable[[dict[str, Any]], Result]
+) -> Result:
+    """Return what `convert` makes of a body's values; it is called in a thread if the body is long."""
+    max_bytes = request.client_max_size
+    return await _read(request, lambda raw, media: convert(parse_body(raw, media, schema, max_bytes)))
 
 
 async def read_items(
