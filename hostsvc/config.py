@@ -16,6 +16,7 @@ from hostsvc.logs import LogSettings
 from hostsvc.outbound.guarded_http import OutboundSettings
 from hostsvc.process_harness.settings import HarnessSettings
 from storage.encryption import parse_key
+from storage.history.span_inserts import MAX_SPANS_PER_TRACE
 from storage.postgres.pool import DatabaseSettings
 from supervisors.llm.inbox_model import PROVIDER
 from supervisors.maintenance.retention_cleaner import RetentionSettings
@@ -123,6 +124,8 @@ class LimitSettings:
     signups_per_hour: int = 60
     streams_per_caller: int = 8
     streams: int = 64
+    spans_per_trace: int = MAX_SPANS_PER_TRACE
+    tags_per_agent: int = 1000
 
     def __post_init__(self) -> None:
         require_between("body_bytes", self.body_bytes, 1024, 2**30)
@@ -130,6 +133,8 @@ class LimitSettings:
         require_between("signups_per_hour", self.signups_per_hour, 0, 10_000)
         require_between("streams_per_caller", self.streams_per_caller, 1, 1000)
         require_between("streams", self.streams, 1, 10_000)
+        require_between("spans_per_trace", self.spans_per_trace, 1, 10**7)
+        require_between("tags_per_agent", self.tags_per_agent, 1, 1000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,7 +193,14 @@ async def _open_leader(
     pool_settings = config.database.pool_settings(database)
     pool = await enter(open_pool(pool_settings, epoch=leadership.epoch))
     cipher = await open_cipher_of_service(config.accounts.encryption_keys, pool, clock.now())
-    storage = Storage(pool, on_commit=on_commit, on_clear=on_clear, sleep=clock.sleep, cipher=cipher)
+    storage = Storage(
+        pool,
+        on_commit=on_commit,
+        on_clear=on_clear,
+        sleep=clock.sleep,
+        cipher=cipher,
+        spans_per_trace=config.limits.spans_per_trace,
+    )
     stack.push_async_callback(storage.close)
     writes = WriteProbe(storage.instance, clock)
     pool.on_failure = writes.suspect
@@ -274,6 +281,7 @@ async def _web_settings(config: Config, storage: Storage) -> WebSettings:
         span_metadata_bytes=config.limits.span_metadata_bytes,
         streams_per_caller=config.limits.streams_per_caller,
         streams=config.limits.streams,
+        tags_per_agent=config.limits.tags_per_agent,
         trusted_proxies=config.server.trusted_proxies,
         base_url=config.server.base_url,
     )

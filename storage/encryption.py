@@ -16,12 +16,11 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from storage.errors import SecretUnreadable
-from storage.postgres.connections import to_json
+from storage.postgres.json_values import EncodedJson, decoded, from_json, to_json
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -92,8 +91,8 @@ class SecretCipher:
         if key is None:
             raise SecretUnreadable(place, f"its key {name[:8]} is not in accounts.encryption_keys")
         try:
-            decoded = base64.b64decode(data, validate=True)
-            return key.decrypt(decoded[:NONCE_BYTES], decoded[NONCE_BYTES:], place.encode()).decode()
+            message = base64.b64decode(data, validate=True)
+            return key.decrypt(message[:NONCE_BYTES], message[NONCE_BYTES:], place.encode()).decode()
         except (InvalidTag, ValueError) as error:
             raise SecretUnreadable(place, "it was changed, or written at another place") from error
 
@@ -105,10 +104,12 @@ class SecretCipher:
 
     def decrypt_json(self, stored: Any, place: str) -> Any:
         """Return the JSON value that is stored at this place. Raise SecretUnreadable."""
+        if isinstance(stored, EncodedJson) and stored.text.startswith(b'"'):
+            stored = decoded(stored)
         if not isinstance(stored, str):
             return stored
         text = self.decrypt(stored, place)
-        return orjson.loads(text) if stored.startswith(ENCRYPTED) else text
+        return from_json(text.encode()) if stored.startswith(ENCRYPTED) else text
 
     def is_current(self, stored: Any) -> bool:
         """Return whether this is stored as `encrypt` would store it now: with the first key, or blank."""

@@ -16,8 +16,12 @@ StorageError
     ├── NotUnique           some fields must make a unique set
     ├── ParentCycle         a row would be its own ancestor
     ├── ReferenceMissing    an id refers to no row
+    ├── TraceFull           a trace would have more spans than it may
+    ├── TooManyTags         an agent would have more tags than it may
     └── AnsweredBefore      a repeated request has already taken effect
 """
+
+from uuid import UUID
 
 
 class StorageError(Exception):
@@ -97,6 +101,20 @@ class ReferenceMissing(ConstraintError):
     def __init__(self, field: str) -> None:
         super().__init__(f"{field} refers to no row")
         self.field = field
+
+
+class TraceFull(ConstraintError):
+    """The trace would have more than `max_spans` spans; `stored` is how many it has."""
+
+    def __init__(self, trace_id: UUID, max_spans: int, stored: int) -> None:
+        super().__init__(f"trace {trace_id} may have at most {max_spans} spans")
+        self.trace_id = trace_id
+        self.max_spans = max_spans
+        self.stored = stored
+
+
+class TooManyTags(ConstraintError):
+    """The agent would have more tags than it may, or longer ones."""
 
 
 class AnsweredBefore(ConstraintError):

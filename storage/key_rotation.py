@@ -13,7 +13,7 @@ from asyncpg import Record
 
 from storage.encryption import OPERATOR_TOKEN, TOKEN_SECRET, SecretCipher, config_of, tool_call_secret_of
 from storage.errors import SecretUnreadable
-from storage.postgres.connections import to_json
+from storage.postgres.json_values import to_json
 from storage.postgres.pool import Pool
 
 BATCH_ROWS = 500  # of templates

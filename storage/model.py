@@ -352,7 +352,8 @@ class Run:
     agent_id: UUID
     organization_id: UUID
     wake_reason: str
-    notifications: tuple[UUID, ...]
+    notifications: tuple[UUID, ...]  # active at the start: those longest active
+    notification_count: int  # of all that were active at the start
     interrupted_sleep_until: datetime | None
     max_sleep_until: datetime | None
     started_at: datetime
@@ -386,6 +387,10 @@ class Span:
     started_at: datetime
     ended_at: datetime | None
     error: str
+
+    @property
+    def has_error(self) -> bool:
+        return bool(self.error)
 
 
 @dataclass(frozen=True, slots=True)

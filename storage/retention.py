@@ -66,6 +66,8 @@ WITH deleted AS (
     RETURNING id
 ), runs AS (
     DELETE FROM run r USING deleted WHERE r.id = deleted.id AND r.ended_at IS NOT NULL
+), sizes AS (
+    DELETE FROM trace_size s USING deleted WHERE s.trace_id = deleted.id
 )
 SELECT count(*) FROM deleted
 """

@@ -14,6 +14,7 @@ from storage.delivery.outbox import Outbox
 from storage.delivery.receipts import Receipts
 from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.history.runs import Runs
+from storage.history.span_inserts import MAX_SPANS_PER_TRACE
 from storage.history.spending import Spending
 from storage.history.traces import Traces
 from storage.history.usage import Usage
@@ -51,6 +52,7 @@ class Storage:
         *,
         sleep: Sleep,
         cipher: SecretCipher = NO_ENCRYPTION,
+        spans_per_trace: int = MAX_SPANS_PER_TRACE,
     ) -> None:
         self.pool = pool
         self.instance = Instance(pool, cipher)
@@ -76,7 +78,7 @@ class Storage:
         self.projects = Projects(pool)
         self.receipts = Receipts(pool)
         self.runs = Runs(pool)
-        self.traces = Traces(pool, sleep)
+        self.traces = Traces(pool, sleep, spans_per_trace)
         self.usage = Usage(pool, sleep)
         self.spending = Spending(pool)
         self.retention = Retention(pool)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from storage.postgres.connections import to_json
+from storage.postgres.json_values import to_json
 
 STRING_LIMITS = (8_000, 1_000, 200, 40)  # the last one still leaves ids whole
 

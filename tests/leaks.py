@@ -39,7 +39,10 @@ class Overheard:
     async def note_answer(self, _: web.Request, response: web.StreamResponse) -> None:
         """Record the secrets in a response; a handler for aiohttp's `on_response_prepare` signal."""
         body = response.body if isinstance(response, web.Response) else None
-        if isinstance(body, bytes) and response.status < 300 and response.content_type == "application/json":
+        if not isinstance(body, bytes) or response.status >= 300:
+            return
+        has_secret = any(f'"{name}":'.encode() in body for name in SECRET_FIELDS)
+        if has_secret and response.content_type == "application/json":
             answer = json.loads(body)
             values = [answer.get(name) for name in SECRET_FIELDS] if isinstance(answer, dict) else []
             self.secrets |= {value for value in values if isinstance(value, str) and len(value) >= MIN_LENGTH}

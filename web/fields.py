@@ -29,6 +29,7 @@ MAX_JSON_INTEGER = 2**64 - 1
 MAX_MONEY = Decimal("999999999999.999999")  # what numeric(18, 6) holds
 MONEY_DECIMALS = 6
 MAX_ITEMS = 1000
+MAX_SIDE_TEXT = 32_768  # characters of a text that stands beside the one long field of a resource
 MAX_LINE_LENGTH = 8192  # for patterns, some of which are slow on a megabyte
 
 UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)

@@ -20,7 +20,7 @@ from web.access.auth import ORGANIZATION_HEADER, Caller
 from web.app_keys import CLOCK, IN_FLIGHT, STORAGE
 from web.errors import BadRequest, Conflict, KeyReused
 from web.json import JSON_TYPE
-from web.request.parsing import Body, read_values
+from web.request.parsing import Body, read_body, read_converted
 
 HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotency-Replayed"
@@ -61,12 +61,14 @@ async def read_body_once(request: web.Request, caller: Caller, schema: Body) -> 
 
     Raise AnsweredBefore if the request was answered before, Conflict while it is being answered.
     """
-    values = await read_values(request, schema)
-    body = schema.checked(values)
-    text = request.headers.get(HEADER)
-    if text is not None:
-        key = ReceiptKey(caller.credential, request.method, request.path, parse_key(text))
-        await _begin(request, Attempt(key, _hash(request, values)))
+    text, organization = request.headers.get(HEADER), request.headers.get(ORGANIZATION_HEADER)
+    if text is None:
+        return await read_body(request, schema)
+    body, body_hash = await read_converted(
+        request, schema, lambda values: (schema.checked(values), _hash(organization, values))
+    )
+    key = ReceiptKey(caller.credential, request.method, request.path, parse_key(text))
+    await _begin(request, Attempt(key, body_hash))
     return body
 
 
@@ -113,10 +115,15 @@ async def _replay(request: web.Request, caller: Caller) -> web.Response:
     return web.Response(body=receipt.answer, status=receipt.status, headers=headers)
 
 
-def _hash(request: web.Request, values: Mapping[str, Any]) -> bytes:
-    """Hash the values of a request, not its bytes: a form has another boundary each time."""
-    content = [request.headers.get(ORGANIZATION_HEADER), values]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).digest()
+def _hash(organization: str | None, values: Mapping[str, Any]) -> bytes:
+    """Hash the values of a request, not its bytes: a form has another boundary each time.
+
+    The encoder yields piece by piece, so that the thread of a long body does not hold up the event loop.
+    """
+    digest = hashlib.sha256()
+    for piece in json.JSONEncoder(sort_keys=True).iterencode([organization, values]):
+        digest.update(piece.encode())
+    return digest.digest()
 
 
 def _still_running() -> Conflict:

@@ -1,6 +1,6 @@
 """Responses in JSON: ids and instants as text, money as numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -9,8 +9,10 @@ from uuid import UUID
 import orjson
 from aiohttp import web
 
+from storage.postgres.json_values import EncodedJson
 from supervisors.timestamps import format_timestamp
 
+MAX_ANSWER_BYTES = 1_048_576  # of a page; its first item may be longer
 JSON_TYPE = "application/json"
 OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_NON_STR_KEYS
 
@@ -26,11 +28,29 @@ def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | No
     )
 
 
-def _plain(value: object) -> str | float:
+def fit(items: Iterable[Any], max_bytes: int) -> list[Any]:
+    """Return as many of the first items as take at most `max_bytes` in an array, at least one.
+
+    They are returned as finished JSON, so that each is written once.
+    """
+    fragments: list[Any] = []
+    size = 1
+    for item in items:
+        text = to_json(item)
+        size += len(text) + 1
+        if fragments and size > max_bytes:
+            break
+        fragments.append(orjson.Fragment(text))
+    return fragments
+
+
+def _plain(value: object) -> str | float | orjson.Fragment:
     if isinstance(value, datetime):
         return format_timestamp(value)
     if isinstance(value, UUID):  # a subclass: orjson writes only the exact type itself
         return str(value)
     if isinstance(value, Decimal):
         return float(value)
+    if isinstance(value, EncodedJson):
+        return orjson.Fragment(value.text)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -103,7 +103,7 @@ async def answer_list(
     reader = PageReader(listing, page)
 
     def link() -> dict[str, str]:
-        return _link_header(request, reader.next_after, page.limit) if reader.next_after else {}
+        return next_link(request, reader.next_after, page.limit) if reader.next_after else {}
 
     return await send_page(request, reader, b"[", b"]", link)
 
@@ -187,7 +187,8 @@ async def _cursor(after: UUID | None, listing: Listing[Item]) -> Cursor | None:
     return latest_creation, after
 
 
-def _link_header(request: web.Request, last_id: UUID, limit: int) -> dict[str, str]:
+def next_link(request: web.Request, last_id: UUID, limit: int) -> dict[str, str]:
+    """Return the `Link` header of a page: the address of the next one, after the item with this id."""
     url = request.rel_url.without_query_params("offset").update_query(after=str(last_id), limit=str(limit))
     return {"Link": f'<{request.app[SETTINGS].base_url or _origin(request)}{url}>; rel="next"'}
 

@@ -6,6 +6,15 @@ from ipaddress import IPv4Network, IPv6Network
 MIN_SECRET_BYTES = 32
 SPAN_BODY_BYTES = 8 * 1_048_576  # a request may hold many spans, and a span a screenshot
 
+AT_LEAST_ONE = (
+    "token_days",
+    "body_bytes",
+    "span_metadata_bytes",
+    "streams_per_caller",
+    "streams",
+    "tags_per_agent",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class WebSettings:
@@ -25,6 +34,7 @@ class WebSettings:
     span_metadata_bytes: int = 1_048_576
     streams_per_caller: int = 8
     streams: int = 64
+    tags_per_agent: int = 1000
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     base_url: str = ""
 
@@ -33,7 +43,7 @@ class WebSettings:
             raise ValueError(f"token_secret must have at least {MIN_SECRET_BYTES} bytes")
         if not self.operator_token.strip():
             raise ValueError("operator_token must not be blank")
-        for name in ("token_days", "body_bytes", "span_metadata_bytes", "streams_per_caller", "streams"):
+        for name in AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.signups_per_hour < 0:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from storage.delivery.outbox import insert_agent_created
 from storage.delivery.receipts import insert_receipt
-from storage.errors import ParentCycle
+from storage.errors import ParentCycle, TooManyTags
 from storage.model import Agent, AgentStatus, Notification, Priority, Purpose, Receipt
 from storage.postgres.advisory_locks import PARENTS
 from storage.postgres.group_commit import GroupCommit
@@ -87,12 +87,21 @@ LOCK = "SELECT id FROM agent WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPD
 
 UPDATE = "UPDATE agent SET /* set */ WHERE id = $1"
 
-# One statement, so that it starts from the tags as the previous change left them.
+# One statement, so that it starts from the tags as the previous change left them: the row is locked first.
 ADD_TAGS = """
-UPDATE agent SET tags = ARRAY(
-    SELECT tag FROM unnest(tags || $2::text[]) WITH ORDINALITY AS t (tag, position)
-    GROUP BY tag ORDER BY min(position))
-WHERE id = $1 AND deleted_at IS NULL
+WITH locked AS (
+    SELECT id, tags FROM agent WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
+), extended AS MATERIALIZED (
+    SELECT id, ARRAY(
+        SELECT tag FROM unnest(tags || $2::text[]) WITH ORDINALITY AS t (tag, position)
+        GROUP BY tag ORDER BY min(position)) AS tags
+    FROM locked
+), updated AS (
+    UPDATE agent SET tags = extended.tags FROM extended
+    WHERE agent.id = extended.id AND cardinality(extended.tags) <= $3
+      AND octet_length(to_json(extended.tags)::text) <= $4
+)
+SELECT cardinality(tags) > $3 OR octet_length(to_json(tags)::text) > $4 FROM extended
 """
 
 REMOVE_TAGS = """
@@ -163,6 +172,9 @@ CHANGEABLE = frozenset(
         "max_cost_usd_per_day",
     }
 )
+
+
+MAX_TAGS_BYTES = 262_144  # of all tags of an agent together, as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +284,13 @@ class Agents:
                 await connection.execute(INSERT_ADAPTERS, agent_id, changes["adapters"])
             return await fetch_one(connection, Agent, GET, [agent_id])
 
-    async def tag(self, agent_id: UUID, tags: Sequence[str]) -> Agent | None:
-        """Add the tags that the agent does not have, and return it; None if there is no such agent."""
-        await self._pool.execute(ADD_TAGS, agent_id, tags)
+    async def tag(self, agent_id: UUID, tags: Sequence[str], max_tags: int) -> Agent | None:
+        """Add the tags that the agent does not have, and return it; None if there is no such agent.
+
+        Raise TooManyTags if it would have more than `max_tags`, or more than MAX_TAGS_BYTES of them.
+        """
+        if await self._pool.fetchval(ADD_TAGS, agent_id, tags, max_tags, MAX_TAGS_BYTES):
+            raise TooManyTags(f"agent {agent_id} may have at most {max_tags} tags")
         return await self.get(agent_id)
 
     async def untag(self, agent_id: UUID, tags: Sequence[str]) -> Agent | None:

@@ -55,15 +55,17 @@ WITH item AS (
       AND (i.seen_seq IS NULL OR s.wake_seq = i.seen_seq)
     RETURNING s.agent_id
 ), started_run AS (
-    INSERT INTO run (id, agent_id, organization_id, wake_reason, notifications,
+    INSERT INTO run (id, agent_id, organization_id, wake_reason, notifications, notifications_left_out,
                      interrupted_sleep_until, max_sleep_until, started_at)
     SELECT i.start_id, a.id, a.organization_id, i.start_reason,
-           ARRAY(SELECT n.id FROM notification n
-                 WHERE n.agent_id = a.id AND n.activated_at IS NOT NULL
-                   AND (n.activated_at <= i.start_at OR n.scheduled_for IS DISTINCT FROM n.activated_at)
-                 ORDER BY n.activated_at, n.id),
+           coalesce(active.ids[1:$51::integer], '{}'), greatest(active.count - $51::integer, 0),
            i.start_interrupted, i.start_max_sleep_until, i.start_at
     FROM updated JOIN item i USING (agent_id) JOIN agent a ON a.id = i.agent_id
+    CROSS JOIN LATERAL (
+        SELECT array_agg(n.id ORDER BY n.activated_at, n.id) AS ids, count(*) AS count FROM notification n
+        WHERE n.agent_id = a.id AND n.activated_at IS NOT NULL
+          AND (n.activated_at <= i.start_at OR n.scheduled_for IS DISTINCT FROM n.activated_at)
+    ) active
     WHERE i.start_id IS NOT NULL
     RETURNING id, agent_id, organization_id
 ), started_trace AS (
@@ -101,6 +103,7 @@ SELECT i.agent_id, updated.agent_id IS NOT NULL AS updated, locked.agent_id IS N
 FROM item i LEFT JOIN locked USING (agent_id) LEFT JOIN updated USING (agent_id)
 """
 
+MAX_RUN_NOTIFICATIONS = 1000  # of those active when a run starts: the ids that its row keeps
 NOTICE_COLUMN_COUNT = 4
 NO_START = (None,) * 6
 NO_END = (None,) * 5
@@ -117,7 +120,7 @@ async def update_states(
     return {row["agent_id"]: row["updated"] if row["locked"] else None for row in rows}
 
 
-def _parameters(updates: Sequence[StateUpdate]) -> Iterable[Sequence[Any]]:
+def _parameters(updates: Sequence[StateUpdate]) -> Iterable[Any]:
     receipts = {update.before.agent_id: update.receipt for update in updates if update.receipt is not None}
     notices = {update.before.agent_id: update.notice for update in updates if update.notice is not None}
     columns = zip(*map(_update_row, updates), strict=True)
@@ -127,6 +130,7 @@ def _parameters(updates: Sequence[StateUpdate]) -> Iterable[Sequence[Any]]:
         *receipt_columns(list(receipts.values())),
         list(notices),
         *_notice_columns(notices.values()),
+        MAX_RUN_NOTIFICATIONS,
     )
 
 

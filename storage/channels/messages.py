@@ -13,6 +13,7 @@ from storage.delivery.receipts import insert_receipt
 from storage.model import Receipt, Source
 from storage.notifications.inserts import NewNotification
 from storage.notifications.notifications import Notifications
+from storage.postgres.json_values import decoded
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
@@ -212,5 +213,5 @@ async def _insert(connection: Connection, message: Message, receipt: Receipt | N
 
 
 def _message(row: Record) -> Message:
-    attachments = tuple(Attachment(**attachment) for attachment in row["attachments"])
+    attachments = tuple(Attachment(**attachment) for attachment in decoded(row["attachments"]))
     return from_row(Message, row, attachments=attachments)

@@ -9,11 +9,13 @@ from storage.postgres.pool import Pool
 from storage.postgres.rows import fetch_one
 
 GET = """
-SELECT r.* FROM run r JOIN agent a ON a.id = r.agent_id AND a.deleted_at IS NULL WHERE r.id = $1
+SELECT r.*, cardinality(r.notifications) + r.notifications_left_out AS notification_count
+FROM run r JOIN agent a ON a.id = r.agent_id AND a.deleted_at IS NULL WHERE r.id = $1
 """
 
 PAGE = """
-SELECT r.* FROM run r JOIN agent a ON a.id = r.agent_id AND a.deleted_at IS NULL
+SELECT r.*, cardinality(r.notifications) + r.notifications_left_out AS notification_count
+FROM run r JOIN agent a ON a.id = r.agent_id AND a.deleted_at IS NULL
 WHERE r.agent_id = $1 /* and */
 ORDER BY r.started_at DESC, r.id DESC LIMIT $2 OFFSET $3
 """

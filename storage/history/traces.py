@@ -3,25 +3,20 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 from typing import Any
 from uuid import UUID
 
 from asyncpg import Record
 
 from storage.delivery.receipts import insert_receipt
+from storage.history.span_inserts import MAX_SPANS_PER_TRACE, SpanInserts
 from storage.model import NewSpan, Receipt, Span, Trace
-from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.page_conditions import PageConditions, fetch_page
-from storage.postgres.paging import Chunk, Page
+from storage.postgres.paging import Chunk, Cursor, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import Conditions
 from storage.postgres.rows import fetch_all, fetch_one, from_row, to_row
-
-MAX_SHARED_CHARACTERS = 65_536  # of metadata: spans with more are written in a statement of their own
-
-SpanRow = tuple[Any, ...]
 
 GET = "SELECT * FROM trace WHERE id = $1"
 
@@ -75,38 +70,30 @@ FROM trace t LEFT JOIN agent a ON a.id = t.agent_id
 WHERE t.id = ANY($1::uuid[])
 """
 
-LIST_SPANS = "SELECT * FROM span WHERE trace_id = $1 ORDER BY started_at, id"
-
-# The metadata travels as text: asyncpg would read a list inside a json[] as another dimension of the array.
-INSERT_SPANS = """
-WITH item AS (
-    SELECT * FROM unnest(
-        $1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[],
-        $8::text[], $9::text[]
-    ) AS i (id, trace_id, parent_id, name, span_type, started_at, ended_at, error, metadata)
-), metadata AS (
-    INSERT INTO span_metadata (span_id, metadata)
-    SELECT id, metadata::json FROM item WHERE metadata <> '{}'
-)
-INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at, error)
-SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error FROM item
+# Without the error, which may be long: a page of spans is bounded by the lengths of the other columns.
+LIST_SPANS = """
+SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error <> '' AS has_error FROM span
+WHERE trace_id = $1 /* and */
+ORDER BY started_at, id LIMIT $2
 """
+
+GET_SPAN_CURSOR = "SELECT started_at, id FROM span WHERE id = $1 AND trace_id = $2"
+
+COUNT_SPANS = "SELECT span_count FROM trace_size WHERE trace_id = $1"
 
 # Read a page of each organization along its index, then take the newest of all.
 PAGE = """
 SELECT t.*,
        coalesce(a.name, '') AS agent_name, coalesce(template.name, '') AS template_name,
-       spans.span_count, t.error <> '' OR spans.has_error AS has_error
+       coalesce(size.span_count, 0) AS span_count,
+       t.error <> '' OR EXISTS (SELECT FROM span WHERE trace_id = t.id AND error <> '') AS has_error
 FROM unnest($1::uuid[]) AS o (id)
 CROSS JOIN LATERAL (
     SELECT t.* FROM trace t
     WHERE t.organization_id = o.id /* and */
     ORDER BY t.started_at DESC, t.id DESC LIMIT $2::bigint + $3::bigint
 ) t
-CROSS JOIN LATERAL (
-    SELECT count(*) AS span_count, coalesce(bool_or(error <> ''), false) AS has_error
-    FROM span WHERE trace_id = t.id
-) spans
+LEFT JOIN trace_size size ON size.trace_id = t.id
 LEFT JOIN agent a ON a.id = t.agent_id
 LEFT JOIN template ON template.id = a.template_id
 ORDER BY t.started_at DESC, t.id DESC LIMIT $2 OFFSET $3
@@ -160,6 +147,20 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
+class SpanSummary:
+    """A span as pages of spans show it."""
+
+    id: UUID
+    trace_id: UUID
+    parent_id: UUID | None
+    name: str
+    span_type: str
+    started_at: datetime
+    ended_at: datetime | None
+    has_error: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SpanWithMetadata:
     """A span with its metadata and its owners."""
 
@@ -187,15 +188,14 @@ class TraceOwner:
 
 
 class Traces:
-    """The tables `trace`, `span` and `span_metadata`."""
+    """The tables `trace`, `span`, `span_metadata` and `trace_size`."""
 
-    def __init__(self, pool: Pool, sleep: Sleep | None = None) -> None:
+    def __init__(self, pool: Pool, sleep: Sleep | None = None, max_spans: int = MAX_SPANS_PER_TRACE) -> None:
         self._pool = pool
-        # Fewer than elsewhere: each may be long, and a long statement delays all that share it.
-        self._new_spans = GroupCommit("spans", self._insert_span_groups, sleep=sleep, max_items=100)
+        self._inserts = SpanInserts(pool, sleep, max_spans)
 
     async def close(self) -> None:
-        await self._new_spans.close()
+        await self._inserts.close()
 
     async def get(self, trace_id: UUID) -> Trace | None:
         return await fetch_one(self._pool, Trace, GET, trace_id)
@@ -235,9 +235,22 @@ class Traces:
         rows = await self._pool.fetch(LIST_SPAN_OWNERS, span_ids)
         return {row["id"]: from_row(SpanOwner, row) for row in rows}
 
-    async def list_spans(self, trace_id: UUID) -> list[Span]:
-        """List the spans of a trace, oldest first, without their metadata."""
-        return await fetch_all(self._pool, Span, LIST_SPANS, trace_id)
+    async def list_spans(
+        self, trace_id: UUID, after: Cursor | None = None, limit: int = 1000
+    ) -> list[SpanSummary]:
+        """List up to `limit` spans of a trace, oldest first, from the one after the cursor."""
+        conditions = Conditions(trace_id, limit)
+        if after is not None:
+            conditions.add("(started_at, id) > ($, $)", *after)
+        return await fetch_all(self._pool, SpanSummary, conditions.into(LIST_SPANS), *conditions.parameters)
+
+    async def get_span_cursor(self, trace_id: UUID, span_id: UUID) -> Cursor | None:
+        """Return the place of a span in the list of its trace; None if it is no span of the trace."""
+        row = await self._pool.fetchrow(GET_SPAN_CURSOR, span_id, trace_id)
+        return None if row is None else (row["started_at"], row["id"])
+
+    async def count_spans(self, trace_id: UUID) -> int:
+        return await self._pool.fetchval(COUNT_SPANS, trace_id) or 0
 
     async def list_page(
         self, organization_ids: Sequence[UUID], filters: TraceFilters, page: Page
@@ -257,32 +270,13 @@ class Traces:
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
         """Store all of the spans or none. Concurrent calls share a commit, except for very long ones.
 
-        Raise NotUnique if an `id` is taken.
+        Raise NotUnique if an `id` is taken, TraceFull if a trace would have too many spans.
         """
-        rows = [_span_row(new) for new in spans]
-        if sum(len(metadata) for *_, metadata in rows) > MAX_SHARED_CHARACTERS:
-            await self._insert_span_groups([rows])
-        elif rows:
-            await self._new_spans.add(rows)
+        await self._inserts.insert(spans)
 
-    async def _insert_span_groups(self, groups: list[list[SpanRow]]) -> list[None]:
-        await self._pool.execute(INSERT_SPANS, *zip(*chain.from_iterable(groups), strict=True))
-        return [None] * len(groups)
-
-
-def _span_row(new: NewSpan) -> SpanRow:
-    span = new.span
-    return (
-        span.id,
-        span.trace_id,
-        span.parent_id,
-        span.name,
-        span.span_type,
-        span.started_at,
-        span.ended_at,
-        span.error,
-        new.metadata,
-    )
+    async def insert_note(self, note: NewSpan) -> None:
+        """Store the span that tells why a trace has no further ones, also in a trace that is full."""
+        await self._inserts.insert_note(note)
 
 
 def _summary(row: Record) -> TraceSummary:

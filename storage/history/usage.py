@@ -11,17 +11,19 @@ from storage.model import Receipt
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
-from storage.postgres.rows import fetch_all
+from storage.postgres.rows import from_row
 
-# A writer that did not learn the outcome may send a record again. It counts once, in the sums as well.
+# A writer that did not learn the outcome may send a record again. It counts once, in the sums as well. A
+# record with a cap counts in full against its agent, but against the organization only for what this cap of
+# the agent leaves after everything else that the agent spent on the day.
 INSERT = """
 WITH inserted_receipt AS (
     INSERT INTO receipt (
         organization_id, credential, method, path, key, body_hash, status, answer, created_at)
     SELECT * FROM unnest(
-        $12::uuid[],
-        $13::uuid[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::smallint[], $19::bytea[],
-        $20::timestamptz[])
+        $13::uuid[],
+        $14::uuid[], $15::text[], $16::text[], $17::text[], $18::bytea[], $19::smallint[], $20::bytea[],
+        $21::timestamptz[])
 ), inserted_usage AS (
     INSERT INTO usage_record (
         id, organization_id, agent_id, trace_id, model, input_tokens, output_tokens, cached_tokens,
@@ -30,24 +32,44 @@ WITH inserted_receipt AS (
         $1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
         $9::numeric[], $10::boolean[], $11::timestamptz[])
     ON CONFLICT (id) DO NOTHING
-    RETURNING organization_id, agent_id, cost_usd, occurred_at
+    RETURNING id, organization_id, agent_id, cost_usd, (occurred_at AT TIME ZONE 'UTC')::date AS day
+), added AS (
+    SELECT u.organization_id, u.agent_id, u.day, sum(u.cost_usd) AS cost_usd, min(c.cap) AS cap,
+           coalesce(sum(u.cost_usd) FILTER (WHERE c.cap IS NOT NULL), 0) AS capped_usd
+    FROM inserted_usage u
+    LEFT JOIN (
+        SELECT id, min(cap) AS cap FROM unnest($1::uuid[], $12::numeric[]) AS i (id, cap) GROUP BY id
+    ) c USING (id)
+    WHERE u.cost_usd > 0
+    GROUP BY 1, 2, 3
+), of_agents AS (
+    INSERT INTO spending (owner_id, day, cost_usd)
+    SELECT agent_id, day, cost_usd FROM added ORDER BY 1, 2
+    ON CONFLICT (owner_id, day) DO UPDATE SET cost_usd = spending.cost_usd + excluded.cost_usd
+    RETURNING owner_id AS agent_id, day, cost_usd AS total_usd
 )
 INSERT INTO spending (owner_id, day, cost_usd)
-SELECT owner.id, (u.occurred_at AT TIME ZONE 'UTC')::date, sum(u.cost_usd)
-FROM inserted_usage u CROSS JOIN LATERAL (VALUES (u.agent_id), (u.organization_id)) AS owner (id)
-WHERE u.cost_usd > 0
+SELECT organization_id, day,
+       sum(cost_usd - capped_usd + least(capped_usd, greatest(cap - (total_usd - capped_usd), 0)))
+FROM added JOIN of_agents USING (agent_id, day)
 GROUP BY 1, 2 ORDER BY 1, 2
 ON CONFLICT (owner_id, day) DO UPDATE SET cost_usd = spending.cost_usd + excluded.cost_usd
 """
 
+# The sum of all comes first, then those of single models, the most expensive first.
 SUM_BY_MODEL = """
-SELECT model,
-       sum(input_tokens)::bigint AS input_tokens, sum(output_tokens)::bigint AS output_tokens,
-       sum(cached_tokens)::bigint AS cached_tokens, sum(cost_usd) AS cost_usd, count(*) AS calls
+SELECT coalesce(model, '') AS model, count(*) OVER () - 1 AS model_count,
+       coalesce(sum(input_tokens), 0)::bigint AS input_tokens,
+       coalesce(sum(output_tokens), 0)::bigint AS output_tokens,
+       coalesce(sum(cached_tokens), 0)::bigint AS cached_tokens,
+       coalesce(sum(cost_usd), 0) AS cost_usd, count(*) AS calls
 FROM usage_record
 WHERE agent_id = $1 AND occurred_at >= $2 AND occurred_at < $3
-GROUP BY model ORDER BY model
+GROUP BY GROUPING SETS ((), (model))
+ORDER BY grouping(model) DESC, sum(cost_usd) DESC, count(*) DESC, model LIMIT $4 + 1
 """
+
+MAX_MODELS = 500  # of an agent: whose sums are listed one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +101,15 @@ class ModelUsage:
     calls: int
 
 
+@dataclass(frozen=True, slots=True)
+class UsageSums:
+    """The sums over all calls, and over those of each of the most expensive of `model_count` models."""
+
+    total: ModelUsage
+    models: tuple[ModelUsage, ...]
+    model_count: int
+
+
 class Usage:
     """The table `usage_record`."""
 
@@ -89,18 +120,25 @@ class Usage:
     async def close(self) -> None:
         await self._records.close()
 
-    async def insert(self, record: UsageRecord, receipt: Receipt | None = None) -> None:
+    async def insert(
+        self, record: UsageRecord, receipt: Receipt | None = None, *, cap_usd: Decimal | None = None
+    ) -> None:
         """Store the record once, even if it is sent again. Concurrent inserts share a commit.
 
-        Raise AnsweredBefore if the receipt exists already.
+        With `cap_usd`, the agent's cap for a day, the record counts against its organization only for what
+        that cap leaves. Raise AnsweredBefore if the receipt exists already.
         """
-        await self._records.add((record, receipt))
+        await self._records.add((record, receipt, cap_usd))
 
-    async def sum_by_model(self, agent_id: UUID, start: datetime, end: datetime) -> list[ModelUsage]:
-        """Sum up the agent's usage from `start` to before `end`, one entry for each model, by name."""
-        return await fetch_all(self._pool, ModelUsage, SUM_BY_MODEL, agent_id, start, end)
+    async def sum_by_model(self, agent_id: UUID, start: datetime, end: datetime) -> UsageSums:
+        """Sum up the agent's usage from `start` to before `end`, in total and for up to MAX_MODELS models."""
+        rows = await self._pool.fetch(SUM_BY_MODEL, agent_id, start, end, MAX_MODELS)
+        total, *models = (from_row(ModelUsage, row) for row in rows)
+        return UsageSums(total, tuple(models), rows[0]["model_count"])
 
-    async def _insert_many(self, items: Sequence[tuple[UsageRecord, Receipt | None]]) -> list[None]:
+    async def _insert_many(
+        self, items: Sequence[tuple[UsageRecord, Receipt | None, Decimal | None]]
+    ) -> list[None]:
         rows = [
             (
                 record.id,
@@ -114,10 +152,11 @@ class Usage:
                 record.cost_usd,
                 record.priced,
                 record.occurred_at,
+                cap_usd,
             )
-            for record, _ in items
+            for record, _, cap_usd in items
         ]
-        receipts = [receipt for _, receipt in items if receipt]
-        organizations = [record.organization_id for record, receipt in items if receipt]
+        receipts = [receipt for _, receipt, _ in items if receipt]
+        organizations = [record.organization_id for record, receipt, _ in items if receipt]
         await self._pool.execute(INSERT, *zip(*rows, strict=True), organizations, *receipt_columns(receipts))
         return [None] * len(items)

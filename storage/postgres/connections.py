@@ -15,7 +15,6 @@ from uuid import UUID
 
 import asyncpg
 import asyncpg.pool
-import orjson
 from asyncpg.connect_utils import SessionAttribute
 
 from storage.errors import (
@@ -29,6 +28,7 @@ from storage.errors import (
 )
 from storage.postgres.advisory_locks import LEADER, MEMBER
 from storage.postgres.constraints import constraint_error
+from storage.postgres.json_values import from_json, to_json
 
 Connection: TypeAlias = (
     "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -257,7 +257,7 @@ async def prepare(connection: Any, *, epoch: Epoch | None, max_seconds: float) -
     life_seconds = max_seconds * uniform(1 - AGE_JITTER, 1)  # noqa: S311 -- spreads load
     connection.renew_at = asyncio.get_running_loop().time() + life_seconds
     await connection.set_type_codec(
-        "json", schema="pg_catalog", encoder=to_json, decoder=orjson.loads, format="binary"
+        "json", schema="pg_catalog", encoder=to_json, decoder=from_json, format="binary"
     )
     if epoch is None:
         return
@@ -282,14 +282,3 @@ async def read_epoch(connection: Connection, seconds: float | None = None) -> Ep
     if row is None:
         raise LeadershipLost("the table instance has no row; the migrations insert it: restore the database")
     return Epoch(row["epoch"], row["leader_id"])
-
-
-def to_json(value: Any) -> bytes:
-    """Return the JSON text of a value. asyncpg's UUIDs are of a subclass that orjson itself refuses."""
-    return orjson.dumps(value, default=_plain)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, UUID):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")

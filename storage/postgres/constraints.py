@@ -27,6 +27,7 @@ _UNIQUE = {
     "trace_pkey": ("id",),
     "span_pkey": ("id",),
     "span_metadata_pkey": ("id",),
+    "trace_size_pkey": ("trace",),
 }
 
 _REFERENCES = {

@@ -3,7 +3,7 @@
 Configs and secrets are read only to call one tool: they may be long, and nothing else needs them.
 """
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -17,6 +17,7 @@ from storage.postgres.rows import fetch_all, from_row
 MAX_TOOLS = 120  # of one agent: model providers accept 128, and each agent has some built-in tools
 MAX_SHOWN_CHARACTERS = 4096  # of a description
 MAX_SHOWN_BYTES = 32_768  # of parameters; longer ones are not shown, but still enforced
+MAX_ALL_SHOWN_BYTES = 524_288  # of all tools of an agent together; the later ones are shown by name only
 
 CHANNEL = "channel:"  # the prefix of the handler of a tool that sends an agent's messages
 
@@ -29,10 +30,21 @@ WHERE x.agent_id = $1 AND NOT starts_with(t.handler, $2)
 ORDER BY x.position, t.id LIMIT $3
 """
 
+# In the order of the ids, so that the same tools are always shown in full.
 DESCRIBE = """
-SELECT id, adapter_id, is_enforced, left(description, $2) AS description,
-       CASE WHEN octet_length(parameters::text) <= $3 THEN parameters END AS parameters
-FROM tool WHERE id = ANY ($1::uuid[])
+SELECT id, adapter_id, is_enforced,
+       CASE WHEN total_bytes <= $4 THEN description ELSE '' END AS description,
+       CASE WHEN total_bytes <= $4 THEN parameters END AS parameters
+FROM (
+    SELECT id, adapter_id, is_enforced, description, parameters,
+           sum(octet_length(to_json(description)::text) + coalesce(octet_length(parameters::text), 0))
+               OVER (ORDER BY position) AS total_bytes
+    FROM (
+        SELECT t.id, t.adapter_id, t.is_enforced, i.position, left(t.description, $2) AS description,
+               CASE WHEN octet_length(t.parameters::text) <= $3 THEN t.parameters END AS parameters
+        FROM unnest($1::uuid[]) WITH ORDINALITY AS i (id, position) JOIN tool t ON t.id = i.id
+    ) shown
+) summed
 """
 
 GET = """
@@ -112,12 +124,13 @@ class AgentTools:
         """List the tools for the agent's model by the order of its adapters, the oldest of each first."""
         return await fetch_all(self._pool, ListedTool, LIST, agent_id, CHANNEL, MAX_TOOLS)
 
-    async def describe(self, tool_ids: Collection[UUID]) -> dict[UUID, DescribedTool]:
+    async def describe(self, tool_ids: Sequence[UUID]) -> dict[UUID, DescribedTool]:
         """Return the descriptions by id, without ids that name no tool.
 
         They are not part of the list because they can be long and a call needs only one.
         """
-        rows = await self._pool.fetch(DESCRIBE, tool_ids, MAX_SHOWN_CHARACTERS, MAX_SHOWN_BYTES)
+        limits = MAX_SHOWN_CHARACTERS, MAX_SHOWN_BYTES, MAX_ALL_SHOWN_BYTES
+        rows = await self._pool.fetch(DESCRIBE, tool_ids, *limits)
         return {row["id"]: from_row(DescribedTool, row) for row in rows}
 
     async def get(self, agent_id: UUID, tool_id: UUID) -> CallableTool | None:

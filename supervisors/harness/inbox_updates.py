@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from storage.notifications.since import RecentNotification
-from storage.postgres.connections import to_json
+from storage.postgres.json_values import to_json
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun
 from supervisors.ports import InboxUpdateStore

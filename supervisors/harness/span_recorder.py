@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -10,10 +10,10 @@ from uuid import UUID
 
 import structlog
 
-from storage.errors import StorageError
+from storage.errors import StorageError, TraceFull
 from storage.ids import new_id
 from storage.model import NewSpan, Span
-from storage.postgres.connections import to_json
+from storage.postgres.json_values import to_json
 from supervisors.clock import Clock, Timer
 from supervisors.failure_log import log_failure
 from supervisors.ports import SpanStore
@@ -23,6 +23,7 @@ log = structlog.get_logger()
 
 STORE_INTERVAL_SECONDS = 1.0
 CUT_SHORT = "cut short: the run was ended"
+FULL = "recording stopped: a trace may have at most {} spans (limits.spans_per_trace)"
 
 
 @dataclass(slots=True)
@@ -35,7 +36,10 @@ class OpenSpan:
 
 
 class SpanRecorder:
-    """The spans of one run. Spans that could not be stored are kept for the next attempt."""
+    """The spans of one run. Spans that could not be stored are kept for the next attempt.
+
+    When the trace has as many spans as it may have, one more says so, and later ones are not recorded.
+    """
 
     def __init__(self, trace_id: UUID, store: SpanStore, clock: Clock) -> None:
         self._trace_id = trace_id
@@ -45,6 +49,7 @@ class SpanRecorder:
         self._stored_at = clock.monotonic()
         self._next: Timer | None = None  # when the finished spans are stored
         self._writing: asyncio.Task[None] | None = None
+        self._is_full = False
 
     @contextmanager
     def span(
@@ -62,22 +67,24 @@ class SpanRecorder:
             step.error = step.error or str(error) or type(error).__name__
             raise
         finally:
-            self._finished.append(
-                NewSpan(
-                    Span(
-                        id=step.id,
-                        trace_id=self._trace_id,
-                        parent_id=parent.id if parent else None,
-                        name=storable(name),
-                        span_type=span_type,
-                        started_at=started_at,
-                        ended_at=self._clock.now(),
-                        error=storable(step.error),
-                    ),
-                    to_json(step.metadata).decode(),
-                )
-            )
-            self._schedule_storing()
+            if not self._is_full:
+                self._finished.append(self._new_span(name, span_type, step, parent, started_at))
+                self._schedule_storing()
+
+    def _new_span(
+        self, name: str, span_type: str, step: OpenSpan, parent: OpenSpan | None, started_at: datetime
+    ) -> NewSpan:
+        span = Span(
+            id=step.id,
+            trace_id=self._trace_id,
+            parent_id=parent.id if parent else None,
+            name=storable(name),
+            span_type=span_type,
+            started_at=started_at,
+            ended_at=self._clock.now(),
+            error=storable(step.error),
+        )
+        return NewSpan(span, to_json(step.metadata).decode())
 
     async def flush(self) -> None:
         """Store the spans that have finished, at the end of the run."""
@@ -111,6 +118,21 @@ class SpanRecorder:
         spans, self._finished = self._finished, []
         try:
             await self._store.insert_spans(spans)
+        except TraceFull as error:
+            self._is_full = True
+            self._finished = []
+            await self._store_last(spans, error)
         except StorageError as error:
             log_failure(log, "spans not stored yet", error, count=len(spans))
             self._finished = spans + self._finished
+
+    async def _store_last(self, spans: list[NewSpan], full: TraceFull) -> None:
+        """Store the spans that still fit, and a note that there are no further ones."""
+        step = OpenSpan(new_id(), error=FULL.format(full.max_spans))
+        note = self._new_span("recording stopped", "other", step, None, self._clock.now())
+        try:
+            with suppress(TraceFull):  # clients may have added spans since
+                await self._store.insert_spans(spans[: full.max_spans - full.stored])
+            await self._store.insert_note(note)
+        except StorageError as error:
+            log.warning("spans not stored: the trace is full", count=len(spans), error=str(error))

@@ -8,7 +8,7 @@ import orjson
 import structlog
 
 from storage.errors import DatabaseUnavailable, LeadershipLost
-from storage.postgres.connections import to_json
+from storage.postgres.json_values import to_json
 from supervisors.engine.run import RunError
 from supervisors.errors import AgentGone, TryAgainLater
 from supervisors.harness.conversation import Conversation

@@ -19,6 +19,7 @@ from uuid import UUID
 
 import orjson
 
+from storage.postgres.json_values import to_json
 from supervisors.clock import Clock
 from supervisors.errors import ChecksPending
 from supervisors.fair_slots import FairSlots, QueueFull
@@ -88,13 +89,13 @@ class SchemaChecker:
         self, organization_id: UUID, place: str, kind: CheckRequest, schema: Any, *values: Any
     ) -> list[str]:
         """Return the errors; one that names the place if this schema exceeded the limits a moment ago."""
-        key = organization_id, hashlib.sha256(orjson.dumps((kind, len(values), schema))).digest()
+        key = organization_id, hashlib.sha256(to_json((kind, len(values), schema))).digest()
         if refusal := self._refusal(key, place):
             return refusal
         async with self._turn(organization_id):
             if refusal := self._refusal(key, place):  # it was checked in the meantime
                 return refusal
-            answer = await self._ask(orjson.dumps((kind, schema, *values)) + b"\n")
+            answer = await self._ask(to_json((kind, schema, *values)) + b"\n")
             if not answer:
                 self._slow_schemas.add(key)
                 return [LIMIT_EXCEEDED]

@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-import orjson
 import structlog
 
 from storage.channels.messages import Channel
 from storage.errors import SecretUnreadable
 from storage.ids import new_id
 from storage.model import Agent
+from storage.postgres.json_values import to_json
 from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 from supervisors.clock import Clock
 from supervisors.errors import ChecksPending
@@ -168,7 +168,7 @@ def _outbound_call(
         "config": tool.config,
     }
     try:
-        body = orjson.dumps({"type": "tool.call", "timestamp": format_timestamp(call.now), "data": data})
+        body = to_json({"type": "tool.call", "timestamp": format_timestamp(call.now), "data": data})
     except TypeError as error:  # from orjson: an integer over 64 bits, a broken text, or too many levels
         raise ToolError("invalid", f"The arguments cannot be sent: {error}.") from error
     headers = {"Idempotency-Key": str(call_id)}

@@ -64,8 +64,11 @@ class Request:
 class RequestBuilder:
     """Builds one request, and creates the resources that it refers to."""
 
-    def __init__(self, tenant: Tenant) -> None:
+    def __init__(
+        self, tenant: Tenant, resources: Mapping[str, tuple[str, dict[str, Any]]] = RESOURCES
+    ) -> None:
         self._place = tenant
+        self._resources = resources
         self._created: dict[tuple[str, str], Any] = {}
 
     def use(self, ref: Ref, value: str) -> None:
@@ -130,13 +133,13 @@ class RequestBuilder:
                 return {"id": answer.body["run"]}
             case "webhook_delivery":
                 template = await self.resolve(TEMPLATE)
-                path, body = RESOURCES["agent"]
+                path, body = self._resources["agent"]
                 agent = await tenant.key.create(path, **await self.resolve(body), template=template)
                 return (await tenant.key.get(f"{DELIVERIES}?agent={agent['id']}")).body[0]
             case "reset_code":
                 return {"code": await self._reset_code()}
             case _:
-                path, body = RESOURCES[kind]
+                path, body = self._resources[kind]
                 return await tenant.key.create(path, **await self.resolve(body))
 
     async def _reset_code(self) -> str:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
+from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
 from storage.model import (
     ActivationPeriod,
     Agent,
@@ -273,7 +274,7 @@ def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
         template_window_seconds=template.debounce_window_seconds if template else None,
         budgets=budgets(tables, agent, now),
         pending=tuple(_groups(tables.queue(agent_id), state, now)),
-        pending_at_start=len(run.notifications) if run else 0,
+        pending_at_start=run.notification_count if run else 0,
         interrupted_sleep_until=run.interrupted_sleep_until if run else None,
         wake_reason=run.wake_reason if run else "",
     )
@@ -335,7 +336,8 @@ def _write_update(
             agent_id=agent.id,
             organization_id=agent.organization_id,
             wake_reason=update.start.wake_reason,
-            notifications=tuple(active),
+            notifications=tuple(active[:MAX_RUN_NOTIFICATIONS]),
+            notification_count=len(active),
             interrupted_sleep_until=update.start.interrupted_sleep_until,
             max_sleep_until=update.start.max_sleep_until,
             started_at=update.start.started_at,

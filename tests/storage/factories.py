@@ -32,8 +32,9 @@ from storage.model import (
     Visibility,
 )
 from storage.notifications.inserts import NewNotification
-from storage.postgres.connections import to_json
+from storage.postgres.json_values import to_json
 from storage.postgres.pool import Pool
+from storage.postgres.rows import fetch_all
 from storage.toolbox.adapters import Adapter
 from storage.toolbox.tools import Tool
 
@@ -229,6 +230,13 @@ def receipt(**fields: Any) -> Receipt:
     key = ReceiptKey(new_id(), "POST", "/api/templates/", "first try")
     defaults = Receipt(key, body_hash=b"asked", status=201, answer=b"{}", created_at=NOW)
     return replace(defaults, **fields)
+
+
+async def stored_spans(pool: Pool, trace_id: UUID) -> list[Span]:
+    """Return the spans of a trace with their errors, oldest first."""
+    return await fetch_all(
+        pool, Span, "SELECT * FROM span WHERE trace_id = $1 ORDER BY started_at, id", trace_id
+    )
 
 
 async def pairs(pool: Pool, sql: str) -> dict[Any, Any]:

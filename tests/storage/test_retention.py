@@ -60,7 +60,7 @@ async def test_traces_are_deleted_with_spans_and_runs(pool: Pool, retention: Ret
     deleted = [await retention.delete_traces(NOW, 2) for _ in range(3)]
 
     assert deleted == [2, 2, 0], "3 spans and a trace, at most 2 at a time"
-    for table, key in (("trace", "id"), ("run", "id"), ("span", "trace_id")):
+    for table, key in (("trace", "id"), ("run", "id"), ("span", "trace_id"), ("trace_size", "trace_id")):
         rows = await pool.fetch(f"SELECT DISTINCT {key} AS id FROM {table}")  # noqa: S608 -- constants
         assert {row["id"] for row in rows} == {active, recent}
     assert await pool.fetchval("SELECT count(*) FROM span_metadata") == 6

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from web.json import json_response, to_json
+from web.json import fit, json_response, to_json
 
 
 class DriverUuid(UUID):
@@ -37,3 +37,12 @@ def test_response_has_status_and_headers() -> None:
     response = json_response({"a": 1}, 201, {"X-Mine": "yes"})
     assert (response.status, response.body, response.headers["X-Mine"]) == (201, b'{"a":1}', "yes")
     assert response.content_type == "application/json"
+
+
+def test_fit_returns_the_items_that_take_the_bytes() -> None:
+    items = [{"a": 1}, "é", [1, 2]]
+    whole = to_json(items)
+    assert to_json(fit(items, len(whole))) == whole
+    assert to_json(fit(items, len(whole) - 1)) == to_json(items[:2])
+    assert to_json(fit(items, 1)) == to_json(items[:1])
+    assert fit([], 1) == []

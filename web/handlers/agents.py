@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
-from storage.agents.agents import AgentFilters
-from storage.errors import ConstraintError, NotUnique, ReferenceMissing
+from storage.agents.agents import MAX_TAGS_BYTES, AgentFilters
+from storage.errors import ConstraintError, NotUnique, ReferenceMissing, TooManyTags
 from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from supervisors.engine.messages import OwnedFieldsRequest, Signal
@@ -25,11 +25,11 @@ from web.access.path_access import (
     require_organization,
     require_owned,
 )
-from web.app_keys import CLOCK, REGISTRY, STORAGE
+from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
 from web.errors import Conflict, Invalid, NotFound, require_found
 from web.fields import REQUIRED
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response
+from web.json import json_response, to_json
 from web.paging import answer_owned_list
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
@@ -54,6 +54,9 @@ SUPERVISOR_FIELD_DEFAULTS: dict[str, Any] = {
     "last_wake_reason": "",
     "last_wake_interrupted_sleep_until": None,
 }
+TOO_MANY_TAGS = (
+    "An agent may have at most {} tags (limits.tags_per_agent), which take at most {} bytes as JSON together."
+)
 SETTINGS_READ_BY_SUPERVISOR = frozenset(
     {"template_id", "debounce_window_seconds", "max_sleep_hours", "max_cost_usd_per_day"}
 )
@@ -65,6 +68,7 @@ async def create_agent(request: web.Request, caller: Caller) -> web.Response:
     storage = app[STORAGE]
     organization_id = requested_organization(request, caller)
     body = await read_body_once(request, caller, BODY)
+    _check_tags(request, body)
     localize(body, DATETIME_FIELDS, ZoneInfo(body["timezone"]))
     supervisor_fields = _pop_supervisor_fields(body)
     references = await resolve(storage, organization_id, body)
@@ -178,6 +182,7 @@ async def change_agent(request: web.Request, caller: Caller) -> web.Response:
     storage = app[STORAGE]
     agent = await load_agent(request, caller)
     body = await read_body(request, BODY, partial=True)
+    _check_tags(request, body)
     localize(body, DATETIME_FIELDS, ZoneInfo(body.get("timezone", agent.timezone)))
     supervisor_fields = _pop_supervisor_fields(body)
     await resolve(storage, agent.organization_id, body)
@@ -213,8 +218,19 @@ def _refuse_while_archived(agent: Agent, supervisor_fields: dict[str, Any]) -> N
 async def tag_agent(request: web.Request, caller: Caller) -> web.Response:
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, TAGS)
-    tagged = require_found(await request.app[STORAGE].agents.tag(agent_id, body["tags"]))
-    return json_response(serialize_agent(tagged))
+    max_tags = request.app[SETTINGS].tags_per_agent
+    try:
+        tagged = await request.app[STORAGE].agents.tag(agent_id, body["tags"], max_tags)
+    except TooManyTags as error:
+        raise Invalid({"tags": [TOO_MANY_TAGS.format(max_tags, MAX_TAGS_BYTES)]}) from error
+    return json_response(serialize_agent(require_found(tagged)))
+
+
+def _check_tags(request: web.Request, body: dict[str, Any]) -> None:
+    """Raise Invalid if the body has more tags than an agent may have, or longer ones."""
+    tags, max_tags = body.get("tags", ()), request.app[SETTINGS].tags_per_agent
+    if len(tags) > max_tags or len(to_json(tags)) > MAX_TAGS_BYTES:
+        raise Invalid({"tags": [TOO_MANY_TAGS.format(max_tags, MAX_TAGS_BYTES)]})
 
 
 async def untag_agent(request: web.Request, caller: Caller) -> web.Response:

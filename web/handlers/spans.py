@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
-from storage.errors import NotUnique
+from storage.errors import NotUnique, TraceFull
 from storage.history.traces import SpanOwner, TraceOwner, Traces
 from storage.ids import new_id
 from storage.model import NewSpan, Span
@@ -40,6 +40,7 @@ END = SpanEndBody()
 MAX_SPANS = 500
 IS_OWN_PARENT = "A span may not be its own parent."
 PARENT_IN_OTHER_TRACE = "This is not a span of the trace."
+TRACE_FULL = "A trace may have at most {} spans (limits.spans_per_trace), and this one has {}."
 ID_TAKEN = ["span with this id already exists."]
 
 MessagesByIndex = dict[int, Mapping[str, Any]]
@@ -57,6 +58,11 @@ async def create_spans(request: web.Request, caller: Caller) -> web.Response:
     await _check_parents(traces, spans, owners, is_list)
     try:
         await traces.insert_spans(spans)
+    except TraceFull as error:
+        full = {"trace": [TRACE_FULL.format(error.max_spans, error.stored)]}
+        raise _invalid(
+            {index: full for index, new in enumerate(spans) if new.span.trace_id == error.trace_id}, is_list
+        ) from error
     except NotUnique as error:
         taken = await traces.list_known_span_ids([new.span.id for new in spans])
         messages: MessagesByIndex = {

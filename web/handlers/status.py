@@ -8,7 +8,7 @@ from supervisors.engine.snapshot import Snapshot
 from web.access.path_access import path_id
 from web.app_keys import CLOCK, HARNESS, HEALTH, STARTED_AT, STATUS, STORAGE
 from web.errors import require_found
-from web.json import json_response
+from web.json import MAX_ANSWER_BYTES, fit, json_response
 from web.request.parsing import read_query
 from web.routes import OperatorRoute
 from web.schemas.status import ServiceResponse, StatusResponse, SupervisorQuery
@@ -47,9 +47,10 @@ async def _service_response(app: web.Application) -> ServiceResponse:
 
 
 async def list_supervisors(request: web.Request) -> web.Response:
+    """List up to `limit` agents, fewer if the answer would be longer than 1 MiB."""
     query = read_query(request, QUERY)
     snapshots = await request.app[STATUS].snapshots(query["phase"], query["organization"], query["limit"])
-    return json_response(snapshots)
+    return json_response(fit(snapshots, MAX_ANSWER_BYTES))
 
 
 async def get_any_supervisor(request: web.Request) -> web.Response:

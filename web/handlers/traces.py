@@ -16,17 +16,20 @@ from web.access.body_references import load_named
 from web.access.path_access import load, load_owned, require_owned
 from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, require_found
+from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
-from web.json import json_response, to_json
+from web.json import MAX_ANSWER_BYTES, fit, json_response, to_json
 from web.page_reader import Listing, PageReader
-from web.paging import send_page
+from web.paging import next_link, send_page
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
+from web.schemas.spans import serialize_span
 from web.schemas.traces import (
     FullTraceResponse,
     NewTraceBody,
     PaginationResponse,
+    SpanPageQuery,
     TraceEndBody,
     TracePageResponse,
     TraceQuery,
@@ -40,7 +43,9 @@ from web.trace_endings import ending_of
 NEW = NewTraceBody()
 END = TraceEndBody()
 QUERY = TraceQuery()
+SPAN_PAGE = SpanPageQuery()
 
+MIN_SPANS_BYTES = 262_144  # of a page, beside however much metadata the trace itself has
 ID_TAKEN = "trace with this id already exists."
 OTHER_AGENT = "This is not the agent of the trace."
 
@@ -69,9 +74,20 @@ async def create_trace(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def get_trace(request: web.Request, caller: Caller) -> web.Response:
+    """Return a trace with one page of its spans. A `Link` header names the next page, if there is one."""
     traces = request.app[STORAGE].traces
     trace = await load_owned(request, caller, traces.get)
-    return json_response(serialize_full_trace(trace, await traces.list_spans(trace.id)))
+    query = read_query(request, SPAN_PAGE)
+    after = query["after"] and await traces.get_span_cursor(trace.id, query["after"])
+    if query["after"] and after is None:
+        raise Invalid({"after": [unknown_id(query["after"])]})
+    total = await traces.count_spans(trace.id)
+    spans = await traces.list_spans(trace.id, after, query["limit"] + 1)
+    room = MAX_ANSWER_BYTES - len(to_json(serialize_trace(trace)))
+    shown = fit([serialize_span(span) for span in spans[: query["limit"]]], max(room, MIN_SPANS_BYTES))
+    is_last = len(shown) == len(spans)
+    headers = {} if is_last else next_link(request, spans[len(shown) - 1].id, query["limit"])
+    return json_response(serialize_full_trace(trace, shown, total), headers=headers)
 
 
 async def end_trace(request: web.Request, caller: Caller) -> web.Response:
@@ -148,7 +164,12 @@ ROUTES = (
         query=QUERY,
     ),
     CallerRoute(
-        "GET", "/api/tracing/traces/{id}/", get_trace, "Read a trace with its spans", answer=FullTraceResponse
+        "GET",
+        "/api/tracing/traces/{id}/",
+        get_trace,
+        "Read a trace with a page of its spans",
+        answer=FullTraceResponse,
+        query=SPAN_PAGE,
     ),
     CallerRoute(
         "POST",

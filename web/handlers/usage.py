@@ -11,6 +11,7 @@ from aiohttp import web
 from storage.agents.agents import RetainedAgent
 from storage.history.usage import UsageRecord
 from storage.ids import new_id
+from storage.storage import Storage
 from supervisors.llm.pricing import ModelCall
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load_owned, path_id
@@ -50,12 +51,15 @@ async def get_usage(request: web.Request, caller: Caller) -> web.Response:
     start: datetime = query["start_date"] or end - min(DEFAULT_PERIOD, end - MIN_DATETIME)
     if start > end:
         raise Invalid({"non_field_errors": [START_AFTER_END]})
-    models = await request.app[STORAGE].usage.sum_by_model(agent_id, start, end)
-    return json_response(serialize_usage(agent_id, agent.name, start, end, models))
+    sums = await request.app[STORAGE].usage.sum_by_model(agent_id, start, end)
+    return json_response(serialize_usage(agent_id, agent.name, start, end, sums))
 
 
 async def report_usage(request: web.Request, caller: Caller) -> web.Response:
-    """Report a model call of an external harness. The service records the calls of its own loop itself."""
+    """Report a model call of an external harness. The service records the calls of its own loop itself.
+
+    A report with the token of a run counts against the organization only for what the agent's own cap leaves.
+    """
     agent_id = path_id(request)
     storage = request.app[STORAGE]
     require_found(await storage.agents.get_organization_id(agent_id))  # a deleted agent is retained, too
@@ -68,8 +72,15 @@ async def report_usage(request: web.Request, caller: Caller) -> web.Response:
     await _require_trace(request, caller, body["trace_id"], agent_id, agent.organization_id)
     record = await _build_record(request, agent_id, agent, body)
     answer = json_response(serialize_usage_record(record), status=201)
-    await storage.usage.insert(record, receipt_of(request, answer))
+    cap_usd = None if caller.run is None else await _agent_cap(storage, agent_id, record.occurred_at)
+    await storage.usage.insert(record, receipt_of(request, answer), cap_usd=cap_usd)
     return answer
+
+
+async def _agent_cap(storage: Storage, agent_id: UUID, moment: datetime) -> Decimal | None:
+    """Return what the agent may spend in a day, None if only its organization's cap holds."""
+    budgets = await storage.spending.list_budgets(agent_id, moment)
+    return next((budget.cap_usd for budget in budgets if not budget.of_organization), None)
 
 
 async def _require_trace(

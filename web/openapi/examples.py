@@ -62,6 +62,7 @@ ANSWERS: dict[str, object] = {
             "trace": RUN,
             "wake_reason": "notification:sms",
             "notifications": [NOTIFICATION],
+            "notification_count": 1,
             "interrupted_sleep_until": None,
             "started_at": "2026-11-20T10:28:36.013826Z",
             "ended_at": "2026-11-20T10:28:36.086186Z",

@@ -1,6 +1,7 @@
 """From the bytes of a request to checked values: JSON, both kinds of forms, and query strings alike."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -9,7 +10,7 @@ from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing
 
 from supervisors.json_limits import OFF_LOOP_BYTES
 from web.app_keys import BODY_TURN
-from web.errors import BadRequest, Invalid, UnsupportedMediaType
+from web.errors import BadRequest, Invalid, TooLarge, UnsupportedMediaType
 from web.fields import printable
 from web.request.body import read_raw
 from web.request.forms import MAX_FIELDS, form_values, parse_multipart, parse_urlencoded
@@ -17,6 +18,8 @@ from web.request.json_text import parse_json
 from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 
 Result = TypeVar("Result")
+
+FORM_BYTES = 1_048_576  # of the values of a form, as JSON
 
 
 class _Expected(NamedTuple):
@@ -75,14 +78,20 @@ class Body(Schema):
 
 async def read_body(request: web.Request, schema: Body, *, partial: bool = False) -> dict[str, Any]:
     """Return the checked fields of a request's body; for `partial` see `Body.checked`."""
-    return await _read(
-        request, lambda raw, media: schema.checked(parse_body(raw, media, schema), partial=partial)
-    )
+    return await read_converted(request, schema, lambda values: schema.checked(values, partial=partial))
 
 
 async def read_values(request: web.Request, schema: Body) -> dict[str, Any]:
     """Return the values of a request's body, not yet checked."""
-    return await _read(request, lambda raw, media: parse_body(raw, media, schema))
+    return await read_converted(request, schema, lambda values: values)
+
+
+async def read_converted(
+    request: web.Request, schema: Body, convert: Callable[[dict[str, Any]], Result]
+) -> Result:
+    """Return what `convert` makes of a body's values; it is called in a thread if the body is long."""
+    max_bytes = request.client_max_size
+    return await _read(request, lambda raw, media: convert(parse_body(raw, media, schema, max_bytes)))
 
 
 async def read_items(
@@ -92,7 +101,10 @@ async def read_items(
 
     `prepare` may refuse or change each item; it is called in a thread if the body is long.
     """
-    return await _read(request, lambda raw, media: parse_items(raw, media, schema, max_items, prepare))
+    max_bytes = request.client_max_size
+    return await _read(
+        request, lambda raw, media: parse_items(raw, media, schema, max_items, prepare, max_bytes)
+    )
 
 
 def read_query(request: web.Request, schema: Body) -> dict[str, Any]:
@@ -112,16 +124,24 @@ async def _read(request: web.Request, parse: Callable[[bytes, str], Result]) -> 
         return await asyncio.to_thread(parse, raw, content_type)
 
 
-def parse_body(raw: bytes, content_type: str, schema: Body) -> dict[str, Any]:
-    """Return the same values whether they came as JSON or a form. Raise ApiError if they cannot be read."""
-    return _as_object(_parse(raw, content_type, schema, MAX_VALUES))
+def parse_body(raw: bytes, content_type: str, schema: Body, max_bytes: int = FORM_BYTES) -> dict[str, Any]:
+    """Return the same values whether they came as JSON or a form. Raise ApiError if they cannot be read.
+
+    Raise TooLarge for a form whose values take more than `max_bytes` as JSON: an answer will write them so.
+    """
+    return _as_object(_parse(raw, content_type, schema, MAX_VALUES, max_bytes))
 
 
 def parse_items(
-    raw: bytes, content_type: str, schema: Body, max_items: int, prepare: Callable[[dict[str, Any]], None]
+    raw: bytes,
+    content_type: str,
+    schema: Body,
+    max_items: int,
+    prepare: Callable[[dict[str, Any]], None],
+    max_bytes: int = FORM_BYTES,
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the checked items of a body and whether it is a list; a form is a single item."""
-    value = _parse(raw, content_type, schema, MAX_VALUES_OF_ITEMS)
+    value = _parse(raw, content_type, schema, MAX_VALUES_OF_ITEMS, max_bytes)
     is_list = isinstance(value, list)
     items = _checked_items(value, schema, max_items) if is_list else [schema.checked(_as_object(value))]
     for item in items:
@@ -156,15 +176,22 @@ def _as_object(value: Any) -> dict[str, Any]:
     return value
 
 
-def _parse(raw: bytes, content_type: str, schema: Body, max_values: int) -> Any:
+def _parse(raw: bytes, content_type: str, schema: Body, max_values: int, max_bytes: int) -> Any:
     if not raw:
         return {}
     match content_type.partition(";")[0].strip().lower():
         case "application/json":
             return parse_json(raw, max_values)
         case "application/x-www-form-urlencoded":
-            return form_values(parse_urlencoded(raw), schema)
+            return _limited(form_values(parse_urlencoded(raw), schema), max_bytes)
         case "multipart/form-data":
-            return form_values(parse_multipart(raw, content_type), schema)
+            return _limited(form_values(parse_multipart(raw, content_type), schema), max_bytes)
         case other:
             raise UnsupportedMediaType(f'Unsupported media type "{printable(other)}" in request.')
+
+
+def _limited(values: dict[str, Any], max_bytes: int) -> dict[str, Any]:
+    """Return the values of a form. Raise TooLarge if they take more bytes as JSON, which escapes some."""
+    if len(json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()) > max_bytes:
+        raise TooLarge(f"The request body takes more than {max_bytes} bytes as JSON.")
+    return values

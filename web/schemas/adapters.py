@@ -6,7 +6,7 @@ from uuid import UUID
 
 from storage.model import Visibility
 from storage.toolbox.adapters import Adapter
-from web.fields import Choice, JsonObject, Line, Text, Url
+from web.fields import MAX_SIDE_TEXT, Choice, JsonObject, Line, Text, Url
 from web.paging import PageQuery
 from web.request.parsing import Body
 
@@ -15,7 +15,7 @@ class AdapterBody(Body):
     """The writable fields. `config_schema` is a JSON Schema (2020-12)."""
 
     name = Line(required=True, blank=False, max_length=255)
-    description = Text(load_default="")
+    description = Text(load_default="", max_length=MAX_SIDE_TEXT)
     detail_url = Url(load_default="", max_length=200)
     config_schema = JsonObject(load_default=dict)
 

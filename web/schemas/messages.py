@@ -1,14 +1,19 @@
 """Messages: request bodies, queries and responses."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypedDict
+from typing import Any, TypedDict
 from uuid import UUID
+
+from marshmallow import ValidationError
 
 from storage.channels.messages import Attachment, Channel, Direction, Message, MessageStatus
 from web.fields import Choice, Line, ListOf, ObjectOf, Text, Url, Uuid
+from web.json import to_json
 from web.paging import PageQuery
 from web.request.parsing import Body
+
+MAX_ATTACHMENTS_BYTES = 262_144  # of all attachments of a message, as JSON
 
 
 class AttachmentBody(Body):
@@ -19,7 +24,16 @@ class AttachmentBody(Body):
     url = Url(required=True, blank=False, max_length=2000)
 
 
-class NewMessageBody(Body):
+class _MessageBody(Body):
+    """Limits what a message has beside its body."""
+
+    def check_together(self, checked: Mapping[str, Any]) -> None:
+        if len(to_json(checked.get("attachments", ()))) > MAX_ATTACHMENTS_BYTES:
+            message = f"Ensure this field has no more than {MAX_ATTACHMENTS_BYTES} bytes as JSON."
+            raise ValidationError({"attachments": [message]})
+
+
+class NewMessageBody(_MessageBody):
     """Without a status, an inbound message is `received` and an outbound one is `queued`."""
 
     agent_id = Uuid(data_key="agent", required=True)
@@ -32,7 +46,7 @@ class NewMessageBody(Body):
     status = Choice(MessageStatus, load_default=None)
 
 
-class MessageChangesBody(Body):
+class MessageChangesBody(_MessageBody):
     contact_id = Uuid(data_key="contact", allow_none=True)
     subject = Line(max_length=998)
     body = Text()

@@ -6,23 +6,23 @@ from uuid import UUID
 
 from storage.model import Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
-from web.fields import Boolean, Choice, Datetime, Line, ListOf, Text, Uuid
+from web.fields import MAX_SIDE_TEXT, Boolean, Choice, Datetime, Line, ListOf, Text, Uuid
 from web.paging import PageQuery
 from web.request.parsing import Body
 
 
 class NewNotificationBody(Body):
     agent_id = Uuid(data_key="agent", required=True)
-    title = Line(required=True, blank=False)
+    title = Line(required=True, blank=False, max_length=MAX_SIDE_TEXT)
     body = Text(load_default="")
     source = Choice(Source, load_default=Source.API)
-    source_id = Text(load_default="")
+    source_id = Text(load_default="", max_length=MAX_SIDE_TEXT)
     priority = Choice(Priority, load_default=Priority.LOW)
     scheduled_for = Datetime(allow_none=True, load_default=None)
 
 
 class NotificationChangesBody(Body):
-    title = Line(blank=False)
+    title = Line(blank=False, max_length=MAX_SIDE_TEXT)
     body = Text()
     priority = Choice(Priority)
     scheduled_for = Datetime(allow_none=True)

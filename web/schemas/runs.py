@@ -45,11 +45,14 @@ class StopAnsweredResponse(TypedDict):
 
 
 class RunResponse(TypedDict):
+    """A run. `notifications` names up to 1,000 of the `notification_count` that were active at its start."""
+
     id: UUID
     agent: UUID
     trace: UUID
     wake_reason: str
     notifications: Sequence[UUID]
+    notification_count: int
     interrupted_sleep_until: datetime | None
     started_at: datetime
     ended_at: datetime | None
@@ -66,6 +69,7 @@ def serialize_run(run: Run) -> RunResponse:
         "trace": run.id,
         "wake_reason": run.wake_reason,
         "notifications": run.notifications,
+        "notification_count": run.notification_count,
         "interrupted_sleep_until": run.interrupted_sleep_until,
         "started_at": run.started_at,
         "ended_at": run.ended_at,

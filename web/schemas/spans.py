@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 from typing import Any, TypedDict
 from uuid import UUID
 
-from storage.history.traces import SpanWithMetadata
+from storage.history.traces import SpanSummary, SpanWithMetadata
 from storage.model import Span
-from web.fields import Datetime, JsonValue, Line, Text, Uuid
+from web.fields import MAX_SIDE_TEXT, Datetime, JsonValue, Line, Text, Uuid
 from web.request.parsing import Body
 
 MILLISECOND = timedelta(milliseconds=1)
@@ -23,7 +23,7 @@ class NewSpanBody(Body):
     span_type = Line(blank=False, max_length=64, load_default="other")
     started_at = Datetime(allow_none=True, load_default=None)
     ended_at = Datetime(allow_none=True, load_default=None)
-    error = Text(load_default="")
+    error = Text(load_default="", max_length=MAX_SIDE_TEXT)
     metadata = JsonValue(allow_none=True, load_default=dict)
 
 
@@ -31,7 +31,7 @@ class SpanEndBody(Body):
     """How a span ended, by default now. A repetition keeps the first `ended_at` and replaces the rest."""
 
     ended_at = Datetime(allow_none=True)
-    error = Text()
+    error = Text(max_length=MAX_SIDE_TEXT)
     metadata = JsonValue(allow_none=True)
 
 
@@ -52,14 +52,14 @@ class FullSpanResponse(SpanResponse):
     metadata: Any
 
 
-def serialize_span(span: Span) -> SpanResponse:
+def serialize_span(span: Span | SpanSummary) -> SpanResponse:
     return {
         "id": span.id,
         "trace": span.trace_id,
         "name": span.name,
         "started_at": span.started_at,
         "duration_ms": duration_ms(span.started_at, span.ended_at),
-        "has_error": bool(span.error),
+        "has_error": span.has_error,
         "parent": span.parent_id,
         "span_type": span.span_type,
         "ended_at": span.ended_at,

@@ -6,13 +6,13 @@ from typing import TypedDict
 from uuid import UUID
 
 from storage.model import ReasoningEffort, Template
-from web.fields import MAX_INT32, Boolean, Choice, Integer, Line, Money, Text, Url
+from web.fields import MAX_INT32, MAX_SIDE_TEXT, Boolean, Choice, Integer, Line, Money, Text, Url
 from web.request.parsing import Body
 
 
 class TemplateBody(Body):
     name = Line(required=True, blank=False, max_length=255)
-    description = Text(load_default="")
+    description = Text(load_default="", max_length=MAX_SIDE_TEXT)
     system_prompt = Text(load_default="")
     default_model = Line(load_default="", max_length=255)
     default_reasoning_effort = Choice(ReasoningEffort, load_default=ReasoningEffort.NONE)

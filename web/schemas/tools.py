@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 from uuid import UUID
 
 from storage.toolbox.tools import Tool
-from web.fields import JsonValue, Line, Text, Url, Uuid
+from web.fields import MAX_SIDE_TEXT, JsonValue, Line, Text, Url, Uuid
 from web.paging import PageQuery
 from web.request.parsing import Body
 
@@ -14,7 +14,7 @@ class ToolChangesBody(Body):
     """The fields that can be changed; the adapter stays."""
 
     name = Line(required=True, blank=False, max_length=255)
-    description = Text(load_default="")
+    description = Text(load_default="", max_length=MAX_SIDE_TEXT)
     parameters = JsonValue(allow_none=True, load_default=None)
     url = Url(load_default="", max_length=200)
     handler = Line(load_default="", max_length=255)

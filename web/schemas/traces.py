@@ -1,18 +1,18 @@
 """Traces: request bodies, queries and responses."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
 from storage.history.traces import TraceSummary
-from storage.model import Span, Trace
-from web.fields import MAX_OFFSET, Boolean, Datetime, Integer, JsonValue, Line, Text, Uuid
+from storage.model import Trace
+from web.fields import MAX_OFFSET, MAX_SIDE_TEXT, Boolean, Datetime, Integer, JsonValue, Line, Text, Uuid
 from web.request.parsing import Body
-from web.schemas.spans import SpanResponse, duration_ms, serialize_span
+from web.schemas.spans import SpanResponse, duration_ms
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
+MAX_SPANS = 1000
 
 
 class NewTraceBody(Body):
@@ -31,7 +31,7 @@ class TraceEndBody(Body):
     agent_id = Uuid(data_key="agent")
     name = Line(blank=False, max_length=255)
     ended_at = Datetime(allow_none=True)
-    error = Text()
+    error = Text(max_length=MAX_SIDE_TEXT)
     metadata = JsonValue(allow_none=True)
 
 
@@ -43,6 +43,13 @@ class TraceQuery(Body):
     has_error = Boolean(load_default=None)
     started_after = Datetime(load_default=None)
     started_before = Datetime(load_default=None)
+
+
+class SpanPageQuery(Body):
+    """Which spans of a trace: `limit` of them, from the one after the span `after`."""
+
+    limit = Integer(min_value=1, max_value=MAX_SPANS, load_default=MAX_SPANS)
+    after = Uuid(load_default=None)
 
 
 class TraceResponse(TypedDict):
@@ -58,6 +65,8 @@ class TraceResponse(TypedDict):
 
 
 class FullTraceResponse(TraceResponse):
+    """With one page of its spans, oldest first, and the number of all of them."""
+
     spans: list[SpanResponse]
     total_spans: int
 
@@ -101,12 +110,8 @@ def serialize_trace(trace: Trace) -> TraceResponse:
     }
 
 
-def serialize_full_trace(trace: Trace, spans: Sequence[Span]) -> FullTraceResponse:
-    return {
-        **serialize_trace(trace),
-        "spans": [serialize_span(span) for span in spans],
-        "total_spans": len(spans),
-    }
+def serialize_full_trace(trace: Trace, spans: list[SpanResponse], total: int) -> FullTraceResponse:
+    return {**serialize_trace(trace), "spans": spans, "total_spans": total}
 
 
 def serialize_trace_summary(summary: TraceSummary) -> TraceSummaryResponse:

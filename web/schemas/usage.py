@@ -1,6 +1,6 @@
 """Usage: the request body of a reported model call, the query of a period, and responses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypedDict
@@ -8,7 +8,7 @@ from uuid import UUID
 
 from marshmallow import ValidationError
 
-from storage.history.usage import ModelUsage, UsageRecord
+from storage.history.usage import ModelUsage, UsageRecord, UsageSums
 from web.fields import MAX_INT32, Datetime, DayOrDatetime, Integer, Line, Money, Uuid
 from web.request.parsing import Body
 
@@ -66,12 +66,13 @@ class ModelUsageResponse(TypedDict):
 
 
 class UsageResponse(ModelUsageResponse):
-    """The sums over the calls of an agent, in total and by model."""
+    """The sums over the calls of an agent, in total and by model: the 500 most expensive of `model_count`."""
 
     agent_id: UUID
     agent_name: str
     start_date: datetime
     end_date: datetime
+    model_count: int
     model_breakdown: Mapping[str, ModelUsageResponse]
 
 
@@ -91,23 +92,24 @@ def serialize_usage_record(record: UsageRecord) -> UsageRecordResponse:
 
 
 def serialize_usage(
-    agent_id: UUID, agent_name: str, start: datetime, end: datetime, models: Sequence[ModelUsage]
+    agent_id: UUID, agent_name: str, start: datetime, end: datetime, sums: UsageSums
 ) -> UsageResponse:
     return {
         "agent_id": agent_id,
         "agent_name": agent_name,
         "start_date": start,
         "end_date": end,
-        **_sum_usage(models),
-        "model_breakdown": {model.model: _sum_usage([model]) for model in models},
+        **_serialize_sums(sums.total),
+        "model_count": sums.model_count,
+        "model_breakdown": {model.model: _serialize_sums(model) for model in sums.models},
     }
 
 
-def _sum_usage(models: Sequence[ModelUsage]) -> ModelUsageResponse:
+def _serialize_sums(sums: ModelUsage) -> ModelUsageResponse:
     return {
-        "input_tokens": sum(model.input_tokens for model in models),
-        "output_tokens": sum(model.output_tokens for model in models),
-        "cached_tokens": sum(model.cached_tokens for model in models),
-        "total_cost_usd": sum((model.cost_usd for model in models), Decimal(0)),
-        "llm_calls": sum(model.calls for model in models),
+        "input_tokens": sums.input_tokens,
+        "output_tokens": sums.output_tokens,
+        "cached_tokens": sums.cached_tokens,
+        "total_cost_usd": sums.cost_usd,
+        "llm_calls": sums.calls,
     }

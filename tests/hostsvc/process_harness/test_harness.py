@@ -40,6 +40,9 @@ class Stores:
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
         self.spans += spans
 
+    async def insert_note(self, note: NewSpan) -> None:
+        self.spans.append(note)
+
 
 @dataclass
 class World:

@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from storage.agents.agents import AgentFilters, Agents, RetainedAgent
+from storage.agents.agents import MAX_TAGS_BYTES, AgentFilters, Agents, RetainedAgent
 from storage.agents.templates import Templates
 from storage.delivery.outbox import Outbox, OutboxSize
-from storage.errors import NotUnique, ParentCycle, ReferenceMissing
+from storage.errors import NotUnique, ParentCycle, ReferenceMissing, TooManyTags
 from storage.history.runs import Runs
 from storage.history.traces import TraceFilters, Traces
 from storage.ids import new_id
@@ -390,7 +390,7 @@ async def test_concurrent_tag_changes_are_all_made(agents: Agents, pool: Pool) -
     names = [f"tag {number}" for number in range(10)]
 
     await asyncio.gather(
-        *(agents.tag(stored.id, [name, "kept"]) for name in names), agents.untag(stored.id, ["old"])
+        *(agents.tag(stored.id, [name, "kept"], 11) for name in names), agents.untag(stored.id, ["old"])
     )
 
     changed = await agents.get(stored.id)
@@ -398,6 +398,27 @@ async def test_concurrent_tag_changes_are_all_made(agents: Agents, pool: Pool) -
     assert changed.tags[0] == "kept"
     assert sorted(changed.tags[1:]) == names
     assert changed == replace(stored, tags=changed.tags)
+
+
+async def test_concurrent_tag_changes_do_not_pass_the_limit_together(agents: Agents, pool: Pool) -> None:
+    stored = await stored_agent(pool, tags=("old", "kept"))
+
+    results = await asyncio.gather(
+        *(agents.tag(stored.id, [f"{n} a", f"{n} b", "kept"], 7) for n in range(5)), return_exceptions=True
+    )
+
+    assert [type(result) for result in results].count(TooManyTags) == 3
+    changed = await agents.get(stored.id)
+    assert changed is not None
+    assert len(changed.tags) == 6
+    assert await agents.tag(new_id(), ["a"], 1) is None
+
+
+async def test_tags_are_limited_in_bytes_as_well(agents: Agents, pool: Pool) -> None:
+    stored = await stored_agent(pool)
+    await agents.tag(stored.id, ["x" * (MAX_TAGS_BYTES - len('["",""]'))], 1000)
+    with pytest.raises(TooManyTags):
+        await agents.tag(stored.id, ["ab"], 1000)
 
 
 async def test_deleted_agent_is_retained_by_name(agents: Agents, pool: Pool) -> None:

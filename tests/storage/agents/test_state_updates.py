@@ -7,6 +7,7 @@ import pytest
 
 import storage.postgres.pool
 from storage.agents.state import AgentStates
+from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
 from storage.errors import RowLocked
 from storage.history.runs import Runs
 from storage.history.traces import Traces
@@ -23,6 +24,12 @@ from tests.storage.agents.states import (
     started_state,
 )
 from tests.storage.factories import HOUR, MINUTE, NOW, SECOND, stored_agent, stored_organization
+
+INSERT_MANY = """
+INSERT INTO notification (id, agent_id, organization_id, title, priority, created_at, activated_at)
+SELECT gen_random_uuid(), $1, $2, 'n', 'high', $3, $3::timestamptz - n * interval '1 s'
+FROM generate_series(1, $4::integer) AS n
+"""
 
 
 async def test_start_inserts_run_and_trace_with_active_notifications(states: AgentStates, pool: Pool) -> None:
@@ -45,6 +52,21 @@ async def test_start_inserts_run_and_trace_with_active_notifications(states: Age
     assert (run.ended_at, run.outcome, run.turns) == (None, None, 0)
     assert (trace.name, trace.started_at, trace.ended_at) == ("invoke_agent Scout", NOW, None)
     assert (await get_facts(states, agent)).pending_at_start == 2
+
+
+async def test_run_keeps_the_longest_active_and_counts_all(states: AgentStates, pool: Pool) -> None:
+    agent = await stored_agent(pool)
+    await pool.execute(INSERT_MANY, agent.id, agent.organization_id, NOW, MAX_RUN_NOTIFICATIONS + 5)
+
+    state = await started_state(states, agent)
+
+    assert state.run_id is not None
+    run = await Runs(pool).get(state.run_id)
+    assert run is not None
+    oldest_first = await pool.fetch("SELECT id FROM notification ORDER BY activated_at, id")
+    assert run.notifications == tuple(row["id"] for row in oldest_first[:MAX_RUN_NOTIFICATIONS])
+    assert run.notification_count == MAX_RUN_NOTIFICATIONS + 5
+    assert (await get_facts(states, agent)).pending_at_start == MAX_RUN_NOTIFICATIONS + 5
 
 
 async def test_end_ends_run_and_trace(states: AgentStates, pool: Pool) -> None:

@@ -24,6 +24,7 @@ async def stored_run(pool: Pool, of: Agent, started_at: datetime = NOW) -> Run:
         organization_id=of.organization_id,
         wake_reason="reminder",
         notifications=(new_id(), new_id()),
+        notification_count=2,
         interrupted_sleep_until=None,
         max_sleep_until=None,
         started_at=started_at,

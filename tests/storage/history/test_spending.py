@@ -45,6 +45,26 @@ async def test_day_is_summed_once_for_agent_and_organization(pool: Pool) -> None
     )
 
 
+async def test_capped_reports_count_for_what_the_cap_leaves(pool: Pool) -> None:
+    usage, spending = Usage(pool), Spending(pool)
+    owner = await stored_organization(pool)
+    await Organizations(pool).update(owner.id, {"max_cost_usd_per_day": Decimal(99)})
+    scout, other = [await stored_agent(pool, owner.id, max_cost_usd_per_day=Decimal(5)) for _ in range(2)]
+    cap = Decimal(5)
+
+    await usage.insert(usage_record(scout, cost_usd=Decimal(1)))
+    await asyncio.gather(
+        usage.insert(usage_record(scout, cost_usd=Decimal(2))),
+        *(usage.insert(usage_record(scout, cost_usd=Decimal(3)), cap_usd=cap) for _ in range(3)),
+        usage.insert(usage_record(other, cost_usd=Decimal(4)), cap_usd=cap),
+    )
+    await usage.insert(usage_record(scout, cost_usd=Decimal(7)), cap_usd=cap)
+
+    of_scout, of_organization = await spending.list_budgets(scout.id, NOW)
+    assert of_scout.spent_usd == 1 + 2 + 9 + 7
+    assert of_organization.spent_usd == 5 + 4
+
+
 async def test_agent_without_cap_has_no_budget(pool: Pool) -> None:
     scout = await stored_agent(pool)
     await Usage(pool).insert(usage_record(scout))

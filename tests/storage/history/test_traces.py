@@ -1,6 +1,5 @@
 """Traces and their spans: inserting, listing and ending them."""
 
-import asyncio
 from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
@@ -11,8 +10,8 @@ from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.errors import NotUnique
 from storage.history.traces import (
-    MAX_SHARED_CHARACTERS,
     Ending,
+    SpanSummary,
     SpanWithMetadata,
     TraceFilters,
     TraceOwner,
@@ -32,7 +31,7 @@ from storage.model import (
 )
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
-from tests.storage.factories import HOUR, NOW, SECOND, new_span, pairs, stored_agent, template
+from tests.storage.factories import HOUR, NOW, SECOND, new_span, stored_agent, template
 
 INSERT_TRACE = """
 INSERT INTO trace (id, agent_id, organization_id, name, started_at, error, metadata)
@@ -53,6 +52,11 @@ async def stored_trace(pool: Pool, of: Agent, started_at: datetime = NOW, error:
     return trace_id
 
 
+def summary_of(new: NewSpan) -> SpanSummary:
+    columns = {name: getattr(new.span, name) for name in SpanSummary.__slots__}
+    return SpanSummary(**columns)
+
+
 async def listed(traces: Traces, of: Agent, filters: TraceFilters) -> list[UUID]:
     summaries = await traces.list_page([of.organization_id], filters, Page())
     assert await traces.count([of.organization_id], filters) == len(summaries)
@@ -71,49 +75,11 @@ async def test_trace_has_metadata_but_its_listed_spans_do_not(traces: Traces, po
     assert trace is not None
     assert (trace.agent_id, trace.started_at, trace.ended_at) == (scout.id, NOW, None)
     assert trace.metadata == {"turns": [1, None, {"a": "ü"}]}
-    assert await traces.list_spans(trace_id) == [root.span, child.span]
+    assert await traces.list_spans(trace_id) == [summary_of(root), summary_of(child)]
     stored = await pool.fetch("SELECT span_id, metadata FROM span_metadata")
     assert [tuple(row) for row in stored] == [(root.span.id, {"gen_ai.request.model": "builtin/inbox"})]
     assert await traces.get(new_id()) is None
     assert await traces.list_spans(new_id()) == []
-
-
-async def test_concurrent_span_inserts_are_all_stored(traces: Traces, pool: Pool) -> None:
-    trace_ids = [new_id() for _ in range(40)]
-
-    await asyncio.gather(
-        *(traces.insert_spans([new_span(trace_id, {"n": n}) for n in range(7)]) for trace_id in trace_ids),
-        traces.insert_spans([]),
-    )
-
-    counts = await pairs(pool, "SELECT trace_id, count(*) FROM span GROUP BY trace_id")
-    assert counts == dict.fromkeys(trace_ids, 7)
-    assert await pool.fetchval("SELECT count(*) FROM span_metadata") == 280
-
-
-async def test_long_spans_are_written_in_their_own_statement(traces: Traces, pool: Pool) -> None:
-    short, long = {"text": "x"}, {"text": "x" * MAX_SHARED_CHARACTERS}
-
-    await asyncio.gather(
-        *(traces.insert_spans([new_span(new_id(), metadata)]) for metadata in (short, long, short, long))
-    )
-
-    writes = await pool.fetch("SELECT xmin::text, count(*) FROM span GROUP BY xmin ORDER BY count")
-    assert [write["count"] for write in writes] == [1, 1, 2]
-
-
-async def test_insert_of_existing_span_fails_alone(traces: Traces, pool: Pool) -> None:
-    trace_id = new_id()
-    stored, fresh = new_span(trace_id), new_span(trace_id)
-    await traces.insert_spans([stored])
-
-    first, second = await asyncio.gather(
-        traces.insert_spans([stored]), traces.insert_spans([fresh]), return_exceptions=True
-    )
-
-    assert isinstance(first, NotUnique)
-    assert second is None
-    assert {span.id for span in await traces.list_spans(trace_id)} == {stored.span.id, fresh.span.id}
 
 
 async def test_page_returns_total_number_of_traces(traces: Traces, pool: Pool) -> None:
@@ -265,13 +231,3 @@ async def test_first_end_of_span_stays_but_metadata_is_replaced(traces: Traces, 
     assert (ended.span.ended_at, ended.span.error, ended.metadata) == (NOW + SECOND, "late", {"new": 2})
     assert other is not None
     assert (other.span.ended_at, other.span.error, other.metadata) == (NOW + HOUR, "early", None)
-
-
-async def test_insert_of_existing_span_with_metadata_names_the_id(traces: Traces) -> None:
-    stored = new_span(new_id(), {"n": 1})
-    await traces.insert_spans([stored])
-
-    with pytest.raises(NotUnique) as refused:
-        await traces.insert_spans([stored])
-
-    assert refused.value.fields == ("id",)

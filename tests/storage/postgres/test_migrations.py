@@ -7,6 +7,7 @@ import pytest
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
 from storage.errors import DatabaseRefused, SchemaMismatch
+from storage.postgres import migrations
 from storage.postgres.migrations import check, migrate, read_migrations, refuse_unsafe
 from tests.paths import ROOT
 from tests.postgres import TestServer, url_as
@@ -165,3 +166,30 @@ async def test_proxy_without_support_for_our_settings_is_refused(database_url: s
     async with transaction_pooler(database_url, refuse_settings=True) as proxied_url:
         with pytest.raises(DatabaseRefused, match="unsupported startup parameter"):
             await refuse_unsafe(proxied_url)
+
+
+OLD_ROWS = """
+INSERT INTO run (id, agent_id, organization_id, wake_reason, notifications, started_at)
+SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'reminder',
+       ARRAY(SELECT gen_random_uuid() FROM generate_series(1, n)), now()
+FROM (VALUES (2), (1500)) AS v (n);
+INSERT INTO span (id, trace_id, name, started_at)
+SELECT gen_random_uuid(), '00000000-0000-4000-8000-000000000000', 'step', now() FROM generate_series(1, 7)
+"""
+
+
+async def test_upgrade_counts_the_spans_and_notifications_of_older_rows(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_two = read_migrations()[:2]
+    with monkeypatch.context() as older_version:
+        older_version.setattr(migrations, "read_migrations", lambda: first_two)
+        await migrate(empty_database_url)
+    await run(empty_database_url, OLD_ROWS)
+
+    await migrate(empty_database_url)
+
+    async with aiopg.connect(empty_database_url) as connection, connection.cursor() as cursor:
+        await cursor.execute("SELECT cardinality(notifications), notifications_left_out FROM run ORDER BY 1")
+        assert await cursor.fetchall() == [(2, 0), (1000, 500)]
+    assert await count(empty_database_url, "SELECT span_count FROM trace_size") == 7

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from storage.agents.templates import Templates
+from storage.encryption import KEY_BYTES, SecretCipher
 from storage.errors import NotUnique, ReferenceMissing
 from storage.ids import new_id
 from storage.model import Template
+from storage.postgres.json_values import MAX_DECODED_BYTES, decoded
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.toolbox.adapter_configs import AdapterConfig, AdapterConfigs
@@ -81,3 +83,15 @@ async def test_update_never_sets_the_time_back(configs: AdapterConfigs, pool: Po
     assert await configs.delete(config.id)
     assert not await configs.delete(config.id)
     assert await configs.update(config.id, {}, NOW) is None
+
+
+@pytest.mark.parametrize("length", [10, MAX_DECODED_BYTES])
+async def test_encrypted_config_of_any_length_is_read(pool: Pool, desk: Template, length: int) -> None:
+    configs = AdapterConfigs(pool, SecretCipher([b"k" * KEY_BYTES]))
+    written = adapter_config(desk, await stored_adapter(pool, desk), config={"city": "L" * length})
+    await configs.insert(written)
+
+    stored = await configs.get(written.id)
+
+    assert stored is not None
+    assert decoded(stored.config) == written.config

@@ -8,7 +8,7 @@ from storage.model import Agent, AgentStatus, Run, Span
 from storage.notifications.inserts import NewNotification
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest
-from tests.storage.factories import new_notification
+from tests.storage.factories import new_notification, stored_spans
 from tests.supervisors.scripted_model import Script, Turn
 from tests.supervisors.world import World, open_world
 
@@ -43,7 +43,7 @@ async def only_run(world: World, agent: Agent) -> Run:
 
 
 async def spans(world: World, agent: Agent, span_type: str) -> list[Span]:
-    all_spans = await world.storage.traces.list_spans((await only_run(world, agent)).id)
+    all_spans = await stored_spans(world.pool, (await only_run(world, agent)).id)
     return [span for span in all_spans if span.span_type == span_type]
 
 

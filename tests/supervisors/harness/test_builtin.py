@@ -11,6 +11,7 @@ from supervisors.engine.messages import OwnedFieldsRequest, RunRequest, StopRepl
 from supervisors.llm.inbox_model import InboxModel
 from supervisors.llm.port import FinishReason, ModelResponse
 from supervisors.policy.phases import Phase
+from tests.storage.factories import stored_spans
 from tests.supervisors.harness.scripted_runs import metadata, only_run, running, spans, start
 from tests.supervisors.scripted_model import Script
 from tests.supervisors.world import World, open_world
@@ -23,7 +24,7 @@ async def world(pool: Pool) -> AsyncIterator[World]:
 
 
 async def spans_of(world: World, agent: Agent) -> list[Span]:
-    return await world.storage.traces.list_spans((await only_run(world, agent)).id)
+    return await stored_spans(world.pool, (await only_run(world, agent)).id)
 
 
 async def test_a_run_lists_clears_and_sleeps(world: World) -> None:

@@ -111,8 +111,8 @@ async def execute(pool: Pool, run: ActiveRun, model: Model, usage: UsageStore) -
         clock.advance(0.2)  # so that no retry has to wait
 
 
-async def recorded(usage: Usage, agent: Agent) -> list[ModelUsage]:
-    return await usage.sum_by_model(agent.id, NOW, NOW + HOUR)
+async def recorded(usage: Usage, agent: Agent) -> tuple[ModelUsage, ...]:
+    return (await usage.sum_by_model(agent.id, NOW, NOW + HOUR)).models
 
 
 async def test_model_calls_are_recorded_with_price_and_trace(pool: Pool) -> None:
@@ -168,7 +168,7 @@ async def test_the_builtin_model_is_recorded_and_free(pool: Pool) -> None:
 
     await execute(pool, new_run(agent), Parrot(()), usage)
 
-    assert await recorded(usage, agent) == [ModelUsage("builtin/inbox", 0, 0, 0, Decimal(0), 1)]
+    assert await recorded(usage, agent) == (ModelUsage("builtin/inbox", 0, 0, 0, Decimal(0), 1),)
     assert await pool.fetchval("SELECT priced FROM usage_record") is True
 
 

@@ -20,7 +20,7 @@ from supervisors.llm.port import ModelRequest, ModelResponse, ToolCall
 from supervisors.policy.phases import Phase
 from supervisors.tools.errors import ToolError
 from tests.receiver import Receiver, receiving
-from tests.storage.factories import adapter, tool
+from tests.storage.factories import adapter, stored_spans, tool
 from tests.supervisors.world import Puppet, World, open_world
 
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSB0ZXN0"
@@ -102,7 +102,7 @@ async def agent_with(world: World, **urls: str) -> Agent:
 async def tool_spans(world: World, agent: Agent) -> dict[str, Span]:
     """Return the spans of the tool calls in the agent's only run, by tool name."""
     [run] = await world.ledger(agent)
-    spans = await world.storage.traces.list_spans(run.id)
+    spans = await stored_spans(world.pool, run.id)
     return {
         span.name.removeprefix("execute_tool "): span
         for span in spans

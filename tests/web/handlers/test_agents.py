@@ -10,7 +10,7 @@ import asyncpg
 
 from supervisors.engine.messages import RunAnswer, RunRequest
 from supervisors.settings import SupervisorSettings
-from tests.web.conftest import Api, Service
+from tests.web.conftest import Api, Service, StartService
 from tests.web.handlers.unknown import UNKNOWN_ID, UNKNOWN_ID_MESSAGES
 
 AGENTS = "/api/cloud/agents/"
@@ -403,6 +403,22 @@ async def test_tags_are_added_once_and_removed_in_order(api: Api, other: Api) ->
         }
         assert (await other.post(action, {"tags": []})).status == 403
     assert (await api.post(f"{AGENTS}{UNKNOWN_ID}/tag/", {"tags": []})).status == 404
+
+
+async def test_too_many_tags_are_refused_on_every_way(start_service: StartService) -> None:
+    api = await (await start_service(tags_per_agent=3)).new_organization()
+    agent = await api.create_agent(tags=["a", "b"])
+    refused = "An agent may have at most 3 tags (limits.tags_per_agent), "
+    refused += "which take at most 262144 bytes as JSON together."
+    four = {"tags": ["a", "b", "c", "d"]}
+    for method, url, body in (
+        ("POST", AGENTS, {"name": "Bob", "model": "builtin/inbox", **four}),
+        ("PATCH", path(agent), four),
+        ("POST", f"{path(agent)}tag/", four),
+    ):
+        answer = await api.request(method, url, json=body)
+        assert (answer.status, answer.body) == (400, {"tags": [refused]}), method
+    assert (await api.post(f"{path(agent)}tag/", {"tags": ["c", "a"]})).body["tags"] == ["a", "b", "c"]
 
 
 async def test_times_next_to_the_calendar_limits_are_stored(service: Service, api: Api) -> None:

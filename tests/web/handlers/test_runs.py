@@ -27,6 +27,7 @@ async def test_run_starts_once_and_is_listed(api: Api) -> None:
         "trace": run["id"],
         "wake_reason": "run_requested",
         "notifications": [],
+        "notification_count": 0,
         "interrupted_sleep_until": None,
         "started_at": run["started_at"],
         "ended_at": None,

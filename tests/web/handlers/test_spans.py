@@ -3,9 +3,11 @@
 import json
 from io import BytesIO
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from storage.postgres.pool import Pool
 from tests.web.conftest import Answer, Api, StartService
 from tests.web.handlers.unknown import UNKNOWN_ID, UNKNOWN_ID_MESSAGES
 
@@ -165,6 +167,23 @@ async def test_metadata_size_limit_is_configurable(start_service: StartService) 
     answer = await api.post(SPANS, {"trace": trace, "name": "x", "metadata": "123456789"})
     detail = "The metadata of a span may not be larger than 10 bytes."
     assert (answer.status, answer.body) == (413, {"detail": detail})
+
+
+async def test_spans_beyond_the_limit_of_a_trace_are_refused_by_name(
+    start_service: StartService, pool: Pool
+) -> None:
+    api = await (await start_service()).new_organization()
+    full, other = await new_trace(api), await new_trace(api)
+    await pool.execute("INSERT INTO trace_size (trace_id, span_count) VALUES ($1, 99999)", UUID(full))
+    step = {"trace": full, "name": "step"}
+    refused = ["A trace may have at most 100000 spans (limits.spans_per_trace), and this one has 99999."]
+
+    answer = await api.post(SPANS, [{"trace": other, "name": "step"}, step, step])
+
+    assert (answer.status, answer.body) == (400, {"1": {"trace": refused}, "2": {"trace": refused}})
+    assert (await api.get(f"{TRACES}{other}/")).body["spans"] == []
+    assert (await api.post(SPANS, step)).status == 201
+    assert (await api.post(SPANS, step)).body == {"trace": [refused[0].replace("99999", "100000")]}
 
 
 async def test_parent_is_another_span_of_the_trace_or_unknown(api: Api, other: Api) -> None:

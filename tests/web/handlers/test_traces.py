@@ -8,6 +8,8 @@ from storage.ids import new_id
 from storage.model import NewSpan, Span
 from tests.web.conftest import Api, Service
 from tests.web.handlers.unknown import UNKNOWN_ID
+from web.handlers.traces import MIN_SPANS_BYTES
+from web.json import to_json
 
 TRACES = "/api/tracing/traces/"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -61,6 +63,62 @@ async def test_trace_includes_spans_without_metadata(service: Service, api: Api)
         ],
         "total_spans": 1,
     }
+
+
+async def pages(api: Api, path: str) -> list[Any]:
+    """Return the traces that the links lead through."""
+    bodies = []
+    following: str | None = path
+    while following:
+        answer = await api.get(following)
+        assert answer.status == 200, answer
+        bodies.append(answer.body)
+        link = answer.headers.get("Link")
+        following = None if link is None else link.partition("<")[2].partition(">")[0]
+    return bodies
+
+
+async def test_spans_of_a_trace_come_in_linked_pages(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    trace_id = await make_trace(service, agent, 0)
+    spans = [Span(new_id(), trace_id, None, f"s{n}", "llm", START, None, "") for n in range(5)]
+    await service.storage.traces.insert_spans([NewSpan(span, "{}") for span in spans])
+
+    bodies = await pages(api, f"{TRACES}{trace_id}/?limit=2")
+
+    assert [[span["name"] for span in body["spans"]] for body in bodies] == [
+        ["s0", "s1"],
+        ["s2", "s3"],
+        ["s4"],
+    ]
+    assert {body["total_spans"] for body in bodies} == {5}
+    [whole] = await pages(api, f"{TRACES}{trace_id}/")
+    assert [span["name"] for span in whole["spans"]] == ["s0", "s1", "s2", "s3", "s4"]
+
+
+async def test_page_of_spans_is_bounded_in_bytes(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    trace = await api.create(TRACES, agent=agent["id"], name="x", metadata={"text": "x" * 900_000})
+    names = [f"{n:04} " + "\x01" * 250 for n in range(1001)]
+    spans = [Span(new_id(), UUID(trace["id"]), None, name, "llm", START, None, "e" * 9) for name in names]
+    await service.storage.traces.insert_spans([NewSpan(span, "{}") for span in spans])
+
+    bodies = await pages(api, f"{TRACES}{trace['id']}/")
+
+    assert [span["name"] for body in bodies for span in body["spans"]] == names
+    assert max(len(to_json(body)) for body in bodies) < 900_000 + MIN_SPANS_BYTES + 2_000
+
+
+async def test_after_must_be_a_span_of_the_trace(service: Service, api: Api) -> None:
+    agent = await api.create_agent()
+    trace_id, other_id = [await make_trace(service, agent, hour) for hour in range(2)]
+    for unknown in (await make_span(service, other_id), new_id()):
+        answer = await api.get(f"{TRACES}{trace_id}/?after={unknown}")
+        assert (answer.status, answer.body) == (
+            400,
+            {"after": [f'Invalid pk "{unknown}" - object does not exist.']},
+        )
+    assert (await api.get(f"{TRACES}{trace_id}/?limit=1001")).status == 400
 
 
 async def test_list_path_wraps_the_page_in_an_array(service: Service, api: Api) -> None:

@@ -1,11 +1,17 @@
 """Usage over HTTP: reported call by call and summed by model."""
 
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from tests.web.conftest import Api
+from tests.web.conftest import SETTINGS, Api, Service
 from tests.web.handlers.unknown import UNKNOWN_ID, UNKNOWN_ID_MESSAGES
+from web.credentials.formats import RunTokens
+
+ORGANIZATIONS = "/api/organizations/organizations/"
 
 CALL = {"model": "openai/gpt-4o", "input_tokens": 1000, "output_tokens": 100, "cached_tokens": 200}
 
@@ -79,6 +85,7 @@ async def test_usage_is_summed_by_model(api: Api) -> None:
         "cached_tokens": 600,
         "total_cost_usd": 1.8,
         "llm_calls": 3,
+        "model_count": 2,
         "model_breakdown": {"a/one": one, "a/two": two},
     }
 
@@ -166,3 +173,22 @@ async def test_repeated_report_counts_once(api: Api) -> None:
     first, second = [await api.post(path(agent), CALL, headers=headers) for _ in range(2)]
     assert second.body == first.body
     assert (await api.get(path(agent))).body["llm_calls"] == 1
+
+
+async def test_run_exhausts_no_more_of_its_organization_than_its_own_cap(service: Service, api: Api) -> None:
+    [organization] = (await api.get(ORGANIZATIONS)).body
+    await api.patch(f"{ORGANIZATIONS}{organization['id']}/", {"max_cost_usd_per_day": 100})
+    agent, other = await api.create_agent(max_cost_usd_per_day=2), await api.create_agent()
+    run = (await api.post(f"/api/cloud/agents/{agent['id']}/run/", {})).body["run"]
+    token = RunTokens(SETTINGS.token_secret).issue(UUID(run), datetime.now(UTC), timedelta(hours=1))
+    caller = api.with_authorization(f"Bearer {token}")
+
+    reports = [await caller.create(path(agent), **CALL, cost_usd=cost) for cost in (1.5, 1_000_000, 3)]
+
+    assert [report["cost_usd"] for report in reports] == [1.5, 1_000_000, 3]
+    assert (await api.get(path(agent))).body["total_cost_usd"] == 1_000_004.5
+    of_agent, of_organization = await service.storage.spending.list_budgets(
+        UUID(agent["id"]), datetime.now(UTC)
+    )
+    assert (of_agent.spent_usd, of_organization.spent_usd) == (Decimal("1000004.5"), Decimal(2))
+    assert (await api.post(f"/api/cloud/agents/{other['id']}/run/", {})).body["status"] == "started"

@@ -19,6 +19,7 @@ from tests.web.schemas.checks import (
     refuse,
     serve,
 )
+from web.schemas.spans import serialize_span
 from web.schemas.traces import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
@@ -68,10 +69,10 @@ def test_trace_hides_the_organization() -> None:
     assert serve(serialize_trace(TRACE)) == RESPONSE
 
 
-def test_full_trace_counts_its_spans() -> None:
-    span = Span(ID, ID, None, "chat", "llm", NOON, None, "")
-    full = serve(serialize_full_trace(TRACE, [span, span]))
-    assert (full["total_spans"], [each["name"] for each in full["spans"]]) == (2, ["chat", "chat"])
+def test_full_trace_has_a_page_of_its_spans() -> None:
+    span = serialize_span(Span(ID, ID, None, "chat", "llm", NOON, None, ""))
+    full = serve(serialize_full_trace(TRACE, [span, span], 5))
+    assert (full["total_spans"], [each["name"] for each in full["spans"]]) == (5, ["chat", "chat"])
     assert {name: full[name] for name in RESPONSE} == RESPONSE
 
 

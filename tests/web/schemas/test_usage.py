@@ -3,7 +3,7 @@
 from datetime import timedelta
 from decimal import Decimal
 
-from storage.history.usage import ModelUsage, UsageRecord
+from storage.history.usage import ModelUsage, UsageRecord, UsageSums
 from tests.web.schemas.checks import (
     ID,
     ID_TEXT,
@@ -67,9 +67,10 @@ def test_record_shows_whether_the_call_was_priced() -> None:
     }
 
 
-def test_usage_is_summed_exactly_over_models() -> None:
-    models = [ModelUsage("a", 1, 2, 0, Decimal("0.1"), 1), ModelUsage("b", 3, 4, 1, Decimal("0.2"), 2)]
-    usage = serve(serialize_usage(ID, "Ann", NOON, NOON, models))
+def test_usage_has_all_calls_and_those_of_each_model() -> None:
+    models = (ModelUsage("a", 1, 2, 0, Decimal("0.1"), 1), ModelUsage("b", 3, 4, 1, Decimal("0.2"), 2))
+    sums = UsageSums(ModelUsage("", 4, 6, 1, Decimal("0.3"), 3), models, model_count=2)
+    usage = serve(serialize_usage(ID, "Ann", NOON, NOON, sums))
     breakdown = usage.pop("model_breakdown")
     assert usage == {
         "agent_id": ID_TEXT,
@@ -81,6 +82,7 @@ def test_usage_is_summed_exactly_over_models() -> None:
         "cached_tokens": 1,
         "total_cost_usd": 0.3,
         "llm_calls": 3,
+        "model_count": 2,
     }
     assert breakdown["b"] == {
         "input_tokens": 3,
@@ -89,8 +91,3 @@ def test_usage_is_summed_exactly_over_models() -> None:
         "total_cost_usd": 0.2,
         "llm_calls": 2,
     }
-
-
-def test_usage_without_calls_is_zero() -> None:
-    usage = serve(serialize_usage(ID, "Ann", NOON, NOON, []))
-    assert (usage["total_cost_usd"], usage["llm_calls"], usage["model_breakdown"]) == (0, 0, {})
