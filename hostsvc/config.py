@@ -105,14 +105,18 @@ class OperatorSettings:
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """The largest request bodies and span metadata, in bytes."""
+    """The largest request bodies and span metadata, in bytes, and how many requests a client may send."""
 
     body_bytes: int = 1_048_576
     span_metadata_bytes: int = 1_048_576
+    requests_per_minute: int = 0
+    anonymous_requests_per_minute: int = 600
 
     def __post_init__(self) -> None:
         require_between("body_bytes", self.body_bytes, 1024, 2**30)
         require_between("span_metadata_bytes", self.span_metadata_bytes, 1024, SPAN_BODY_BYTES)
+        require_between("requests_per_minute", self.requests_per_minute, 0, 10**6)
+        require_between("anonymous_requests_per_minute", self.anonymous_requests_per_minute, 0, 10**6)
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,6 +239,8 @@ async def _web_settings(config: Config, storage: Storage) -> WebSettings:
         token_days=config.accounts.token_days,
         body_bytes=config.limits.body_bytes,
         span_metadata_bytes=config.limits.span_metadata_bytes,
+        requests_per_minute=config.limits.requests_per_minute,
+        anonymous_requests_per_minute=config.limits.anonymous_requests_per_minute,
         trusted_proxies=config.server.trusted_proxies,
         base_url=config.server.base_url,
     )

@@ -13,9 +13,11 @@ from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
 from web import app_keys
-from web.access.auth import authenticate, authenticate_operator
+from web.access.admission import admit_caller, admit_operator
+from web.access.auth import authenticate_operator
 from web.credentials.formats import RunTokens, UserTokens
 from web.credentials.passwords import Passwords
+from web.credentials.rate_limits import RateLimits
 from web.credentials.throttle import Throttle
 from web.errors import errors_as_json
 from web.handlers import (
@@ -114,6 +116,7 @@ def build_app(
     app[app_keys.STARTED_AT] = clock.now()
     app[app_keys.REQUEST_COUNTS] = counts
     app[app_keys.THROTTLE] = Throttle()
+    app[app_keys.RATE_LIMITS] = RateLimits(settings)
     app[app_keys.IN_FLIGHT] = set()
     app[app_keys.BODY_TURN] = asyncio.Lock()
     app[app_keys.LIST_TURNS] = asyncio.Semaphore(LISTS_AT_ONCE)
@@ -146,9 +149,9 @@ def _refuse_method(path: str) -> Handler:
 
     async def refuse(request: web.Request) -> web.StreamResponse:
         if accesses == {Access.OPERATORS}:
-            authenticate_operator(request)
+            admit_operator(request, authenticate_operator)
         elif Access.ANYONE not in accesses:
-            await authenticate(request)
+            await admit_caller(request)
         raise web.HTTPMethodNotAllowed(request.method, allowed)
 
     return refuse

@@ -14,6 +14,7 @@ from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
 from web.credentials.formats import RunTokens, UserTokens
 from web.credentials.passwords import Passwords
+from web.credentials.rate_limits import RateLimits
 from web.credentials.throttle import Throttle
 from web.observability.request_counts import RequestCounts
 from web.ports import Readiness, Registry, StatusReader
@@ -31,6 +32,7 @@ PASSWORDS: web.AppKey[Passwords] = web.AppKey("passwords")
 SCHEMA_CHECKER: web.AppKey[SchemaChecker] = web.AppKey("schema_checker")
 REQUEST_COUNTS: web.AppKey[RequestCounts] = web.AppKey("request_counts")
 THROTTLE: web.AppKey[Throttle] = web.AppKey("throttle")
+RATE_LIMITS: web.AppKey[RateLimits] = web.AppKey("rate_limits")
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
 RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
 API_DOCUMENT: web.AppKey[bytes] = web.AppKey("api_document")

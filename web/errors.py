@@ -11,6 +11,7 @@
     ├── UnsupportedMediaType    415
     ├── KeyReused               422
     ├── TooManyAttempts         429
+    │   └── RateExceeded        429 that names the limit
     └── Unavailable             503
 
 The errors of marshmallow, storage and the supervisors become responses here, and nowhere else.
@@ -129,6 +130,14 @@ class TooManyAttempts(ApiError):
     def __init__(self, retry_after_seconds: int) -> None:
         detail = f"Request was throttled. Expected available in {retry_after_seconds} seconds."
         super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
+
+
+class RateExceeded(TooManyAttempts):
+    """The client has sent more requests in a minute than `limits.<name>` allows."""
+
+    def __init__(self, name: str, allowed: str, retry_after_seconds: int) -> None:
+        super().__init__(retry_after_seconds)
+        self.body["detail"] += f" The limit {name} is {allowed}."
 
 
 class Unavailable(ApiError):

@@ -19,7 +19,7 @@ from web.app_keys import LIST_TURNS, SETTINGS
 from web.errors import Invalid
 from web.fields import MAX_OFFSET, Integer, Uuid, unknown_id
 from web.json import JSON_TYPE, json_response, to_json
-from web.observability.request_id import HEADER, request_id
+from web.observability.request_id import early_headers
 from web.request.parsing import Body
 
 Item = TypeVar("Item")
@@ -151,7 +151,7 @@ async def _answer_all(request: web.Request, listing: Listing[Item], page: Page) 
     headers = {"Content-Type": JSON_TYPE}
     if after is None:
         return web.Response(body=b"[%b]" % items, headers=headers)
-    response = web.StreamResponse(headers={**headers, HEADER: request_id(request)})
+    response = web.StreamResponse(headers={**headers, **early_headers(request)})
     await response.prepare(request)
     if request.method == "HEAD":
         return response

@@ -10,7 +10,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from marshmallow import Schema
 
-from web.access.auth import RunAccess, authenticate, authenticate_operator
+from web.access.admission import admit_address, admit_caller, admit_operator
+from web.access.auth import RunAccess, authenticate_operator
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE
 
@@ -46,6 +47,7 @@ class Route(ABC):
     body_bytes: int | None = None  # the maximum size of the body, None for that of the settings
     max_items: int = 0  # the maximum length of a JSON list of bodies, 0 if only one body is accepted
     media_types: tuple[str, ...] = (JSON_TYPE,)  # of the response
+    is_rate_limited: bool = True  # for an address; a caller has the same limit on all routes
 
     @property
     def partial(self) -> bool:
@@ -65,7 +67,14 @@ class PublicRoute(Route):
     handler: Handler
 
     def endpoint(self) -> Handler:
-        return self.handler
+        if not self.is_rate_limited:
+            return self.handler
+
+        async def admitted(request: web.Request) -> web.StreamResponse:
+            admit_address(request)
+            return await self.handler(request)
+
+        return admitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +88,7 @@ class CallerRoute(Route):
         handler = answered_once(self.handler) if self.idempotent else self.handler
 
         async def authenticated(request: web.Request) -> web.StreamResponse:
-            caller = await authenticate(request)
+            caller = await admit_caller(request)
             caller.require_route(self.run_access)
             if self.body_bytes is not None:
                 request = request.clone(client_max_size=self.body_bytes)
@@ -98,7 +107,10 @@ class OperatorRoute(Route):
 
     def endpoint(self) -> Handler:
         async def authenticated(request: web.Request) -> web.StreamResponse:
-            self.authenticate(request)
+            if self.is_rate_limited:
+                admit_operator(request, self.authenticate)
+            else:
+                self.authenticate(request)
             return await self.handler(request)
 
         return authenticated

@@ -22,6 +22,8 @@ class WebSettings:
     body_bytes: int = 1_048_576
     body_seconds: float = 60.0
     span_metadata_bytes: int = 1_048_576
+    requests_per_minute: int = 0  # of each key, user or run; 0: not limited
+    anonymous_requests_per_minute: int = 0  # of each address
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     base_url: str = ""
 
@@ -33,5 +35,8 @@ class WebSettings:
         for name in ("token_days", "body_bytes", "span_metadata_bytes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("requests_per_minute", "anonymous_requests_per_minute"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
         if self.body_seconds <= 0:
             raise ValueError(f"body_seconds must be more than 0, got {self.body_seconds}")

@@ -45,5 +45,6 @@ ROUTES = (
         answer=str,
         media_types=MEDIA_TYPES,
         authenticate=authenticate_scraper,
+        is_rate_limited=False,
     ),
 )
