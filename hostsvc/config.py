@@ -15,6 +15,7 @@ from hostsvc.llm.providers import ProviderSettings
 from hostsvc.logs import LogSettings
 from hostsvc.outbound.guarded_http import OutboundSettings
 from hostsvc.process_harness.settings import HarnessSettings
+from storage.organization_limits import StorageLimits
 from storage.postgres.pool import DatabaseSettings
 from supervisors.llm.inbox_model import PROVIDER
 from supervisors.maintenance.retention_cleaner import RetentionSettings
@@ -105,18 +106,32 @@ class OperatorSettings:
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """The largest request bodies and span metadata, in bytes, and how many requests a client may send."""
+    """The largest request bodies and span metadata, the requests of a client, the use of an organization.
+
+    Sizes are in bytes. 0 stands for no limit, except for the first two.
+    """
 
     body_bytes: int = 1_048_576
     span_metadata_bytes: int = 1_048_576
     requests_per_minute: int = 0
     anonymous_requests_per_minute: int = 600
+    agents: int = 100_000
+    waiting_notifications: int = 1_000_000
+    document_bytes: int = 10 * 2**30
+    concurrent_runs: int = 0
 
     def __post_init__(self) -> None:
         require_between("body_bytes", self.body_bytes, 1024, 2**30)
         require_between("span_metadata_bytes", self.span_metadata_bytes, 1024, SPAN_BODY_BYTES)
-        require_between("requests_per_minute", self.requests_per_minute, 0, 10**6)
-        require_between("anonymous_requests_per_minute", self.anonymous_requests_per_minute, 0, 10**6)
+        for name in ("requests_per_minute", "anonymous_requests_per_minute"):
+            require_between(name, getattr(self, name), 0, 10**6)
+        for name in ("agents", "waiting_notifications", "concurrent_runs"):
+            require_between(name, getattr(self, name), 0, 10**9)
+        require_between("document_bytes", self.document_bytes, 0, 2**60)
+
+    def of_storage(self) -> StorageLimits:
+        """Return the limits on what each organization may store."""
+        return StorageLimits(self.agents, self.waiting_notifications, self.document_bytes)
 
 
 @dataclass(frozen=True, slots=True)

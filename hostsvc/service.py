@@ -21,6 +21,7 @@ from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.execution import Execution, open_execution, run_credentials
 from hostsvc.outbound.guarded_http import open_guarded_http
 from storage.errors import LeadershipLost
+from storage.organization_limits import OrganizationLimits
 from storage.postgres.leadership import Leadership, has_leader, lead
 from storage.postgres.migrations import migrate, refuse_unsafe
 from storage.postgres.notify_listener import NotifyListener, open_notify_listener
@@ -171,7 +172,8 @@ async def _open_leader(
 
     on_commit, on_clear = partial(tell, Signal.NOTIFIED), partial(tell, Signal.CLEARED)
     pool = await enter(open_pool(config.database.pool_settings(database), epoch=leadership.epoch))
-    storage = Storage(pool, on_commit=on_commit, on_clear=on_clear, sleep=clock.sleep)
+    limits = OrganizationLimits(pool, config.limits.of_storage(), clock.monotonic)
+    storage = Storage(pool, on_commit=on_commit, on_clear=on_clear, sleep=clock.sleep, limits=limits)
     stack.push_async_callback(storage.close)
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))

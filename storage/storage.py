@@ -25,6 +25,7 @@ from storage.identity.organizations import Organizations
 from storage.identity.token_holders import TokenHolders
 from storage.notifications.notifications import Notifications
 from storage.notifications.since import RecentNotifications
+from storage.organization_limits import OrganizationLimits
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.retention import Retention
@@ -38,7 +39,8 @@ class Storage:
     """Every table family of one database, over one pool.
 
     `on_commit` is called with the ids of the agents that a committed change of the queue concerns. If given,
-    `on_clear` is called instead of it when notifications were only cleared. `sleep` is the clock's.
+    `on_clear` is called instead of it when notifications were only cleared. `sleep` is the clock's. Without
+    `limits`, organizations may store as much as they like.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class Storage:
         on_clear: Callable[[Sequence[UUID]], None] | None = None,
         *,
         sleep: Sleep,
+        limits: OrganizationLimits | None = None,
     ) -> None:
         self.pool = pool
+        self.limits = limits or OrganizationLimits(pool)
         self.instance = Instance(pool)
         self.token_holders = TokenHolders(pool)
         self.accounts = Accounts(pool, self.token_holders)
@@ -63,9 +67,15 @@ class Storage:
         self.adapter_configs = AdapterConfigs(pool)
         self.agent_tools = AgentTools(pool)
         self.outbox = Outbox(pool)
-        self.agents = Agents(pool, on_webhook_stored=self.outbox.stored.set)
+        self.agents = Agents(pool, self.limits, on_webhook_stored=self.outbox.stored.set)
         self.agent_states = AgentStates(pool, sleep)
-        self.notifications = Notifications(pool, on_commit, on_clear, sleep=sleep)
+        self.notifications = Notifications(
+            pool,
+            on_commit,
+            on_clear,
+            self.limits,
+            sleep=sleep,
+        )
         self.recent_notifications = RecentNotifications(pool, sleep)
         self.contacts = Contacts(pool)
         self.messages = Messages(pool, self.notifications)

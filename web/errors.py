@@ -12,6 +12,7 @@
     ├── KeyReused               422
     ├── TooManyAttempts         429
     │   └── RateExceeded        429 that names the limit
+    ├── LimitFull               429 of an organization
     └── Unavailable             503
 
 The errors of marshmallow, storage and the supervisors become responses here, and nowhere else.
@@ -25,7 +26,15 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from marshmallow import ValidationError
 
-from storage.errors import DatabaseUnavailable, Forbidden, LastOwner, LeadershipLost, RowLocked, StorageError
+from storage.errors import (
+    DatabaseUnavailable,
+    Forbidden,
+    LastOwner,
+    LeadershipLost,
+    LimitReached,
+    RowLocked,
+    StorageError,
+)
 from supervisors.errors import AgentArchived, AgentGone, NoStarts, TryAgainLater
 from web.json import json_response
 from web.observability.request_id import request_id
@@ -37,6 +46,7 @@ Value = TypeVar("Value")
 CHALLENGE = 'Bearer realm="api", Token'
 DATABASE_RETRY_SECONDS = 2
 BUSY_RETRY_SECONDS = 1
+FULL_RETRY_SECONDS = 10
 
 
 class ApiError(Exception):
@@ -132,6 +142,15 @@ class TooManyAttempts(ApiError):
         super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
 
 
+class LimitFull(ApiError):
+    """The organization has reached a limit; there will be room without anybody's help."""
+
+    status = 429
+
+    def __init__(self, detail: str, retry_after_seconds: int) -> None:
+        super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
+
+
 class RateExceeded(TooManyAttempts):
     """The client has sent more requests in a minute than `limits.<name>` allows."""
 
@@ -196,6 +215,8 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
             return PermissionDenied()
         case LastOwner():
             return Invalid({"non_field_errors": [str(error)]})
+        case LimitReached():
+            return _refusal_by_limit(error)
         case RowLocked():
             log.warning("request refused", reason=str(error))
             return Unavailable("Another change to the same resource takes too long.", BUSY_RETRY_SECONDS)
@@ -204,6 +225,13 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
             return Unavailable("The database is not available.", DATABASE_RETRY_SECONDS)
         case _:
             return None
+
+
+def _refusal_by_limit(error: LimitReached) -> ApiError:
+    """Return 429 if room comes by itself, as agents clear their queues, and 400 if somebody must make it."""
+    if error.name == "waiting_notifications":
+        return LimitFull(str(error), FULL_RETRY_SECONDS)
+    return BadRequest(str(error))
 
 
 async def _without_slash(request: web.Request) -> web.Response:
