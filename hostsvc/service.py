@@ -208,6 +208,7 @@ def _build_registry(
         supervisor_settings=config.supervisors,
         run_settings=config.runs,
         random=random,
+        max_runs_per_organization=config.limits.concurrent_runs,
     )
 
 

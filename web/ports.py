@@ -29,6 +29,9 @@ class Registry(Protocol):
     def is_run_alive(self, agent_id: UUID, run_id: UUID) -> bool:
         """Return whether the run works here, or still finishes after its sleep."""
 
+    def count_runs(self, organization_id: UUID) -> int:
+        """Return how many run slots an organization has."""
+
     async def wait_for_end(self, agent_id: UUID, run_id: UUID, seconds: float) -> None:
         """Wait until the end of the run is stored, but at most `seconds`."""
 
