@@ -6,6 +6,7 @@ an addition. Deletions, and what other programs write, are seen at the next coun
 """
 
 import asyncio
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -63,16 +64,18 @@ class _Use:
 
     bound: int
     pending: int = 0  # reserved and perhaps not stored yet, so a count may miss it
-    counted: int | None = None
-    counted_at: float = 0.0
+    counted: int = 0
+    counted_at: float = -math.inf
     count_seconds: float = 0.0
+    shown_at: float = -math.inf
     counting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def may_count(self, now: float, min_pause: float) -> bool:
+    def may_count(self, now: float, min_pause_seconds: float = 0.0) -> bool:
         """Return whether the pause after the last count is over."""
-        return self.counted is None or now >= self.counted_at + max(
-            min_pause, PAUSE_FACTOR * self.count_seconds
-        )
+        return now >= self.counted_at + max(min_pause_seconds, PAUSE_FACTOR * self.count_seconds)
+
+    def may_count_to_show(self, now: float) -> bool:
+        return now >= self.shown_at + SHOWN_SECONDS and self.may_count(now)
 
 
 class OrganizationLimit:
@@ -103,13 +106,14 @@ class OrganizationLimit:
         return Reservation(self, organization_id, amount)
 
     async def in_use(self, organization_id: UUID) -> int:
-        """Return what the organization stores, as counted a few seconds ago."""
+        """Return what the organization stores, by a count that is a few seconds old and what came since."""
         use = self._use_of(organization_id)
-        if use.may_count(self._monotonic(), SHOWN_SECONDS):
+        if use.may_count_to_show(self._monotonic()):
             async with use.counting:
-                if use.may_count(self._monotonic(), SHOWN_SECONDS):
+                if use.may_count_to_show(self._monotonic()):
                     await self._count_again(organization_id, use)
-        return use.counted or 0
+                    use.shown_at = use.counted_at
+        return use.bound if self.limit else use.counted
 
     async def reserve(self, organization_id: UUID, amount: int) -> _Use:
         """Add to the bound, after a count if that would exceed the limit. Raise LimitReached."""
@@ -198,6 +202,10 @@ class OrganizationLimits:
 
     def all(self) -> tuple[OrganizationLimit, ...]:
         return self.agents, self.waiting_notifications, self.document_bytes
+
+    def refused(self) -> dict[str, int]:
+        """Return the number of refusals by the name of the limit."""
+        return {limit.name: limit.refused for limit in self.all()}
 
 
 def _rows_to_count(limit: int) -> int:

@@ -32,6 +32,7 @@ from web.handlers import (
     documents,
     health,
     invites,
+    limits,
     memberships,
     messages,
     metrics,
@@ -60,6 +61,7 @@ LISTS_AT_ONCE = 2  # one is read from the database while another one is sent
 ROUTES = (
     *accounts.ROUTES,
     *organizations.ROUTES,
+    *limits.ROUTES,
     *memberships.ROUTES,
     *invites.ROUTES,
     *api_keys.ROUTES,

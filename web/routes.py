@@ -43,7 +43,7 @@ class Route(ABC):
     refused: Any = None  # the type of a further body that a 400 or 404 can have
     run_access: RunAccess = RunAccess.NEVER  # the handler checks that a run keeps to its own resources
     idempotent: bool = False  # accepts an Idempotency-Key by the rules of `web.idempotency`
-    by_header: bool = False  # X-Organization chooses the organization of a new resource
+    by_header: bool = False  # X-Organization chooses the organization
     body_bytes: int | None = None  # the maximum size of the body, None for that of the settings
     max_items: int = 0  # the maximum length of a JSON list of bodies, 0 if only one body is accepted
     media_types: tuple[str, ...] = (JSON_TYPE,)  # of the response

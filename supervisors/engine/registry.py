@@ -157,6 +157,10 @@ class Registry:
         run = self._context.runs.get(agent_id)
         return run is not None and run.id == run_id and run.result is None
 
+    @property
+    def max_runs_per_organization(self) -> int:
+        return self._context.slots.organization_limit
+
     def count_runs(self, organization_id: UUID) -> int:
         """Return how many run slots the organization has here."""
         return self._context.slots.in_use(organization_id)

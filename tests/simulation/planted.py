@@ -123,7 +123,7 @@ PLANTED = (
     PlantedBug(
         "a reserved slot is not handed on",
         RunSlots.leave,
-        "self._give_back(organization_id)\n            self._reserve_free_slots()",
+        "self._give_back(organization_id)\n        self._reserve_free_slots()",
         "self._give_back(organization_id)",
         9,
     ),

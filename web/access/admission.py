@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable
 from aiohttp import web
 
 from web.access.auth import Caller, authenticate
-from web.access.login_attempts import client_of
-from web.app_keys import CLOCK, RATE_LIMITS
+from web.app_keys import CLOCK, RATE_LIMITS, SETTINGS
 from web.credentials.rate_limits import RateLimit
+from web.credentials.throttle import client_address
 from web.errors import NotAuthenticated, RateExceeded
 from web.observability.request_id import FURTHER_HEADERS
 
@@ -44,7 +44,12 @@ def admit_address(request: web.Request) -> None:
     """Count a request without a valid credential. Raise RateExceeded if its address must wait."""
     limit = request.app[RATE_LIMITS].of_addresses
     if limit is not None:
-        _take(request, limit, client_of(request))
+        _take(request, limit, _client(request))
+
+
+def _client(request: web.Request) -> str:
+    forwarded = request.headers.getall("X-Forwarded-For", ())
+    return client_address(request.remote or "", forwarded, request.app[SETTINGS].trusted_proxies)
 
 
 def _take(request: web.Request, limit: RateLimit, client: Hashable) -> None:

@@ -8,12 +8,12 @@ from web.credentials.throttle import client_address
 
 def check_attempts(request: web.Request) -> None:
     """Raise TooManyAttempts if too many attempts from the client's address were refused lately."""
-    request.app[THROTTLE].check(client_of(request), request.app[CLOCK].monotonic())
+    request.app[THROTTLE].check(_address(request), request.app[CLOCK].monotonic())
 
 
 def count_refusal(request: web.Request) -> None:
     """Count a refused attempt against the client's address."""
-    request.app[THROTTLE].count(client_of(request), request.app[CLOCK].monotonic())
+    request.app[THROTTLE].count(_address(request), request.app[CLOCK].monotonic())
 
 
 async def verify_password(request: web.Request, password: str, password_hash: str | None) -> bool:
@@ -29,7 +29,6 @@ async def verify_password(request: web.Request, password: str, password_hash: st
     return is_right
 
 
-def client_of(request: web.Request) -> str:
-    """Return the key by which requests from one client are counted: its address, behind trusted proxies."""
+def _address(request: web.Request) -> str:
     forwarded = request.headers.getall("X-Forwarded-For", ())
     return client_address(request.remote or "", forwarded, request.app[SETTINGS].trusted_proxies)

@@ -1,9 +1,12 @@
 """The rate limits of the HTTP interface: for each credential, and for each address without one."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 
 from web.credentials.token_buckets import WINDOW_SECONDS, Quota, TokenBuckets
 from web.settings import WebSettings
+
+OF_CALLERS = "requests_per_minute"
+OF_ADDRESSES = "anonymous_requests_per_minute"
 
 
 class RateLimit:
@@ -32,18 +35,14 @@ class RateLimits:
         self.of_addresses: RateLimit | None = None
         if settings.requests_per_minute:
             self.of_callers = RateLimit(
-                "requests_per_minute", "default", settings.requests_per_minute, "API key, user or run"
+                OF_CALLERS, "default", settings.requests_per_minute, "API key, user or run"
             )
         if settings.anonymous_requests_per_minute:
             self.of_addresses = RateLimit(
-                "anonymous_requests_per_minute",
-                "anonymous",
-                settings.anonymous_requests_per_minute,
-                "address",
+                OF_ADDRESSES, "anonymous", settings.anonymous_requests_per_minute, "address"
             )
 
-    def refused(self) -> Iterator[tuple[str, int]]:
-        """Yield the number of refused requests by the name of the limit."""
-        for limit in (self.of_callers, self.of_addresses):
-            if limit is not None:
-                yield limit.name, limit.refused
+    def refused(self) -> dict[str, int]:
+        """Return the number of refused requests by the name of the limit, 0 for one that is off."""
+        limits = {OF_CALLERS: self.of_callers, OF_ADDRESSES: self.of_addresses}
+        return {name: limit.refused if limit else 0 for name, limit in limits.items()}
