@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from uuid import UUID
 
-from storage.errors import LimitReached
+from storage.errors import DatabaseUnavailable, LimitReached
 from storage.postgres.pool import Pool
 
 # Deleted agents do not count. At most $2 rows are counted.
@@ -46,6 +46,7 @@ MIN_COUNTED_ROWS = (
 MIN_PAUSE_SECONDS = 1.0  # between two counts for one organization
 PAUSE_FACTOR = 20  # a pause lasts this many times as long as the count before it
 SHOWN_SECONDS = 3.0  # how old a shown count may be
+COUNTS_AT_ONCE = 2  # of all organizations, so that most connections stay free
 MAX_ORGANIZATIONS = 50_000
 
 
@@ -65,17 +66,19 @@ class _Use:
     bound: int
     pending: int = 0  # reserved and perhaps not stored yet, so a count may miss it
     counted: int = 0
+    is_known: bool = True  # false after a count that failed
     counted_at: float = -math.inf
     count_seconds: float = 0.0
     shown_at: float = -math.inf
     counting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def may_count(self, now: float, min_pause_seconds: float = 0.0) -> bool:
+    def may_count(self, now: float, min_pause_seconds: float) -> bool:
         """Return whether the pause after the last count is over."""
         return now >= self.counted_at + max(min_pause_seconds, PAUSE_FACTOR * self.count_seconds)
 
     def may_count_to_show(self, now: float) -> bool:
-        return now >= self.shown_at + SHOWN_SECONDS and self.may_count(now)
+        min_pause_seconds = 0.0 if self.is_known else MIN_PAUSE_SECONDS
+        return now >= self.shown_at + SHOWN_SECONDS and self.may_count(now, min_pause_seconds)
 
 
 class OrganizationLimit:
@@ -113,10 +116,14 @@ class OrganizationLimit:
                 if use.may_count_to_show(self._monotonic()):
                     await self._count_again(organization_id, use)
                     use.shown_at = use.counted_at
+        self._require_known(use)
         return use.bound if self.limit else use.counted
 
     async def reserve(self, organization_id: UUID, amount: int) -> _Use:
-        """Add to the bound, after a count if that would exceed the limit. Raise LimitReached."""
+        """Add to the bound, after a count if that would exceed the limit.
+
+        Raise LimitReached, or DatabaseUnavailable if the last count failed and the next has to wait.
+        """
         use = self._use_of(organization_id)
         if use.bound + amount > self.limit:
             async with use.counting:
@@ -125,6 +132,7 @@ class OrganizationLimit:
                     await self._count_again(organization_id, use)
                     exceeds = use.bound + amount > self.limit
                 if exceeds:
+                    self._require_known(use)
                     self.refused += 1
                     raise LimitReached(self.name, self.limit)
         use.bound += amount
@@ -134,10 +142,18 @@ class OrganizationLimit:
     async def _count_again(self, organization_id: UUID, use: _Use) -> None:
         began = self._monotonic()
         bound_before, pending_before = use.bound, use.pending
-        counted = await self._count(organization_id)
-        use.bound = counted + pending_before + (use.bound - bound_before)
-        use.counted, use.counted_at = counted, self._monotonic()
-        use.count_seconds = use.counted_at - began
+        use.is_known = False
+        try:
+            counted = await self._count(organization_id)
+            use.bound = counted + pending_before + (use.bound - bound_before)
+            use.counted, use.is_known = counted, True
+        finally:
+            use.counted_at = self._monotonic()
+            use.count_seconds = use.counted_at - began
+
+    def _require_known(self, use: _Use) -> None:
+        if not use.is_known:
+            raise DatabaseUnavailable(f"what counts for the limit {self.name} could not be counted")
 
     def _use_of(self, organization_id: UUID) -> _Use:
         use = self._uses.get(organization_id)
@@ -174,7 +190,7 @@ class Reservation:
 
 
 class OrganizationLimits:
-    """The limits on what organizations store, by kind."""
+    """The limits on what organizations store, by kind. Two counts run at a time, of all organizations."""
 
     def __init__(
         self,
@@ -183,10 +199,12 @@ class OrganizationLimits:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         limits = limits or StorageLimits()
+        turns = asyncio.Semaphore(COUNTS_AT_ONCE)
 
         def limit(name: str, most: int, statement: str, *parameters: int) -> OrganizationLimit:
             async def count(organization_id: UUID) -> int:
-                counted: int = await pool.fetchval(statement, organization_id, *parameters)
+                async with turns:
+                    counted: int = await pool.fetchval(statement, organization_id, *parameters)
                 return counted
 
             return OrganizationLimit(name, most, count, monotonic)

@@ -7,7 +7,7 @@ import pytest
 
 from storage import organization_limits
 from storage.channels.documents import Document
-from storage.errors import LimitReached
+from storage.errors import DatabaseUnavailable, LimitReached
 from storage.ids import new_id
 from storage.model import Priority
 from storage.organization_limits import OrganizationLimit, OrganizationLimits, StorageLimits, document_bytes
@@ -26,6 +26,7 @@ class Rows:
         self.counts = 0
         self.seconds = 0.0
         self.seconds_per_count = 0.0
+        self.is_away = False
         self.may_count = asyncio.Event()
         self.may_count.set()
         self.limit = OrganizationLimit("rows", limit, self._count, lambda: self.seconds)
@@ -41,6 +42,8 @@ class Rows:
 
     async def _count(self, organization_id: UUID) -> int:
         self.counts += 1
+        if self.is_away:
+            raise DatabaseUnavailable("away")
         self.seconds += self.seconds_per_count
         counted = self.stored
         await self.may_count.wait()
@@ -107,6 +110,20 @@ async def test_insert_in_flight_during_count_is_not_missed() -> None:
 async def test_amount_beyond_the_rest_is_refused_whole() -> None:
     rows = Rows(limit=100)
     assert [await rows.insert(60), await rows.insert(60), await rows.insert(40)] == [True, False, True]
+
+
+async def test_failed_count_is_not_taken_for_a_full_organization() -> None:
+    rows = Rows(limit=2)
+    rows.is_away = True
+    for _ in range(3):
+        with pytest.raises(DatabaseUnavailable):
+            await rows.insert()
+        with pytest.raises(DatabaseUnavailable):
+            await rows.limit.in_use(ACME)
+    assert (rows.counts, rows.limit.refused) == (1, 0)
+    rows.is_away, rows.seconds = False, 3.0
+    assert await rows.insert()
+    assert await rows.limit.in_use(ACME) == 1
 
 
 async def test_limit_of_zero_is_none() -> None:
