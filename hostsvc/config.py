@@ -17,6 +17,7 @@ from hostsvc.outbound.guarded_http import OutboundSettings
 from hostsvc.process_harness.settings import HarnessSettings
 from storage.encryption import parse_key
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE
+from storage.organization_limits import StorageLimits
 from storage.postgres.pool import DatabaseSettings
 from supervisors.llm.inbox_model import PROVIDER
 from supervisors.maintenance.retention_cleaner import RetentionSettings
@@ -117,7 +118,10 @@ class OperatorSettings:
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """The most that a client or an organization may send, keep or ask for."""
+    """The most that a client or an organization may send, store or ask for.
+
+    Sizes are in bytes. 0 stands for no limit where the configuration file says so.
+    """
 
     body_bytes: int = 1_048_576
     span_metadata_bytes: int = 1_048_576
@@ -126,6 +130,12 @@ class LimitSettings:
     streams: int = 64
     spans_per_trace: int = MAX_SPANS_PER_TRACE
     tags_per_agent: int = 1000
+    requests_per_minute: int = 0
+    anonymous_requests_per_minute: int = 600
+    agents: int = 100_000
+    waiting_notifications: int = 1_000_000
+    document_bytes: int = 10 * 2**30
+    concurrent_runs: int = 0
 
     def __post_init__(self) -> None:
         require_between("body_bytes", self.body_bytes, 1024, 2**30)
@@ -135,6 +145,15 @@ class LimitSettings:
         require_between("streams", self.streams, 1, 10_000)
         require_between("spans_per_trace", self.spans_per_trace, 1, 10**7)
         require_between("tags_per_agent", self.tags_per_agent, 1, 1000)
+        for name in ("requests_per_minute", "anonymous_requests_per_minute"):
+            require_between(name, getattr(self, name), 0, 10**6)
+        for name in ("agents", "waiting_notifications", "concurrent_runs"):
+            require_between(name, getattr(self, name), 0, 10**9)
+        require_between("document_bytes", self.document_bytes, 0, 2**60)
+
+    def of_storage(self) -> StorageLimits:
+        """Return the limits on what each organization may store."""
+        return StorageLimits(self.agents, self.waiting_notifications, self.document_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from hostsvc.execution import Execution, open_execution, run_credentials
 from hostsvc.outbound.guarded_http import open_guarded_http
 from hostsvc.secret_cipher import encryption_notice, open_cipher_of_service
 from storage.errors import LeadershipLost, StorageError
+from storage.organization_limits import OrganizationLimits
 from storage.postgres.leadership import Leadership, has_leader, lead
 from storage.postgres.migrations import migrate, refuse_unsafe
 from storage.postgres.notify_listener import NotifyListener, open_notify_listener
@@ -200,6 +201,7 @@ async def _open_leader(
         sleep=clock.sleep,
         cipher=cipher,
         spans_per_trace=config.limits.spans_per_trace,
+        limits=OrganizationLimits(pool, config.limits.of_storage(), clock.monotonic),
     )
     stack.push_async_callback(storage.close)
     writes = WriteProbe(storage.instance, clock)
@@ -244,6 +246,7 @@ def _build_registry(
         supervisor_settings=config.supervisors,
         run_settings=config.runs,
         random=random,
+        max_runs_per_organization=config.limits.concurrent_runs,
     )
 
 
@@ -282,6 +285,8 @@ async def _web_settings(config: Config, storage: Storage) -> WebSettings:
         streams_per_caller=config.limits.streams_per_caller,
         streams=config.limits.streams,
         tags_per_agent=config.limits.tags_per_agent,
+        requests_per_minute=config.limits.requests_per_minute,
+        anonymous_requests_per_minute=config.limits.anonymous_requests_per_minute,
         trusted_proxies=config.server.trusted_proxies,
         base_url=config.server.base_url,
     )

@@ -12,6 +12,7 @@ StorageError
 ├── LeadershipLost          another instance leads, or the leader's connection is gone
 ├── Forbidden               the row belongs to another organization, or ranks above the caller
 ├── LastOwner               an organization would be left without an owner
+├── LimitReached            the organization stores as much as it may
 └── ConstraintError         a write that the data forbids
     ├── NotUnique           some fields must make a unique set
     ├── ParentCycle         a row would be its own ancestor
@@ -77,6 +78,15 @@ class Forbidden(StorageError):
 
 class LastOwner(StorageError):
     """An organization would be left without an owner."""
+
+
+class LimitReached(StorageError):
+    """The organization stores as much as the limit `name` allows."""
+
+    def __init__(self, name: str, limit: int) -> None:
+        super().__init__(f"The organization has reached its limit {name}: {limit}.")
+        self.name = name
+        self.limit = limit
 
 
 class ConstraintError(StorageError):

@@ -27,6 +27,7 @@ from storage.identity.organizations import Organizations
 from storage.identity.token_holders import TokenHolders
 from storage.notifications.notifications import Notifications
 from storage.notifications.since import RecentNotifications
+from storage.organization_limits import OrganizationLimits
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.retention import Retention
@@ -41,7 +42,8 @@ class Storage:
 
     `on_commit` is called with the ids of the agents that a committed change of the queue concerns. If given,
     `on_clear` is called instead of it when notifications were only cleared. `sleep` is the clock's. `cipher`
-    encrypts and decrypts the secrets among the columns.
+    encrypts and decrypts the secrets among the columns. Without `limits`, organizations may store as much as
+    they like.
     """
 
     def __init__(
@@ -53,8 +55,10 @@ class Storage:
         sleep: Sleep,
         cipher: SecretCipher = NO_ENCRYPTION,
         spans_per_trace: int = MAX_SPANS_PER_TRACE,
+        limits: OrganizationLimits | None = None,
     ) -> None:
         self.pool = pool
+        self.limits = limits or OrganizationLimits(pool)
         self.instance = Instance(pool, cipher)
         self.token_holders = TokenHolders(pool)
         self.accounts = Accounts(pool, self.token_holders)
@@ -68,9 +72,15 @@ class Storage:
         self.adapter_configs = AdapterConfigs(pool, cipher)
         self.agent_tools = AgentTools(pool, cipher)
         self.outbox = Outbox(pool, cipher)
-        self.agents = Agents(pool, on_webhook_stored=self.outbox.stored.set)
+        self.agents = Agents(pool, self.limits, on_webhook_stored=self.outbox.stored.set)
         self.agent_states = AgentStates(pool, sleep)
-        self.notifications = Notifications(pool, on_commit, on_clear, sleep=sleep)
+        self.notifications = Notifications(
+            pool,
+            on_commit,
+            on_clear,
+            self.limits,
+            sleep=sleep,
+        )
         self.recent_notifications = RecentNotifications(pool, sleep)
         self.contacts = Contacts(pool)
         self.messages = Messages(pool, self.notifications)

@@ -13,10 +13,12 @@ from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
 from web import app_keys
-from web.access.auth import authenticate, authenticate_operator
+from web.access.admission import admit_caller, admit_operator
+from web.access.auth import authenticate_operator
 from web.credentials.formats import RunTokens, UserTokens
 from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.passwords import Passwords
+from web.credentials.rate_limits import RateLimits
 from web.credentials.recent_events import RecentEvents
 from web.credentials.throttle import Throttle
 from web.errors import errors_as_json
@@ -32,6 +34,7 @@ from web.handlers import (
     documents,
     health,
     invites,
+    limits,
     memberships,
     messages,
     metrics,
@@ -62,6 +65,7 @@ HOUR_SECONDS = 3600.0
 ROUTES = (
     *accounts.ROUTES,
     *organizations.ROUTES,
+    *limits.ROUTES,
     *memberships.ROUTES,
     *invites.ROUTES,
     *api_keys.ROUTES,
@@ -122,6 +126,7 @@ def build_app(
     app[app_keys.THROTTLE] = Throttle()
     app[app_keys.SIGNUPS] = RecentEvents(settings.signups_per_hour, HOUR_SECONDS)
     app[app_keys.FORWARDED_WATCH] = ForwardedWatch()
+    app[app_keys.RATE_LIMITS] = RateLimits(settings)
     app[app_keys.IN_FLIGHT] = set()
     app[app_keys.BODY_TURN] = asyncio.Lock()
     app[app_keys.STREAMS] = Streams(settings.streams_per_caller, settings.streams)
@@ -154,9 +159,9 @@ def _refuse_method(path: str) -> Handler:
 
     async def refuse(request: web.Request) -> web.StreamResponse:
         if accesses == {Access.OPERATORS}:
-            authenticate_operator(request)
+            admit_operator(request, authenticate_operator)
         elif Access.ANYONE not in accesses:
-            await authenticate(request)
+            await admit_caller(request)
         raise web.HTTPMethodNotAllowed(request.method, allowed)
 
     return refuse

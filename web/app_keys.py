@@ -15,6 +15,7 @@ from supervisors.tools.toolbox import Toolbox
 from web.credentials.formats import RunTokens, UserTokens
 from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.passwords import Passwords
+from web.credentials.rate_limits import RateLimits
 from web.credentials.recent_events import RecentEvents
 from web.credentials.throttle import Throttle
 from web.observability.request_counts import RequestCounts
@@ -37,6 +38,7 @@ REQUEST_COUNTS: web.AppKey[RequestCounts] = web.AppKey("request_counts")
 THROTTLE: web.AppKey[Throttle] = web.AppKey("throttle")
 SIGNUPS: web.AppKey[RecentEvents] = web.AppKey("signups")  # by client network
 FORWARDED_WATCH: web.AppKey[ForwardedWatch] = web.AppKey("forwarded_watch")
+RATE_LIMITS: web.AppKey[RateLimits] = web.AppKey("rate_limits")
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
 RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
 API_DOCUMENT: web.AppKey[bytes] = web.AppKey("api_document")

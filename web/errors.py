@@ -12,6 +12,8 @@
     ├── KeyReused               422
     ├── TooManyAttempts         429
     ├── TooManyStreams          429
+    │   └── RateExceeded        429 that names the limit
+    ├── LimitFull               429 of an organization
     └── Unavailable             503
 
 The errors of marshmallow, storage and the supervisors become responses here, and nowhere else.
@@ -30,6 +32,7 @@ from storage.errors import (
     Forbidden,
     LastOwner,
     LeadershipLost,
+    LimitReached,
     RowLocked,
     SecretUnreadable,
     StorageError,
@@ -46,6 +49,7 @@ CHALLENGE = 'Bearer realm="api", Token'
 DATABASE_RETRY_SECONDS = 2
 BUSY_RETRY_SECONDS = 1
 OPERATOR_RETRY_SECONDS = 60
+FULL_RETRY_SECONDS = 10
 
 
 class ApiError(Exception):
@@ -152,6 +156,23 @@ class TooManyStreams(ApiError):
         super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
 
 
+class LimitFull(ApiError):
+    """The organization has reached a limit; there will be room without anybody's help."""
+
+    status = 429
+
+    def __init__(self, detail: str, retry_after_seconds: int) -> None:
+        super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
+
+
+class RateExceeded(TooManyAttempts):
+    """The client has sent more requests in a minute than `limits.<name>` allows."""
+
+    def __init__(self, name: str, allowed: str, retry_after_seconds: int) -> None:
+        super().__init__(retry_after_seconds)
+        self.body["detail"] += f" The limit {name} is {allowed}."
+
+
 class Unavailable(ApiError):
     """The same request may succeed soon."""
 
@@ -224,6 +245,8 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
             return PermissionDenied()
         case LastOwner():
             return Invalid({"non_field_errors": [str(error)]})
+        case LimitReached():
+            return _refusal_by_limit(error)
         case RowLocked():
             return Unavailable("Another change to the same resource takes too long.", BUSY_RETRY_SECONDS)
         case SecretUnreadable():
@@ -234,6 +257,13 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
             return Unavailable("The database is not available.", DATABASE_RETRY_SECONDS)
         case _:
             return None
+
+
+def _refusal_by_limit(error: LimitReached) -> ApiError:
+    """Return 429 if room comes by itself, as agents clear their queues, and 400 if somebody must make it."""
+    if error.name == "waiting_notifications":
+        return LimitFull(str(error), FULL_RETRY_SECONDS)
+    return BadRequest(str(error))
 
 
 async def _without_slash(request: web.Request) -> web.Response:

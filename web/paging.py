@@ -22,7 +22,7 @@ from web.app_keys import SETTINGS, STREAMS
 from web.errors import Invalid
 from web.fields import MAX_OFFSET, Integer, Uuid, unknown_id
 from web.json import JSON_TYPE
-from web.observability.request_id import HEADER, request_id
+from web.observability.request_id import early_headers
 from web.page_reader import ALL, Listing, PageReader
 from web.request.parsing import Body
 
@@ -126,7 +126,7 @@ async def send_page(
         return web.Response(body=opening + items + closing, headers=all_headers)
     caller = request[CALLER]
     with request.app[STREAMS].open(caller.credential, caller.accountable):
-        response = web.StreamResponse(headers={**all_headers, HEADER: request_id(request)})
+        response = web.StreamResponse(headers={**all_headers, **early_headers(request)})
         with _aborting(request):
             await response.prepare(request)
             if request.method == "HEAD":

@@ -30,6 +30,13 @@ class Registry(Protocol):
     def is_run_alive(self, agent_id: UUID, run_id: UUID) -> bool:
         """Return whether the run works here, or still finishes after its sleep."""
 
+    @property
+    def max_runs_per_organization(self) -> int:
+        """Return how many run slots an organization may have; 0 for no limit."""
+
+    def count_runs(self, organization_id: UUID) -> int:
+        """Return how many run slots an organization has."""
+
     async def wait_for_end(self, agent_id: UUID, run_id: UUID, seconds: float) -> None:
         """Wait until the end of the run is stored, but at most `seconds`."""
 

@@ -10,7 +10,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from marshmallow import Schema
 
-from web.access.auth import CALLER, RunAccess, authenticate, authenticate_operator
+from web.access.admission import admit_address, admit_caller, admit_operator
+from web.access.auth import CALLER, RunAccess, authenticate_operator
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE
 
@@ -44,10 +45,11 @@ class Route(ABC):
     refused: Any = None  # the type of a further body that a 400 or 404 can have
     run_access: RunAccess = RunAccess.NEVER  # the handler checks that a run keeps to its own resources
     idempotent: bool = False  # accepts an Idempotency-Key by the rules of `web.idempotency`
-    by_header: bool = False  # X-Organization chooses the organization of a new resource
+    by_header: bool = False  # X-Organization chooses the organization
     body_bytes: int | None = None  # the maximum size of the body, None for that of the settings
     max_items: int = 0  # the maximum length of a JSON list of bodies, 0 if only one body is accepted
     media_types: tuple[str, ...] = (JSON_TYPE,)  # of the response
+    is_rate_limited: bool = True  # for an address; a caller has the same limit on all routes
 
     @property
     def partial(self) -> bool:
@@ -68,14 +70,17 @@ class PublicRoute(Route):
     body_bytes: int = PUBLIC_BODY_BYTES
 
     def endpoint(self) -> Handler:
-        if self.body is None:
+        if not self.is_rate_limited:
             return self.handler
 
-        async def limited(request: web.Request) -> web.StreamResponse:
-            maximum = min(self.body_bytes, request.client_max_size)
-            return await self.handler(request.clone(client_max_size=maximum))
+        async def admitted(request: web.Request) -> web.StreamResponse:
+            admit_address(request)
+            if self.body is not None:
+                maximum = min(self.body_bytes, request.client_max_size)
+                request = request.clone(client_max_size=maximum)
+            return await self.handler(request)
 
-        return limited
+        return admitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,7 @@ class CallerRoute(Route):
         handler = answered_once(self.handler) if self.idempotent else self.handler
 
         async def authenticated(request: web.Request) -> web.StreamResponse:
-            caller = await authenticate(request)
+            caller = await admit_caller(request)
             caller.require_route(self.run_access)
             request[CALLER] = caller
             if self.body_bytes is not None:
@@ -109,7 +114,10 @@ class OperatorRoute(Route):
 
     def endpoint(self) -> Handler:
         async def authenticated(request: web.Request) -> web.StreamResponse:
-            self.authenticate(request)
+            if self.is_rate_limited:
+                admit_operator(request, self.authenticate)
+            else:
+                self.authenticate(request)
             return await self.handler(request)
 
         return authenticated

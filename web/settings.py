@@ -35,6 +35,8 @@ class WebSettings:
     streams_per_caller: int = 8
     streams: int = 64
     tags_per_agent: int = 1000
+    requests_per_minute: int = 0  # of each key, user or run; 0: not limited
+    anonymous_requests_per_minute: int = 0  # of each address
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     base_url: str = ""
 
@@ -48,5 +50,8 @@ class WebSettings:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.signups_per_hour < 0:
             raise ValueError(f"signups_per_hour must be at least 0, got {self.signups_per_hour}")
+        for name in ("requests_per_minute", "anonymous_requests_per_minute"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
         if self.body_seconds <= 0:
             raise ValueError(f"body_seconds must be more than 0, got {self.body_seconds}")

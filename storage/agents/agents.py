@@ -10,6 +10,7 @@ from storage.delivery.outbox import insert_agent_created
 from storage.delivery.receipts import insert_receipt
 from storage.errors import ParentCycle, TooManyTags
 from storage.model import Agent, AgentStatus, Notification, Priority, Purpose, Receipt
+from storage.organization_limits import OrganizationLimits
 from storage.postgres.advisory_locks import PARENTS
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.page_conditions import PageConditions, fetch_page
@@ -203,9 +204,15 @@ class RetainedAgent:
 class Agents:
     """The tables `agent` and `agent_adapter`; the rows of `agent_state` are created and deleted with them."""
 
-    def __init__(self, pool: Pool, on_webhook_stored: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        limits: OrganizationLimits | None = None,
+        on_webhook_stored: Callable[[], None] = lambda: None,
+    ) -> None:
         """Call `on_webhook_stored` after each commit that put a webhook into the outbox."""
         self._pool = pool
+        self._limit = (limits or OrganizationLimits(pool)).agents
         self._on_webhook_stored = on_webhook_stored
         self._reads = GroupCommit("agents", self._get_many)
 
@@ -216,8 +223,12 @@ class Agents:
         """Store the agent, the low notification to its parent, and its template's webhook.
 
         Raise NotUnique if the `email_alias` is taken, AnsweredBefore if the receipt exists already,
-        ReferenceMissing for `template`, `parent` or `adapters`.
+        ReferenceMissing for `template`, `parent` or `adapters`, LimitReached if there are too many agents.
         """
+        async with self._limit.reserved(agent.organization_id):
+            await self._insert(agent, notice, receipt)
+
+    async def _insert(self, agent: Agent, notice: Notification | None, receipt: Receipt | None) -> None:
         next_due_at = agent.sleep_until if agent.status is AgentStatus.SLEEPING else None
         has_webhook = False
         async with self._pool.transaction() as connection:

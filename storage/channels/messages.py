@@ -148,9 +148,10 @@ class Messages:
         receipt: Receipt | None = None,
     ) -> None:
         """Store a message and its notification. Raise the errors of `insert` and `Notifications.insert`."""
-        await self._pool.run_to_completion(
-            self._receive(message, notification, allowed, receipt), f"receipt of message {message.id}"
-        )
+        async with self._notifications.limit.reserved(message.organization_id):
+            await self._pool.run_to_completion(
+                self._receive(message, notification, allowed, receipt), f"receipt of message {message.id}"
+            )
 
     async def get(self, message_id: UUID) -> Message | None:
         row = await self._pool.fetchrow(GET, message_id)

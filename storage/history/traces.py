@@ -192,6 +192,7 @@ class Traces:
 
     def __init__(self, pool: Pool, sleep: Sleep | None = None, max_spans: int = MAX_SPANS_PER_TRACE) -> None:
         self._pool = pool
+        self.max_spans = max_spans
         self._inserts = SpanInserts(pool, sleep, max_spans)
 
     async def close(self) -> None:

@@ -75,6 +75,8 @@ WITH item AS MATERIALIZED (
 SELECT verdict FROM judged ORDER BY ordinal
 """
 
+GET_ORGANIZATION_ID = "SELECT organization_id FROM agent WHERE id = $1 AND deleted_at IS NULL"
+
 LOCK_STATE = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR NO KEY UPDATE"
 
 
@@ -107,6 +109,17 @@ class InsertItem:
     def activated_at(self) -> datetime | None:
         """Return the time at which it becomes active; None for a low one."""
         return activation(self.new.priority, self.new.scheduled_for, self.new.created_at)
+
+
+async def organization_of(pool: Pool, item: InsertItem) -> UUID | None:
+    """Return the organization that the item counts for; None if its agent does not exist.
+
+    Only a caller with several organizations costs a read.
+    """
+    if len(item.allowed) == 1:
+        return next(iter(item.allowed))
+    organization_id: UUID | None = await pool.fetchval(GET_ORGANIZATION_ID, item.new.agent_id)
+    return organization_id
 
 
 async def insert_together(

@@ -19,8 +19,10 @@ from storage.notifications.inserts import (
     group_by_agent,
     insert_after_lock,
     insert_together,
+    organization_of,
 )
 from storage.notifications.queues import Queues
+from storage.organization_limits import OrganizationLimits
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.page_conditions import PageConditions, fetch_page
@@ -114,10 +116,12 @@ class Notifications:
         pool: Pool,
         on_commit: Callable[[Sequence[UUID]], None],
         on_clear: Callable[[Sequence[UUID]], None] | None = None,
+        limits: OrganizationLimits | None = None,
         *,
         sleep: Sleep,
     ) -> None:
         self._pool = pool
+        self.limit = (limits or OrganizationLimits(pool)).waiting_notifications
         self._sleep = sleep
         self._on_commit = on_commit
         self._on_clear = on_clear or on_commit
@@ -139,12 +143,13 @@ class Notifications:
         """Store the notification. Concurrent inserts share a commit.
 
         Raise ReferenceMissing("agent") if there is no such agent, Forbidden if its organization is not
-        `allowed`, AnsweredBefore if the receipt exists already.
+        `allowed`, AnsweredBefore if the receipt exists already, LimitReached if too many are uncleared.
         """
         item = InsertItem(notification, allowed, receipt)
-        refusal = await self._inserts.add(item)
-        if isinstance(refusal, RowLocked):
-            refusal = await self._waiting_inserts.add(item)
+        async with self.limit.reserved(await organization_of(self._pool, item) if self.limit.limit else None):
+            refusal = await self._inserts.add(item)
+            if isinstance(refusal, RowLocked):
+                refusal = await self._waiting_inserts.add(item)
         if refusal is not None:
             raise refusal
 

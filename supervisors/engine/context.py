@@ -24,7 +24,7 @@ class SupervisorContext:
     policy: Policy
     timer_queue: TimerQueue
     slots: RunSlots
-    launch: Callable[[ActiveRun], Awaitable[None]]  # begins to execute a run whose start is stored
+    launch: Callable[[ActiveRun, UUID], Awaitable[None]]  # begins to execute a run; takes its organization
     stop_grace_seconds: float
     random: Random
     runs: dict[UUID, ActiveRun]  # by agent; a run stays until its end is stored and its job is over

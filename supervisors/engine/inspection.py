@@ -135,7 +135,17 @@ class StatusReader:
         since = explanations.since(
             facts, decision, phase, supervisor.phase_since if supervisor and has_seen_phase else None
         )
-        slots, may_start = context.slots.limit, context.may_start
+        is_at_limit = context.slots.is_at_limit(facts.organization_id)
+        why = explanations.why(
+            facts,
+            decision,
+            phase,
+            now,
+            since=since,
+            slots=context.slots.limit,
+            organization_slots=context.slots.organization_limit if is_at_limit else None,
+            may_start=context.may_start,
+        )
         wake = explanations.next_wake(decision) if phase is not Phase.QUEUED else None
         hold = decision.hold if phase is Phase.HOLDING else None
         return Snapshot(
@@ -145,7 +155,7 @@ class StatusReader:
             status=state.status,
             phase=phase,
             since=since,
-            why=explanations.why(facts, decision, phase, now, since=since, slots=slots, may_start=may_start),
+            why=why,
             next_wake=NextWake(wake.at, explanations.describe_cause(wake)) if wake else None,
             run=_current_run(facts, context),
             debounce=DebounceResponse(hold.window_seconds, hold.first_at, hold.last_at, hold.due_at)

@@ -67,6 +67,7 @@ class Registry:
         supervisor_settings: SupervisorSettings,
         run_settings: RunSettings,
         random: Random,
+        max_runs_per_organization: int = 0,
     ) -> None:
         self._harness = harness
         self._scheduler = aiojobs.Scheduler(
@@ -84,7 +85,9 @@ class Registry:
             policy=policy_of(supervisor_settings, run_settings),
             timer_queue=TimerQueue(clock, lambda agent_id: self.tell(agent_id, Signal.DUE)),
             slots=RunSlots(
-                run_settings.max_concurrent, lambda agent_id: self.tell(agent_id, Signal.SLOT_FREE)
+                run_settings.max_concurrent,
+                lambda agent_id: self.tell(agent_id, Signal.SLOT_FREE),
+                max_runs_per_organization,
             ),
             launch=self._launch,
             stop_grace_seconds=run_settings.stop_grace_seconds,
@@ -153,6 +156,14 @@ class Registry:
         """Return whether the run works here, or its harness still finishes after its sleep."""
         run = self._context.runs.get(agent_id)
         return run is not None and run.id == run_id and run.result is None
+
+    @property
+    def max_runs_per_organization(self) -> int:
+        return self._context.slots.organization_limit
+
+    def count_runs(self, organization_id: UUID) -> int:
+        """Return how many run slots the organization has here."""
+        return self._context.slots.in_use(organization_id)
 
     async def wait_for_end(self, agent_id: UUID, run_id: UUID, seconds: float) -> None:
         """Wait until the end of the run is stored, but at most `seconds`; not at all if it is not here.
@@ -318,17 +329,17 @@ class Registry:
         now = self._context.clock.now()
         supervisor.message_log = append_message(supervisor.message_log, now, message, outcome)
 
-    async def _launch(self, run: ActiveRun) -> None:
+    async def _launch(self, run: ActiveRun, organization_id: UUID) -> None:
         self.statistics.started_runs += 1
-        await self._scheduler.spawn(self._execute(run), name=f"run {run.id}")
+        await self._scheduler.spawn(self._execute(run, organization_id), name=f"run {run.id}")
 
-    async def _execute(self, run: ActiveRun) -> None:
+    async def _execute(self, run: ActiveRun, organization_id: UUID) -> None:
         try:
             await run.carry_out(self._harness, self.ask, self._max_run_seconds)
         finally:
             if run.result is not None:
                 self.statistics.ended_runs[run.result.outcome] += 1
-            self._context.slots.release()
+            self._context.slots.release(organization_id)
             self.tell(run.agent_id, Signal.RUN_OVER)
 
 

@@ -71,7 +71,7 @@ async def request_run(supervisor: Supervisor, request: RunRequest) -> RunReply:
         run = await supervisor.start(facts, WakeReason.RUN_REQUESTED, request.receipt)
         if run is not None:
             return RunReply(RunAnswer.STARTED, run.id)
-        if not context.slots.has_room():
+        if not context.slots.has_room(facts.organization_id):
             await supervisor.queue(facts, requested, request.receipt(queued))
             return queued
 

@@ -1,6 +1,6 @@
 """The slots for concurrent runs, with a waiting queue that is fair over organizations."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from uuid import UUID
 
@@ -9,30 +9,44 @@ class RunSlots:
     """A limited number of slots. An agent takes one, or waits in its organization's queue for one.
 
     When a slot becomes free it is reserved for the next agent, and `on_slot` is called synchronously with
-    that agent's id; the agent then takes the slot or gives it up.
+    that agent's id; the agent then takes the slot or gives it up. An organization has at most
+    `organization_limit` slots, 0 for no limit; while it has as many, the other organizations pass it.
     """
 
-    def __init__(self, limit: int, on_slot: Callable[[UUID], None]) -> None:
+    def __init__(self, limit: int, on_slot: Callable[[UUID], None], organization_limit: int = 0) -> None:
         self.limit = limit
+        self.organization_limit = organization_limit
         self._on_slot = on_slot
         self.taken = 0
-        self._reserved: set[UUID] = set()
+        self._reserved: dict[UUID, UUID] = {}  # agent -> its organization
+        self._in_use: Counter[UUID] = Counter()  # slots taken or reserved, by organization
         self._queues: OrderedDict[UUID, OrderedDict[UUID, None]] = OrderedDict()  # organization -> its agents
+        self._held_queues: dict[UUID, OrderedDict[UUID, None]] = {}  # those of organizations at their limit
         self._organization_of: dict[UUID, UUID] = {}
 
     @property
     def waiting(self) -> int:
         return len(self._organization_of)
 
-    def has_room(self) -> bool:
-        """Return whether a slot is neither taken nor reserved."""
-        return self.taken + len(self._reserved) < self.limit
+    def in_use(self, organization_id: UUID) -> int:
+        """Return how many slots the organization has taken or reserved."""
+        return self._in_use.get(organization_id, 0)
 
-    def take(self, agent_id: UUID) -> bool:
+    def is_at_limit(self, organization_id: UUID) -> bool:
+        """Return whether the organization has as many slots as it may have."""
+        return 0 < self.organization_limit <= self.in_use(organization_id)
+
+    def has_room(self, organization_id: UUID) -> bool:
+        """Return whether a slot is neither taken nor reserved, and the organization may have it."""
+        return self._has_free_slot() and not self.is_at_limit(organization_id)
+
+    def take(self, agent_id: UUID, organization_id: UUID) -> bool:
         """Take the slot reserved for this agent, or a free one; return whether there was one."""
         if agent_id in self._reserved:
-            self._reserved.remove(agent_id)
-        elif not self.has_room():
+            del self._reserved[agent_id]
+        elif self.has_room(organization_id):
+            self._in_use[organization_id] += 1
+        else:
             return False
         self._dequeue(agent_id)
         self.taken += 1
@@ -42,36 +56,55 @@ class RunSlots:
         """Wait at the end of the organization's queue; an agent that already waits keeps its place."""
         if agent_id not in self._organization_of and agent_id not in self._reserved:
             self._organization_of[agent_id] = organization_id
-            self._queues.setdefault(organization_id, OrderedDict())[agent_id] = None
+            queues = self._held_queues if organization_id in self._held_queues else self._queues
+            queues.setdefault(organization_id, OrderedDict())[agent_id] = None
             self._reserve_free_slots()
 
     def leave(self, agent_id: UUID) -> None:
         """Leave the queue, or give up the reserved slot."""
         self._dequeue(agent_id)
-        if agent_id in self._reserved:
-            self._reserved.remove(agent_id)
+        organization_id = self._reserved.pop(agent_id, None)
+        if organization_id is not None:
+            self._give_back(organization_id)
             self._reserve_free_slots()
 
-    def release(self) -> None:
-        """Give back a taken slot."""
+    def release(self, organization_id: UUID) -> None:
+        """Give back a slot that an agent of the organization has taken."""
         self.taken -= 1
+        self._give_back(organization_id)
         self._reserve_free_slots()
 
+    def _has_free_slot(self) -> bool:
+        return self.taken + len(self._reserved) < self.limit
+
+    def _give_back(self, organization_id: UUID) -> None:
+        self._in_use[organization_id] -= 1
+        if not self._in_use[organization_id]:
+            del self._in_use[organization_id]
+        held = self._held_queues.pop(organization_id, None)
+        if held is not None:
+            self._queues[organization_id] = held
+
     def _reserve_free_slots(self) -> None:
-        while self._queues and self.has_room():
+        while self._queues and self._has_free_slot():
             organization_id, queue = self._queues.popitem(last=False)
+            if self.is_at_limit(organization_id):
+                self._held_queues[organization_id] = queue
+                continue
             agent_id, _ = queue.popitem(last=False)
             del self._organization_of[agent_id]
             if queue:
                 self._queues[organization_id] = queue  # at the end: the other organizations go first
-            self._reserved.add(agent_id)
+            self._reserved[agent_id] = organization_id
+            self._in_use[organization_id] += 1
             self._on_slot(agent_id)
 
     def _dequeue(self, agent_id: UUID) -> None:
         organization_id = self._organization_of.pop(agent_id, None)
         if organization_id is None:
             return
-        queue = self._queues[organization_id]
+        queues = self._held_queues if organization_id in self._held_queues else self._queues
+        queue = queues[organization_id]
         del queue[agent_id]
         if not queue:
-            del self._queues[organization_id]
+            del queues[organization_id]

@@ -190,15 +190,15 @@ class Supervisor:
         )
         stored_receipt = receipt(RunReply(RunAnswer.STARTED, run_id)) if receipt else None
         claim = StateUpdate(state, after, guarded=False, start=start, receipt=stored_receipt)
-        if not context.slots.take(self.agent_id):
+        if not context.slots.take(self.agent_id, facts.organization_id):
             return None
         try:
             is_claimed = await context.store.update(claim)
         except BaseException:
-            context.slots.release()
+            context.slots.release(facts.organization_id)
             raise
         if not is_claimed:
-            context.slots.release()
+            context.slots.release(facts.organization_id)
             return None
         self.has_uncertain_update = False
         run = ActiveRun(self.agent_id, start, active_count(facts), context.clock)
@@ -206,7 +206,7 @@ class Supervisor:
         context.runs[self.agent_id] = run
         context.timer_queue.cancel(self.agent_id)
         self.phase = Phase.RUNNING
-        await context.launch(run)
+        await context.launch(run, facts.organization_id)
         return run
 
     async def queue(self, facts: AgentFacts, transition: Transition, receipt: Receipt | None = None) -> None:
@@ -313,7 +313,7 @@ class Supervisor:
         run = await self.start(facts, wake.reason)
         if run is not None:
             return f"started: {wake.reason}"
-        if self.context.slots.has_room():
+        if self.context.slots.has_room(facts.organization_id):
             return None
         await self.queue(facts, lambda seen: seen.state)
         return f"queued: {wake.reason}"

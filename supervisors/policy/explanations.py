@@ -69,11 +69,13 @@ def why(
     *,
     since: datetime | None,
     slots: int,
+    organization_slots: int | None = None,
     may_start: bool,
 ) -> str:
     """Explain in a sentence or two why the agent is in this phase, which began at `since`.
 
-    `slots`: the number of run slots. `may_start`: whether any run may start now.
+    `slots`: the number of run slots. `organization_slots`: that of its organization, if it has all of them
+    now. `may_start`: whether any run may start now.
     """
     state = facts.state
     match phase:
@@ -86,10 +88,9 @@ def why(
             return f"Archived since {when(state.stopped_at)}; nothing wakes it until it is restored."
         case Phase.PAUSED:
             return "Its organization is paused; nothing starts until the pause ends."
-        case Phase.QUEUED if not may_start:
-            return f"Waiting for a run slot since {when(state.queued_at)}; at present {NO_STARTS}."
         case Phase.QUEUED:
-            return f"Waiting for a run slot since {when(state.queued_at)}; all {slots} were taken."
+            reason = _why_queued(slots, organization_slots, may_start=may_start)
+            return f"Waiting for a run slot since {when(state.queued_at)}; {reason}."
         case Phase.HOLDING | Phase.BACKING_OFF | Phase.QUARANTINED | Phase.ASLEEP:
             due = decision.due_wake(now)
             if due is not None and not may_start:
@@ -161,6 +162,14 @@ def _cause_of(wake: Wake) -> str:
             return "It tries again to clear the notifications that its last run left."
         case WakeCause.RETRY:
             return "It was restored while notifications were active."
+
+
+def _why_queued(slots: int, organization_slots: int | None, *, may_start: bool) -> str:
+    if not may_start:
+        return f"at present {NO_STARTS}"
+    if organization_slots is not None:
+        return f"its organization has as many concurrent runs as it may have: {organization_slots}"
+    return f"all {slots} were taken"
 
 
 def _why_waiting(facts: AgentFacts, decision: Decision, now: datetime, since: datetime | None) -> str:

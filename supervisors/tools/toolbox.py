@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from uuid import UUID
 
+from storage.errors import LimitReached
 from storage.model import Agent
 from supervisors.clock import Clock
 from supervisors.engine.run import Ask
@@ -66,9 +67,13 @@ class Toolbox:
 
         `run_id`: the run that calls, if any. `span_id`: the span of this call in the run's trace, if any.
         """
-        return await tool.use(
-            ToolInvocation(agent, run_id, span_id, Arguments(arguments), self._stores, ask, self._clock.now())
+        call = ToolInvocation(
+            agent, run_id, span_id, Arguments(arguments), self._stores, ask, self._clock.now()
         )
+        try:
+            return await tool.use(call)
+        except LimitReached as error:
+            raise ToolError("limit_reached", str(error), limit=error.name) from error
 
 
 def _builtin(messaging: Messaging) -> dict[str, AgentTool]:

@@ -186,6 +186,7 @@ ROWS: dict[str, Row] = {
         {"name": "Organization of MARK", "paused": False, "max_cost_usd_per_day": 12.5},
         for_admins=True,
     ),
+    "GET /api/organizations/limits/": Row(),
     "GET /api/organizations/memberships/": Row(for_admins=True),
     "GET /api/organizations/memberships/{id}/": Row({"id": MEMBERSHIP}, for_admins=True),
     "PATCH /api/organizations/memberships/{id}/": Row({"id": MEMBERSHIP}, {"role": "admin"}, for_admins=True),

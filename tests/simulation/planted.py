@@ -123,8 +123,8 @@ PLANTED = (
     PlantedBug(
         "a reserved slot is not handed on",
         RunSlots.leave,
-        "self._reserved.remove(agent_id)\n        self._reserve_free_slots()",
-        "self._reserved.remove(agent_id)",
+        "self._give_back(organization_id)\n        self._reserve_free_slots()",
+        "self._give_back(organization_id)",
         9,
     ),
     PlantedBug(

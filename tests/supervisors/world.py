@@ -184,6 +184,7 @@ class World:
         model: Model | None,
         outbound: Outbound,
         checker: SchemaChecker,
+        max_runs_per_organization: int = 0,
     ) -> None:
         self.pool = pool
         self.clock = HeldClock()
@@ -197,6 +198,7 @@ class World:
         self.puppets_are_stubborn = False
         self._run_settings = run_settings
         self._supervisor_settings = supervisor_settings
+        self._max_runs_per_organization = max_runs_per_organization
         self._model = model
         self._organization_id: UUID | None = None
         self._life = AsyncExitStack()
@@ -219,6 +221,7 @@ class World:
                 supervisor_settings=self._supervisor_settings,
                 run_settings=self._run_settings,
                 random=random,
+                max_runs_per_organization=self._max_runs_per_organization,
             )
         )
         self.scan = DueScan(self.states, self.registry, self.clock, random)
@@ -448,6 +451,7 @@ async def open_world(
     supervisors: Mapping[str, Any] | None = None,
     outbound: Mapping[str, Any] | None = None,
     model: Model | None = None,
+    max_runs_per_organization: int = 0,
 ) -> AsyncIterator[World]:
     """Open a world with these settings; outbound calls may go to this machine.
 
@@ -465,6 +469,7 @@ async def open_world(
             model,
             client,
             checker,
+            max_runs_per_organization,
         )
         await world.begin()
         try:

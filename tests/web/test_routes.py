@@ -4,11 +4,20 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
+from web import app_keys
 from web.access.auth import Caller
+from web.credentials.rate_limits import RateLimits
 from web.errors import NotAuthenticated
 from web.routes import Access, CallerRoute, OperatorRoute, PublicRoute
+from web.settings import WebSettings
 
 ANSWER = web.Response(text="done")
+
+
+def a_request() -> web.Request:
+    app = web.Application()
+    app[app_keys.RATE_LIMITS] = RateLimits(WebSettings(token_secret="s" * 48, operator_token="o"))
+    return make_mocked_request("GET", "/", app=app)
 
 
 async def answer(request: web.Request) -> web.Response:
@@ -31,21 +40,21 @@ def test_constructors_name_whom_routes_answer() -> None:
 
 async def test_open_route_answers_without_credential() -> None:
     route = PublicRoute("GET", "/", answer, "Read")
-    assert await route.endpoint()(make_mocked_request("GET", "/")) is ANSWER
+    assert await route.endpoint()(a_request()) is ANSWER
 
 
 async def test_caller_route_refuses_missing_credential() -> None:
     route = CallerRoute("GET", "/", answer_caller, "Read", idempotent=True)
     with pytest.raises(NotAuthenticated):
-        await route.endpoint()(make_mocked_request("GET", "/"))
+        await route.endpoint()(a_request())
 
 
 async def test_operator_route_asks_its_own_check() -> None:
     open_route = OperatorRoute("GET", "/", answer, "Read", authenticate=lambda request: None)
-    assert await open_route.endpoint()(make_mocked_request("GET", "/")) is ANSWER
+    assert await open_route.endpoint()(a_request()) is ANSWER
     closed = OperatorRoute("GET", "/", answer, "Read", authenticate=refuse)
     with pytest.raises(NotAuthenticated):
-        await closed.endpoint()(make_mocked_request("GET", "/"))
+        await closed.endpoint()(a_request())
 
 
 def test_only_patch_has_partial_body() -> None:

@@ -103,7 +103,7 @@ CALLER = web.RequestKey("caller", Caller)
 
 
 def requested_organization(request: web.Request, caller: Caller) -> UUID:
-    """Return the organization of a new resource: that of the X-Organization header, else the caller's first.
+    """Return the organization that a request is about: that of X-Organization, else the caller's first.
 
     Raise BadRequest for a header that is no UUID, PermissionDenied for another organization.
     """

@@ -1,9 +1,12 @@
 """Documents: texts that agents write and look up."""
 
+from dataclasses import replace
+
 from aiohttp import web
 
 from storage.channels.documents import Document, DocumentFilters
 from storage.ids import new_id
+from storage.organization_limits import document_bytes
 from web.access.auth import Caller
 from web.access.body_references import organization_for_new, require_same_organization
 from web.access.path_access import load_owned, require_agent, require_owned
@@ -24,8 +27,10 @@ async def create_document(request: web.Request, caller: Caller) -> web.Response:
     body = await read_body(request, BODY)
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     document = Document(id=new_id(), organization_id=organization_id, created_at=now, updated_at=now, **body)
+    storage = request.app[STORAGE]
     with refusing_constraint_errors(body):
-        await request.app[STORAGE].documents.insert(document)
+        async with storage.limits.document_bytes.reserved(organization_id, _bytes_of(document)):
+            await storage.documents.insert(document)
     return json_response(serialize_document(document), status=201)
 
 
@@ -46,12 +51,14 @@ async def get_document(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def change_document(request: web.Request, caller: Caller) -> web.Response:
-    documents = request.app[STORAGE].documents
-    document = await load_owned(request, caller, documents.get)
+    storage = request.app[STORAGE]
+    document = await load_owned(request, caller, storage.documents.get)
     changes = await read_body(request, BODY, partial=True)
     await require_same_organization(request, document.organization_id, changes)
+    growth = _bytes_of(replace(document, **changes)) - _bytes_of(document)
     with refusing_constraint_errors(changes):
-        changed = await documents.update(document.id, changes, request.app[CLOCK].now())
+        async with storage.limits.document_bytes.reserved(document.organization_id, growth):
+            changed = await storage.documents.update(document.id, changes, request.app[CLOCK].now())
     return json_response(serialize_document(require_found(changed)))
 
 
@@ -60,6 +67,10 @@ async def delete_document(request: web.Request, caller: Caller) -> web.Response:
     document = await load_owned(request, caller, documents.get)
     await documents.delete(document.id)
     return web.Response(status=204)
+
+
+def _bytes_of(document: Document) -> int:
+    return document_bytes(document.title, document.content)
 
 
 ROUTES = (

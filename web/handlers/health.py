@@ -39,8 +39,21 @@ async def is_ready(request: web.Request) -> web.Response:
 
 
 ROUTES = (
-    PublicRoute("GET", "/healthz", is_alive, "Whether the process lives", answer=AliveResponse),
     PublicRoute(
-        "GET", "/readyz", is_ready, "Whether it can serve", answer=ReadyResponse, refusals=frozenset({503})
+        "GET",
+        "/healthz",
+        is_alive,
+        "Whether the process lives",
+        answer=AliveResponse,
+        is_rate_limited=False,
+    ),
+    PublicRoute(
+        "GET",
+        "/readyz",
+        is_ready,
+        "Whether it can serve",
+        answer=ReadyResponse,
+        refusals=frozenset({503}),
+        is_rate_limited=False,
     ),
 )

@@ -7,7 +7,7 @@ from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
 from web.access.auth import authenticate_scraper
-from web.app_keys import HEALTH, REQUEST_COUNTS, STATUS, STORAGE
+from web.app_keys import HEALTH, RATE_LIMITS, REQUEST_COUNTS, STATUS, STORAGE
 from web.handlers.status import VERSION
 from web.observability.metrics import Scrape
 from web.routes import OperatorRoute
@@ -27,6 +27,7 @@ async def get_metrics(request: web.Request) -> web.Response:
         database=app[STORAGE].pool.size(),
         requests=app[REQUEST_COUNTS].snapshot(),
         notifications=dict(app[STORAGE].notifications.created),
+        refusals={**app[RATE_LIMITS].refused(), **app[STORAGE].limits.refused()},
     )
     # prometheus_client repeats the requested version, and fails on one that does not consist of numbers.
     if not SUPPORTED_VERSIONS.issuperset(REQUESTED_VERSION.findall(accept)):
@@ -45,5 +46,6 @@ ROUTES = (
         answer=str,
         media_types=MEDIA_TYPES,
         authenticate=authenticate_scraper,
+        is_rate_limited=False,
     ),
 )

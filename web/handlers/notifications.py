@@ -82,7 +82,9 @@ async def change_notification(request: web.Request, caller: Caller) -> web.Respo
     if _is_local(changes.get("scheduled_for")):
         agent = require_found(await storage.agents.get(notification.agent_id))
         localize(changes, DATETIME_FIELDS, ZoneInfo(agent.timezone))
-    changed = await storage.notifications.update(notification.id, changes, request.app[CLOCK].now())
+    waits_again = notification.cleared and changes.get("cleared") is False
+    async with storage.limits.waiting_notifications.reserved(notification.organization_id, int(waits_again)):
+        changed = await storage.notifications.update(notification.id, changes, request.app[CLOCK].now())
     return json_response(serialize_notification(require_found(changed)))
 
 

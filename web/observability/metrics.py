@@ -33,6 +33,7 @@ class Scrape(Collector):
     database: PoolSize
     requests: Mapping[Answered, Sequence[float]]
     notifications: Mapping[Source, int]
+    refusals: Mapping[str, int]  # by limit
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric, including the usual ones about the process."""
@@ -50,6 +51,12 @@ class Scrape(Collector):
                 labels=("source",),
             ),
             self.notifications.items(),
+        )
+        yield _filled(
+            Counters(
+                "hostsvc_limit_refusals", "What a limit of the configuration refused.", labels=("limit",)
+            ),
+            self.refusals.items(),
         )
         yield from _of_requests(self.requests)
         yield from _of_database(self.database)

@@ -14,6 +14,7 @@ from web.observability.request_counts import RequestCounts
 HEADER = "X-Request-ID"
 USABLE = re.compile(r"[ -~]{1,128}")
 ID = web.RequestKey("request_id", str)
+FURTHER_HEADERS = web.RequestKey("further_headers", dict[str, str])  # that the response must carry
 
 # The requests of a connection share one context, so each id replaces the one before.
 _current: ContextVar[str] = ContextVar("request_id")
@@ -26,6 +27,11 @@ def fresh_id() -> str:
 
 def request_id(request: web.Request) -> str:
     return request[ID]
+
+
+def early_headers(request: web.Request) -> dict[str, str]:
+    """Return the headers that a streamed response must send at once; others get them from the middleware."""
+    return {HEADER: request[ID], **request.get(FURTHER_HEADERS, {})}
 
 
 def id_of(request: web.BaseRequest) -> str:
@@ -46,8 +52,10 @@ def identify_requests(counts: RequestCounts) -> Middleware:
         request[ID] = current_id = id_of(request)
         _current.set(current_id)
         response = await handler(request)
-        if not response.prepared:  # a streamed response has already sent its headers, with the id
+        if not response.prepared:  # a streamed response has already sent its headers, with these
             response.headers[HEADER] = current_id
+            if FURTHER_HEADERS in request:
+                response.headers.update(request[FURTHER_HEADERS])
         counts.add(request, response.status, perf_counter() - began)
         return response
 

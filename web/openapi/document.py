@@ -86,7 +86,7 @@ REQUEST_ID = _header(
 )
 ORGANIZATION = _header(
     ORGANIZATION_HEADER,
-    "The organization of the new resource; without it, that of the caller's oldest membership.",
+    "The organization that the request is about; without it, that of the caller's oldest membership.",
     format="uuid",
 )
 IDEMPOTENCY_KEY = _header(

@@ -17,11 +17,15 @@ RESPONSES = {  # by status: name and description
     413: ("TooLarge", "The body is too large, or holds too many values."),
     415: ("UnsupportedMediaType", "Neither JSON nor a form, or an encoding other than gzip and deflate."),
     422: ("Unprocessable", "The idempotency key was used before, with another body."),
-    429: ("TooManyAttempts", "Too many attempts, or too many long lists at a time."),
+    429: ("TooManyAttempts", "Too many attempts, requests or long lists; `detail` names the limit."),
     500: ("Defect", "A defect of the service; the request id finds it in the log."),
     503: ("Unavailable", "The same request may succeed soon."),
 }
-HEADERS = {401: ["WWW-Authenticate"], 429: ["Retry-After"], 503: ["Retry-After"]}
+HEADERS = {
+    401: ["WWW-Authenticate"],
+    429: ["Retry-After", "RateLimit-Policy", "RateLimit"],
+    503: ["Retry-After"],
+}
 
 SCHEMAS: dict[str, Json] = {
     "Refusal": {
@@ -69,6 +73,14 @@ HEADER_OBJECTS: dict[str, Json] = {
         "required": True,
         "schema": {"type": "integer", "minimum": 0},
     },
+    "RateLimit-Policy": {
+        "description": "The quota: `q` requests in `w` seconds. All answers to counted requests have it.",
+        "schema": {"type": "string"},
+    },
+    "RateLimit": {
+        "description": "`r` requests are left; there will be more in `t` seconds.",
+        "schema": {"type": "string"},
+    },
     "Idempotency-Replayed": {
         "description": "The answer is the one that was given to this key before; nothing was done again.",
         "schema": {"type": "string", "enum": ["true"]},
@@ -86,6 +98,8 @@ def statuses(route: Route) -> set[int]:
     statuses = {500, *route.refusals}
     if route.access is not Access.ANYONE or route.method != "GET":
         statuses.add(503)  # public reads need no database
+    if route.is_rate_limited:
+        statuses.add(429)
     if route.body or route.query:
         statuses.add(400)
     if isinstance(route.query, PageQuery | TraceQuery):

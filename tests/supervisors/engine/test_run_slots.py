@@ -1,5 +1,6 @@
 """Run slots: their limit, and the order in which agents get them."""
 
+from collections import Counter
 from uuid import UUID
 
 from hypothesis import settings
@@ -18,24 +19,27 @@ def organization_of(agent_id: UUID) -> UUID:
 class Recorder:
     """Run slots that record which agents they called."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, organization_limit: int = 0) -> None:
         self.called: list[UUID] = []
-        self.slots = RunSlots(limit, self.called.append)
+        self.slots = RunSlots(limit, self.called.append, organization_limit)
 
     def wait(self, agent: int, organization: int) -> None:
         self.slots.wait(UUID(int=agent), UUID(int=100 + organization))
 
-    def take(self, agent: int) -> bool:
-        return self.slots.take(UUID(int=agent))
+    def take(self, agent: int, organization: int = 9) -> bool:
+        return self.slots.take(UUID(int=agent), UUID(int=100 + organization))
+
+    def release(self, organization: int = 9) -> None:
+        self.slots.release(UUID(int=100 + organization))
 
     def leave(self, agent: int) -> None:
         self.slots.leave(UUID(int=agent))
 
     def call_next(self) -> int:
-        """Release a slot, let the called agent take it, and return its number."""
-        self.slots.release()
+        """Release a slot, let the called agent take it for the same organization, and return its number."""
+        self.release()
         agent_id = self.called[-1]
-        assert self.slots.take(agent_id)
+        assert self.take(agent_id.int)
         return agent_id.int
 
 
@@ -60,10 +64,10 @@ def test_reserved_slot_is_taken_only_by_its_agent() -> None:
     recorder = Recorder(limit=1)
     recorder.take(9)
     recorder.wait(1, organization=1)
-    recorder.slots.release()
+    recorder.release()
 
     assert recorder.called == [UUID(int=1)]
-    assert not recorder.slots.has_room()
+    assert not recorder.slots.has_room(UUID(int=101))
     assert not recorder.take(2)
     assert recorder.take(1)
 
@@ -73,7 +77,7 @@ def test_slot_that_is_given_up_goes_to_the_next() -> None:
     recorder.take(9)
     recorder.wait(1, organization=1)
     recorder.wait(2, organization=2)
-    recorder.slots.release()
+    recorder.release()
 
     recorder.leave(1)
 
@@ -99,20 +103,51 @@ def test_agent_that_leaves_the_queue_is_not_called() -> None:
     recorder.wait(2, organization=1)
 
     recorder.leave(1)
-    recorder.slots.release()
+    recorder.release()
 
     assert recorder.called == [UUID(int=2)]
 
 
+def test_organization_at_its_limit_is_passed_by_others() -> None:
+    recorder = Recorder(limit=4, organization_limit=2)
+    assert [recorder.take(agent, organization=1) for agent in (11, 12, 13)] == [True, True, False]
+    for agent in (13, 14):
+        recorder.wait(agent, organization=1)
+    recorder.wait(21, organization=2)
+
+    assert recorder.called == [UUID(int=21)]
+    assert recorder.slots.is_at_limit(UUID(int=101))
+    assert recorder.slots.has_room(UUID(int=102))
+
+    recorder.release(organization=1)
+    assert recorder.called == [UUID(int=21), UUID(int=13)]
+    recorder.leave(13)
+    assert recorder.called == [UUID(int=21), UUID(int=13), UUID(int=14)]
+
+
+def test_agent_of_held_organization_may_leave_the_queue() -> None:
+    recorder = Recorder(limit=4, organization_limit=1)
+    recorder.take(11, organization=1)
+    for agent in (12, 13):
+        recorder.wait(agent, organization=1)
+    recorder.leave(12)
+    recorder.release(organization=1)
+
+    assert recorder.called == [UUID(int=13)]
+    assert recorder.slots.waiting == 0
+
+
 class AnyUse(RuleBasedStateMachine):
-    """Check that no slot is lost or invented, and that no agent waits beside a free slot."""
+    """Check that no slot is lost or invented, and that no agent waits beside a slot that it may have."""
+
+    organization_limit = 0
 
     def __init__(self) -> None:
         super().__init__()
         self.reserved: set[UUID] = set()
         self.running: list[UUID] = []
         self.waiting: set[UUID] = set()
-        self.slots = RunSlots(2, self.reserve)
+        self.slots = RunSlots(2, self.reserve, self.organization_limit)
 
     def reserve(self, agent_id: UUID) -> None:
         assert agent_id in self.waiting
@@ -124,7 +159,7 @@ class AnyUse(RuleBasedStateMachine):
         if agent_id in self.running:
             return
         had_one = agent_id in self.reserved
-        if self.slots.take(agent_id):
+        if self.slots.take(agent_id, organization_of(agent_id)):
             self.reserved.discard(agent_id)
             self.waiting.discard(agent_id)
             self.running.append(agent_id)
@@ -146,20 +181,29 @@ class AnyUse(RuleBasedStateMachine):
     @precondition(lambda self: self.running)
     @rule()
     def end(self) -> None:
-        self.running.pop(0)
-        self.slots.release()
+        self.slots.release(organization_of(self.running.pop(0)))
 
     @invariant()
     def no_slot_is_lost(self) -> None:
         used = len(self.running) + len(self.reserved)
         assert used <= self.slots.limit
         assert (self.slots.taken, self.slots.waiting) == (len(self.running), len(self.waiting))
-        assert self.slots.has_room() == (used < self.slots.limit)
+        in_use = Counter(map(organization_of, [*self.running, *self.reserved]))
+        for organization_id in (UUID(int=number) for number in range(100, 103)):
+            assert self.slots.in_use(organization_id) == in_use[organization_id]
+            has_share = not self.organization_limit or in_use[organization_id] < self.organization_limit
+            assert self.slots.has_room(organization_id) == (used < self.slots.limit and has_share)
 
     @invariant()
     def nobody_waits_beside_a_free_slot(self) -> None:
-        assert not (self.waiting and self.slots.has_room())
+        assert not any(self.slots.has_room(organization_of(agent_id)) for agent_id in self.waiting)
 
 
-AnyUse.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+class AnyUseWithShares(AnyUse):
+    organization_limit = 1
+
+
+for machine in (AnyUse, AnyUseWithShares):
+    machine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestAnyUse = AnyUse.TestCase
+TestAnyUseWithShares = AnyUseWithShares.TestCase

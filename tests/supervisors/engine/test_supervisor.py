@@ -52,6 +52,41 @@ async def test_start_without_a_free_slot_is_queued(pool: Pool) -> None:
         assert await world.wakes(agent) == [(9, "run_requested")]
 
 
+async def test_organization_at_its_run_limit_queues_truthfully(pool: Pool) -> None:
+    async with open_world(pool, max_runs_per_organization=1) as world:
+        capped, calm = await world.organization(), await world.organization()
+        run, waiting = await world.start(await world.agent(capped)), await world.agent(capped)
+        await world.go_to(5)
+        assert (await world.ask(waiting, RunRequest())).status is RunAnswer.QUEUED
+        assert (await world.see(waiting)).why.endswith(
+            "; its organization has as many concurrent runs as it may have: 1."
+        )
+        assert (await world.ask(await world.agent(calm), RunRequest())).status is RunAnswer.STARTED
+        assert (world.registry.count_runs(capped), world.registry.count_runs(calm)) == (1, 1)
+
+        await world.go_to(9)
+        await run.end()
+        assert await world.wakes(waiting) == [(9, "run_requested")]
+
+
+async def test_run_limit_of_organization_outlives_a_restart(pool: Pool) -> None:
+    async with open_world(pool, max_runs_per_organization=2) as world:
+        organization_id = await world.organization()
+        agents = [await world.agent(organization_id) for _ in range(5)]
+        for agent in agents:
+            await world.notify(agent)
+        await world.restart()
+        started = set()
+        for _ in range(len(agents)):
+            await world.advance(5)
+            assert world.registry.count_runs(organization_id) == len(world.puppets) <= 2
+            for agent_id, run in list(world.puppets.items()):
+                started.add(agent_id)
+                await run.call("clear_notification", notification_id=(await run.lists())[0])
+                await run.sleeps()
+        assert started == {agent.id for agent in agents}
+
+
 async def test_queued_agent_leaves_when_its_message_is_cleared(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         run, agent = await world.start(await world.agent()), await world.agent()

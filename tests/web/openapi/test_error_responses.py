@@ -10,9 +10,9 @@ from web.routes import Route
 @pytest.mark.parametrize(
     ("route", "expected"),
     [
-        (LIST, {400, 500}),
-        (CREATE, {400, 401, 403, 404, 409, 413, 415, 422, 500, 503}),
-        (STATUS, {401, 500, 503}),
+        (LIST, {400, 429, 500}),
+        (CREATE, {400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503}),
+        (STATUS, {401, 429, 500, 503}),
     ],
 )
 def test_statuses_follow_from_route(route: Route, expected: set[int]) -> None:

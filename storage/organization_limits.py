@@ -1,0 +1,235 @@
+"""Limits on what one organization may store, without counter rows and without a count for each request.
+
+Each process keeps an upper bound of what an organization stores: the last exact count plus what it has
+inserted since. The rows are counted again only when the bound reaches the limit, so an insert usually costs
+an addition. Deletions, and what other programs write, are seen at the next count.
+"""
+
+import asyncio
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from uuid import UUID
+
+from storage.errors import DatabaseUnavailable, LimitReached
+from storage.postgres.pool import Pool
+
+# Deleted agents do not count. At most $2 rows are counted.
+COUNT_AGENTS = """
+SELECT count(*) FROM (
+    SELECT FROM agent WHERE organization_id = $1 AND deleted_at IS NULL LIMIT $2) a
+"""
+
+# By agent, along the index on uncleared notifications: an index by organization would cost every insert.
+# OFFSET 0 keeps the planner from reading the whole table instead.
+COUNT_WAITING = """
+SELECT count(*) FROM (
+    SELECT FROM agent a
+    CROSS JOIN LATERAL (SELECT FROM notification n WHERE n.agent_id = a.id AND NOT n.cleared OFFSET 0) n
+    WHERE a.organization_id = $1 AND a.deleted_at IS NULL LIMIT $2) w
+"""
+
+# A document counts 1 KiB beyond its text, so that empty ones cannot be stored without end. octet_length does
+# not decompress.
+COUNT_DOCUMENT_BYTES = """
+SELECT coalesce(sum(1024 + octet_length(title) + octet_length(content)), 0)::bigint
+FROM document WHERE organization_id = $1
+"""
+
+BYTES_OF_DOCUMENT = 1024
+MIN_COUNTED_ROWS = (
+    1_000_000  # how far rows are counted, at least: a use beyond that and the limit is not exact
+)
+MIN_PAUSE_SECONDS = 1.0  # between two counts for one organization
+PAUSE_FACTOR = 20  # a pause lasts this many times as long as the count before it
+SHOWN_SECONDS = 3.0  # how old a shown count may be
+COUNTS_AT_ONCE = 2  # of all organizations, so that most connections stay free
+MAX_ORGANIZATIONS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class StorageLimits:
+    """The most that each organization may store; 0 for no limit."""
+
+    agents: int = 0
+    waiting_notifications: int = 0
+    document_bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Use:
+    """What is known of one organization. The first insert counts, because the bound begins at the limit."""
+
+    bound: int
+    pending: int = 0  # reserved and perhaps not stored yet, so a count may miss it
+    counted: int = 0
+    is_known: bool = True  # false after a count that failed
+    counted_at: float = -math.inf
+    count_seconds: float = 0.0
+    shown_at: float = -math.inf
+    counting: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def may_count(self, now: float, min_pause_seconds: float) -> bool:
+        """Return whether the pause after the last count is over."""
+        return now >= self.counted_at + max(min_pause_seconds, PAUSE_FACTOR * self.count_seconds)
+
+    def may_count_to_show(self, now: float) -> bool:
+        min_pause_seconds = 0.0 if self.is_known else MIN_PAUSE_SECONDS
+        return now >= self.shown_at + SHOWN_SECONDS and self.may_count(now, min_pause_seconds)
+
+
+class OrganizationLimit:
+    """How much of one kind each organization may store; 0 for no limit.
+
+    Within one process the limit is never exceeded. A refusal may come a moment too early: while other
+    inserts of the organization are in flight, and until the next count after a deletion.
+    """
+
+    def __init__(
+        self, name: str, limit: int, count: Callable[[UUID], Awaitable[int]], monotonic: Callable[[], float]
+    ) -> None:
+        self.name = name
+        self.limit = limit
+        self.refused = 0
+        self._count = count
+        self._monotonic = monotonic
+        self._uses: OrderedDict[UUID, _Use] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"<OrganizationLimit {self.name}: {self.limit}, {len(self._uses)} organizations>"
+
+    def reserved(self, organization_id: UUID | None, amount: int = 1) -> "Reservation":
+        """Return a context in which `amount` may be stored. Entering it raises LimitReached.
+
+        Without an organization, and for no amount, nothing is reserved.
+        """
+        return Reservation(self, organization_id, amount)
+
+    async def in_use(self, organization_id: UUID) -> int:
+        """Return what the organization stores, by a count that is a few seconds old and what came since."""
+        use = self._use_of(organization_id)
+        if use.may_count_to_show(self._monotonic()):
+            async with use.counting:
+                if use.may_count_to_show(self._monotonic()):
+                    await self._count_again(organization_id, use)
+                    use.shown_at = use.counted_at
+        self._require_known(use)
+        return use.bound if self.limit else use.counted
+
+    async def reserve(self, organization_id: UUID, amount: int) -> _Use:
+        """Add to the bound, after a count if that would exceed the limit.
+
+        Raise LimitReached, or DatabaseUnavailable if the last count failed and the next has to wait.
+        """
+        use = self._use_of(organization_id)
+        if use.bound + amount > self.limit:
+            async with use.counting:
+                exceeds = use.bound + amount > self.limit
+                if exceeds and use.may_count(self._monotonic(), MIN_PAUSE_SECONDS):
+                    await self._count_again(organization_id, use)
+                    exceeds = use.bound + amount > self.limit
+                if exceeds:
+                    self._require_known(use)
+                    self.refused += 1
+                    raise LimitReached(self.name, self.limit)
+        use.bound += amount
+        use.pending += amount
+        return use
+
+    async def _count_again(self, organization_id: UUID, use: _Use) -> None:
+        began = self._monotonic()
+        bound_before, pending_before = use.bound, use.pending
+        use.is_known = False
+        try:
+            counted = await self._count(organization_id)
+            use.bound = counted + pending_before + (use.bound - bound_before)
+            use.counted, use.is_known = counted, True
+        finally:
+            use.counted_at = self._monotonic()
+            use.count_seconds = use.counted_at - began
+
+    def _require_known(self, use: _Use) -> None:
+        if not use.is_known:
+            raise DatabaseUnavailable(f"what counts for the limit {self.name} could not be counted")
+
+    def _use_of(self, organization_id: UUID) -> _Use:
+        use = self._uses.get(organization_id)
+        if use is None:
+            if len(self._uses) >= MAX_ORGANIZATIONS:
+                self._uses.popitem(last=False)
+            use = self._uses[organization_id] = _Use(bound=self.limit)
+        else:
+            self._uses.move_to_end(organization_id)
+        return use
+
+
+class Reservation:
+    """The context of `OrganizationLimit.reserved`."""
+
+    __slots__ = ("_amount", "_limit", "_organization_id", "_use")
+
+    def __init__(self, limit: OrganizationLimit, organization_id: UUID | None, amount: int) -> None:
+        self._limit = limit
+        self._organization_id = organization_id
+        self._amount = amount
+        self._use: _Use | None = None
+
+    async def __aenter__(self) -> None:
+        if self._limit.limit and self._organization_id is not None and self._amount > 0:
+            self._use = await self._limit.reserve(self._organization_id, self._amount)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # What was refused after all stays in the bound, which may be too high until the next count.
+        if self._use is not None:
+            self._use.pending -= self._amount
+
+
+class OrganizationLimits:
+    """The limits on what organizations store, by kind. Two counts run at a time, of all organizations."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        limits: StorageLimits | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        limits = limits or StorageLimits()
+        turns = asyncio.Semaphore(COUNTS_AT_ONCE)
+
+        def limit(name: str, most: int, statement: str, *parameters: int) -> OrganizationLimit:
+            async def count(organization_id: UUID) -> int:
+                async with turns:
+                    counted: int = await pool.fetchval(statement, organization_id, *parameters)
+                return counted
+
+            return OrganizationLimit(name, most, count, monotonic)
+
+        self.agents = limit("agents", limits.agents, COUNT_AGENTS, _rows_to_count(limits.agents))
+        self.waiting_notifications = limit(
+            "waiting_notifications",
+            limits.waiting_notifications,
+            COUNT_WAITING,
+            _rows_to_count(limits.waiting_notifications),
+        )
+        self.document_bytes = limit("document_bytes", limits.document_bytes, COUNT_DOCUMENT_BYTES)
+
+    def all(self) -> tuple[OrganizationLimit, ...]:
+        return self.agents, self.waiting_notifications, self.document_bytes
+
+    def refused(self) -> dict[str, int]:
+        """Return the number of refusals by the name of the limit."""
+        return {limit.name: limit.refused for limit in self.all()}
+
+
+def _rows_to_count(limit: int) -> int:
+    return max(limit + 1, MIN_COUNTED_ROWS)
+
+
+def document_bytes(title: str, content: str) -> int:
+    """Return what a document counts for the limit `document_bytes`."""
+    return BYTES_OF_DOCUMENT + len(title.encode()) + len(content.encode())

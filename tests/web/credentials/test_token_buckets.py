@@ -1,0 +1,67 @@
+"""Token buckets: what a client may send at once and over time, and how many clients are remembered."""
+
+import pytest
+
+from web.credentials.token_buckets import TokenBuckets
+
+
+def test_client_gets_one_minutes_tokens_at_once() -> None:
+    buckets = TokenBuckets(per_minute=600)
+    quotas = [buckets.take("a", 5.0) for _ in range(600)]
+    assert all(quota.is_granted for quota in quotas)
+    assert [quota.remaining for quota in quotas] == list(range(599, -1, -1))
+    refused = buckets.take("a", 5.0)
+    assert (refused.is_granted, refused.remaining) == (False, 0)
+    assert refused.more_in_seconds == pytest.approx(0.1)
+    assert buckets.take("b", 5.0).is_granted
+
+
+def test_tokens_flow_in_evenly() -> None:
+    buckets = TokenBuckets(per_minute=6)
+    for _ in range(6):
+        assert buckets.take("a", 0.0).is_granted
+    assert not buckets.take("a", 9.9).is_granted
+    assert buckets.take("a", 10.0).is_granted
+    assert buckets.take("a", 10.0).more_in_seconds == pytest.approx(10)
+    assert [buckets.take("a", 40.0).is_granted for _ in range(4)] == [True, True, True, False]
+
+
+def test_even_sender_within_the_limit_is_never_refused() -> None:
+    buckets = TokenBuckets(per_minute=7)
+    assert all(buckets.take("a", number * 60 / 7).is_granted for number in range(2000))
+
+
+def test_refused_requests_cost_no_tokens() -> None:
+    buckets = TokenBuckets(per_minute=1)
+    assert buckets.take("a", 0.0).is_granted
+    for second in range(1, 60):
+        assert not buckets.take("a", second).is_granted
+    assert buckets.take("a", 60.0).is_granted
+
+
+def test_peek_takes_nothing() -> None:
+    buckets = TokenBuckets(per_minute=2)
+    assert [buckets.peek("a", 0.0).remaining for _ in range(3)] == [2, 2, 2]
+    buckets.take("a", 0.0)
+    assert buckets.peek("a", 0.0).remaining == 1
+
+
+def test_full_buckets_are_dropped() -> None:
+    buckets = TokenBuckets(per_minute=60)
+    for number in range(1000):
+        buckets.take(number, 0.0)
+    for number in range(1000, 1400):
+        buckets.take(number, 1.0)
+    assert len(buckets) == 400
+
+
+def test_flood_of_addresses_neither_grows_table_nor_frees_busy_client() -> None:
+    buckets = TokenBuckets(per_minute=10, max_clients=100)
+    for number in range(50):
+        buckets.take(f"early {number}", 0.0)
+    while buckets.take("busy", 0.0).is_granted:
+        pass
+    for number in range(10_000):
+        assert buckets.take(number, 1.0).is_granted
+        assert len(buckets) <= 100
+    assert not buckets.take("busy", 1.0).is_granted
