@@ -41,7 +41,7 @@ async def big_lists(target: Target) -> list[Finding]:
     await create_documents(target.attacker.key, sizes.list_rows, CONTENT_BYTES)
     before = resident_mb(target.pid)
     async with victim_works(target) as latencies, memory_of(target) as memory:
-        with _readers(target, f"{DOCUMENTS}?limit=1000", sizes.list_callers) as threads:
+        with readers(target, f"{DOCUMENTS}?limit=1000", sizes.list_callers) as threads:
             await _until_read(threads, memory)
     left = await growth_after(target, before, GROWTH_MB, RETURN_SECONDS)
     await delete_all(target.attacker.key, DOCUMENTS)
@@ -60,7 +60,7 @@ async def stalled_readers(target: Target) -> list[Finding]:
     """Open a long list and read nothing of it, until the service hangs up."""
     await create_documents(target.attacker.key, STALLED_MB, CONTENT_BYTES)
     async with memory_of(target) as memory:
-        with _opened(target, DOCUMENTS, target.sizes.stalled_readers) as sockets:
+        with requested(target, DOCUMENTS, target.sizes.stalled_readers) as sockets:
             ends = await _seconds_until_hung_up(sockets)
     await delete_all(target.attacker.key, DOCUMENTS)
     count = target.sizes.stalled_readers
@@ -122,9 +122,9 @@ async def many_tags(target: Target) -> list[Finding]:
 
 
 @contextmanager
-def _readers(target: Target, path: str, callers: int) -> Iterator[list[threading.Thread]]:
+def readers(target: Target, path: str, callers: int) -> Iterator[list[threading.Thread]]:
     """Request a list with each caller. The first half is read by threads, the others read nothing."""
-    with _opened(target, path, callers) as sockets:
+    with requested(target, path, callers) as sockets:
         threads = [
             threading.Thread(target=_read_all, args=(each,), daemon=True) for each in sockets[: callers // 2]
         ]
@@ -134,7 +134,7 @@ def _readers(target: Target, path: str, callers: int) -> Iterator[list[threading
 
 
 @contextmanager
-def _opened(target: Target, path: str, callers: int) -> Iterator[list[socket.socket]]:
+def requested(target: Target, path: str, callers: int) -> Iterator[list[socket.socket]]:
     """Send a request on each of several connections with small receive buffers."""
     sockets = [_request(target, target.attacker.key, path) for _ in range(callers)]
     try:
