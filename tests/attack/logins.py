@@ -8,7 +8,7 @@ from uuid import uuid4
 import aiohttp
 
 from tests.attack.findings import Finding, at_most, holds, none_of, unmeasured
-from tests.attack.target import LOG_IN, PASSWORD, SIGN_UP, Answer, Target
+from tests.attack.target import LOG_IN, PASSWORD, SIGN_UP, Answer, Target, calling_from
 
 KNOWN_FROM, FLOOD_FROM, SIGN_UPS_FROM, RATE_FROM = 11, 12, 13, 14
 LEAD_SECONDS = 0.2
@@ -19,7 +19,7 @@ REFUSED = frozenset({429, 503})
 
 async def log_in_flood(target: Target) -> list[Finding]:
     """Send many anonymous log-ins at once, while a known account logs in from another address."""
-    async with target.calling_from(FLOOD_FROM) as flood, target.calling_from(KNOWN_FROM) as known:
+    async with calling_from(target.url, FLOOD_FROM) as flood, calling_from(target.url, KNOWN_FROM) as known:
         sending = [asyncio.create_task(_log_in(target, flood)) for _ in range(target.sizes.log_ins)]
         await asyncio.sleep(LEAD_SECONDS)
         seconds = await _seconds_to_log_in(target, known)
@@ -40,7 +40,10 @@ async def log_in_flood(target: Target) -> list[Finding]:
 
 async def sign_up_flood(target: Target) -> list[Finding]:
     """Sign up many organizations from one address, while a known account logs in from another."""
-    async with target.calling_from(SIGN_UPS_FROM) as flood, target.calling_from(KNOWN_FROM) as known:
+    async with (
+        calling_from(target.url, SIGN_UPS_FROM) as flood,
+        calling_from(target.url, KNOWN_FROM) as known,
+    ):
         sending = [asyncio.create_task(_sign_up(target, flood)) for _ in range(target.sizes.sign_ups)]
         await asyncio.sleep(LEAD_SECONDS)
         seconds = await _seconds_to_log_in(target, known)
@@ -58,7 +61,7 @@ async def rate_limits(target: Target) -> list[Finding]:
     """Call anonymously more often than allowed, and look whether limits are shown and kept."""
     limits = await target.as_attacker("GET", "/api/organizations/limits/")
     findings = [holds("an organization can read its limits", limits.status == 200, f"status {limits.status}")]
-    async with target.calling_from(RATE_FROM) as session:
+    async with calling_from(target.url, RATE_FROM) as session:
         first = await _refused_body(target, session)
         findings.append(holds("answers have the RateLimit headers", "RateLimit" in first.headers))
         count = target.sizes.anonymous_requests

@@ -20,6 +20,7 @@ SIGN_UP = "/api/organizations/auth/signup/"
 LOG_IN = "/api/organizations/auth/login/"
 AGENTS = "/api/cloud/agents/"
 NOTIFICATIONS = "/api/defaults/notifications/"
+VICTIM_FROM = 10
 TIMEOUT = aiohttp.ClientTimeout(total=120)
 
 
@@ -74,7 +75,7 @@ class Target:
 
     @property
     def is_local(self) -> bool:
-        return self.host.startswith("127.")
+        return _is_local(self.url)
 
     async def send(
         self, method: str, path: str, session: aiohttp.ClientSession | None = None, **request: Any
@@ -90,13 +91,14 @@ class Target:
         headers = {"Authorization": self.attacker.key.authorization, **request.pop("headers", {})}
         return await self.send(method, path, headers=headers, **request)
 
-    @asynccontextmanager
-    async def calling_from(self, number: int) -> AsyncIterator[aiohttp.ClientSession]:
-        """Open a session that calls from 127.0.0.<number>; for a remote service, from the usual address."""
-        address = (f"127.0.0.{number}", 0) if self.is_local else None
-        connector = aiohttp.TCPConnector(limit=0, local_addr=address)
-        async with aiohttp.ClientSession(connector=connector, timeout=TIMEOUT) as session:
-            yield session
+
+@asynccontextmanager
+async def calling_from(url: str, number: int) -> AsyncIterator[aiohttp.ClientSession]:
+    """Open a session that calls from 127.0.0.<number>; for a remote service, from the usual address."""
+    address = (f"127.0.0.{number}", 0) if _is_local(url) else None
+    connector = aiohttp.TCPConnector(limit=0, local_addr=address)
+    async with aiohttp.ClientSession(connector=connector, timeout=TIMEOUT) as session:
+        yield session
 
 
 @asynccontextmanager
@@ -105,8 +107,11 @@ async def opened(
 ) -> AsyncIterator[Target]:
     """Sign up two organizations on the service, and delete what they have stored at the end."""
     connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector, timeout=TIMEOUT) as session:
-        attacker, victim = [await _sign_up(session, url) for _ in range(2)]
+    async with (
+        aiohttp.ClientSession(connector=connector, timeout=TIMEOUT) as session,
+        calling_from(url, VICTIM_FROM) as victims,
+    ):
+        attacker, victim = await _sign_up(session, url), await _sign_up(victims, url)
         target = Target(url, sizes, session, attacker, victim, pid, operator_token, token_secret)
         try:
             yield target
@@ -139,6 +144,10 @@ async def delete_all(client: Client, path: str) -> None:
     """Delete all resources of a list, page by page, so that no large list is opened."""
     while page := await client.get(path, limit="20"):
         await asyncio.gather(*(client.status_of(f"{path}{each['id']}/", "DELETE") for each in page))
+
+
+def _is_local(url: str) -> bool:
+    return (urlsplit(url).hostname or "").startswith("127.")
 
 
 async def _sign_up(session: aiohttp.ClientSession, url: str) -> Tenant:

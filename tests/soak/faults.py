@@ -13,7 +13,7 @@ from tests.attack.bodies import compressed_bombs, hostile_json
 from tests.attack.forgery import forged_tokens
 from tests.attack.framing import endless_heads, odd_paths, smuggled_requests
 from tests.attack.raw import connected
-from tests.attack.target import LOG_IN, Target
+from tests.attack.target import LOG_IN, Target, calling_from
 from tests.crash.faults import END_LEADER_CONNECTION, END_POOL_CONNECTIONS, end_connections
 
 STALLED = 10
@@ -68,7 +68,7 @@ async def hostile_requests(scene: Scene) -> None:
 
 async def guessed_passwords(scene: Scene) -> None:
     body = {"email": scene.target.victim.email, "password": "wrong"}
-    async with scene.target.calling_from(GUESSER) as session:
+    async with calling_from(scene.target.url, GUESSER) as session:
         sending = (scene.target.send("POST", LOG_IN, session, json=body) for _ in range(GUESSES))
         await asyncio.gather(*sending)
 
