@@ -29,7 +29,7 @@ ATTACKS = (
     Attack(long_trace),
     Attack(many_tags),
     Attack(big_lists),
-    Attack(stalled_readers, waits_seconds=45),
+    Attack(stalled_readers, waits_seconds=40),
     Attack(log_in_flood),
     Attack(rate_limits),
     Attack(sign_up_flood),
