@@ -5,6 +5,7 @@ READY := .venv/.installed
 FUZZ_SECONDS ?= 600
 CYCLES ?= 300
 SEEDS ?= 2000
+SOAK_MINUTES ?= 30
 
 # Compiled files are kept, whatever the environment says: hundreds of processes would compile the same again.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
@@ -12,7 +13,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 PARALLEL := -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-slow test-all lint simulate fuzz crash bench dist lock
+.PHONY: help run demo test test-slow test-all lint simulate fuzz crash soak bench dist lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +50,9 @@ fuzz: $(READY) ## schemathesis for FUZZ_SECONDS (600), with bodies in every medi
 crash: $(READY) ## crash tests with CYCLES (300) kills, and how soon the service is ready again
 	@HOSTSVC_CRASH_CYCLES=$(CYCLES) $(PYTEST) tests/crash
 	@$(BIN)/python -m tests.crash.figures
+
+soak: $(READY) ## mixed load and faults for SOAK_MINUTES (30): memory, descriptors and tasks stay flat
+	@$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES)
 
 bench: $(READY) ## hot paths as ratios against a bare handler
 	@$(BIN)/python -m tests.benchmarks

@@ -1,6 +1,5 @@
 """What tests cite of docs/invariants.md is there, and the tests that it links to exist."""
 
-import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cited_tests import cited_tests, missing_tests
 from tests.paths import DOCS, ROOT
 
 INVARIANTS = DOCS / "invariants.md"
@@ -16,8 +16,6 @@ TESTS = ROOT / "tests"
 INVARIANT = re.compile(r"\bI[1-9]\d*\b")
 SCENARIOS = re.compile(r"\b[Ss]cenarios? (\d+(?:(?:, | and |, and |-)\d+)*)")
 ROW = re.compile(r"^\|\s*[*`]*(I?[1-9]\d*)[*`]*\s*\|")
-TEST = re.compile(r"(?:\.\./)*(tests/[\w/]+\.py)(?:::(\w+))?")
-FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass
@@ -34,7 +32,7 @@ def read_document(text: str) -> Document:
     """Read the rows of its tables: the first column is `I<n>` for an invariant, `<n>` for a scenario."""
     document = Document()
     for line in text.splitlines():
-        tests = {(path, name) for path, name in TEST.findall(line)}
+        tests = cited_tests(line)
         document.tests |= tests
         if row := ROW.match(line):
             key = row[1]
@@ -63,22 +61,6 @@ def _numbers(cited: str) -> Iterator[int]:
         yield from range(int(first), int(last or first) + 1)
 
 
-def defined_tests(source: str) -> set[str]:
-    """Return the names of the test functions in a Python source."""
-    nodes = ast.walk(ast.parse(source))
-    return {node.name for node in nodes if isinstance(node, FUNCTION) and node.name.startswith("test")}
-
-
-def missing_tests(document: Document, root: Path) -> list[str]:
-    """Return the tests that the document links to and the repository does not have."""
-    missing = []
-    for path, name in sorted(document.tests):
-        file = root / path
-        if not file.is_file() or (name and name not in defined_tests(file.read_text())):
-            missing.append(f"{path}::{name}" if name else path)
-    return missing
-
-
 def test_tests_cite_only_invariants_and_scenarios_that_exist() -> None:
     document = read_document(INVARIANTS.read_text())
     unknown = {
@@ -94,7 +76,7 @@ def test_document_links_each_row_to_existing_tests() -> None:
     assert document.invariants == {f"I{number}" for number in range(1, 8)}
     assert document.scenarios == set(range(1, 25))
     assert document.unlinked == []
-    assert missing_tests(document, ROOT) == []
+    assert missing_tests(document.tests, ROOT) == []
 
 
 EXAMPLE = """
@@ -133,4 +115,4 @@ def test_links_to_missing_tests_are_reported(tmp_path: Path) -> None:
     (tmp_path / "tests/a").mkdir(parents=True)
     (tmp_path / "tests/a/test_a.py").write_text("async def test_a() -> None: ...\n")
 
-    assert missing_tests(read_document(EXAMPLE), tmp_path) == ["tests/a/test_a.py::test_b"]
+    assert missing_tests(read_document(EXAMPLE).tests, tmp_path) == ["tests/a/test_a.py::test_b"]

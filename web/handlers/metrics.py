@@ -28,6 +28,7 @@ async def get_metrics(request: web.Request) -> web.Response:
         requests=app[REQUEST_COUNTS].snapshot(),
         notifications=dict(app[STORAGE].notifications.created),
         refusals={**app[RATE_LIMITS].refused(), **app[STORAGE].limits.refused()},
+        tasks=len(asyncio.all_tasks()),
     )
     # prometheus_client repeats the requested version, and fails on one that does not consist of numbers.
     if not SUPPORTED_VERSIONS.issuperset(REQUESTED_VERSION.findall(accept)):

@@ -34,6 +34,7 @@ class Scrape(Collector):
     requests: Mapping[Answered, Sequence[float]]
     notifications: Mapping[Source, int]
     refusals: Mapping[str, int]  # by limit
+    tasks: int
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric, including the usual ones about the process."""
@@ -64,6 +65,7 @@ class Scrape(Collector):
             Gauges("hostsvc_loop_lag_seconds", "How late the event loop was.", labels=("quantile",)),
             _quantiles(self.overview.loop_lag_ms),
         )
+        yield Gauges("hostsvc_tasks", "Unfinished tasks of the event loop.", self.tasks)
         yield from ProcessCollector(registry=None).collect()
 
 

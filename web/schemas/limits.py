@@ -19,7 +19,8 @@ class LimitResponse(TypedDict):
     """A limit by its name in the configuration.
 
     `limit` is null if there is none. `used` is null if the limit applies to each agent, trace or
-    credential. Of requests per minute, `used` is what the caller's own credential has to wait for to be refilled.
+    credential. Of requests per minute, `used` is what the caller's own credential has to wait for to be
+    refilled.
     """
 
     name: str

@@ -1,5 +1,6 @@
 """The metrics for Prometheus."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -166,6 +167,16 @@ async def test_current_state_is_one_and_others_zero(service: Service, state: Ser
     seen = await scrape(service)
     states = {each: seen.value("hostsvc_state", state=each) for each in ServiceState}
     assert states == {each: each is state for each in ServiceState}
+
+
+async def test_tasks_of_the_loop_are_counted(service: Service) -> None:
+    before = (await scrape(service)).value("hostsvc_tasks") or 0
+    forever = asyncio.Event()
+    waiting = [asyncio.create_task(forever.wait()) for _ in range(20)]
+    during = (await scrape(service)).value("hostsvc_tasks") or 0
+    forever.set()
+    await asyncio.gather(*waiting)
+    assert during - before == pytest.approx(20, abs=5)  # requests and the pool come and go
 
 
 async def test_metric_names_follow_conventions(service: Service, api: Api) -> None:

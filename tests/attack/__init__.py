@@ -1,0 +1,1 @@
+"""Attacks on a running service, over the network only: `python -m tests.attack --url …`."""

@@ -1,0 +1,124 @@
+"""What a bystander notices of an attack: another tenant's latency, and the memory of the process."""
+
+import asyncio
+import math
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+
+import aiohttp
+
+from tests.attack.target import NOTIFICATIONS, Target
+
+PACE_SECONDS = 0.02
+SAMPLE_SECONDS = 0.05
+
+
+@dataclass(slots=True)
+class Latencies:
+    """How long the victim's requests took, in milliseconds, and how many failed."""
+
+    milliseconds: list[float] = field(default_factory=list)
+    failed: int = 0
+
+    @property
+    def p99(self) -> float:
+        return percentile(self.milliseconds, 0.99)
+
+    @property
+    def longest(self) -> float:
+        return max(self.milliseconds, default=0.0)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value that this share of the values does not exceed; 0 for none."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(len(ordered) * share) - 1)] if ordered else 0.0
+
+
+@asynccontextmanager
+async def victim_works(target: Target) -> AsyncIterator[Latencies]:
+    """Let the victim create notifications at a steady pace, however slow the answers are."""
+    latencies = Latencies()
+    async with asyncio.TaskGroup() as group:
+
+        async def go_on() -> None:
+            while True:
+                group.create_task(_create_notification(target, latencies))
+                await asyncio.sleep(PACE_SECONDS)
+
+        pacing = group.create_task(go_on())
+        try:
+            yield latencies
+        finally:
+            pacing.cancel()
+
+
+async def _create_notification(target: Target, latencies: Latencies) -> None:
+    client = target.victim.key
+    started = perf_counter()
+    try:
+        async with client.session.post(
+            client.url + NOTIFICATIONS,
+            json={"agent": target.victim.agent, "title": "Work", "priority": "low"},
+            headers={"Authorization": client.authorization},
+        ) as response:
+            await response.read()
+        latencies.failed += response.status != 201
+    except (aiohttp.ClientError, TimeoutError):
+        latencies.failed += 1
+    latencies.milliseconds.append((perf_counter() - started) * 1000)
+
+
+def resident_mb(pid: int | None) -> float | None:
+    """Return the resident memory of the process; None if it is not known."""
+    if pid is None:
+        return None
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+def open_descriptors(pid: int | None) -> int | None:
+    return None if pid is None else len(os.listdir(f"/proc/{pid}/fd"))
+
+
+@dataclass(slots=True)
+class Memory:
+    """The growth of the process in MB since the measurement began; None without a process id."""
+
+    growth_mb: float | None = None
+    is_too_much: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@asynccontextmanager
+async def memory_of(target: Target, break_off_mb: float = 3_000) -> AsyncIterator[Memory]:
+    """Sample the memory while the block lasts. `is_too_much` asks the attack to break off."""
+    memory, before = Memory(), resident_mb(target.pid)
+
+    async def sample() -> None:
+        while (now := resident_mb(target.pid)) is not None and before is not None:
+            memory.growth_mb = max(memory.growth_mb or 0.0, now - before)
+            if memory.growth_mb > break_off_mb:
+                memory.is_too_much.set()
+            await asyncio.sleep(SAMPLE_SECONDS)
+
+    sampling = asyncio.create_task(sample())
+    try:
+        yield memory
+    finally:
+        sampling.cancel()
+        with suppress(asyncio.CancelledError):
+            await sampling
+
+
+async def growth_after(target: Target, before: float | None, bar_mb: float, seconds: float) -> float | None:
+    """Wait until the process has returned to its former size, at most so long; return what is left."""
+    deadline = perf_counter() + seconds
+    while (now := resident_mb(target.pid)) is not None and before is not None:
+        if now - before <= bar_mb or perf_counter() > deadline:
+            return max(0.0, now - before)
+        await asyncio.sleep(SAMPLE_SECONDS)
+    return None

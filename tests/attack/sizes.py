@@ -1,0 +1,69 @@
+"""How large the attacks are: small in `make test`, long in `make test-slow`, full by the command."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of all attacks. Bars on time are multiplied by `patience`, as test machines are busy."""
+
+    list_rows: int  # of 1 MB each
+    list_callers: int
+    stalled_readers: int
+    spans: int
+    tags: int
+    log_ins: int
+    sign_ups: int
+    anonymous_requests: int
+    connections: int
+    chunked_bytes: int
+    slow_schemas: int
+    patience: float
+    max_wait_seconds: float  # attacks that wait longer for a time limit are left out
+
+
+SMALL = Sizes(
+    list_rows=60,
+    list_callers=8,
+    stalled_readers=5,
+    spans=5_000,
+    tags=2_000,
+    log_ins=16,
+    sign_ups=6,
+    anonymous_requests=0,
+    connections=50,
+    chunked_bytes=32 << 20,
+    slow_schemas=3,
+    patience=10,
+    max_wait_seconds=0,
+)
+LONG = Sizes(
+    list_rows=150,
+    list_callers=20,
+    stalled_readers=10,
+    spans=10_000,
+    tags=4_000,
+    log_ins=80,
+    sign_ups=12,
+    anonymous_requests=0,
+    connections=200,
+    chunked_bytes=64 << 20,
+    slow_schemas=6,
+    patience=10,
+    max_wait_seconds=20,
+)
+FULL = Sizes(
+    list_rows=1_000,
+    list_callers=50,
+    stalled_readers=20,
+    spans=50_000,
+    tags=30_000,
+    log_ins=150,
+    sign_ups=80,
+    anonymous_requests=1_500,
+    connections=1_500,
+    chunked_bytes=320 << 20,
+    slow_schemas=20,
+    patience=1,
+    max_wait_seconds=60,
+)

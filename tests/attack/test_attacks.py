@@ -1,0 +1,88 @@
+"""The attacks on one real service: small ones every day, longer ones in `make test-slow`."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+
+from tests.acceptance.process import Launch, Sections, ServiceProcess, serving
+from tests.attack.answers import injected_headers
+from tests.attack.catalogue import ATTACKS
+from tests.attack.findings import Attack
+from tests.attack.sizes import LONG, SMALL, Sizes
+from tests.attack.target import Target, opened
+from tests.postgres import TestServer
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("attacks")]
+
+OPERATOR_TOKEN = "operators-only"
+TOKEN_SECRET = "0123456789abcdef0123456789abcdef"
+
+
+def those_of(sizes: Sizes) -> pytest.MarkDecorator:
+    """Return the mark that runs a test with each attack that needs not wait too long."""
+    attacks = [attack for attack in ATTACKS if attack.waits_seconds <= sizes.max_wait_seconds]
+    return pytest.mark.parametrize("attack", attacks, ids=lambda attack: attack.name)
+
+
+@pytest.fixture(scope="module")
+def module_database_url(postgres_server: TestServer, template_database: str) -> Iterator[str]:
+    with postgres_server.database(template_database) as url:
+        yield url
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def service(
+    tmp_path_factory: pytest.TempPathFactory, module_database_url: str, launch: Launch
+) -> AsyncIterator[ServiceProcess]:
+    sections: Sections = {
+        "server": {"port": 0},
+        "database": {"url": module_database_url},
+        "operator": {"token": OPERATOR_TOKEN},
+        "accounts": {"token_secret": TOKEN_SECRET},
+    }
+    async with serving(tmp_path_factory.mktemp("attack"), "service", sections, launch) as process:
+        yield process
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def small_target(service: ServiceProcess) -> AsyncIterator[Target]:
+    async with opened(service.url, SMALL, service.pid, OPERATOR_TOKEN, TOKEN_SECRET) as target:
+        yield target
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def long_target(service: ServiceProcess) -> AsyncIterator[Target]:
+    async with opened(service.url, LONG, service.pid, OPERATOR_TOKEN, TOKEN_SECRET) as target:
+        yield target
+
+
+async def breaches(attack: Attack, target: Target) -> list[str]:
+    """Return what the attack found above its bars, as sentences."""
+    findings = await attack.run(target)
+    assert findings
+    return [
+        f"{found.subject}: {found.measured}, not {found.bar}" for found in findings if found.held is False
+    ]
+
+
+@those_of(SMALL)
+async def test_service_withstands_small_attack(small_target: Target, attack: Attack) -> None:
+    assert await breaches(attack, small_target) == []
+
+
+@pytest.mark.slow
+@those_of(LONG)
+async def test_service_withstands_long_attack(long_target: Target, attack: Attack) -> None:
+    assert await breaches(attack, long_target) == []
+
+
+async def test_log_of_attacked_service_has_one_object_a_line(
+    service: ServiceProcess, small_target: Target
+) -> None:
+    await injected_headers(small_target)
+    for line in service.log().splitlines():
+        entry = json.loads(line)
+        assert entry["level"] in ("info", "warning"), line
+        assert "\n" not in entry["event"]
