@@ -1,7 +1,6 @@
 """The composition root: opens all parts of the process in order, and closes them in reverse order."""
 
 import asyncio
-import gc
 import resource
 import signal
 import socket
@@ -19,6 +18,7 @@ from hostsvc.background import maintenance_services, run_maintenance
 from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.execution import Execution, open_execution, run_credentials
+from hostsvc.memory import return_large_blocks, tune_garbage_collection
 from hostsvc.outbound.guarded_http import open_guarded_http
 from storage.errors import LeadershipLost
 from storage.postgres.leadership import Leadership, has_leader, lead
@@ -41,7 +41,6 @@ from web.settings import WebSettings
 
 log = structlog.get_logger()
 
-ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 MAX_DESCRIPTORS = 65_536
 
 
@@ -112,6 +111,7 @@ async def open_service(
     On exit, runs have `server.drain_seconds` to end at a turn boundary, and everything is stored.
     """
     config.require_models()
+    return_large_blocks()
     _raise_descriptor_limit()
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
@@ -126,7 +126,7 @@ async def open_service(
             yield None
             return
         service = await _open_leader(stack, config, listener, database, leadership)
-        _tune_garbage_collection()
+        tune_garbage_collection()
         try:
             yield service
         finally:
@@ -263,10 +263,3 @@ def _raise_descriptor_limit() -> None:
     if soft != resource.RLIM_INFINITY and soft < MAX_DESCRIPTORS:
         limit = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-
-
-def _tune_garbage_collection() -> None:
-    """Exclude the objects alive now from collections, and collect seldom: requests leave few cycles."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(ALLOCATIONS_BETWEEN_COLLECTIONS)
