@@ -1,7 +1,6 @@
 """The composition root: opens all parts of the process in order, and closes them in reverse order."""
 
 import asyncio
-import gc
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from hostsvc.config import Config
 from hostsvc.descriptors import connection_settings, raise_descriptor_limit
 from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.execution import Execution, open_execution, run_credentials
+from hostsvc.memory import return_large_blocks, tune_garbage_collection
 from hostsvc.outbound.guarded_http import open_guarded_http
 from hostsvc.secret_cipher import encryption_notice, open_cipher_of_service
 from storage.errors import LeadershipLost, StorageError
@@ -44,8 +44,6 @@ from web.server.standby import build_standby_app
 from web.settings import WebSettings
 
 log = structlog.get_logger()
-
-ALLOCATIONS_BETWEEN_COLLECTIONS = 20_000
 
 
 @dataclass(slots=True)
@@ -128,6 +126,7 @@ async def open_service(
     On exit, runs have `server.drain_seconds` to end at a turn boundary, and everything is stored.
     """
     config.require_models()
+    return_large_blocks()
     connections = connection_settings(config, raise_descriptor_limit())
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
@@ -142,7 +141,7 @@ async def open_service(
             yield None
             return
         service = await _open_leader(stack, config, listener, connections, database, leadership)
-        _tune_garbage_collection()
+        tune_garbage_collection()
         try:
             yield service
         finally:
@@ -301,10 +300,3 @@ def _listen(host: str, port: int) -> socket.socket:
 def _url_of(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _tune_garbage_collection() -> None:
-    """Exclude the objects alive now from collections, and collect seldom: requests leave few cycles."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(ALLOCATIONS_BETWEEN_COLLECTIONS)
