@@ -130,8 +130,18 @@ class Pool:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         """Yield a connection inside BEGIN … COMMIT; roll back if the body raises or is cancelled."""
-        async with self._connection() as connection, connection.transaction():
-            yield connection
+        async with self._connection() as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            try:
+                yield connection
+            except TimeoutError:
+                drop(connection)  # a rollback would wait for the statement as long again
+                raise
+            except BaseException:
+                await transaction.rollback()
+                raise
+            await transaction.commit()
 
     async def run_to_completion(self, write: Coroutine[Any, Any, Result], name: str) -> Result:
         """Run `write` to its end even if the caller is cancelled, in a task called `name`."""

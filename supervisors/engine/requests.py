@@ -188,6 +188,8 @@ async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepR
     context = supervisor.context
     facts, now = await supervisor.get_facts(), context.clock.now()
     run = supervisor.run
+    if supervisor.learns_of_sleep(facts):  # the answer to an earlier request was lost
+        return SleepGranted(facts.state.sleep_until, clamped=facts.state.sleep_until != request.until)
     end = RunEnd(request.run_id, Outcome.SLEPT, now, run.turns if run else 0, "")
 
     def slept(seen: AgentFacts) -> AgentState | None:

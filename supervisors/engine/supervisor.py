@@ -109,6 +109,7 @@ class Supervisor:
             if facts is None:
                 return self._on_agent_deleted()
             self._remember(facts)
+            self.learns_of_sleep(facts)
             run = self.run
             is_over = run is None or run.result is not None
             if facts.state.run_id is not None and is_over:
@@ -286,6 +287,16 @@ class Supervisor:
             return None
         self.phase = Phase.QUARANTINED if is_quarantined(replace(facts, state=after)) else Phase.BACKING_OFF
         return retry_at
+
+    def learns_of_sleep(self, facts: AgentFacts) -> bool:
+        """End the active run if an update whose answer was lost has granted it sleep; return whether."""
+        run, state = self.run, facts.state
+        if run is None or run.result is not None or run.slept.is_set():
+            return False
+        if state.status is not AgentStatus.SLEEPING or state.run_id or state.stopped_at:
+            return False
+        run.fall_asleep()
+        return True
 
     def _remember(self, facts: AgentFacts) -> None:
         """Keep what is needed before the facts are read again."""

@@ -113,6 +113,8 @@ class BuiltinHarness:
         run, limit = conversation.run, conversation.max_turns
         while True:
             run.at_turn_boundary()
+            if run.slept.is_set():  # granted before, but the tool did not learn of it
+                return RunResult(Outcome.SLEPT)
             if limit is not None and run.turns >= limit:
                 return RunResult(Outcome.TURN_LIMIT, f"ended by its limit of {limit} turns")
             await self.budget_guard.check(run)

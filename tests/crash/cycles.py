@@ -5,6 +5,7 @@ import os
 import pytest
 
 CYCLES = int(os.environ.get("HOSTSVC_CRASH_CYCLES", "30"))
+STANDSTILL_SECONDS = min(30.0, CYCLES / 3)
 
 
 def repeated(everyday: int, full: int) -> pytest.MarkDecorator:

@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import aiopg
@@ -68,6 +68,14 @@ class OwnPostgres:
         """Kill the postmaster only; the processes that it has started notice by themselves."""
         os.kill(self._pid(), signal.SIGKILL)
 
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stop all processes of the server while the block lasts: its connections stay and say nothing."""
+        with ExitStack() as resumed:
+            for pid in (self._pid(), *_children(self._pid())):
+                resumed.enter_context(stopped(pid))
+            yield
+
     def kill_and_restart(self) -> None:
         self.kill()
         self.restart()
@@ -75,3 +83,14 @@ class OwnPostgres:
     def _pid(self) -> int:
         pid_file = self.data_dir / "postgres" / "postmaster.pid"
         return int(pid_file.read_text().splitlines()[0])
+
+
+def _children(parent: int) -> list[int]:
+    """Return the ids of the processes that a process has started."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            pid, *_, rest = status.read_text().partition(" ")
+            if int(rest.rpartition(")")[2].split()[1]) == parent:
+                found.append(int(pid))
+    return found

@@ -1,6 +1,7 @@
 """Read the database once all agents are at rest, as a program that is not the service."""
 
 from collections import defaultdict
+from datetime import timedelta
 from typing import Any
 
 import aiopg
@@ -50,7 +51,7 @@ FROM run ORDER BY agent_id, started_at, id
 # Deleting an agent ends its run and asks it to stop afterwards, which may take one more step.
 LATE_SPANS = """
 SELECT s.id::text FROM span s JOIN run r ON r.id = s.trace_id
-WHERE s.started_at > r.ended_at AND r.error <> 'deleted'
+WHERE s.started_at > r.ended_at + %s AND r.error <> 'deleted'
 """
 
 OPEN_TRACES = """
@@ -59,12 +60,15 @@ WHERE t.ended_at IS NULL
 """
 
 
-async def all_is_kept(load: Load, services: Services) -> Found:
-    """Wait until all agents are at rest, then fail with every breach of an acknowledged write."""
+async def all_is_kept(load: Load, services: Services, standstill: timedelta = timedelta()) -> Found:
+    """Wait until all agents are at rest, then fail with every breach of an acknowledged write.
+
+    After a standstill of the database, a run may have gone on for as long without knowing that it was over.
+    """
     await load.find_service()
     ledger, client, database_url = load.ledger, load.client, services.database["url"]
     await _come_to_rest(client, database_url)
-    found = await _record(database_url)
+    found = await _record(database_url, standstill)
     breaches = judge(ledger, found) + await _unreadable(ledger, client) + services.crashes()
     assert not breaches, f"{ledger}, and {len(breaches)} breaches:\n" + "\n".join(breaches)
     return found
@@ -92,7 +96,7 @@ async def _come_to_rest(client: Client, database_url: str) -> None:
         raise AssertionError(f"{error}; {len(waiting)} have not, such as {shown}") from None
 
 
-async def _record(database_url: str) -> Found:
+async def _record(database_url: str, standstill: timedelta) -> Found:
     runs: dict[str, list[RunRow]] = defaultdict(list)
     for run, agent, reason, notifications, *times in await _query(database_url, RUNS):
         runs[agent].append(RunRow(run, agent, reason, tuple(notifications), *times))
@@ -100,7 +104,7 @@ async def _record(database_url: str) -> Found:
         notes={row[0]: NoteRow(*row) for row in await _query(database_url, NOTES)},
         states={row[0]: StateRow(*row) for row in await _query(database_url, STATES)},
         runs=runs,
-        late_spans=[span for (span,) in await _query(database_url, LATE_SPANS)],
+        late_spans=[span for (span,) in await _query(database_url, LATE_SPANS, standstill)],
         open_traces=[trace for (trace,) in await _query(database_url, OPEN_TRACES)],
     )
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from storage.errors import ConstraintError, DatabaseUnavailable, NotUnique, RowLocked
+from storage.errors import ConstraintError, DatabaseUnavailable, NoAnswer, NotUnique, RowLocked
 from storage.postgres.group_commit import PAUSE_SECONDS, GroupCommit
 
 
@@ -226,3 +226,19 @@ def test_repr_shows_the_state() -> None:
         return items
 
     assert repr(GroupCommit("letters", flush)) == "<GroupCommit letters: idle, 0 pending>"
+
+
+async def test_unanswered_flush_fails_the_items_that_wait_for_it() -> None:
+    table = Table({"a": NoAnswer("no answer in time")})
+    group = GroupCommit("letters", table.flush)
+    table.gate.clear()
+    first = asyncio.create_task(group.add("a"))
+    await let_others_run()
+    later = asyncio.create_task(add_all(group, "b", "c"))
+    await let_others_run()
+    table.gate.set()
+    with pytest.raises(NoAnswer):
+        await first
+    assert [type(answer) for answer in await later] == [NoAnswer, NoAnswer]
+    assert table.flushes == [["a"]]
+    assert await group.add("d") == "D"

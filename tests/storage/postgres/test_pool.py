@@ -333,6 +333,18 @@ async def test_spare_connection_needs_no_turn(database_url: str) -> None:
         assert pool.size() == PoolSize(connections=2, idle=2, waiting=0)
 
 
+async def test_transaction_does_not_wait_for_its_timed_out_statement(database_url: str) -> None:
+    async def sleep(pool: Pool) -> None:
+        async with pool.transaction() as connection:
+            await connection.execute("SELECT pg_sleep(60)")
+
+    settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=0.05)
+    async with open_pool(settings, epoch=None) as pool:
+        with pytest.raises(NoAnswer):
+            await sleep(pool)
+        assert await pool.fetchval("SELECT 1") == 1
+
+
 async def test_caller_does_not_wait_for_the_end_of_its_timed_out_statement(database_url: str) -> None:
     settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=0.05)
     async with open_pool(settings, epoch=None) as pool:

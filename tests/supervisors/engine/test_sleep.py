@@ -6,6 +6,7 @@ from random import Random
 import asyncpg
 import pytest
 
+from storage.errors import NoAnswer
 from storage.ids import new_id
 from storage.model import AgentStatus, Outcome, Priority, Source, StateUpdate
 from storage.notifications.notifications import Notifications
@@ -14,6 +15,7 @@ from supervisors.engine.messages import OwnedFieldsRequest, SleepRequest, StopRe
 from supervisors.engine.registry import FINISHING_SECONDS
 from supervisors.errors import AgentArchived, RunIsOver
 from supervisors.policy.phases import Phase
+from supervisors.timestamps import format_timestamp
 from supervisors.tools.errors import ToolError
 from tests.storage.factories import new_notification
 from tests.supervisors.world import Puppet, World, open_world
@@ -163,6 +165,30 @@ async def test_ended_run_may_not_sleep(world: World) -> None:
         await world.ask(agent, SleepRequest(new_id(), None))
     assert await world.phase(agent) is Phase.RUNNING
     await current.sleeps()
+
+
+@pytest.mark.parametrize("asks_again", [True, False])
+async def test_sleep_whose_answer_was_lost_ends_the_run(world: World, asks_again: bool) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+
+    async def store_and_lose_the_answer(update: StateUpdate) -> None:
+        assert await world.storage.agent_states.update(update)
+        raise NoAnswer("no answer in time")
+
+    world.states.before_next_update = store_and_lose_the_answer
+    with pytest.raises(NoAnswer):
+        await run.call("sleep", hours=1)
+    assert not run.run.slept.is_set()
+    if asks_again:
+        answer = await run.sleeps(hours=1)
+        assert answer == {"sleep_until": format_timestamp(world.at(3600)), "clamped": False}
+    else:
+        await world.go_to(5)
+        assert run.run.slept.is_set()
+        await run.end()
+    assert await world.outcomes(agent) == [Outcome.SLEPT]
+    assert await world.phase(agent) is Phase.ASLEEP
 
 
 async def test_stopping_run_may_not_sleep(pool: Pool) -> None:
