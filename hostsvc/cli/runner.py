@@ -25,6 +25,9 @@ except ImportError:  # optional: it does not exist for Windows
     from asyncio import run as run_loop  # type: ignore[assignment] # fewer parameters, none used here
 
 REFUSED = 2
+# How long the event loop waits for a thread that computes, after each of its own calls of the system. Python's
+# default of 5 ms adds up to a standstill when a thread parses a long body.
+SWITCH_SECONDS = 0.0005
 BIND_FAILED = " (while attempting to bind"  # follows the reason in every error of socket.create_server
 
 
@@ -73,6 +76,7 @@ def run_command(
     config = read_config(file)
     is_quiet = not is_service and config.log.level == "info"
     configure_logging(replace(config.log, level="warning") if is_quiet else config.log)
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         sys.exit(run_loop(work(config)))
     except USER_ERRORS as error:

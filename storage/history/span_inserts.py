@@ -1,7 +1,7 @@
 """Inserts of spans: many share a statement, and no trace gets more of them than it may have."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 from uuid import UUID
@@ -14,6 +14,7 @@ from storage.postgres.pool import Pool
 
 MAX_SPANS_PER_TRACE = 100_000
 MAX_SHARED_CHARACTERS = 65_536  # of metadata: spans with more are written in a transaction of their own
+MAX_STATEMENT_CHARACTERS = 524_288  # of metadata
 MAX_SHARED_ITEMS = 100  # fewer than elsewhere: a long statement delays everyone who shares it
 
 SpanRow = tuple[Any, ...]
@@ -106,12 +107,26 @@ class SpanInserts:
         """Store the spans in a transaction, which locks the sizes of their traces only at its end."""
         added = Counter(trace_id for _, trace_id, *_ in rows)
         async with self._pool.transaction() as connection:
-            await connection.execute(INSERT, *zip(*rows, strict=True))
+            for chunk in _chunks(rows):
+                await connection.execute(INSERT, *zip(*chunk, strict=True))
             sizes = await connection.fetch(COUNT, list(added), list(added.values()))
             for size in sizes:
                 if size["span_count"] > max_spans:
                     trace_id, stored = size["trace_id"], size["span_count"] - added[size["trace_id"]]
                     raise TraceFull(trace_id, max_spans, stored)
+
+
+def _chunks(rows: list[SpanRow]) -> Iterator[list[SpanRow]]:
+    """Yield the rows in statements that the event loop does not take long to write."""
+    chunk: list[SpanRow] = []
+    characters = 0
+    for row in rows:
+        characters += len(row[-1])
+        if chunk and characters > MAX_STATEMENT_CHARACTERS:
+            yield chunk
+            chunk, characters = [], len(row[-1])
+        chunk.append(row)
+    yield chunk
 
 
 def _trace_ids(rows: Sequence[SpanRow]) -> set[UUID]:

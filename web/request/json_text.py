@@ -6,20 +6,28 @@ from typing import Any
 
 import orjson
 
-from supervisors.json_limits import MAX_DEPTH, is_deeper_than
+from supervisors.json_limits import MAX_DEPTH, OFF_LOOP_BYTES, is_deeper_than
 from web.errors import BadRequest
 from web.fields import printable
 from web.request.value_limit import MAX_VALUES, check_value_count
 
+WHITESPACE = b" \t\n\r"
+BLANKS = frozenset(WHITESPACE.decode())
+TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 
-def parse_json(raw: bytes, max_values: int = MAX_VALUES) -> Any:
+
+def parse_json(raw: bytes, max_values: int = MAX_VALUES, max_items: int = 0) -> Any:
     """Return the JSON value. Raise BadRequest for text that is not JSON, TooLarge beyond `max_values` values.
 
     Both parsers are needed. orjson refuses NaN, infinities and lone surrogates, but rounds integers of more
     than 64 bits and drops duplicate keys; the standard library does the opposite.
+
+    Of a long list with more than `max_items` items only the first of these are read: it will be refused.
     """
     check_value_count(raw, max_values)
     try:
+        if len(raw) > OFF_LOOP_BYTES and raw.lstrip(WHITESPACE).startswith(b"["):
+            return _parse_long_list(raw.decode().lstrip(WHITESPACE.decode()), max_items)
         value = orjson.loads(raw)
         if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:  # fewer brackets cannot be nested too deep
             _check_depth(value)
@@ -28,11 +36,45 @@ def parse_json(raw: bytes, max_values: int = MAX_VALUES) -> Any:
         raise BadRequest(f"JSON parse error - {error}") from error
 
 
+def _parse_long_list(text: str, max_items: int) -> list[Any]:
+    """Return the list that the text begins with. Raise ValueError if it is not JSON, or anything follows.
+
+    Each item is parsed by itself: a parser keeps the event loop from running until it returns, also if it is
+    called in another thread.
+    """
+    items: list[Any] = []
+    start = _after_whitespace(text, 1)
+    while not (text.startswith("]", start) and not items):
+        try:
+            item, end = _DECODER.raw_decode(text, start)
+        except RecursionError as error:
+            raise ValueError(TOO_DEEP) from error
+        _check_depth(orjson.loads(text[start:end]))
+        items.append(item)
+        if len(items) > max_items:
+            return items
+        start = _after_whitespace(text, end)
+        if text.startswith("]", start):
+            break
+        if not text.startswith(",", start):
+            raise ValueError(f"expected , or ] after an item of the list (char {start})")
+        start = _after_whitespace(text, start + 1)
+    if _after_whitespace(text, start + 1) < len(text):
+        raise ValueError(f"unexpected content after the list (char {start + 1})")
+    return items
+
+
+def _after_whitespace(text: str, start: int) -> int:
+    while text[start : start + 1] in BLANKS:
+        start += 1
+    return start
+
+
 def _check_depth(body: Any) -> None:
     """Raise ValueError if the values in a body, or in the bodies of a list, are nested too deep."""
     levels_around_values = 2 if isinstance(body, list) else 1
     if is_deeper_than(MAX_DEPTH + levels_around_values, body):
-        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+        raise ValueError(TOO_DEEP)
 
 
 def _to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

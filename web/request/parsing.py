@@ -141,7 +141,7 @@ def parse_items(
     max_bytes: int = FORM_BYTES,
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the checked items of a body and whether it is a list; a form is a single item."""
-    value = _parse(raw, content_type, schema, MAX_VALUES_OF_ITEMS, max_bytes)
+    value = _parse(raw, content_type, schema, MAX_VALUES_OF_ITEMS, max_bytes, max_items)
     is_list = isinstance(value, list)
     items = _checked_items(value, schema, max_items) if is_list else [schema.checked(_as_object(value))]
     for item in items:
@@ -176,12 +176,14 @@ def _as_object(value: Any) -> dict[str, Any]:
     return value
 
 
-def _parse(raw: bytes, content_type: str, schema: Body, max_values: int, max_bytes: int) -> Any:
+def _parse(
+    raw: bytes, content_type: str, schema: Body, max_values: int, max_bytes: int, max_items: int = 0
+) -> Any:
     if not raw:
         return {}
     match content_type.partition(";")[0].strip().lower():
         case "application/json":
-            return parse_json(raw, max_values)
+            return parse_json(raw, max_values, max_items)
         case "application/x-www-form-urlencoded":
             return _limited(form_values(parse_urlencoded(raw), schema), max_bytes)
         case "multipart/form-data":

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisors.json_limits import MAX_DEPTH, OFF_LOOP_BYTES
 from web.errors import BadRequest, TooLarge
 from web.request.json_text import parse_json
 
@@ -81,3 +82,47 @@ def test_depth_is_counted_in_values_of_bodies(start: bytes, end: bytes) -> None:
 def test_too_many_values_are_refused_before_parsing() -> None:
     with pytest.raises(TooLarge):
         parse_json(b"[1,2,3", max_values=2)
+
+
+LONG_ITEM = json.dumps({"text": "é" * OFF_LOOP_BYTES, "n": 10**30})
+
+
+@given(st.lists(JSON_VALUES, max_size=4), st.sampled_from(["", " ", "\r\n\t "]))
+def test_long_list_is_read_as_it_was_written(values: list[Any], blank: str) -> None:
+    items = [LONG_ITEM, *map(json.dumps, values)]
+    text = f"{blank}[{blank}{f'{blank},{blank}'.join(items)}{blank}]{blank}"
+    assert parse_json(text.encode(), max_items=5) == [json.loads(LONG_ITEM), *values]
+    assert parse_json(text.encode(), max_items=0) == [json.loads(LONG_ITEM)]
+    assert parse_json(b"[" + b" " * OFF_LOOP_BYTES + b"]") == []
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "",
+        ",",
+        ",]",
+        " 1]",
+        ",NaN]",
+        ',"\\ud800"]',
+        ',{"a":1,"a":2}]',
+        "]]",
+        "],1",
+        "," + "[" * 10_000,
+        ",[1}]",
+    ],
+)
+def test_long_list_that_is_no_json_is_refused(rest: str) -> None:
+    with pytest.raises(BadRequest):
+        parse_json(f"[{LONG_ITEM}{rest}".encode(), max_items=9)
+
+
+@pytest.mark.parametrize(("levels", "is_refused"), [(MAX_DEPTH + 1, False), (MAX_DEPTH + 2, True)])
+def test_long_list_may_not_be_nested_deeper(levels: int, is_refused: bool) -> None:
+    nested = '{"a":' * (levels - 1) + "[]" + "}" * (levels - 1)
+    raw = f"[{LONG_ITEM},{nested}]".encode()
+    if is_refused:
+        with pytest.raises(BadRequest, match="nested deeper than 64 levels"):
+            parse_json(raw, max_items=2)
+    else:
+        assert parse_json(raw, max_items=2)[1] == json.loads(nested)
