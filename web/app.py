@@ -14,6 +14,7 @@ from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
 from web import app_keys
 from web.access.auth import authenticate, authenticate_operator
+from web.body_room import BodyRoom
 from web.credentials.formats import RunTokens, UserTokens
 from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.passwords import Passwords
@@ -121,6 +122,7 @@ def build_app(
     app[app_keys.SIGNUPS] = RecentEvents(settings.signups_per_hour, HOUR_SECONDS)
     app[app_keys.FORWARDED_WATCH] = ForwardedWatch()
     app[app_keys.IN_FLIGHT] = set()
+    app[app_keys.BODY_ROOM] = BodyRoom()
     app[app_keys.BODY_TURN] = asyncio.Lock()
     app[app_keys.LIST_TURNS] = asyncio.Semaphore(LISTS_AT_ONCE)
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
