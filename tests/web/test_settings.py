@@ -9,3 +9,9 @@ def test_settings_hide_secrets_and_refuse_weak_ones() -> None:
     assert "sss" not in repr(WebSettings(token_secret="s" * 32, operator_token="sss"))
     with pytest.raises(ValueError, match="token_secret"):
         WebSettings(token_secret="s" * 31, operator_token="x")
+
+
+def test_signups_per_hour_may_be_unlimited_but_not_negative() -> None:
+    assert WebSettings("s" * 32, "x", signups_per_hour=0).signups_per_hour == 0
+    with pytest.raises(ValueError, match="signups_per_hour must be at least 0, got -1"):
+        WebSettings("s" * 32, "x", signups_per_hour=-1)

@@ -10,7 +10,7 @@ from web.request.client_address import is_within, network_of
 from web.server.head_limit import HeadLimit
 from web.server.settings import ConnectionSettings
 
-MAX_SHARE = 4  # one client network may have a quarter of all connections
+MAX_SHARE = 2  # one client network may have half of all connections
 EVICTED_SHARE = 16  # of the connections are closed at once: finding them reads all
 OPERATOR_PLACES = 16  # beyond the maximum, for health checks and the status
 REPORT_SECONDS = 60.0
