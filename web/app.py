@@ -15,6 +15,7 @@ from supervisors.tools.toolbox import Toolbox
 from web import app_keys
 from web.access.admission import admit_caller, admit_operator
 from web.access.auth import authenticate_operator
+from web.body_room import BodyRoom
 from web.credentials.formats import RunTokens, UserTokens
 from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.passwords import Passwords
@@ -128,6 +129,7 @@ def build_app(
     app[app_keys.FORWARDED_WATCH] = ForwardedWatch()
     app[app_keys.RATE_LIMITS] = RateLimits(settings)
     app[app_keys.IN_FLIGHT] = set()
+    app[app_keys.BODY_ROOM] = BodyRoom()
     app[app_keys.BODY_TURN] = asyncio.Lock()
     app[app_keys.STREAMS] = Streams(settings.streams_per_caller, settings.streams)
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))

@@ -12,6 +12,7 @@ from supervisors.clock import Clock
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
+from web.body_room import BodyRoom
 from web.credentials.formats import RunTokens, UserTokens
 from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.passwords import Passwords
@@ -45,5 +46,6 @@ API_DOCUMENT: web.AppKey[bytes] = web.AppKey("api_document")
 STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
 # The requests with an Idempotency-Key that are being answered.
 IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")
+BODY_ROOM: web.AppKey[BodyRoom] = web.AppKey("body_room")
 BODY_TURN: web.AppKey[asyncio.Lock] = web.AppKey("body_turn")  # to parse a long body
 STREAMS: web.AppKey[Streams] = web.AppKey("streams")

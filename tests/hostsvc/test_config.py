@@ -133,6 +133,14 @@ def test_integer_is_accepted_as_a_number() -> None:
         ("[server]\nport = true", "config.toml: server.port must be an integer, got True"),
         ("[server]\nport = 80.0", "config.toml: server.port must be an integer, got 80.0"),
         ("[server]\nport = 70000", "config.toml: server.port must be between 0 and 65535, got 70000"),
+        (
+            "[server]\nmax_connections = 1",
+            "server.max_connections must be between 16 and 1000000, got 1",
+        ),
+        (
+            "[limits]\nsignups_per_hour = -1",
+            "limits.signups_per_hour must be between 0 and 10000, got -1",
+        ),
         ("[server]\nhost = ''", "config.toml: server.host must be an address or a host name, got a blank"),
         ("[operator]\nopen_metrics = 1", "config.toml: operator.open_metrics must be true or false, got 1"),
         ("[server]\nhost = 1", "server.host must be text, got 1"),

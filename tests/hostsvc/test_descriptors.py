@@ -1,19 +1,30 @@
 """The limit of open files, and the connections it leaves room for."""
 
 import resource
+from collections.abc import Iterator
 from dataclasses import replace
 
+import pytest
 from structlog.testing import capture_logs
 
 from hostsvc.config import Config, ServerSettings
 from hostsvc.descriptors import connection_settings, connections_within, raise_descriptor_limit
 
 
-def test_soft_limit_is_raised_to_the_hard_one() -> None:
+@pytest.fixture
+def process_limits() -> Iterator[tuple[int, int]]:
+    """Return the limits of this process, and restore them afterwards."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield limits
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_soft_limit_is_raised_to_the_hard_one(process_limits: tuple[int, int]) -> None:
+    hard = process_limits[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
     limit = raise_descriptor_limit()
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert limit == min(soft, 65_536)
-    assert soft == hard or soft >= 65_536
+    assert limit == min(hard, 65_536)
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (limit, hard)
 
 
 def test_connections_leave_descriptors_for_database_and_runs() -> None:

@@ -18,3 +18,9 @@ def test_settings_refuse_limits_of_nothing(name: str) -> None:
     zero: dict[str, Any] = {name: 0}
     with pytest.raises(ValueError, match=name):
         WebSettings(token_secret="s" * 32, operator_token="x", **zero)
+
+
+def test_signups_per_hour_may_be_unlimited_but_not_negative() -> None:
+    assert WebSettings("s" * 32, "x", signups_per_hour=0).signups_per_hour == 0
+    with pytest.raises(ValueError, match="signups_per_hour must be at least 0, got -1"):
+        WebSettings("s" * 32, "x", signups_per_hour=-1)

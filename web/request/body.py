@@ -18,6 +18,15 @@ CONTINUE = "100-continue"
 WINDOW = zlib.MAX_WBITS + 32  # detects gzip or zlib by the first bytes
 
 
+def expected_bytes(request: web.Request) -> int:
+    """Return how many bytes a body can have once it is decompressed."""
+    length = request.content_length
+    if length is None:
+        return request.client_max_size if request.body_exists else 0
+    is_plain = request.headers.get("Content-Encoding", "").strip().lower() in PLAIN
+    return min(length, request.client_max_size) if is_plain or not length else request.client_max_size
+
+
 async def read_raw(request: web.Request) -> bytes:
     """Return the decompressed bytes of a body; their limit is that of a plain body.
 

@@ -9,10 +9,11 @@ from aiohttp import web
 from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing
 
 from supervisors.json_limits import OFF_LOOP_BYTES
-from web.app_keys import BODY_TURN
+from web.app_keys import BODY_ROOM, BODY_TURN
 from web.errors import BadRequest, Invalid, TooLarge, UnsupportedMediaType
 from web.fields import printable
-from web.request.body import read_raw
+from web.request.body import expected_bytes, read_raw
+from web.request.client_address import client_network
 from web.request.forms import MAX_FIELDS, form_values, parse_multipart, parse_urlencoded
 from web.request.json_text import parse_json
 from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
@@ -115,13 +116,19 @@ def read_query(request: web.Request, schema: Body) -> dict[str, Any]:
 async def _read(request: web.Request, parse: Callable[[bytes, str], Result]) -> Result:
     """Parse a request's body by its content type, a long one in a thread.
 
-    Long bodies take turns, because many threads at once would hold up the event loop as well.
+    Long bodies take turns, because many threads at once would hold up the event loop as well. The room
+    for those that wait or arrive is limited.
     """
-    raw, content_type = await read_raw(request), request.headers.get("Content-Type", "")
-    if len(raw) <= OFF_LOOP_BYTES:
-        return parse(raw, content_type)
-    async with request.app[BODY_TURN]:
-        return await asyncio.to_thread(parse, raw, content_type)
+    content_type = request.headers.get("Content-Type", "")
+    expected = expected_bytes(request)
+    if expected <= OFF_LOOP_BYTES and request.content.is_eof():  # most bodies: they cost no memory that lasts
+        return parse(await read_raw(request), content_type)
+    with request.app[BODY_ROOM].take(client_network(request), expected):
+        raw = await read_raw(request)
+        if len(raw) <= OFF_LOOP_BYTES:
+            return parse(raw, content_type)
+        async with request.app[BODY_TURN]:
+            return await asyncio.to_thread(parse, raw, content_type)
 
 
 def parse_body(raw: bytes, content_type: str, schema: Body, max_bytes: int = FORM_BYTES) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 import asyncio
 from collections import Counter
 from enum import Enum, auto
+from heapq import nsmallest
+from operator import itemgetter
 
 import structlog
 
@@ -10,8 +12,9 @@ from web.request.client_address import is_within, network_of
 from web.server.head_limit import HeadLimit
 from web.server.settings import ConnectionSettings
 
-MAX_SHARE = 4  # one client network may have a quarter of all connections
+MAX_SHARE = 2  # one client network may have half of all connections
 EVICTED_SHARE = 16  # of the connections are closed at once: finding them reads all
+FRUITLESS_SECONDS = 0.1  # between two attempts to find connections to close, if there were none
 OPERATOR_PLACES = 16  # beyond the maximum, for health checks and the status
 REPORT_SECONDS = 60.0
 
@@ -37,7 +40,8 @@ class Connections:
         self._networks: dict[HeadLimit, str] = {}
         self._by_network: Counter[str] = Counter()
         self._evicted = self._refused = 0  # since the last report
-        self._next_report = 0.0
+        self._next_report = self._next_eviction = 0.0
+        self._loop = asyncio.get_running_loop()
 
     def __len__(self) -> int:
         return len(self._networks)
@@ -46,7 +50,7 @@ class Connections:
         """Return what a new connection of `peer` may do. If all places are taken, some may be freed."""
         if self._by_network[network_of(peer)] >= self._share and not is_within(peer, self._trusted):
             return self._refuse(Place.NONE_FOR_NETWORK)
-        if len(self) >= self._max:
+        if len(self) >= self._max and self._loop.time() >= self._next_eviction:
             self.evict()
         if len(self) < self._max:
             return Place.ANY_REQUEST
@@ -74,23 +78,23 @@ class Connections:
         Honest clients send their first request at once, and open a new connection when an idle one has ended.
         """
         keys = ((connection.order_of_ending(), connection) for connection in self._networks)
-        candidates = sorted(
-            ((key, connection) for key, connection in keys if key is not None), key=lambda each: each[0]
-        )
-        for _, connection in candidates[: max(1, self._max // EVICTED_SHARE)]:
+        candidates = ((key, connection) for key, connection in keys if key is not None)
+        chosen = nsmallest(max(1, self._max // EVICTED_SHARE), candidates, key=itemgetter(0))
+        for _, connection in chosen:
             self.remove(connection)
             connection.force_close()
-            self._evicted += 1
-        self._report()
+        self._evicted += len(chosen)
+        now = self._loop.time()
+        self._next_eviction = now if chosen else now + FRUITLESS_SECONDS
+        self._report(now)
 
     def _refuse(self, place: Place) -> Place:
         self._refused += 1
-        self._report()
+        self._report(self._loop.time())
         return place
 
-    def _report(self) -> None:
+    def _report(self, now: float) -> None:
         """Log at most once a minute."""
-        now = asyncio.get_running_loop().time()
         if now < self._next_report:
             return
         self._next_report = now + REPORT_SECONDS

@@ -76,7 +76,7 @@ async def test_streamed_list_has_the_headers(api: Api) -> None:
 
 
 async def test_refused_and_late_connections_have_the_headers() -> None:
-    async with small_server(ConnectionSettings(max_connections=4, head_seconds=0.1)) as server:
+    async with small_server(ConnectionSettings(max_connections=2, head_seconds=0.1)) as server:
         late = await server.connect(data=GET[:10])
         refused = await server.connect()
         for client, status in ((refused, 429), (late, 408)):
