@@ -37,6 +37,7 @@ async def fuzz(
         "server": {"port": 0, "trusted_proxies": ["127.0.0.1/32"]},
         "database": database,
         "operator": {"token": OPERATOR_TOKEN},
+        "limits": {"anonymous_requests_per_minute": 0},  # the fuzzer sends thousands of bad credentials
     }
     async with serving(directory, "service", sections) as process, aiohttp.ClientSession() as session:
         account = await Client(session, process.url).post(
