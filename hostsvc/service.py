@@ -20,7 +20,7 @@ from hostsvc.config import Config
 from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.execution import Execution, open_execution, run_credentials
 from hostsvc.outbound.guarded_http import open_guarded_http
-from hostsvc.secret_cipher import encryption_notice, open_cipher_of_service
+from hostsvc.secret_cipher import encryption_notice, open_cipher_of_service, require_keys
 from storage.errors import LeadershipLost
 from storage.postgres.leadership import Leadership, has_leader, lead
 from storage.postgres.migrations import migrate, refuse_unsafe
@@ -122,6 +122,7 @@ async def open_service(
         base_url = config.server.base_url or _url_of(listener)
         database = await stack.enter_async_context(open_database(config))
         await migrate(database)
+        await require_keys(config.accounts.encryption_keys, database)
         async with serving(build_standby_app(), listener):
             if await has_leader(database):
                 announce(f"hostsvc: standing by on {base_url}")

@@ -264,10 +264,10 @@ async def test_encrypted_secrets_survive_rotation_and_are_in_no_table(
 
     third = await services.start(accounts={"encryption_keys": [NEXT_KEY]})
     assert await Witness(session, third.url).ask("GET", path, 200, user) == desk  # by the same token secret
-    await third.close()
     without = await services.spawn()
-    assert await without.exit_code() == 2
+    assert await without.exit_code() == 2, "it must not stand by, to refuse only when it takes over"
     assert "which is not in accounts.encryption_keys" in without.log()
+    await third.close()
 
     rows = await contents(database_url)
     texts = [rows, printed, *(service.log() for service in (first, second, third, without))]
