@@ -77,11 +77,33 @@ def _renderers(console: bool, stream: TextIO) -> list[Processor]:
     # Both use plain tracebacks: rich ones print local variables, which may hold secrets.
     if console:
         return [
+            escape_control_characters,
             structlog.dev.ConsoleRenderer(
                 colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
-            )
+            ),
         ]
     return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+
+
+def escape_control_characters(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Escape what would act on a terminal or begin a new line; JSON does so by itself.
+
+    A traceback becomes text here, and keeps its lines.
+    """
+    event = structlog.processors.format_exc_info(_logger, _method, event)
+    for key, value in event.items():
+        text = value if isinstance(value, str) else None
+        if text is not None and not text.isprintable():
+            lines = text.split("\n") if key == "exception" else [text]
+            event[key] = "\n".join(map(_escaped, lines))
+    return event
+
+
+def _escaped(text: str) -> str:
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
 
 
 def hide_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

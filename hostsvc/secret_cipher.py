@@ -5,7 +5,7 @@ from datetime import datetime
 
 from storage.encryption import SecretCipher, parse_key
 from storage.identity.encryption_keys import EncryptionKeys
-from storage.postgres.pool import Pool
+from storage.postgres.pool import Connection, Pool, connect
 
 NEW_KEY = 'python3 -c "import secrets; print(secrets.token_urlsafe(32))"'
 IN_CLEAR = (
@@ -18,14 +18,20 @@ NOT_ROTATED = (
 )
 
 
-async def open_cipher(keys: Sequence[str], pool: Pool) -> SecretCipher:
+async def open_cipher(keys: Sequence[str], database: "Pool | Connection") -> SecretCipher:
     """Return the cipher for this database.
 
     Raise DatabaseRefused if something may be stored under a key that is not configured.
     """
     cipher = SecretCipher([parse_key(key) for key in keys])
-    await EncryptionKeys(pool).require_known(cipher.key_ids)
+    await EncryptionKeys(database).require_known(cipher.key_ids)
     return cipher
+
+
+async def require_keys(keys: Sequence[str], url: str) -> None:
+    """Raise DatabaseRefused like `open_cipher`. A standby asks before it waits for the lead."""
+    async with connect(url) as connection:
+        await open_cipher(keys, connection)
 
 
 async def open_cipher_of_service(keys: Sequence[str], pool: Pool, now: datetime) -> SecretCipher:

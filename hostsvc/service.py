@@ -20,7 +20,7 @@ from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.execution import Execution, open_execution, run_credentials
 from hostsvc.memory import return_large_blocks, tune_garbage_collection
 from hostsvc.outbound.guarded_http import open_guarded_http
-from hostsvc.secret_cipher import encryption_notice, open_cipher_of_service
+from hostsvc.secret_cipher import encryption_notice, open_cipher_of_service, require_keys
 from storage.errors import LeadershipLost, StorageError
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.leadership import Leadership, has_leader, lead
@@ -133,6 +133,7 @@ async def open_service(
         base_url = config.server.base_url or _url_of(listener)
         database = await stack.enter_async_context(open_database(config))
         await migrate(database)
+        await require_keys(config.accounts.encryption_keys, database)
         async with serving(build_standby_app(), listener, connections):
             if await has_leader(database):
                 announce(f"hostsvc: standing by on {base_url}")

@@ -183,7 +183,8 @@ class PublicNames(AbstractResolver):
             if kind is None:
                 public.append(result)
             else:
-                reason = f"The address {result['host']} of {host} is {kind}; {ONLY_PUBLIC}."
+                # Without the address: names of the internal network must not reveal where their hosts are.
+                reason = f"The address of {host} is {kind}; {ONLY_PUBLIC}."
         if reason and not public:
             raise AddressRefused(reason)
         return public

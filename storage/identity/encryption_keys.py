@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from storage.errors import DatabaseRefused
-from storage.postgres.pool import Pool
+from storage.postgres.pool import Connection, Pool
 
 LIST = "SELECT id FROM encryption_key ORDER BY created_at, id"
 
@@ -28,12 +28,12 @@ DELETE FROM encryption_key WHERE id <> $1 RETURNING id
 class EncryptionKeys:
     """The table `encryption_key`."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, database: "Pool | Connection") -> None:
+        self._database = database
 
     async def list_in_use(self) -> list[str]:
         """List the ids of the keys under which something may be stored, the oldest first."""
-        return [row["id"] for row in await self._pool.fetch(LIST)]
+        return [row["id"] for row in await self._database.fetch(LIST)]
 
     async def require_known(self, key_ids: Collection[str]) -> None:
         """Raise DatabaseRefused if something may be stored under a key that is not among these."""
@@ -47,12 +47,12 @@ class EncryptionKeys:
 
     async def insert(self, key_id: str, now: datetime) -> None:
         """Record that the service encrypts with this key from now on."""
-        await self._pool.execute(INSERT, key_id, now)
+        await self._database.execute(INSERT, key_id, now)
 
     async def is_rotated(self, key_id: str) -> bool:
         """Return whether every secret that was stored before this key has been encrypted with it."""
-        return bool(await self._pool.fetchval(IS_ROTATED, key_id))
+        return bool(await self._database.fetchval(IS_ROTATED, key_id))
 
     async def retire_others(self, key_id: str, now: datetime) -> list[str]:
         """Record that every secret is encrypted with this key. Return the keys that are no longer in use."""
-        return [row["id"] for row in await self._pool.fetch(RETIRE_OTHERS, key_id, now)]
+        return [row["id"] for row in await self._database.fetch(RETIRE_OTHERS, key_id, now)]

@@ -86,6 +86,9 @@ def translated() -> Iterator[None]:
         if known_error is None:
             raise
         raise known_error from error
+    except asyncpg.IntegrityConstraintViolationError as error:
+        error.detail = None  # it quotes the whole row, with its secrets, and would be logged
+        raise
     except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
         raise RowLocked(str(error)) from error
     except _UNUSABLE as error:

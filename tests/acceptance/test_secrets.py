@@ -25,6 +25,7 @@ JSON = {"Content-Type": "application/json"}
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 RENAME_TABLE = "ALTER TABLE membership RENAME TO elsewhere"
+REFUSE_TEMPLATES = "ALTER TABLE template ADD CHECK (tool_call_secret = '') NOT VALID"
 RESTORE_TABLE = "ALTER TABLE elsewhere RENAME TO membership"
 
 
@@ -183,6 +184,9 @@ async def cause_an_internal_error(witness: Witness, known: Secrets, database_url
         await witness.ask("POST", f"{AUTH}signup/", 500, json={**login, "organization_name": "Example"})
         await witness.ask("GET", "/api/organizations/memberships/", 500, key)
         await cursor.execute(RESTORE_TABLE)
+        await cursor.execute(REFUSE_TEMPLATES)  # the error quotes the row
+        template = {"name": "Desk", "tool_call_secret": known.plant("whsec")}
+        await witness.ask("POST", TEMPLATES, 500, key, json=template)
 
 
 async def test_secrets_appear_only_in_the_issuing_response(
@@ -264,10 +268,10 @@ async def test_encrypted_secrets_survive_rotation_and_are_in_no_table(
 
     third = await services.start(accounts={"encryption_keys": [NEXT_KEY]})
     assert await Witness(session, third.url).ask("GET", path, 200, user) == desk  # by the same token secret
-    await third.close()
     without = await services.spawn()
-    assert await without.exit_code() == 2
+    assert await without.exit_code() == 2, "it must not stand by, to refuse only when it takes over"
     assert "which is not in accounts.encryption_keys" in without.log()
+    await third.close()
 
     rows = await contents(database_url)
     texts = [rows, printed, *(service.log() for service in (first, second, third, without))]

@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -107,3 +108,33 @@ def test_warning_is_logged() -> None:
         logging.captureWarnings(False)
     (line,) = lines(stream)
     assert "careful" in line["event"]
+
+
+FORGED = "a\r\n2026-01-01 [error    ] forged\x1b]0;title\x07\x1b[2J\u2028\x9b31m"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_text_of_others_cannot_forge_a_line(*, is_terminal: bool) -> None:
+    stream = Terminal() if is_terminal else io.StringIO()
+    configure_logging(LogSettings(), stream)
+    log = structlog.get_logger("web")
+    log.warning("request refused", reason=FORGED, path=[FORGED])
+    logging.getLogger("aiohttp.server").error("bad %s", FORGED, extra={"peer": FORGED})
+    text = stream.getvalue()
+    assert len(text.splitlines()) == 2, text
+    assert "forged" in text
+    plain = re.sub(r"\x1b\[\d*m", "", text)  # without the colours
+    assert all(character.isprintable() for character in plain.replace("\n", "")), repr(plain)
+
+
+def test_traceback_on_a_terminal_keeps_its_lines_only() -> None:
+    stream = Terminal()
+    configure_logging(LogSettings(), stream)
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        structlog.get_logger("web").exception("request failed")
+    text = stream.getvalue()
+    assert "Traceback (most recent call last):\n" in text
+    assert "\x1b]0;" not in text
+    assert "\x9b" not in text

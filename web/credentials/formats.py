@@ -131,5 +131,7 @@ def _read(text: str, secret: str, audience: str, now: datetime, *further: str) -
 
 def _is_in_force(claims: dict[str, Any], now: datetime) -> bool:
     """Return whether the token is valid now, with leeway both ways for a clock that was set back."""
+    if not all(type(claims[name]) is int for name in ("iat", "exp")):
+        return False
     moment, leeway = now.timestamp(), LEEWAY.total_seconds()
     return bool(claims["iat"] - leeway <= moment < claims["exp"] + leeway)

@@ -198,7 +198,7 @@ async def test_forbidden_address_is_refused_with_its_reason(url: str, reason: st
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.0.0.1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"])
 async def test_name_of_a_private_address_is_refused_without_sending(receiver: Receiver, address: str) -> None:
-    with pytest.raises(AddressRefused, match=f"The address {address} of hook.example is "):
+    with pytest.raises(AddressRefused, match=r"^The address of hook.example is [a-z-]+; outbound"):
         await post(receiver.url_by("hook.example"), OutboundSettings(), Names((address,)))
     assert receiver.requests == []
 
