@@ -54,7 +54,7 @@ class ServerSettings:
             raise ValueError("host must be an address or a host name, got a blank")
         require_between("port", self.port, 0, 65_535)
         require_between("drain_seconds", self.drain_seconds, 0, 3600)
-        require_between("max_connections", self.max_connections, 16, 1_000_000)
+        require_between("max_connections", self.max_connections, 16, 65_536)
         if self.base_url and (self.base_url.endswith("/") or not is_base_url(self.base_url)):
             raise ValueError(
                 f"base_url must be http(s)://host[:port][/path] without a final slash, got {self.base_url!r}"

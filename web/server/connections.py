@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from enum import Enum, auto
 from heapq import nsmallest
+from itertools import islice
 from operator import itemgetter
 
 import structlog
@@ -13,7 +14,8 @@ from web.server.head_limit import HeadLimit
 from web.server.settings import ConnectionSettings
 
 MAX_SHARE = 2  # one client network may have half of all connections
-EVICTED_SHARE = 16  # of the connections are closed at once: finding them reads all
+EVICTED_SHARE = 16  # of the connections are closed at once: finding them examines many
+MAX_EXAMINED = 10_000  # which takes 10 ms
 FRUITLESS_SECONDS = 0.1  # between two attempts to find connections to close, if there were none
 OPERATOR_PLACES = 16  # beyond the maximum, for health checks and the status
 REPORT_SECONDS = 60.0
@@ -77,7 +79,8 @@ class Connections:
 
         Honest clients send their first request at once, and open a new connection when an idle one has ended.
         """
-        keys = ((connection.order_of_ending(), connection) for connection in self._networks)
+        oldest = islice(self._networks, MAX_EXAMINED)
+        keys = ((connection.order_of_ending(), connection) for connection in oldest)
         candidates = ((key, connection) for key, connection in keys if key is not None)
         chosen = nsmallest(max(1, self._max // EVICTED_SHARE), candidates, key=itemgetter(0))
         for _, connection in chosen:
