@@ -5,7 +5,8 @@ from datetime import datetime
 
 from storage.encryption import SecretCipher, parse_key
 from storage.identity.encryption_keys import EncryptionKeys
-from storage.postgres.pool import Connection, Pool, connect
+from storage.postgres.connections import connect
+from storage.postgres.pool import Connection, Pool
 
 NEW_KEY = 'python3 -c "import secrets; print(secrets.token_urlsafe(32))"'
 IN_CLEAR = (
