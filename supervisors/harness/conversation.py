@@ -40,6 +40,10 @@ class Conversation:
     def qualified_model(self) -> str:
         return f"{self.provider_name}/{self.model}"
 
+    def length(self) -> int:
+        """Return the number of characters in all messages."""
+        return sum(len(message.text) for message in self.messages)
+
     def request(self) -> ModelRequest:
         """Return the model request of the next turn."""
         return ModelRequest(

@@ -22,7 +22,12 @@ from supervisors.tools.toolkit import PartialResult
 log = structlog.get_logger()
 
 MAX_RESULT_BYTES = 131_072  # of a result, for the model and the trace
+MAX_CONVERSATION_CHARACTERS = 8_388_608  # beyond the context of any model; later results are left out
 MAX_CONCURRENT_CALLS = 100  # of one turn
+
+CONVERSATION_FULL = ToolError(
+    "conversation_full", "The tool was called, but this run's conversation is too long for its result."
+)
 
 ToolOutcome = dict[str, Any]  # as the model sees it: {"result": ...} or {"error": ...}
 
@@ -113,6 +118,8 @@ def _refusal(error: Exception, name: str) -> ToolError:
 
 def _add_outcome(conversation: Conversation, tool_call: ToolCall, outcome: ToolOutcome) -> None:
     text = to_json(outcome).decode()
+    if conversation.length() + len(text) > MAX_CONVERSATION_CHARACTERS:
+        text = to_json({"error": CONVERSATION_FULL.as_json()}).decode()
     conversation.messages.append(ChatMessage(ChatRole.TOOL, text, tool_call_id=tool_call.id))
 
 

@@ -45,7 +45,9 @@ class ReaderWatch(HeadLimit):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_watching()
-        super().connection_lost(exc)
+        # Leave out the error: the writer that waits for the client would raise it from a future in its own
+        # frame. That is a reference cycle, which would hold the answer until the next garbage collection.
+        super().connection_lost(None)
 
     def _watch(self) -> None:
         self._untaken_bytes = self._count_untaken()

@@ -16,8 +16,9 @@ from storage.agents.agents import Agents
 from storage.agents.state import AgentStates
 from storage.ids import new_id
 from storage.model import Agent, AgentFacts, AgentStatus, RunStart, StateUpdate
-from storage.notifications.notifications import Notifications
+from storage.notifications.notifications import NotificationFilters, Notifications
 from storage.notifications.since import RecentNotifications
+from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, NOW, new_notification, stored_agent
 
@@ -36,6 +37,12 @@ INSERT INTO agent_state
 SELECT (jsonb_populate_record(s, jsonb_build_object('agent_id', a.id))).*
 FROM agent_state s, agent a
 WHERE s.agent_id = $1 AND NOT EXISTS (SELECT FROM agent_state WHERE agent_id = a.id)
+"""
+
+FILL_QUEUE = """
+INSERT INTO notification (organization_id, agent_id, title, body, created_at)
+SELECT organization_id, id, 'n' || n, 'x', now() + n * interval '1 ms' FROM agent, generate_series(1, $1) AS n
+WHERE id = $2
 """
 
 
@@ -99,6 +106,24 @@ async def test_statements_of_a_wake_find_agents_by_id(
     wasteful = {sql: rows for sql, rows in pool.rows_touched.items() if rows > FEW}
     assert not wasteful, f"too many of {MANY} agents were read for {TOGETHER}: {wasteful}"
     assert len(pool.rows_touched) == len(STATEMENTS), "not every statement of a wake was explained"
+
+
+async def test_chunk_of_a_list_is_read_along_its_index(
+    crowded: tuple[ExplainingPool, list[Agent]],
+) -> None:
+    """The bound in bytes must not make a list read more than the rows that its page looks at."""
+    pool, [first, *_] = crowded
+    await pool.execute(FILL_QUEUE, MANY, first.id)
+    notifications = Notifications(pool, on_commit=lambda _: None, sleep=asyncio.sleep)
+    owners, rows = (first.organization_id,), 10
+
+    chunk = await notifications.list_page(NotificationFilters(owners), Page(limit=rows))
+    after = (chunk[-1].created_at, chunk[-1].id)
+    rest = await notifications.list_page(NotificationFilters(owners), Page(after, limit=rows, max_bytes=0))
+
+    assert (len(chunk), len(rest), len(pool.rows_touched)) == (rows, 1, 2)
+    wasteful = {sql: touched for sql, touched in pool.rows_touched.items() if touched > 2 * rows}
+    assert not wasteful, f"too many of {MANY} rows were read for {rows}: {wasteful}"
 
 
 def _start(facts: AgentFacts | None) -> StateUpdate:

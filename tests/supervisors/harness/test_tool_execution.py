@@ -9,7 +9,7 @@ from storage.errors import DatabaseUnavailable, LeadershipLost
 from storage.model import AgentStatus, Outcome, Priority
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, StopReply, StopRequest
-from supervisors.harness.tool_execution import MAX_RESULT_BYTES
+from supervisors.harness.tool_execution import MAX_CONVERSATION_CHARACTERS, MAX_RESULT_BYTES
 from supervisors.tools.toolkit import PartialResult
 from tests.supervisors.harness.scripted_runs import (
     SLEEP,
@@ -143,6 +143,18 @@ async def test_model_learns_what_a_partial_result_lacks(pool: Pool) -> None:
         short_outcome, long_outcome = script.outcomes()
         assert short_outcome == {"result": [1, 2], "left_out": "There are more."}
         assert long_outcome["left_out"].endswith("characters were cut. There are more.")
+
+
+async def test_full_conversation_takes_no_further_results(pool: Pool) -> None:
+    calls = MAX_CONVERSATION_CHARACTERS // MAX_RESULT_BYTES + 2
+    async with running(pool, [("count", "")] * calls, []) as (world, agent, script):
+        world.toolbox.rigged = {"count": answers("x" * (MAX_RESULT_BYTES - 10))}
+        await start(world, agent)
+
+        answers_given = script.tool_answers()
+        assert sum(map(len, answers_given)) < MAX_CONVERSATION_CHARACTERS + 1000
+        assert len(answers_given) == calls
+        assert script.outcomes()[-1]["error"]["code"] == "conversation_full"
 
 
 async def test_result_with_too_many_items_is_cut_to_its_beginning(pool: Pool) -> None:

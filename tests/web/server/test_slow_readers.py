@@ -1,22 +1,27 @@
 """Clients that read nothing of an answer, or little at a time."""
 
 import asyncio
+import gc
 import socket
+import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
 import pytest
 import structlog
 from structlog.typing import EventDict
 
 from tests.web.conftest import Address, Api, Service, StartService
+from web.app_keys import STREAMS
 from web.server.settings import ConnectionSettings
 
 DOCUMENTS = "/api/defaults/documents/"
 READER_SECONDS = 0.3
 CONTENT = "x" * 1_000_000
 PIECE_BYTES = 100_000
+LOST_CLIENTS = 6
 MORE_THAN_BUFFERS = 60  # documents: the operating system takes some megabytes for a client that reads nothing
 
 
@@ -100,3 +105,40 @@ async def test_client_that_reads_slowly_is_not_cut_off(service: Service, api: Ap
             await asyncio.sleep(READER_SECONDS / 10)
             assert await loop.sock_recv(client, PIECE_BYTES)
         assert not first.done()
+
+
+async def test_answer_to_lost_client_is_freed_at_once(start_service: StartService) -> None:
+    """Garbage collections are seldom, so nothing of the answer may be part of a reference cycle."""
+    service = await start_service(streams_per_caller=LOST_CLIENTS)
+    api = await service.new_organization()
+    path = await long_list(api)
+    gc.collect()
+    with allocations() as allocated_bytes:
+        clients = [await request(service.address, api, path) for _ in range(LOST_CLIENTS)]
+        async with asyncio.timeout(20):
+            while (await api.request("HEAD", path)).status != 429:
+                pass  # until all clients receive a stream
+            for client in clients:
+                client.close()
+            while (await api.request("HEAD", path)).status == 429:
+                pass
+            while await api.get(f"{path}?limit=2") and service.app[STREAMS].in_use(await owner(service)):
+                pass
+        assert allocated_bytes() < len(CONTENT) * LOST_CLIENTS // 2
+
+
+async def owner(service: Service) -> UUID:
+    organization_id: UUID = await service.storage.pool.fetchval("SELECT id FROM organization")
+    return organization_id
+
+
+@contextmanager
+def allocations() -> Iterator[Callable[[], int]]:
+    """Yield a function that returns how many bytes have been allocated and not freed; collect no garbage."""
+    gc.disable()
+    tracemalloc.start()
+    try:
+        yield lambda: tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
