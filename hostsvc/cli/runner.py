@@ -25,8 +25,8 @@ except ImportError:  # optional: it does not exist for Windows
     from asyncio import run as run_loop  # type: ignore[assignment] # fewer parameters, none used here
 
 REFUSED = 2
-# How long the event loop waits for a thread that computes, after each of its own system calls. Python's
-# default of 5 ms adds up to a standstill when a thread parses a long body.
+# How long the event loop waits for a thread that computes, after each of its own system calls. The default of
+# 5 ms adds up to a standstill when a thread parses a long body.
 SWITCH_SECONDS = 0.0005
 BIND_FAILED = " (while attempting to bind"  # follows the reason in every error of socket.create_server
 

@@ -21,30 +21,30 @@ SpanRow = tuple[Any, ...]
 
 # The metadata travels as text: asyncpg would read a list inside a json[] as another dimension of the array.
 # Sizes are locked in the order of the traces, so that two inserts cannot deadlock. The spans of a trace that
-# would have too many are left out, and the trace is returned.
+# would have too many are left out; the other traces are returned.
 INSERT_SHARED = """
 WITH item AS (
     SELECT * FROM unnest(
-        $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::timestamptz[], $8::timestamptz[],
-        $9::text[], $10::text[]
+        $1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[],
+        $8::text[], $9::text[]
     ) AS i (id, trace_id, parent_id, name, span_type, started_at, ended_at, error, metadata)
-), added AS (
-    SELECT trace_id, count(*) AS span_count FROM item GROUP BY trace_id
 ), counted AS (
     INSERT INTO trace_size AS size (trace_id, span_count)
-    SELECT trace_id, span_count FROM added WHERE span_count <= $1 ORDER BY trace_id
+    SELECT trace_id, span_count FROM unnest($10::uuid[], $11::bigint[]) AS i (trace_id, span_count)
+    WHERE span_count <= $12 ORDER BY trace_id
     ON CONFLICT (trace_id) DO UPDATE SET span_count = size.span_count + excluded.span_count
-        WHERE size.span_count + excluded.span_count <= $1
+        WHERE size.span_count + excluded.span_count <= $12
     RETURNING trace_id
 ), metadata AS (
     INSERT INTO span_metadata (span_id, metadata)
-    SELECT id, metadata::json FROM item JOIN counted USING (trace_id) WHERE metadata <> '{}'
+    SELECT id, metadata::json FROM item
+    WHERE metadata <> '{}' AND trace_id IN (SELECT trace_id FROM counted)
 ), span AS (
     INSERT INTO span (id, trace_id, parent_id, name, span_type, started_at, ended_at, error)
-    SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error
-    FROM item JOIN counted USING (trace_id)
+    SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error FROM item
+    WHERE trace_id IN (SELECT trace_id FROM counted)
 )
-SELECT trace_id FROM added WHERE trace_id NOT IN (SELECT trace_id FROM counted)
+SELECT trace_id FROM counted
 """
 
 INSERT = """
@@ -99,9 +99,14 @@ class SpanInserts:
 
         Of several groups of a trace none is stored if they do not fit together.
         """
-        columns = zip(*chain.from_iterable(groups), strict=True)
-        full = {row["trace_id"] for row in await self._pool.fetch(INSERT_SHARED, self._max_spans, *columns)}
-        return [full.isdisjoint(_trace_ids(rows)) for rows in groups]
+        rows = list(chain.from_iterable(groups))
+        added = Counter(trace_id for _, trace_id, *_ in rows)
+        columns = zip(*rows, strict=True)
+        counted = await self._pool.fetch(
+            INSERT_SHARED, *columns, list(added), list(added.values()), self._max_spans
+        )
+        stored = {row["trace_id"] for row in counted}
+        return [stored.issuperset(_trace_ids(rows)) for rows in groups]
 
     async def _insert_alone(self, rows: list[SpanRow], max_spans: int) -> None:
         """Store the spans in a transaction, which locks the sizes of their traces only at its end."""

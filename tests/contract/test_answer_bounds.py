@@ -157,7 +157,7 @@ async def longest(shared_service: Service) -> AsyncIterator[LongestBuilder]:
 
 async def request_of(route: Route, longest: LongestBuilder, ours: Tenant) -> Request:
     """Return a request about the longest resources, or about others if it would remove them."""
-    if route.method == "DELETE" or route.path.startswith("/api/organizations/auth/log"):
+    if route.method == "DELETE" or route.path == "/api/organizations/auth/logout/":
         request = await make(ours, route)
     else:
         request = await longest.request(route)

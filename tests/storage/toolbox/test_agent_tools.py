@@ -12,6 +12,7 @@ from storage.postgres.pool import Pool
 from storage.toolbox.adapter_configs import AdapterConfig, AdapterConfigs
 from storage.toolbox.adapters import Adapter, Adapters
 from storage.toolbox.agent_tools import (
+    MAX_ALL_SHOWN_BYTES,
     MAX_SHOWN_BYTES,
     MAX_SHOWN_CHARACTERS,
     AgentTools,
@@ -79,6 +80,31 @@ async def test_long_descriptions_are_cut_and_long_parameters_hidden(
         short.id: DescribedTool(short.id, weather.id, "", None, False),
         long.id: DescribedTool(long.id, weather.id, "ü" * MAX_SHOWN_CHARACTERS, None, True),
     }
+
+
+async def test_later_tools_are_hidden_when_all_are_too_long_together(
+    agent_tools: AgentTools, pool: Pool, owner: UUID
+) -> None:
+    stored, _ = await stored_adapter(pool, owner, "Long")
+    size = MAX_ALL_SHOWN_BYTES // 20
+    tools = [
+        tool(
+            stored.id,
+            name=f"t{n}",
+            description="d",
+            parameters={"title": "x" * (size - len('"d"{"title":""}'))},
+        )
+        for n in range(22)
+    ]
+    for new in tools:
+        await Tools(pool).insert(new)
+
+    described = await agent_tools.describe([new.id for new in tools])
+
+    shown = [bool(described[new.id].description and described[new.id].parameters) for new in tools]
+    hidden = [described[new.id].description == "" and described[new.id].parameters is None for new in tools]
+    assert shown == [True] * 20 + [False] * 2
+    assert hidden == [False] * 20 + [True] * 2
 
 
 async def test_callable_tool_has_config_and_secret_of_template(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marshmallow import ValidationError
 
-from web.errors import ApiError
+from web.errors import ApiError, TooLarge
 from web.fields import Boolean, Datetime, Integer, JsonValue, Line, ListOf, ObjectOf, Text
 from web.request.forms import MAX_FIELDS
 from web.request.parsing import Body, parse_body, parse_items
@@ -201,6 +201,13 @@ def test_list_of_bodies_has_maximum_length() -> None:
     with pytest.raises(ApiError) as refused:
         parse_items(b"[{}, {}, {}]", JSON, SCHEMA, 2, accept)
     assert refused.value.body == {"non_field_errors": ["Ensure this field has no more than 2 elements."]}
+
+
+def test_form_is_limited_by_its_length_as_json() -> None:
+    raw = b"name=" + b"%01" * 10
+    assert parse_body(raw, FORM, SCHEMA, len('{"name":""}') + 60)["name"] == "\x01" * 10
+    with pytest.raises(TooLarge, match="more than 70 bytes as JSON"):
+        parse_body(raw, FORM, SCHEMA, 70)
 
 
 class Strict(Body):

@@ -40,6 +40,13 @@ def test_attachment_needs_a_url() -> None:
     }
 
 
+def test_attachments_are_limited_in_bytes() -> None:
+    long = [{"url": f"https://example.org/{'a' * 1900}"} for _ in range(150)]
+    refused = {"attachments": ["Ensure this field has no more than 262144 bytes as JSON."]}
+    assert refuse(MessageChangesBody(), {"attachments": long}) == refused
+    assert len(accept(MessageChangesBody(), {"attachments": long[:100]})["attachments"]) == 100
+
+
 def test_change_ignores_agent_channel_and_direction() -> None:
     assert accept(MessageChangesBody(), {**NEW, "status": "sent"}, partial=True) == {
         "status": MessageStatus.SENT
