@@ -118,11 +118,8 @@ def build_app(
     app[app_keys.READINESS] = readiness
     app[app_keys.STARTED_AT] = clock.now()
     app[app_keys.REQUEST_COUNTS] = counts
-    app[app_keys.THROTTLE] = Throttle()
-    app[app_keys.SIGNUPS] = RecentEvents(settings.signups_per_hour, HOUR_SECONDS)
-    app[app_keys.FORWARDED_WATCH] = ForwardedWatch()
+    _add_client_limits(app, settings)
     app[app_keys.IN_FLIGHT] = set()
-    app[app_keys.BODY_ROOM] = BodyRoom()
     app[app_keys.BODY_TURN] = asyncio.Lock()
     app[app_keys.LIST_TURNS] = asyncio.Semaphore(LISTS_AT_ONCE)
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
@@ -131,6 +128,14 @@ def build_app(
     app.cleanup_ctx.append(_passwords)
     _add_routes(app)
     return app
+
+
+def _add_client_limits(app: web.Application, settings: WebSettings) -> None:
+    """Add what counts by client network."""
+    app[app_keys.THROTTLE] = Throttle()
+    app[app_keys.SIGNUPS] = RecentEvents(settings.signups_per_hour, HOUR_SECONDS)
+    app[app_keys.FORWARDED_WATCH] = ForwardedWatch()
+    app[app_keys.BODY_ROOM] = BodyRoom()
 
 
 def _add_routes(app: web.Application) -> None:
