@@ -4,7 +4,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -39,11 +39,12 @@ from supervisors.policy.explanations import when
 from web.app import build_app
 from web.ports import Readiness, ServiceState
 from web.server.listener import BACKLOG, serving
-from web.server.settings import ConnectionSettings
 from web.server.standby import build_standby_app
 from web.settings import WebSettings
 
 log = structlog.get_logger()
+
+Serving = Callable[[web.Application], AbstractAsyncContextManager[None]]
 
 
 @dataclass(slots=True)
@@ -131,17 +132,18 @@ async def open_service(
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
         base_url = config.server.base_url or _url_of(listener)
+        serve_app = partial(serving, listener=listener, settings=connections)
         database = await stack.enter_async_context(open_database(config))
         await migrate(database)
         await require_keys(config.accounts.encryption_keys, database)
-        async with serving(build_standby_app(), listener, connections):
+        async with serve_app(build_standby_app()):
             if await has_leader(database):
                 announce(f"hostsvc: standing by on {base_url}")
             leadership = await _wait_for_leadership(stack, database, end_requested)
         if leadership is None:
             yield None
             return
-        service = await _open_leader(stack, config, listener, connections, database, leadership)
+        service = await _open_leader(stack, config, _url_of(listener), serve_app, database, leadership)
         tune_garbage_collection()
         try:
             yield service
@@ -175,16 +177,11 @@ async def _wait_for_leadership(
 
 
 async def _open_leader(
-    stack: AsyncExitStack,
-    config: Config,
-    listener: socket.socket,
-    connections: ConnectionSettings,
-    database: str,
-    leadership: Leadership,
+    stack: AsyncExitStack, config: Config, url: str, serve_app: Serving, database: str, leadership: Leadership
 ) -> Service:
     """Open storage, execution, supervisors, maintenance and the API of a process that leads."""
     enter = stack.enter_async_context
-    clock, url = SystemClock(), _url_of(listener)
+    clock = SystemClock()
     random = Random()  # noqa: S311 -- spreads load, protects no secret
 
     def tell(signal: Signal, agent_ids: Sequence[UUID]) -> None:
@@ -232,7 +229,7 @@ async def _open_leader(
     )
     await enter(run_maintenance(services, clock))
     app = _build_app(storage, registry, execution, clock, settings, service)
-    await enter(serving(app, listener, connections))
+    await enter(serve_app(app))
     return service
 
 

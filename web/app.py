@@ -124,12 +124,8 @@ def build_app(
     app[app_keys.HARNESS] = harness_status
     app[app_keys.STARTED_AT] = clock.now()
     app[app_keys.REQUEST_COUNTS] = counts
-    app[app_keys.THROTTLE] = Throttle()
-    app[app_keys.SIGNUPS] = RecentEvents(settings.signups_per_hour, HOUR_SECONDS)
-    app[app_keys.FORWARDED_WATCH] = ForwardedWatch()
-    app[app_keys.RATE_LIMITS] = RateLimits(settings)
+    _add_client_limits(app, settings)
     app[app_keys.IN_FLIGHT] = set()
-    app[app_keys.BODY_ROOM] = BodyRoom()
     app[app_keys.BODY_TURN] = asyncio.Lock()
     app[app_keys.STREAMS] = Streams(settings.streams_per_caller, settings.streams)
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
@@ -138,6 +134,15 @@ def build_app(
     app.cleanup_ctx.append(_passwords)
     _add_routes(app)
     return app
+
+
+def _add_client_limits(app: web.Application, settings: WebSettings) -> None:
+    """Add what counts by client network or caller."""
+    app[app_keys.THROTTLE] = Throttle()
+    app[app_keys.SIGNUPS] = RecentEvents(settings.signups_per_hour, HOUR_SECONDS)
+    app[app_keys.FORWARDED_WATCH] = ForwardedWatch()
+    app[app_keys.BODY_ROOM] = BodyRoom()
+    app[app_keys.RATE_LIMITS] = RateLimits(settings)
 
 
 def _add_routes(app: web.Application) -> None:

@@ -1,4 +1,4 @@
-"""The memory for request bodies that are long, late or compressed, from their first byte to their values."""
+"""The memory for request bodies that are long or compressed, from their first byte to their values."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -10,12 +10,13 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from marshmallow import Schema
 
+from supervisors.json_limits import OFF_LOOP_BYTES
 from web.access.admission import admit_address, admit_caller, admit_operator
 from web.access.auth import CALLER, RunAccess, authenticate_operator
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE
 
-PUBLIC_BODY_BYTES = 65_536  # anybody can make the service keep a body while it arrives
+PUBLIC_BODY_BYTES = OFF_LOOP_BYTES  # anybody can send such a body; a longer one would need room
 
 
 class Access(StrEnum):

@@ -1,4 +1,4 @@
-"""The memory for bodies that are long or late: its bound, and the share of each client."""
+"""The memory for bodies that are long: its bound, and the share of each client."""
 
 import asyncio
 import gzip
@@ -49,10 +49,10 @@ async def test_room_is_held_while_a_body_arrives(service: Service, api: Api) -> 
     room = service.app[BODY_ROOM]
     head = f"POST /api/cloud/agents/ HTTP/1.1\r\nHost: x\r\nAuthorization: {api.authorization}\r\n"
     reader, writer = await asyncio.open_connection(*service.address)
-    writer.write(f"{head}Expect: 100-continue\r\nContent-Length: 5000\r\n\r\n".encode())
+    writer.write(f"{head}Expect: 100-continue\r\nContent-Length: 50000\r\n\r\n".encode())
     await reader.readuntil(b"\r\n\r\n")
-    assert repr(room) == "<BodyRoom: 5000 of 268435456 bytes taken>"
-    writer.write(b" " * 5000)
+    assert repr(room) == "<BodyRoom: 50000 of 268435456 bytes taken>"
+    writer.write(b" " * 50_000)
     assert (await reader.readline()).startswith(b"HTTP/1.1 415 ")
     assert repr(room) == "<BodyRoom: 0 of 268435456 bytes taken>"
     writer.close()

@@ -121,7 +121,7 @@ async def _read(request: web.Request, parse: Callable[[bytes, str], Result]) -> 
     """
     content_type = request.headers.get("Content-Type", "")
     expected = expected_bytes(request)
-    if expected <= OFF_LOOP_BYTES and request.content.is_eof():  # most bodies: they cost no memory that lasts
+    if expected <= OFF_LOOP_BYTES:  # most bodies; the number of connections limits their memory
         return parse(await read_raw(request), content_type)
     with request.app[BODY_ROOM].take(client_network(request), expected):
         raw = await read_raw(request)

@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.web.conftest import Api, Service, StartService
+from web.routes import PUBLIC_BODY_BYTES
 
 AGENTS = "/api/cloud/agents/"
 UNAUTHENTICATED = {"detail": "Authentication credentials were not provided."}
@@ -149,3 +150,10 @@ async def test_body_that_trickles_times_out_as_a_whole(start_service: StartServi
                 break
         assert (await answered).startswith(b"HTTP/1.1 400 ")
         writer.close()
+
+
+async def test_body_without_credentials_must_be_short(service: Service) -> None:
+    for size, expected in ((PUBLIC_BODY_BYTES, 400), (PUBLIC_BODY_BYTES + 1, 413)):
+        login = "/api/organizations/auth/login/"
+        answer = await service.nobody.request("POST", login, data=b" " * size, headers=JSON)
+        assert answer.status == expected

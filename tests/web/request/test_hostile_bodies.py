@@ -13,7 +13,7 @@ CONTACTS = "/api/defaults/contacts/"
 SPANS = "/api/tracing/spans/"
 AGENTS = "/api/cloud/agents/"
 MESSAGES = "/api/defaults/messages/"
-SIGNUP = "/api/organizations/auth/signup/"
+INVITES = "/api/organizations/invites/"
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -77,7 +77,7 @@ HOSTILE = (
     Hostile("NULs", 400, in_metadata(b'"' + full_of(b"\\u0000") + b'"')),
     Hostile("a lone surrogate", 400, in_metadata(b'{"\\ud800": 1}')),
     Hostile("lone surrogates", 413, in_metadata(list_of(b'"\\ud800"'))),
-    Hostile("a long address", 400, b'{"email": "a@' + b"a." * (FULL // 2) + b'"}', SIGNUP),
+    Hostile("a long address", 400, b'{"email": "a@' + b"a." * (FULL // 2) + b'"}', INVITES),
     Hostile("a form of 1-byte fields", 400, full_of(b"a&"), CONTACTS, FORM),
     Hostile("a form of JSON", 201, b"&".join([b"metadata=[" + b"[]," * 300 + b"0]"] * 999), CONTACTS, FORM),
     Hostile("a form of duplicate keys", 400, b'metadata={"a":1' + b',"a":1' * 10_000 + b"}", CONTACTS, FORM),
