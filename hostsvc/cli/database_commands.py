@@ -1,6 +1,5 @@
 """Commands that maintain the database: `migrate`, `operator-token`, `rotate-keys` and `vacuum`."""
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -84,7 +83,8 @@ async def _rotate_keys(config: Config) -> int:
         raise ConfigError(f"accounts.encryption_keys is empty; set it to a key made by `{NEW_KEY}`")
     async with open_database(config) as url, databases.open_current_pool(config, url) as pool:
         cipher = await open_cipher(config.accounts.encryption_keys, pool)
-        keys, first, now = EncryptionKeys(pool), cipher.key_ids[0], SystemClock().now()
+        keys, now = EncryptionKeys(pool), SystemClock().now()
+        first, *old = cipher.key_ids
         if first not in await keys.list_in_use():
             if await has_leader(url):
                 raise DatabaseRefused(
@@ -101,15 +101,10 @@ async def _rotate_keys(config: Config) -> int:
         if not is_complete:
             click.echo("keep all keys: some secrets cannot be decrypted", err=True)
             return INCOMPLETE
-        retired = await keys.retire_others(first, now)
-    click.echo(f"every secret is encrypted with the key {first}; {_retirement(cipher.key_ids[1:], retired)}")
+        await keys.retire(first, old, now)
+    removable = f"{', '.join(old)} may be removed" if old else "it is the only one"
+    click.echo(f"every secret is encrypted with the key {first}; {removable}")
     return 0
-
-
-def _retirement(others: Sequence[str], retired: Sequence[str]) -> str:
-    """Return what may be done with the keys that are no longer in use."""
-    old = ", ".join(dict.fromkeys((*others, *retired)))
-    return f"{old} may be removed from accounts.encryption_keys" if old else "no other key is in use"
 
 
 async def _vacuum(config: Config) -> None:

@@ -19,9 +19,9 @@ ON CONFLICT DO NOTHING
 
 IS_ROTATED = "SELECT rotated_at IS NOT NULL FROM encryption_key WHERE id = $1"
 
-RETIRE_OTHERS = """
-WITH rotated AS (UPDATE encryption_key SET rotated_at = $2 WHERE id = $1)
-DELETE FROM encryption_key WHERE id <> $1 RETURNING id
+RETIRE = """
+WITH rotated AS (UPDATE encryption_key SET rotated_at = $3 WHERE id = $1)
+DELETE FROM encryption_key WHERE id = ANY ($2::text[])
 """
 
 
@@ -53,6 +53,6 @@ class EncryptionKeys:
         """Return whether every secret that was stored before this key has been encrypted with it."""
         return bool(await self._database.fetchval(IS_ROTATED, key_id))
 
-    async def retire_others(self, key_id: str, now: datetime) -> list[str]:
-        """Record that every secret is encrypted with this key. Return the keys that are no longer in use."""
-        return [row["id"] for row in await self._database.fetch(RETIRE_OTHERS, key_id, now)]
+    async def retire(self, rotated_id: str, old_ids: Collection[str], now: datetime) -> None:
+        """Record that every secret is encrypted with the rotated key, and none with the old ones."""
+        await self._database.execute(RETIRE, rotated_id, old_ids, now)

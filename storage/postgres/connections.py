@@ -81,13 +81,10 @@ def translated() -> Iterator[None]:
     """Turn asyncpg's errors into `storage.errors`, except those that only a bug of ours can cause."""
     try:
         yield
-    except (asyncpg.UniqueViolationError, asyncpg.ForeignKeyViolationError) as error:
-        known_error = constraint_error(error.constraint_name or "")
-        if known_error is None:
-            raise
-        raise known_error from error
     except asyncpg.IntegrityConstraintViolationError as error:
-        error.detail = None  # it quotes the whole row, with its secrets, and would be logged
+        error.detail = None  # it quotes the row, with its secrets, and may be logged
+        if known_error := constraint_error(error.constraint_name or ""):
+            raise known_error from error
         raise
     except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
         raise RowLocked(str(error)) from error

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import structlog
 
-from storage.errors import DatabaseUnavailable, LeadershipLost
+from storage.errors import DatabaseUnavailable, LeadershipLost, SecretUnreadable
 from storage.model import Outcome, RunStart
 from supervisors.clock import Clock, Timer
 from supervisors.engine.messages import Reply, Request
@@ -163,7 +163,7 @@ class ActiveRun:
             return RunResult(Outcome.BUDGET, str(error))
         except AgentGone:
             return RunResult(Outcome.STOPPED, "deleted")
-        except RunError as error:
+        except (RunError, SecretUnreadable) as error:
             return RunResult(Outcome.FAILED, str(error))
         except (DatabaseUnavailable, LeadershipLost) as error:
             log_failure(log, "run failed: the database is unavailable", error)

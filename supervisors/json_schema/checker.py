@@ -114,7 +114,7 @@ class SchemaChecker:
             async with asyncio.timeout(MAX_WAIT_SECONDS):
                 await self._slots.take(organization_id)
         except (QueueFull, TimeoutError) as error:
-            raise ChecksPending from error
+            raise ChecksPending("too many JSON Schemas of this organization are being checked") from error
         try:
             yield
         finally:

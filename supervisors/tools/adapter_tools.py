@@ -16,7 +16,6 @@ from storage.model import Agent
 from storage.postgres.json_values import to_json
 from storage.toolbox.agent_tools import CallableTool, DescribedTool, ListedTool
 from supervisors.clock import Clock
-from supervisors.errors import ChecksPending
 from supervisors.json_limits import OFF_LOOP_BYTES
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.outbound import (
@@ -98,12 +97,8 @@ class AdapterTools:
     async def _require_fit(
         self, organization_id: UUID, tool: CallableTool, arguments: Mapping[str, Any]
     ) -> None:
-        place, schema = f"the parameters of the tool {tool.name}", tool.parameters
-        try:
-            errors = await self._checker.find_errors(organization_id, place, schema, dict(arguments))
-        except ChecksPending as error:
-            message = "The tool was not called: too many arguments of your organization are being checked."
-            raise ToolError("try_again", f"{message} Try again in a few seconds.") from error
+        place = f"the parameters of the tool {tool.name}"
+        errors = await self._checker.find_errors(organization_id, place, tool.parameters, dict(arguments))
         if errors:
             message = f"The arguments do not fit the tool's parameters: {'; '.join(errors)}"
             raise ToolError("invalid", message, errors=errors)

@@ -36,7 +36,7 @@ async def test_notice_asks_for_rotation_until_it_is_done(pool: Pool) -> None:
     await stored_organization(pool)
     cipher = await open_cipher_of_service([FIRST], pool, NOW)
     assert await encryption_notice(cipher, pool) == NOT_ROTATED
-    await EncryptionKeys(pool).retire_others(FIRST_ID, NOW)
+    await EncryptionKeys(pool).retire(FIRST_ID, [], NOW)
     assert await encryption_notice(cipher, pool) == ""
 
 

@@ -108,9 +108,9 @@ def test_rotate_keys_encrypts_all_and_retires_old_keys(tmp_path: Path, database_
     counts = ["secrets of the installation: 1", "secrets of templates: 1", "adapter configs: 0"]
     old, new = key_id(parse_key(OLD_KEY)), key_id(parse_key(NEW_KEY))
     for keys, encrypted, end in (
-        (OLD_KEY, (1, 1, 0), f"{old}; no other key is in use"),
-        (f"{NEW_KEY},{OLD_KEY}", (1, 1, 0), f"{new}; {old} may be removed from accounts.encryption_keys"),
-        (NEW_KEY, (0, 0, 0), f"{new}; no other key is in use"),
+        (OLD_KEY, (1, 1, 0), f"{old}; it is the only one"),
+        (f"{NEW_KEY},{OLD_KEY}", (1, 1, 0), f"{new}; {old} may be removed"),
+        (NEW_KEY, (0, 0, 0), f"{new}; it is the only one"),
     ):
         done = rotate(keys)
         assert (done.code, done.err) == (0, ""), done

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 import uvloop
 
+from storage.errors import SecretUnreadable
 from storage.model import Outcome, RunStart
 from supervisors.clock import SystemClock
 from supervisors.engine.messages import Reply, Request
@@ -67,6 +68,14 @@ async def outcome_of(
     max_seconds: float = 20,
 ) -> Outcome:
     """Return the outcome of a run with this work; `during_work` is called once it has begun."""
+    return (await result_of(work, during_work, max_seconds)).outcome
+
+
+async def result_of(
+    work: Callable[[ActiveRun], Coroutine[Any, Any, object]],
+    during_work: Callable[[ActiveRun], None] = lambda _: None,
+    max_seconds: float = 20,
+) -> RunResult:
     start = RunStart(UUID(int=2), "reminder", None, None, NOW, "run")
     run = ActiveRun(UUID(int=1), start, 0, SystemClock())
 
@@ -75,7 +84,7 @@ async def outcome_of(
     during_work(run)
     await carried_out
     assert run.result is not None
-    return run.result.outcome
+    return run.result
 
 
 async def endless(run: ActiveRun) -> None:
@@ -127,6 +136,15 @@ async def test_error_without_a_stop_counts_as_failed() -> None:
         raise RunError("the connection broke")
 
     assert await outcome_of(work) is Outcome.FAILED
+
+
+async def test_unreadable_secret_is_named_as_the_failure() -> None:
+    async def work(run: ActiveRun) -> None:
+        raise SecretUnreadable("template.tool_call_secret of 7", "its key is missing")
+
+    result = await result_of(work)
+    assert result.outcome is Outcome.FAILED
+    assert "template.tool_call_secret of 7 cannot be decrypted: its key is missing" in str(result)
 
 
 async def test_run_over_its_time_limit_is_timed_out() -> None:
