@@ -236,7 +236,7 @@ class Pool:
                 drop(connection)
 
     async def renew_connections(self) -> None:
-        """Replace the idle connections that have reached their age. Each is closed after the new one is open.
+        """Replace the idle connections that are dead or have reached their age. Each is closed after the new one is open.
 
         A session that lives for ever keeps settings that have changed since, and the server's memory.
         """
@@ -262,7 +262,8 @@ class Pool:
         drop(old)
 
     def _is_old(self, connection: LentConnection) -> bool:
-        return cast(PooledConnection, connection).renew_at <= asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()
+        return is_dead(connection) or cast(PooledConnection, connection).renew_at <= now
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[LentConnection]:
@@ -357,8 +358,13 @@ def _ignore(_: DatabaseUnavailable) -> None:
 
 
 @asynccontextmanager
-async def open_pool(settings: DatabaseSettings, *, epoch: Epoch | None) -> AsyncIterator[Pool]:
-    """Open the pool of one instance, fenced by its epoch; None for tests and tools, which do not lead."""
+async def open_pool(
+    settings: DatabaseSettings, *, epoch: Epoch | None, leads: Callable[[], bool] = lambda: False
+) -> AsyncIterator[Pool]:
+    """Open the pool of one instance, fenced by its epoch; None for tests and tools, which do not lead.
+
+    While `leads` returns True, it connects only to the server that has the leader's connection.
+    """
     with translated():
         inner = await asyncpg.create_pool(
             settings.url,
@@ -374,7 +380,7 @@ async def open_pool(settings: DatabaseSettings, *, epoch: Epoch | None) -> Async
             server_settings=SERVER_SETTINGS,
             connect=cast(Any, open_connection),  # the stubs expect the parameters of asyncpg.connect
             connection_class=PooledConnection,
-            init=partial(prepare, epoch=epoch, max_seconds=settings.max_connection_seconds),
+            init=partial(prepare, epoch=epoch, leads=leads, max_seconds=settings.max_connection_seconds),
             reset=keep_session,
         )
     pool = Pool(inner, settings)
