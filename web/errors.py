@@ -24,7 +24,15 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 from marshmallow import ValidationError
 
-from storage.errors import DatabaseUnavailable, Forbidden, LastOwner, LeadershipLost, RowLocked, StorageError
+from storage.errors import (
+    DatabaseRefused,
+    DatabaseUnavailable,
+    Forbidden,
+    LastOwner,
+    LeadershipLost,
+    RowLocked,
+    StorageError,
+)
 from supervisors.errors import AgentArchived, AgentGone, NoStarts, TryAgainLater
 from web.json import json_response
 from web.observability.request_id import request_id
@@ -36,6 +44,7 @@ Value = TypeVar("Value")
 CHALLENGE = 'Bearer realm="api", Token'
 DATABASE_RETRY_SECONDS = 2
 BUSY_RETRY_SECONDS = 1
+UNAVAILABLE = (DatabaseUnavailable, DatabaseRefused, LeadershipLost)
 
 
 class ApiError(Exception):
@@ -155,7 +164,7 @@ def errors_as_json(report_refusal: Callable[[StorageError], None]) -> Middleware
         except web.HTTPException as error:
             return framework_error_response(error)
         except Exception as error:  # the request's outermost edge
-            if isinstance(error, DatabaseUnavailable | LeadershipLost):
+            if isinstance(error, UNAVAILABLE):
                 report_refusal(error)
             return _error_response(request, error)
 
@@ -202,7 +211,7 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
             return Invalid({"non_field_errors": [str(error)]})
         case RowLocked():
             return Unavailable("Another change to the same resource takes too long.", BUSY_RETRY_SECONDS)
-        case DatabaseUnavailable() | LeadershipLost():
+        case DatabaseUnavailable() | DatabaseRefused() | LeadershipLost():
             return Unavailable("The database is not available.", DATABASE_RETRY_SECONDS)
         case _:
             return None

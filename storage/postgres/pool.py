@@ -81,7 +81,7 @@ class Pool:
 
     def __init__(self, inner: "asyncpg.Pool[asyncpg.Record]", settings: DatabaseSettings) -> None:
         # Called with each error that says more about the database than about one row.
-        self.on_failure: Callable[[DatabaseUnavailable], None] = _ignore
+        self.on_failure: Callable[[DatabaseUnavailable], None] = lambda _: None
         self._inner = inner
         self._settings = settings
         self._free = asyncio.Semaphore(settings.pool_size)
@@ -236,11 +236,11 @@ class Pool:
                 drop(connection)
 
     async def renew_connections(self) -> None:
-        """Replace the idle connections that are dead or have reached their age. Each is closed after the new one is open.
+        """Replace the idle connections that are dead or old, each after a new one is open.
 
         A session that lives for ever keeps settings that have changed since, and the server's memory.
         """
-        for _ in range(sum(self._is_old(connection) for connection in self._idle)):
+        for _ in range(sum(map(self._is_old, self._idle))):
             waited_seconds = await self._wait_for_turn()
             try:
                 await self._renew_one(self._settings.acquire_timeout_seconds - waited_seconds)
@@ -248,7 +248,7 @@ class Pool:
                 self._free.release()
 
     async def _renew_one(self, seconds: float) -> None:
-        old = next((connection for connection in self._idle if self._is_old(connection)), None)
+        old = next(filter(self._is_old, self._idle), None)
         if old is None:
             return
         self._idle.remove(old)
@@ -351,10 +351,6 @@ def _log_failure(task: asyncio.Task[Any]) -> None:
         _log.debug("a write failed after its caller was cancelled", task=task.get_name(), reason=str(error))
     elif error is not None:
         _log.error("a write failed after its caller was cancelled", task=task.get_name(), exc_info=error)
-
-
-def _ignore(_: DatabaseUnavailable) -> None:
-    """Leave the error to the caller of the statement."""
 
 
 @asynccontextmanager
