@@ -84,7 +84,7 @@ class Service:
         if not self.leadership.is_held():
             yield "The lead is being regained; no run starts until then."
         if self.writes.failing_since is not None:
-            yield f"No write has succeeded since {when(self.writes.failing_since)}: {self.writes.reason}."
+            yield f"Trial writes have failed since {when(self.writes.failing_since)}: {self.writes.reason}."
         if self.doorbell.away_since is not None:
             since = when(self.doorbell.away_since)
             yield (
@@ -189,7 +189,7 @@ async def _open_leader(
 
     on_commit, on_clear = partial(tell, Signal.NOTIFIED), partial(tell, Signal.CLEARED)
     pool_settings = config.database.pool_settings(database)
-    pool = await enter(open_pool(pool_settings, epoch=leadership.epoch))
+    pool = await enter(open_pool(pool_settings, epoch=leadership.epoch, leads=leadership.is_held))
     cipher = await open_cipher_of_service(config.accounts.encryption_keys, pool, clock.now())
     storage = Storage(
         pool,

@@ -5,7 +5,7 @@ does not answer leaves time for the next. asyncpg and libpq would both give a si
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from random import uniform
@@ -252,7 +252,9 @@ LEADER_EXISTS = """
 """
 
 
-async def prepare(connection: Any, *, epoch: Epoch | None, max_seconds: float) -> None:
+async def prepare(
+    connection: Any, *, epoch: Epoch | None, leads: Callable[[], bool], max_seconds: float
+) -> None:
     """Make a new connection of a pool ready: its age, its JSON, and the fence of its instance's epoch."""
     life_seconds = max_seconds * uniform(1 - AGE_JITTER, 1)  # noqa: S311 -- spreads load
     connection.renew_at = asyncio.get_running_loop().time() + life_seconds
@@ -272,8 +274,8 @@ async def prepare(connection: Any, *, epoch: Epoch | None, max_seconds: float) -
             f"another instance leads: the epoch is {current.number}, ours was {epoch.number}"
         )
     # A former primary that takes writes again has the same epoch, but the leader's connection is elsewhere.
-    if not is_led:
-        raise DatabaseUnavailable("no instance leads on the server that took the connection")
+    if leads() and not is_led:
+        raise DatabaseUnavailable("the server is not the one on which this instance leads")
 
 
 async def read_epoch(connection: Connection, seconds: float | None = None) -> Epoch:

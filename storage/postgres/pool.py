@@ -81,7 +81,7 @@ class Pool:
 
     def __init__(self, inner: "asyncpg.Pool[asyncpg.Record]", settings: DatabaseSettings) -> None:
         # Called with each error that says more about the database than about one row.
-        self.on_failure: Callable[[DatabaseUnavailable], None] = _ignore
+        self.on_failure: Callable[[DatabaseUnavailable], None] = lambda _: None
         self._inner = inner
         self._settings = settings
         self._free = asyncio.Semaphore(settings.pool_size)
@@ -236,11 +236,11 @@ class Pool:
                 drop(connection)
 
     async def renew_connections(self) -> None:
-        """Replace the idle connections that have reached their age. Each is closed after the new one is open.
+        """Replace the idle connections that are dead or old, each after a new one is open.
 
         A session that lives for ever keeps settings that have changed since, and the server's memory.
         """
-        for _ in range(sum(self._is_old(connection) for connection in self._idle)):
+        for _ in range(sum(map(self._is_old, self._idle))):
             waited_seconds = await self._wait_for_turn()
             try:
                 await self._renew_one(self._settings.acquire_timeout_seconds - waited_seconds)
@@ -248,7 +248,7 @@ class Pool:
                 self._free.release()
 
     async def _renew_one(self, seconds: float) -> None:
-        old = next((connection for connection in self._idle if self._is_old(connection)), None)
+        old = next(filter(self._is_old, self._idle), None)
         if old is None:
             return
         self._idle.remove(old)
@@ -262,7 +262,8 @@ class Pool:
         drop(old)
 
     def _is_old(self, connection: LentConnection) -> bool:
-        return cast(PooledConnection, connection).renew_at <= asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()
+        return is_dead(connection) or cast(PooledConnection, connection).renew_at <= now
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[LentConnection]:
@@ -352,13 +353,14 @@ def _log_failure(task: asyncio.Task[Any]) -> None:
         _log.error("a write failed after its caller was cancelled", task=task.get_name(), exc_info=error)
 
 
-def _ignore(_: DatabaseUnavailable) -> None:
-    """Leave the error to the caller of the statement."""
-
-
 @asynccontextmanager
-async def open_pool(settings: DatabaseSettings, *, epoch: Epoch | None) -> AsyncIterator[Pool]:
-    """Open the pool of one instance, fenced by its epoch; None for tests and tools, which do not lead."""
+async def open_pool(
+    settings: DatabaseSettings, *, epoch: Epoch | None, leads: Callable[[], bool] = lambda: False
+) -> AsyncIterator[Pool]:
+    """Open the pool of one instance, fenced by its epoch; None for tests and tools, which do not lead.
+
+    While `leads` returns True, it connects only to the server that has the leader's connection.
+    """
     with translated():
         inner = await asyncpg.create_pool(
             settings.url,
@@ -374,7 +376,7 @@ async def open_pool(settings: DatabaseSettings, *, epoch: Epoch | None) -> Async
             server_settings=SERVER_SETTINGS,
             connect=cast(Any, open_connection),  # the stubs expect the parameters of asyncpg.connect
             connection_class=PooledConnection,
-            init=partial(prepare, epoch=epoch, max_seconds=settings.max_connection_seconds),
+            init=partial(prepare, epoch=epoch, leads=leads, max_seconds=settings.max_connection_seconds),
             reset=keep_session,
         )
     pool = Pool(inner, settings)

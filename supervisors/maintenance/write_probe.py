@@ -133,5 +133,8 @@ class WriteProbe:
 
 
 def _require_descriptor() -> None:
-    """Raise OSError if this process has no descriptor left, so that it can accept no request."""
-    socket().close()
+    """Raise OSError if this process has no descriptor left."""
+    try:
+        socket().close()
+    except OSError as error:
+        raise OSError(f"no connection can be accepted, and no file opened: {error.strerror}") from error

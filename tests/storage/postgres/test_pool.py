@@ -319,6 +319,17 @@ async def test_old_connections_are_replaced_without_failing_requests(database_ur
         assert pool.size().connections <= 3
 
 
+async def test_dead_connections_are_replaced(database_url: str) -> None:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
+        await pool.fetchval("SELECT 1")
+        await end_connections(database_url)
+        async with asyncio.timeout(5):
+            while pool.size().connections:  # noqa: ASYNC110 -- until the end has been read
+                await asyncio.sleep(0.01)
+        await pool.renew_connections()
+        assert await pool.fetchval("SELECT 1") == 1
+
+
 async def test_young_connections_are_not_replaced(database_url: str) -> None:
     async with open_pool(DatabaseSettings(url=database_url, pool_size=1), epoch=None) as pool:
         process = await pool.fetchval("SELECT pg_backend_pid()")
@@ -405,22 +416,25 @@ async def test_connection_of_a_past_epoch_is_refused(database_url: str) -> None:
 
 
 async def test_each_connection_holds_the_lock_of_its_epoch(database_url: str) -> None:
-    count = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objid = 3"
-    async with connect(database_url) as leader:
-        await leader.execute(SET_EPOCH, 3, LEADER_ID)
-        await leader.execute("SELECT pg_advisory_lock($1, $2)", *LEADER)
-        epoch = Epoch(3, LEADER_ID)
-        async with open_pool(DatabaseSettings(url=database_url, pool_size=2), epoch=epoch) as pool:
-            for _ in range(3):
-                assert await pool.fetchval(count) == 2
-
-
-async def test_server_on_which_nobody_leads_is_refused(database_url: str) -> None:
     async with connect(database_url) as connection:
         await connection.execute(SET_EPOCH, 3, LEADER_ID)
-    with pytest.raises(DatabaseUnavailable, match="no instance leads on the server"):
-        async with open_pool(DatabaseSettings(url=database_url), epoch=Epoch(3, LEADER_ID)):
-            pass
+    count = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND objid = 3"
+    epoch = Epoch(3, LEADER_ID)
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=2), epoch=epoch) as pool:
+        for _ in range(3):
+            assert await pool.fetchval(count) == 2
+
+
+async def test_server_on_which_the_leader_does_not_lead_is_refused(database_url: str) -> None:
+    settings, epoch = DatabaseSettings(url=database_url), Epoch(3, LEADER_ID)
+    async with connect(database_url) as connection:
+        await connection.execute(SET_EPOCH, 3, LEADER_ID)
+        with pytest.raises(DatabaseUnavailable, match="not the one on which this instance leads"):
+            async with open_pool(settings, epoch=epoch, leads=lambda: True):
+                pass
+        await connection.execute("SELECT pg_advisory_lock($1, $2)", *LEADER)
+        async with open_pool(settings, epoch=epoch, leads=lambda: True) as pool:
+            assert await pool.fetchval("SELECT 1") == 1
 
 
 async def test_connection_of_another_leader_with_the_same_number_is_refused(database_url: str) -> None:

@@ -122,7 +122,7 @@ async def test_used_up_descriptors_are_a_failure(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(write_probe, "socket", refuse)
     probe = WriteProbe(Store(), HeldClock())
     await probe.check()
-    assert "Too many open files" in probe.reason
+    assert probe.reason == "no connection can be accepted, and no file opened: Too many open files"
 
 
 async def test_outage_is_logged_once_when_it_begins_and_ends() -> None:
