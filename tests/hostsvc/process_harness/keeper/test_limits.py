@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hostsvc.process_harness.directory_trees import remove
 from hostsvc.process_harness.keeper.containment import Containment
 from hostsvc.process_harness.keeper.limits import (
     BLOCK_BYTES,
@@ -144,6 +145,7 @@ def test_home_deeper_than_longest_path_is_refused(tmp_path: Path) -> None:
         os.chdir(start)
     with pytest.raises(HomeRefused, match="a directory in its HOME cannot be measured: File name too long"):
         list(home_bytes(str(tmp_path)))
+    remove(tmp_path)  # pytest could not
 
 
 def test_home_is_measured_in_parts_that_take_a_moment(tmp_path: Path) -> None:
