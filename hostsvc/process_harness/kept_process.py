@@ -45,7 +45,8 @@ class ProcessSpec:
 
     `home` is an empty directory for this process alone. Without `uid` it runs as the user of the service.
     `cgroup` is the path of a control group of its own, `new_user` adds a user namespace, and `has_own_user`
-    says that the kernel counts the processes of its user for this run alone. An empty command ends at once:
+    says that the kernel counts the processes of its user for this run alone. With `service_port` the process
+    reaches nothing but that port of the service, under the loopback address. An empty command ends at once:
     it shows whether the containment is possible, and kills what an earlier keeper left in it.
     """
 
@@ -61,6 +62,8 @@ class ProcessSpec:
     cgroup: str = ""
     new_user: bool = False
     has_own_user: bool = False
+    service_host: str = ""
+    service_port: int = 0
     limits: RunLimits = field(default_factory=RunLimits)
 
 
