@@ -16,6 +16,7 @@ import pwd
 import re
 import shutil
 import socket
+import stat
 import subprocess
 import tempfile
 import time
@@ -342,6 +343,13 @@ def _allow_traversal(path: Path) -> None:
         mode = directory.stat().st_mode
         if not mode & 0o001:
             directory.chmod(mode | 0o001)
+            log.warning(
+                "other users may now pass through a directory, so that PostgreSQL, which cannot run as root, "
+                "reaches its data; move database.data_dir elsewhere to prevent this",
+                directory=str(directory),
+                mode_before=f"{stat.S_IMODE(mode):04o}",
+                mode_now=f"{stat.S_IMODE(mode) | 0o001:04o}",
+            )
 
 
 def _last_lines(text: str) -> str:

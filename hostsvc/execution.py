@@ -63,6 +63,7 @@ def run_credentials(config: Config, token_secret: str, address: str, clock: Cloc
     return RunCredentials(
         url=config.server.base_url or address,
         issue_token=lambda run_id: tokens.issue(run_id, clock.now(), lifetime),
+        local_url=address,
     )
 
 

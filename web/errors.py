@@ -28,27 +28,17 @@ from aiohttp.typedefs import Handler, Middleware
 from marshmallow import ValidationError
 
 from storage.errors import (
-<<<<<<< HEAD
-=======
     DatabaseRefused,
->>>>>>> area-B
     DatabaseUnavailable,
     Forbidden,
     LastOwner,
     LeadershipLost,
-<<<<<<< HEAD
     LimitReached,
     RowLocked,
     SecretUnreadable,
     StorageError,
 )
 from supervisors.errors import AgentArchived, AgentGone, ChecksPending, NoStarts, TryAgainLater
-=======
-    RowLocked,
-    StorageError,
-)
-from supervisors.errors import AgentArchived, AgentGone, NoStarts, TryAgainLater
->>>>>>> area-B
 from web.json import json_response
 from web.observability.request_id import request_id
 
@@ -59,12 +49,9 @@ Value = TypeVar("Value")
 CHALLENGE = 'Bearer realm="api", Token'
 DATABASE_RETRY_SECONDS = 2
 BUSY_RETRY_SECONDS = 1
-<<<<<<< HEAD
 OPERATOR_RETRY_SECONDS = 60
 FULL_RETRY_SECONDS = 10
-=======
 UNAVAILABLE = (DatabaseUnavailable, DatabaseRefused, LeadershipLost)
->>>>>>> area-B
 
 
 class ApiError(Exception):
@@ -264,15 +251,11 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
             return _refusal_by_limit(error)
         case RowLocked():
             return Unavailable("Another change to the same resource takes too long.", BUSY_RETRY_SECONDS)
-<<<<<<< HEAD
         case SecretUnreadable():
             log.error("request refused", reason=str(error))
             detail = f"The stored secret {error.place} cannot be decrypted; the operator must look into it."
             return Unavailable(detail, OPERATOR_RETRY_SECONDS)
-        case DatabaseUnavailable() | LeadershipLost():
-=======
         case DatabaseUnavailable() | DatabaseRefused() | LeadershipLost():
->>>>>>> area-B
             return Unavailable("The database is not available.", DATABASE_RETRY_SECONDS)
         case _:
             return None

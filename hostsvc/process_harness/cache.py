@@ -24,7 +24,7 @@ from storage.ids import new_id
 from supervisors.clock import Clock
 
 HASH_CHARACTERS = 16
-TRAVERSE_ONLY = 0o711
+TRAVERSE_ONLY, PRIVATE = 0o711, 0o700
 LOCK_POLL_SECONDS = 0.1
 LOCK_ATTEMPTS = 150
 
@@ -55,6 +55,7 @@ class HarnessCache:
         # Independent of the umask: a run can reach its checkout and its home, but not list those of others.
         for directory in (self.repository.parent, self.repository, self.checkouts, self.root / "homes"):
             directory.chmod(TRAVERSE_ONLY)
+        (self.root / "unfinished").chmod(PRIVATE)  # what a run left waits here for its removal
         others = set(self.repository.parent.iterdir()) - {self.repository}
         for leftover in (*others, *(self.root / "homes").iterdir()):
             self.move_aside(leftover)
@@ -92,7 +93,7 @@ class HarnessCache:
     def move_aside(self, directory: Path) -> Path:
         """Free the name of a directory in one step. Return its new path, from which the caller removes it."""
         if not directory.is_symlink():
-            directory.chmod(0o755)  # a directory without write permission cannot be moved
+            directory.chmod(PRIVATE)  # a directory without write permission cannot be moved
         return directory.rename(self.root / "unfinished" / str(new_id()))
 
     def make_home(self, run_id: UUID, owner: tuple[int, int] | None) -> Path:

@@ -44,13 +44,17 @@ class Containment:
     network: Network = "full"
 
     def apply(self, spec: ProcessSpec, run_id: UUID) -> ProcessSpec:
-        """Return the specification of a process in a containment of this kind."""
+        """Return the specification of a process in a containment of this kind.
+
+        If it cuts off the network, the specification must name the address of the service.
+        """
         return replace(
             spec,
             containment=self.kind,
             cgroup=str(self.groups / str(run_id)) if self.groups else "",
             new_user=self.new_user,
             has_own_user=self.has_own_user,
+            service_port=spec.service_port if self.network == "service" else 0,
         )
 
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import orjson
@@ -20,6 +21,7 @@ from hostsvc.process_harness.cache import HarnessCache, HarnessRefused, open_cac
 from hostsvc.process_harness.checkouts import Checkout, Checkouts, Lease, open_checkouts
 from hostsvc.process_harness.containment import Containment, choose_containment
 from hostsvc.process_harness.git import DEFAULT_REF, PROGRAMS, GitError, Mirror, address_of
+from hostsvc.process_harness.keeper.relay import LOOPBACK_ADDRESS
 from hostsvc.process_harness.kept_process import KeptProcess, ProcessEnd, ProcessSpec, open_kept_process
 from hostsvc.process_harness.removal import Removals, open_removals
 from hostsvc.process_harness.settings import HarnessSettings, RunLimits
@@ -38,15 +40,20 @@ log = structlog.get_logger()
 
 LANGUAGE = "C.UTF-8"
 OUTDATED = "The repository could not be fetched; the run uses the last known commit."
+TRIAL_PORT = 8080  # in a network of its own, so it is free
 HIDDEN = "[run token]"
 
 
 @dataclass(frozen=True, slots=True)
 class RunCredentials:
-    """The URL of the API, and an issuer of tokens, each for one run."""
+    """The URL of the API, and an issuer of tokens, each for one run.
+
+    `local_url` is the address that the service itself listens on, for runs that reach nothing else.
+    """
 
     url: str
     issue_token: Callable[[UUID], str]
+    local_url: str
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -156,6 +163,9 @@ class ProcessHarness:
     def _spec(
         self, run: ActiveRun, user: UnixUser, checkout: Checkout, home: str, token: str, context: str
     ) -> ProcessSpec:
+        url, service = self.credentials.url, urlsplit(self.credentials.local_url)
+        if self.workspace.containment.network == "service":
+            url = f"http://{LOOPBACK_ADDRESS}:{service.port}"
         spec = ProcessSpec(
             command=self.command,
             directory=str(checkout.directory),
@@ -164,7 +174,7 @@ class ProcessHarness:
                 "PATH": self.workspace.environment.get("PATH", os.defpath),
                 "HOME": home,
                 "LANG": self.workspace.environment.get("LANG", LANGUAGE),
-                "HOSTSVC_URL": self.credentials.url,
+                "HOSTSVC_URL": url,
                 "HOSTSVC_RUN_TOKEN": token,
                 "HOSTSVC_AGENT_ID": str(run.agent_id),
                 "HOSTSVC_RUN_ID": str(run.id),
@@ -174,6 +184,8 @@ class ProcessHarness:
             gid=user.gid,
             groups=user.groups,
             limits=self.workspace.limits,
+            service_host=service.hostname or "",
+            service_port=service.port or 0,
         )
         return self.workspace.containment.apply(spec, run.id)
 
@@ -240,7 +252,9 @@ async def open_workspace(
 
 def _trial(cache: HarnessCache) -> ProcessSpec:
     """Return a process that does nothing, to try a containment."""
-    return ProcessSpec(command=(), directory="/", home=str(cache.root), environment={}, input="")
+    return ProcessSpec(
+        command=(), directory="/", home=str(cache.root), environment={}, input="", service_port=TRIAL_PORT
+    )
 
 
 async def _kill(run: ActiveRun, process: KeptProcess) -> ProcessEnd:

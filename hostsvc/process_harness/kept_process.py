@@ -6,7 +6,7 @@ import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -45,7 +45,8 @@ class ProcessSpec:
 
     `home` is an empty directory for this process alone. Without `uid` it runs as the user of the service.
     `cgroup` is the path of a control group of its own, `new_user` adds a user namespace, and `has_own_user`
-    says that the kernel counts the processes of its user for this run alone. An empty command ends at once:
+    says that the kernel counts the processes of its user for this run alone. With `service_port` the process
+    reaches nothing but that port of the service, under the loopback address. An empty command ends at once:
     it shows whether the containment is possible, and kills what an earlier keeper left in it.
     """
 
@@ -61,6 +62,8 @@ class ProcessSpec:
     cgroup: str = ""
     new_user: bool = False
     has_own_user: bool = False
+    service_host: str = ""
+    service_port: int = 0
     limits: RunLimits = field(default_factory=RunLimits)
 
 
@@ -124,8 +127,7 @@ class KeptProcess:
         self._stdin.close()
         _, pending = await asyncio.wait({self._end}, timeout=KILL_SECONDS)
         if pending:
-            log.error("a process keeper did not end in time and is killed", keeper=self._keeper.pid)
-            self._keeper.kill()
+            self._urge_keeper()
             _, pending = await asyncio.wait({self._end}, timeout=KILL_SECONDS)
         if pending and not self.is_stuck:
             self.is_stuck = True
@@ -134,6 +136,14 @@ class KeptProcess:
                 keeper=self._keeper.pid,
             )
         return await asyncio.shield(self._end)
+
+    def _urge_keeper(self) -> None:
+        """Continue a keeper that was suspended. Kill it if the kernel then kills what it kept."""
+        log.error("a process keeper did not end in time", keeper=self._keeper.pid)
+        with suppress(ProcessLookupError):
+            self._keeper.send_signal(signal.SIGCONT)
+            if self._spec.containment == "namespace":
+                self._keeper.kill()
 
     async def _wait(self) -> ProcessEnd:
         stdout = cast(asyncio.StreamReader, self._keeper.stdout)

@@ -64,6 +64,13 @@ if os.fork() == 0:
 report(AGENT)
 time.sleep(600)
 """,
+    "bomb": """
+import os, time
+while True:
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(600)
+""",
     "lingers": """
 from common import *
 report(AGENT, [tool("sleep", hours=1)[0], tool("sleep", hours=1)[0], tool("list_notifications")[0]])

@@ -18,7 +18,7 @@ import pytest
 from tests.acceptance.client import Client, Json, eventually, moment, sign_up
 from tests.acceptance.harnesses import COMMON, RUNS
 from tests.acceptance.process import ServiceProcess
-from tests.acceptance.services import Services
+from tests.acceptance.services import OPERATOR_TOKEN, Services
 from tests.git_repository import GitRepository
 from tests.paths import ROOT
 from tests.processes import all_gone, content, marked
@@ -296,6 +296,38 @@ async def test_run_over_its_time_is_killed_completely(
     assert (ended["outcome"], ended["error"]) == ("timed_out", "timed out after 1 s")
     assert marked(ended["id"]) == []
     await _assert_retried(client, ended["agent"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="others may not be allowed to create namespaces")
+async def test_run_over_a_limit_fails_and_reaches_only_the_service(
+    services: Services, session: aiohttp.ClientSession, repository: GitRepository, directory: Path
+) -> None:
+    os.chmod(directory, 0o711)  # noqa: S103
+    harness = {
+        "command": ["/usr/bin/env", "python3", "-S", "-B", "run.py"],
+        "containment": "namespace",
+        "network": "service",
+        "user": "nobody",
+    }
+    changes = {"harness": harness, "harness.limits": {"processes": 30}}
+    service = await services.start(
+        **settings(repository, **changes),
+    )
+    client = await sign_up(session, service.url)
+    [bomb, calls] = (await results(client, "bomb", "calls")).values()
+    assert bomb["outcome"] == "failed"
+    assert "harness.limits.processes" in bomb["error"]
+    assert marked(bomb["id"]) == []
+    assert calls["outcome"] == "slept"
+    operator = Client(session, service.url, f"Bearer {OPERATOR_TOKEN}")
+    status = await operator.get("/status/")
+    assert status["harness"] == {
+        "kind": "process",
+        "containment": "namespace",
+        "network": "service",
+        "remaining": 0,
+    }
+    assert "containment of runs chosen" in service.log()
 
 
 async def test_process_is_killed_after_sleep_before_next_run(

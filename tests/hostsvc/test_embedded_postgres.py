@@ -5,6 +5,7 @@ import pwd
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -17,10 +18,12 @@ from pathlib import Path
 import psycopg2
 import pytest
 from psycopg2.extras import wait_select
+from structlog.testing import capture_logs
 
 from hostsvc.embedded_postgres import (
     EmbeddedPostgres,
     EmbeddedPostgresError,
+    _allow_traversal,
     _system_account,
     embedded_postgres,
 )
@@ -262,3 +265,15 @@ def test_missing_account_for_root_is_reported_with_advice(
     monkeypatch.setattr("os.geteuid", lambda: 0)
     with pytest.raises(EmbeddedPostgresError, match=r'"nobody-by-this-name".*cannot lock /etc/passwd.*url'):
         EmbeddedPostgres(tmp_path / "data").start()
+
+
+def test_directory_that_is_opened_to_other_users_is_logged(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    with capture_logs() as lines:
+        _allow_traversal(closed / "data")
+        _allow_traversal(closed / "data")
+    assert stat.S_IMODE(closed.stat().st_mode) == 0o701
+    [line] = [line for line in lines if line["directory"] == str(closed)]
+    assert (line["log_level"], line["mode_before"], line["mode_now"]) == ("warning", "0700", "0701")
+    assert "move database.data_dir elsewhere" in line["event"]

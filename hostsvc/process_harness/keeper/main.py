@@ -39,7 +39,8 @@ def main() -> None:
     spec = json.loads(line)
     try:
         if spec["containment"] == "namespace":
-            become_init(REPORT, new_user=spec["new_user"])
+            service = (spec["service_host"], spec["service_port"]) if spec["service_port"] else None
+            become_init(REPORT, new_user=spec["new_user"], service=service)
         keeper = Keeper(spec)
     except OSError as error:  # the disk is full, or the limit of processes is reached
         _report({"code": None, "error": str(error.strerror or error)})

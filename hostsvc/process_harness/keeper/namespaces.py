@@ -4,41 +4,62 @@ import json
 import os
 import signal
 from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
 
 from hostsvc.process_harness.keeper import linux
+
+if TYPE_CHECKING:
+    from hostsvc.process_harness.keeper.relay import Relay
 
 READY = b"."
 NAMESPACES = linux.CLONE_NEWPID | linux.CLONE_NEWNS | linux.CLONE_NEWIPC
 PROC_OPTIONS = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
 
 
-def become_init(report: int, *, new_user: bool) -> None:
+def become_init(report: int, *, new_user: bool, service: tuple[str, int] | None) -> None:
     """Return in the init process of new namespaces. The calling process waits for its end, and exits.
 
     First write the process id of the init process to `report`, for somebody who outlives the calling process.
     With `new_user` also create a user namespace in which every id means what it means outside. A user without
-    privileges needs that, and its limit of processes counts for this run alone. Raise OSError if the machine
-    does not allow this.
+    privileges needs that, and its limit of processes counts for this run alone. With an address of the
+    `service` also create a network in which the loopback address leads to it, and nothing else anywhere.
+    Raise OSError if the machine does not allow this.
     """
     if new_user:
         _unshare_with_user()
     else:
         linux.unshare(NAMESPACES)
-    lifeline, parent_end = os.pipe()
+    relay = _open_relay(service) if service is not None else None
+    lifeline, launcher_end = os.pipe()
     init = os.fork()
     if init:
         os.write(report, json.dumps({"init": init}).encode() + b"\n")
-        with suppress(BrokenPipeError):  # the init process has ended already
-            os.write(parent_end, READY)
-        os.waitpid(init, 0)
-        os._exit(0)
-    os.close(parent_end)
+        _wait_for_init(init, launcher_end, relay)
+    os.close(launcher_end)
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.read(lifeline, 1) != READY:  # the parent ended before the line above took effect
+    if os.read(lifeline, 1) != READY:  # the launcher ended before the line above took effect
         os._exit(1)
     os.close(lifeline)
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
     linux.mount("proc", "/proc", "proc", PROC_OPTIONS)
+    if relay is not None:
+        relay.enter_network()
+
+
+def _open_relay(service: tuple[str, int]) -> "Relay":
+    # Only here: the import of sockets would make the start of each run take a tenth longer.
+    from hostsvc.process_harness.keeper.relay import Relay
+
+    return Relay(service)
+
+
+def _wait_for_init(init: int, launcher_end: int, relay: "Relay | None") -> NoReturn:
+    with suppress(BrokenPipeError):  # the init process has ended already
+        os.write(launcher_end, READY)
+    if relay is not None:
+        relay.pass_on_until_exit(init)
+    os.waitpid(init, 0)
+    os._exit(0)
 
 
 def _unshare_with_user() -> None:

@@ -25,7 +25,17 @@ def workspace() -> Iterator[Path]:
         yield Path(directory)
 
 
-@pytest.fixture(params=["namespace", "namespace with users", "user", "cgroup"])
+slow = pytest.mark.slow
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("namespace", marks=slow),
+        "namespace with users",
+        pytest.param("user", marks=slow),
+        "cgroup",
+    ]
+)
 def contained(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The fields of a process in each containment that this machine offers."""
     return containment_fields(request.param)

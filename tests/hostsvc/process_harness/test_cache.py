@@ -58,6 +58,15 @@ async def test_home_is_private_to_its_run(cache: HarnessCache) -> None:
         cache.make_home(UUID(int=1), None)
 
 
+async def test_home_that_is_moved_aside_is_out_of_reach(cache: HarnessCache) -> None:
+    home = cache.make_home(UUID(int=1), None)
+    home.chmod(0)
+    aside = cache.move_aside(home)
+    assert not home.exists()
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (aside, aside.parent)] == [0o700, 0o700]
+    assert cache.prepare() == [aside], "the next start removes it"
+
+
 async def test_repositories_have_separate_directories(tmp_path: Path) -> None:
     directories = []
     for repository in ("/srv/a.git", "/srv/b.git", "/srv/a.git"):

@@ -23,6 +23,7 @@ from tests.git_repository import GitRepository
 from tests.storage import factories
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "OPENAI_API_KEY": "sk-secret"}
+URL = "http://127.0.0.1:8080"
 SHOW = "cat; echo; env | grep HOSTSVC_ | sort; echo $HOME; pwd; echo ${OPENAI_API_KEY:-none}"
 
 
@@ -69,7 +70,7 @@ class World:
                 clock=SystemClock(),
                 command=harness_settings.command,
                 run_settings=RunSettings(stop_grace_seconds=0.2),
-                credentials=RunCredentials("http://127.0.0.1:8080", lambda run_id: f"token-of-{run_id}"),
+                credentials=RunCredentials(URL, lambda run_id: f"token-of-{run_id}", URL),
                 workspace=workspace,
             )
 

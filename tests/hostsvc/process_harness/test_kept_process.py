@@ -11,11 +11,22 @@ from typing import Any
 import pytest
 import uvloop
 
+from hostsvc.process_harness import kept_process
 from hostsvc.process_harness.keeper.main import OUTPUT_BYTES
 from hostsvc.process_harness.kept_process import ProcessEnd, open_kept_process
 from hostsvc.process_harness.settings import RunLimits
-from tests.hostsvc.process_harness.specs import LEAVES_CHILDREN, MARK, ended, python, run, spec_of
+from tests.hostsvc.process_harness.specs import (
+    LEAVES_CHILDREN,
+    MARK,
+    STOP_SECONDS,
+    ended,
+    python,
+    run,
+    spec_of,
+)
 from tests.processes import all_gone, content, is_alive, marked
+
+FREEZER = Path("/sys/fs/cgroup/freezer")
 
 IGNORES_SIGTERM = """
 import signal, time
@@ -34,6 +45,14 @@ for _ in range(2000):
 open("crowd", "w").write("\\n")
 signal.pause()
 """
+
+
+async def some_marked(mark: str) -> list[int]:
+    """Wait until there are processes with this mark, and return them."""
+    async with asyncio.timeout(STOP_SECONDS):
+        while not (processes := marked(mark)):  # noqa: ASYNC110 -- not our children
+            await asyncio.sleep(0.01)
+    return processes
 
 
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
@@ -191,3 +210,39 @@ async def test_process_can_run_as_another_user(tmp_path: Path, mark: str) -> Non
     *ids, last = end.output.splitlines()
     assert ids == ["65534", "65533", "65533 65532"]
     assert "Permission denied" in last
+
+
+@pytest.mark.skipif(not FREEZER.exists() or os.geteuid() != 0, reason="needs the freezer of cgroup v1")
+async def test_suspended_keeper_is_continued(
+    tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_process, "KILL_SECONDS", 0.2)
+    async with open_kept_process(spec_of(tmp_path, mark, "sleep", "600")) as process:
+        await some_marked(mark)
+        os.kill(process._keeper.pid, signal.SIGSTOP)
+        async with asyncio.timeout(STOP_SECONDS):
+            assert (await process.kill()).describe(RunLimits()) == "killed by SIGKILL"
+
+
+async def test_process_that_cannot_be_killed_keeps_its_place(
+    tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_process, "KILL_SECONDS", 0.2)
+    frozen = FREEZER / f"hostsvc-test-{mark}"
+    frozen.mkdir()
+    try:
+        async with open_kept_process(spec_of(tmp_path, mark, "sleep", "600")) as process:
+            [command] = await some_marked(mark)
+            (frozen / "cgroup.procs").write_text(str(command))
+            (frozen / "freezer.state").write_text("FROZEN")
+            killing = asyncio.ensure_future(process.kill())
+            assert await asyncio.wait({killing}, timeout=1.0) == (set(), {killing})
+            assert process.is_stuck
+            assert not process.ended.is_set()
+            (frozen / "freezer.state").write_text("THAWED")
+            await ended(process)
+            await killing
+    finally:
+        (frozen / "freezer.state").write_text("THAWED")
+        await all_gone(mark)
+        frozen.rmdir()

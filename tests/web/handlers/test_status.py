@@ -18,6 +18,7 @@ async def test_status_describes_the_whole_service(service: Service, api: Api) ->
     assert body["service"]["state"] == "ready"
     assert body["service"]["uptime_seconds"] >= 0
     assert body["database"]["connections"] >= 1
+    assert body["harness"] == {"kind": "builtin", "containment": "", "network": "", "remaining": 0}
 
 
 async def test_supervisors_are_listed_filtered_and_read_one_by_one(service: Service, api: Api) -> None:

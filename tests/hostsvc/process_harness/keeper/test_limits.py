@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hostsvc.process_harness.directory_trees import remove
 from hostsvc.process_harness.keeper.containment import Containment
 from hostsvc.process_harness.keeper.limits import (
     BLOCK_BYTES,
@@ -54,7 +55,7 @@ time.sleep(600)
     ("code", "limits", "error"),
     [
         (BOMB, RunLimits(processes=20), r"harness\.limits\.processes \(\d+ processes and threads used, 20"),
-        (HOGS, RunLimits(memory_mb=64), r"harness\.limits\.memory_mb \(2\d\d MB used, 64 allowed\)"),
+        (HOGS, RunLimits(memory_mb=64), r"harness\.limits\.memory_mb \(\d+ MB used, 64 allowed\)"),
         (SPINS, RunLimits(cpu_seconds=1), r"harness\.limits\.cpu_seconds \(\d\.\d seconds used, 1 allowed"),
         (FILLS, RunLimits(home_mb=20), r"harness\.limits\.home_mb \(\d+ MB used, 20 allowed\)"),
     ],
@@ -80,6 +81,7 @@ async def test_kernel_stops_bomb_of_run_with_own_count(workspace: Path, mark: st
     assert "harness.limits.processes" in end.describe(limits)
 
 
+@pytest.mark.slow
 async def test_run_in_control_group_is_limited(workspace: Path, mark: str) -> None:
     limits = RunLimits(cpu_seconds=1)
     end = await run(python(workspace, mark, SPINS, limits=limits, **containment_fields("cgroup")))
@@ -137,13 +139,14 @@ def test_home_deeper_than_longest_path_is_refused(tmp_path: Path) -> None:
     start = os.getcwd()
     try:
         os.chdir(tmp_path)
-        for _ in range(3000):
-            os.mkdir("d")
-            os.chdir("d")
+        for _ in range(25):
+            os.mkdir("d" * 200)
+            os.chdir("d" * 200)
     finally:
         os.chdir(start)
     with pytest.raises(HomeRefused, match="a directory in its HOME cannot be measured: File name too long"):
         list(home_bytes(str(tmp_path)))
+    remove(tmp_path)  # pytest could not
 
 
 def test_home_is_measured_in_parts_that_take_a_moment(tmp_path: Path) -> None:
