@@ -98,7 +98,7 @@ def statuses(route: Route) -> set[int]:
         statuses.add(503)  # public reads need no database
     if route.is_rate_limited:
         statuses.add(429)
-    if route.body or route.query:
+    if route.body or route.query or route.by_header:
         statuses.add(400)
     if route.body:
         statuses |= {413, 415}
