@@ -100,7 +100,7 @@ def statuses(route: Route) -> set[int]:
         statuses.add(503)  # public reads need no database
     if route.is_rate_limited:
         statuses.add(429)
-    if route.body or route.query:
+    if route.body or route.query or route.by_header:
         statuses.add(400)
     if isinstance(route.query, PageQuery | TraceQuery):
         statuses.add(429)  # the list may be a stream

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.web.openapi.routes import CREATE, LIST, STATUS
+from tests.web.openapi.routes import CREATE, LIST, STATUS, create_thing
 from web.openapi.error_responses import RESPONSES, reference, response, responses, statuses
-from web.routes import Route
+from web.routes import CallerRoute, Route
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,7 @@ def test_further_body_is_an_alternative() -> None:
     further = {"type": "integer"}
     schema = response(404, further)["content"]["application/json"]["schema"]
     assert further in schema["anyOf"]
+
+
+def test_read_that_a_header_directs_may_be_invalid() -> None:
+    assert 400 in statuses(CallerRoute("GET", "/api/shop/", create_thing, "Read the shop", by_header=True))
