@@ -23,17 +23,17 @@ class Sizes:
 
 
 SMALL = Sizes(
-    list_rows=60,
-    list_callers=8,
+    list_rows=30,
+    list_callers=6,
     stalled_readers=5,
     spans=5_000,
     tags=2_000,
-    log_ins=16,
-    sign_ups=6,
+    log_ins=14,
+    sign_ups=3,
     anonymous_requests=0,
     connections=50,
-    chunked_bytes=32 << 20,
-    slow_schemas=3,
+    chunked_bytes=24 << 20,
+    slow_schemas=2,
     patience=10,
     max_wait_seconds=0,
 )
