@@ -38,17 +38,17 @@ SMALL = Sizes(
     max_wait_seconds=0,
 )
 LONG = Sizes(
-    list_rows=150,
-    list_callers=20,
+    list_rows=100,
+    list_callers=16,
     stalled_readers=10,
     spans=10_000,
     tags=4_000,
-    log_ins=80,
-    sign_ups=12,
+    log_ins=60,
+    sign_ups=8,
     anonymous_requests=0,
     connections=200,
     chunked_bytes=64 << 20,
-    slow_schemas=6,
+    slow_schemas=4,
     patience=10,
     max_wait_seconds=20,
 )
