@@ -154,6 +154,8 @@ def _request(target: Target, client: Client, path: str) -> socket.socket:
     connection = socket.socket(socket.AF_INET6 if ":" in target.host else socket.AF_INET)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
     connection.connect((target.host, target.port))
+    if target.tls is not None:
+        connection = target.tls.wrap_socket(connection, server_hostname=target.host)
     head = f"GET {path} HTTP/1.1\r\nHost: {target.host}\r\nAuthorization: {client.authorization}"
     connection.sendall(f"{head}\r\nConnection: close\r\n\r\n".encode())
     return connection

@@ -25,9 +25,10 @@ AttackFunction = Callable[[Target], Awaitable[list[Finding]]]
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An attack, and how long it has to wait for a time limit of the service."""
+    """An attack: whether it has different sizes, and how long it waits for a time limit of the service."""
 
     run: AttackFunction
+    is_sized: bool = False
     waits_seconds: float = 0
 
     @property

@@ -38,7 +38,7 @@ class Exchange:
 
 @asynccontextmanager
 async def connected(target: Target) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    reader, writer = await asyncio.open_connection(target.host, target.port)
+    reader, writer = await asyncio.open_connection(target.host, target.port, ssl=target.tls)
     try:
         yield reader, writer
     finally:

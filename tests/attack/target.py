@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -72,6 +73,11 @@ class Target:
     def port(self) -> int:
         parts = urlsplit(self.url)
         return parts.port or (443 if parts.scheme == "https" else 80)
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """Return how to connect sockets of our own: None for plain HTTP."""
+        return ssl.create_default_context() if urlsplit(self.url).scheme == "https" else None
 
     @property
     def is_local(self) -> bool:

@@ -1,7 +1,7 @@
 """The attacks on one real service: small ones every day, longer ones in `make test-slow`."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 
 import pytest
 import pytest_asyncio
@@ -10,7 +10,7 @@ from tests.acceptance.process import Launch, Sections, ServiceProcess, serving
 from tests.attack.answers import injected_headers
 from tests.attack.catalogue import ATTACKS
 from tests.attack.findings import Attack
-from tests.attack.sizes import LONG, SMALL, Sizes
+from tests.attack.sizes import LONG, SMALL
 from tests.attack.target import Target, opened
 from tests.postgres import TestServer
 
@@ -20,10 +20,16 @@ OPERATOR_TOKEN = "operators-only"
 TOKEN_SECRET = "0123456789abcdef0123456789abcdef"
 
 
-def those_of(sizes: Sizes) -> pytest.MarkDecorator:
-    """Return the mark that runs a test with each attack that needs not wait too long."""
-    attacks = [attack for attack in ATTACKS if attack.waits_seconds <= sizes.max_wait_seconds]
+def for_each(attacks: Iterable[Attack]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("attack", attacks, ids=lambda attack: attack.name)
+
+
+SMALL_ATTACKS = [attack for attack in ATTACKS if attack.waits_seconds <= SMALL.max_wait_seconds]
+LONG_ATTACKS = [
+    attack
+    for attack in ATTACKS
+    if attack.is_sized or SMALL.max_wait_seconds < attack.waits_seconds <= LONG.max_wait_seconds
+]
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +73,13 @@ async def breaches(attack: Attack, target: Target) -> list[str]:
     ]
 
 
-@those_of(SMALL)
+@for_each(SMALL_ATTACKS)
 async def test_service_withstands_small_attack(small_target: Target, attack: Attack) -> None:
     assert await breaches(attack, small_target) == []
 
 
 @pytest.mark.slow
-@those_of(LONG)
+@for_each(LONG_ATTACKS)
 async def test_service_withstands_long_attack(long_target: Target, attack: Attack) -> None:
     assert await breaches(attack, long_target) == []
 

@@ -118,10 +118,10 @@ def _print_answers(console: Console, statuses: Counter[int], process: ServicePro
     console.print(f"log lines by level: {dict(levels)}")
 
 
-def print_trends(samples: list[Sample], console: Console) -> bool:
+def print_trends(samples: list[Sample], round_length: int, console: Console) -> bool:
     """Print how each figure developed, and return whether all are flat."""
-    table = Table("figure", "first", "last", "growth in 10 minutes", "bar", "verdict")
-    found = trends(samples)
+    table = Table("least of a round", "first", "last", "growth in 10 minutes", "bar", "verdict")
+    found = trends(samples, round_length)
     for trend in found:
         table.add_row(
             trend.name,
@@ -144,7 +144,7 @@ def main() -> None:
     console = Console(width=160)
     with tempfile.TemporaryDirectory(prefix="hostsvc-soak-") as directory:
         samples = asyncio.run(soak(Path(directory), Pace(options.minutes * 60), console, faults))
-    raise SystemExit(0 if print_trends(samples, console) else 1)
+    raise SystemExit(0 if print_trends(samples, len(faults), console) else 1)
 
 
 if __name__ == "__main__":

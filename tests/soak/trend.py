@@ -37,13 +37,19 @@ class Trend:
         return self.growth < MAX_GROWTH[self.name]
 
 
-def trends(samples: Sequence[Sample]) -> list[Trend]:
-    """Return the trend of each figure. The first third of the samples is the warm-up, and does not count."""
+def trends(samples: Sequence[Sample], round_length: int) -> list[Trend]:
+    """Return the trend of each figure over the rounds of faults, by the least of each round.
+
+    A leak raises the least; what an allocator keeps for a while, or a request in flight, does not. The first
+    third of the samples is the warm-up, and does not count.
+    """
     counted = samples[int(len(samples) * WARM_UP_SHARE) :]
-    times = [sample.seconds for sample in counted]
+    starts = range(0, len(counted) - round_length + 1, round_length)  # of whole rounds
+    rounds = [counted[start : start + round_length] for start in starts] or [counted]
+    times = [each[0].seconds for each in rounds]
     found = []
     for name in MAX_GROWTH:
-        values = [float(getattr(sample, name)) for sample in counted]
+        values = [min(float(getattr(sample, name)) for sample in each) for each in rounds]
         found.append(Trend(name, values[0], values[-1], slope(times, values) * TEN_MINUTES))
     return found
 
