@@ -1,16 +1,19 @@
 """Streams: the lists that are being sent in several chunks, counted and served in turn."""
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from uuid import UUID
 
+from supervisors.fair_slots import FairSlots
 from web.errors import TooManyStreams, Unavailable
 
 RETRY_SECONDS = 5
 WAIT_SECONDS = 30.0  # for a turn
-TURNS = 2  # one chunk is read from the database while another one is sent
+# Chunks that are read at a time, fewer than there are connections to the database. One organization gets two:
+# one chunk is read from the database while another one is turned into JSON.
+TURNS = 4
 
 
 class Streams:
@@ -25,8 +28,7 @@ class Streams:
         self._per_organization = per_organization
         self._by_caller: Counter[UUID] = Counter()
         self._by_organization: Counter[UUID] = Counter()
-        self._free_turns = turns
-        self._waiting: dict[UUID, deque[asyncio.Future[None]]] = {}  # in the order of their next turns
+        self._turns = FairSlots(turns)
 
     def in_use(self, organization_id: UUID) -> int:
         """Return the number of the organization's streams."""
@@ -43,21 +45,20 @@ class Streams:
             yield
         finally:
             for counter, key in counts:
-                counter[key] -= 1
-                if not counter[key]:
-                    del counter[key]
+                _decrement(counter, key)
 
     @asynccontextmanager
     async def turn(self, organization_id: UUID) -> AsyncIterator[None]:
         """Wait for a turn to read a chunk, and keep it for the block. Raise Unavailable if none comes."""
-        if self._free_turns:
-            self._free_turns -= 1
-        else:
-            await self._wait(organization_id)
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await self._turns.take(organization_id)
+        except TimeoutError:
+            raise Unavailable("Too many lists are being read.", RETRY_SECONDS) from None
         try:
             yield
         finally:
-            self._pass_on()
+            self._turns.release(organization_id)
 
     def _require_room(self, caller: UUID, organization_id: UUID) -> None:
         if self._by_caller[caller] >= self._per_caller:
@@ -69,28 +70,8 @@ class Streams:
         detail = f"{limit}: at most {maximum} long lists are sent to one {owner} at a time; try again later."
         raise TooManyStreams(detail, RETRY_SECONDS)
 
-    async def _wait(self, organization_id: UUID) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(organization_id, deque()).append(turn)
-        try:
-            async with asyncio.timeout(WAIT_SECONDS):
-                await turn
-        except BaseException as error:
-            if turn.done() and not turn.cancelled():  # it came at the same moment
-                self._pass_on()
-            if isinstance(error, TimeoutError):
-                raise Unavailable("Too many lists are being read.", RETRY_SECONDS) from None
-            raise
 
-    def _pass_on(self) -> None:
-        """Give a turn to the organization that has waited longest, which then stands last in line."""
-        while self._waiting:
-            organization_id, queue = next(iter(self._waiting.items()))
-            del self._waiting[organization_id]
-            turn = queue.popleft()
-            if queue:
-                self._waiting[organization_id] = queue
-            if not turn.done():  # its caller still waits
-                turn.set_result(None)
-                return
-        self._free_turns += 1
+def _decrement(counter: Counter[UUID], key: UUID) -> None:
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]

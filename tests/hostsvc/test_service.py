@@ -96,7 +96,7 @@ async def test_open_service_serves_until_the_block_ends(
 ) -> None:
     # They change the whole process, which outlives this service.
     monkeypatch.setattr(service_module, "raise_descriptor_limit", lambda: 65_536)
-    monkeypatch.setattr(service_module, "_tune_garbage_collection", gc.collect)
+    monkeypatch.setattr(service_module, "tune_garbage_collection", gc.collect)
     config = Config(server=ServerSettings(port=0), database=DatabaseChoice(url=database_url))
     async with open_service(config, print, asyncio.Event()) as service, aiohttp.ClientSession() as session:
         assert service is not None
@@ -110,7 +110,7 @@ async def test_standby_whose_end_is_requested_yields_nothing(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service_module, "raise_descriptor_limit", lambda: 65_536)
-    monkeypatch.setattr(service_module, "_tune_garbage_collection", gc.collect)
+    monkeypatch.setattr(service_module, "tune_garbage_collection", gc.collect)
     config = Config(server=ServerSettings(port=0), database=DatabaseChoice(url=database_url))
     lines: list[str] = []
     end_requested = asyncio.Event()

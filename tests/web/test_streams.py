@@ -72,3 +72,14 @@ async def test_turn_of_cancelled_caller_passes_on() -> None:
     await next_one
     async with streams.turn(OURS):
         assert order == ["next"]
+
+
+async def test_organization_leaves_turns_to_others() -> None:
+    streams, order = Streams(1, 1, turns=4), list[str]()
+    async with streams.turn(OURS):
+        async with streams.turn(OURS):
+            third = await wait_in_line(streams, OURS, "third", order)
+            await (await wait_in_line(streams, THEIRS, "theirs", order))
+            assert order == ["theirs"]
+        await third
+    assert order == ["theirs", "third"]
