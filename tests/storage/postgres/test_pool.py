@@ -356,7 +356,7 @@ async def test_transaction_does_not_wait_for_its_timed_out_statement(database_ur
         assert await pool.fetchval("SELECT 1") == 1
 
 
-async def test_caller_does_not_wait_for_the_end_of_its_timed_out_statement(database_url: str) -> None:
+async def test_caller_does_not_wait_for_its_timed_out_statement(database_url: str) -> None:
     settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=0.05)
     async with open_pool(settings, epoch=None) as pool:
         async with asyncio.timeout(settings.acquire_timeout_seconds / 2):
