@@ -197,15 +197,8 @@ async def _open_leader(
     # Listen before scanning, so that no row of another program is missed in between.
     doorbell = await enter(open_notify_listener(database, on_commit, scan.run_once, clock))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
-    service = Service(
-        config.server.base_url or url,
-        settings.operator_token,
-        leadership,
-        doorbell,
-        registry,
-        stuck_agents,
-        writes,
-    )
+    address, token = config.server.base_url or url, settings.operator_token
+    service = Service(address, token, leadership, doorbell, registry, stuck_agents, writes)
     await scan.recover()
     services = maintenance_services(
         config, storage, registry, scan, webhooks, stuck_agents, writes, service.may_start_runs, clock
