@@ -64,7 +64,6 @@ def maintenance_services(
     budgets = BudgetRenewal(storage.agent_states, registry, clock)
     counter = AgentCounter(storage.agent_states, registry.statistics, clock)
     retention = RetentionCleaner(storage.retention, config.retention, clock)
-    receipts = ReceiptCleaner(storage.receipts, clock)
 
     async def drop_idle() -> None:
         registry.drop_idle()
@@ -84,7 +83,9 @@ def maintenance_services(
         MaintenanceService("idle supervisor cleaner", drop_idle, IDLE_SWEEP_SECONDS),
         MaintenanceService("deleted agent cleaner", retention.empty_deleted_agents, PURGE_SECONDS),
         MaintenanceService("retention cleaner", retention.run_once, RETENTION_SECONDS),
-        MaintenanceService("receipt cleaner", receipts.run_once, PURGE_SECONDS),
+        MaintenanceService(
+            "receipt cleaner", ReceiptCleaner(storage.receipts, clock).run_once, PURGE_SECONDS
+        ),
     )
 
 

@@ -213,15 +213,8 @@ async def _open_leader(
     # Listen before scanning, so that no row of another program is missed in between.
     doorbell = await enter(open_notify_listener(database, on_commit, scan.run_once, clock))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
-    service = Service(
-        config.server.base_url or url,
-        settings.operator_token,
-        leadership,
-        doorbell,
-        registry,
-        stuck_agents,
-        writes,
-    )
+    address, token = config.server.base_url or url, settings.operator_token
+    service = Service(address, token, leadership, doorbell, registry, stuck_agents, writes)
     service.notice = await encryption_notice(cipher, pool)
     await scan.recover()
     services = maintenance_services(

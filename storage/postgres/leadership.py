@@ -62,7 +62,7 @@ async def lead(url: str, sleep: Sleep) -> AsyncIterator["Leadership"]:
 async def has_leader(url: str) -> bool:
     """Return whether some instance leads at the moment."""
     async with connect(url) as connection:
-        return bool(await connection.fetchval(LEADER_EXISTS, *LEADER))
+        return bool(await connection.fetchval(LEADER_EXISTS, *LEADER, timeout=ANSWER_SECONDS))
 
 
 class Leadership:

@@ -13,6 +13,7 @@ from storage.postgres.advisory_locks import MIGRATION
 from storage.postgres.connections import SERVER_SETTINGS, Connection, connect
 
 MIN_SERVER_VERSION = 150000
+ANSWER_SECONDS = 10.0  # for what changes nothing; a migration may take as long as it needs
 
 _FILE_NAME = re.compile(r"(\d{4})_(\w+)\.sql")
 
@@ -91,9 +92,15 @@ LEDGER_EXISTS = "SELECT to_regclass('schema_migration') IS NOT NULL"
 SELECT_APPLIED = "SELECT version, name, checksum FROM schema_migration ORDER BY version"
 
 
+async def _select_applied(connection: Connection) -> list[asyncpg.Record]:
+    if not await connection.fetchval(LEDGER_EXISTS, timeout=ANSWER_SECONDS):
+        return []
+    return await connection.fetch(SELECT_APPLIED, timeout=ANSWER_SECONDS)
+
+
 async def _pending(connection: Connection, migrations: Sequence[Migration]) -> list[Migration]:
     shipped = {migration.version: migration for migration in migrations}
-    applied = await connection.fetch(SELECT_APPLIED) if await connection.fetchval(LEDGER_EXISTS) else []
+    applied = await _select_applied(connection)
     for row in applied:
         migration = shipped.pop(row["version"], None)
         if migration is None:
@@ -121,7 +128,7 @@ SELECT_SAFETY = """
 async def refuse_unsafe(url: str) -> None:
     """Raise DatabaseRefused unless commits are durable and each connection keeps one server session."""
     async with connect(url) as connection, connect(url) as another:
-        server = (await connection.fetch(SELECT_SAFETY))[0]
+        server = (await connection.fetch(SELECT_SAFETY, timeout=ANSWER_SECONDS))[0]
         if server["version_number"] < MIN_SERVER_VERSION:
             raise DatabaseRefused(f"PostgreSQL {server['version']} is too old: hostsvc needs 15 or newer")
         # These are the values for this role in this database, wherever they were set. full_page_writes is not
