@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hostsvc.embedded_postgres import EmbeddedPostgres
-from tests.acceptance.process import Sections, ServiceProcess, serving
+from tests.acceptance.process import Launch, Sections, ServiceProcess, launch_fresh, serving
 from tests.attack.measuring import open_descriptors, resident_mb
 from tests.attack.sizes import SMALL
 from tests.attack.target import Target, create_documents, opened
@@ -43,14 +43,18 @@ class Pace:
 
 
 async def soak(
-    directory: Path, pace: Pace, console: Console, faults: Sequence[Fault] = FAULTS
+    directory: Path,
+    pace: Pace,
+    console: Console,
+    faults: Sequence[Fault] = FAULTS,
+    launch: Launch = launch_fresh,
 ) -> list[Sample]:
     """Run a service under load, with one fault after the other, each at least once.
 
     Return a sample for the quiet moment after each fault.
     """
     samples: list[Sample] = []
-    async with _scene(directory, pace) as (scene, process):
+    async with _scene(directory, pace, launch) as (scene, process):
         await create_documents(scene.target.attacker.key, pace.documents, 1_000_000)
         async with working(scene.target, SEED) as work:
             started, endless = perf_counter(), cycle(faults)
@@ -69,7 +73,7 @@ async def soak(
 
 
 @asynccontextmanager
-async def _scene(directory: Path, pace: Pace) -> AsyncIterator[tuple[Scene, ServiceProcess]]:
+async def _scene(directory: Path, pace: Pace, launch: Launch) -> AsyncIterator[tuple[Scene, ServiceProcess]]:
     """Start a service with its embedded PostgreSQL, which the faults reach over a user of their own."""
     data_dir = directory / "data"
     sections: Sections = {
@@ -81,7 +85,7 @@ async def _scene(directory: Path, pace: Pace) -> AsyncIterator[tuple[Scene, Serv
     url = await asyncio.to_thread(server.start)
     try:
         async with (
-            serving(directory, "service", sections) as process,
+            serving(directory, "service", sections, launch) as process,
             opened(process.url, SMALL, process.pid, OPERATOR_TOKEN) as target,
         ):
             yield Scene(target, url, data_dir, pace.fault_seconds), process
