@@ -2,11 +2,11 @@
 
 from ipaddress import ip_network
 
-import pytest
-
+from storage.postgres.paging import CHUNK_BYTES
 from tests.web.conftest import Api, StartService
 
 AGENTS = "/api/cloud/agents/"
+DOCUMENTS = "/api/defaults/documents/"
 LOGIN = "/api/organizations/auth/login/"
 NOBODY = {"email": "nobody@example.org", "password": "not the password"}
 PROXIES = (ip_network("127.0.0.1/32"),)
@@ -42,16 +42,14 @@ async def test_refusal_does_not_wait_for_the_body(start_service: StartService) -
     assert refused.status == 429  # not 415
 
 
-async def test_streamed_list_carries_the_quota(
-    start_service: StartService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("web.paging.FIRST_ROWS", 1)
+async def test_streamed_list_carries_the_quota(start_service: StartService) -> None:
     service = await start_service(requests_per_minute=10)
     api = await service.new_organization()
     for _ in range(2):
-        await api.create_agent()
-    answer = await api.get(AGENTS)
+        await api.create(DOCUMENTS, title="A", content="x" * CHUNK_BYTES)
+    answer = await api.get(DOCUMENTS)
     assert (answer.status, len(answer.body)) == (200, 2)
+    assert answer.headers["Transfer-Encoding"] == "chunked"
     assert answer.headers["RateLimit"] == '"default";r=7;t=6'
 
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from aiohttp import web
 
+from storage.postgres.paging import CHUNK_BYTES
 from tests.web.conftest import Api, Service
 from tests.web.server.clients import GET, Client, small_server
 from web.app import ROUTES
@@ -17,7 +18,7 @@ from web.server.security_headers import HEADERS
 from web.server.settings import ConnectionSettings
 from web.server.standby import build_standby_app
 
-NOTIFICATIONS = "/api/defaults/notifications/"
+DOCUMENTS = "/api/defaults/documents/"
 POLICY = "Content-Security-Policy"
 CACHING = "Cache-Control"
 
@@ -51,12 +52,12 @@ async def test_files_of_the_documentation_have_the_headers(service: Service) -> 
 
 
 async def test_answers_of_the_framework_have_the_headers(service: Service, api: Api) -> None:
-    for path in ("/nowhere/", NOTIFICATIONS.rstrip("/"), f"{PAGES}nothing.js", f"{NOTIFICATIONS}%ff/"):
+    for path in ("/nowhere/", DOCUMENTS.rstrip("/"), f"{PAGES}nothing.js", f"{DOCUMENTS}%ff/"):
         check_headers((await api.get(path)).headers, path)
     answer = await api.get("/healthz", headers={"Expect": "wizardry"})
     assert answer.status == 417
     check_headers(answer.headers, "417")
-    check_headers((await api.request("HEAD", NOTIFICATIONS)).headers, "HEAD")
+    check_headers((await api.request("HEAD", DOCUMENTS)).headers, "HEAD")
     for request in (b"NONSENSE\r\n\r\n", GET[:-2] + b"A: b\x01\r\n\r\n"):
         client = Client(*await asyncio.open_connection(*service.address))
         await client.send(request)
@@ -67,10 +68,9 @@ async def test_answers_of_the_framework_have_the_headers(service: Service, api: 
 
 
 async def test_streamed_list_has_the_headers(api: Api) -> None:
-    agent = await api.create_agent()
-    for number in range(60):
-        await api.create_notification(agent, title=f"{number}")
-    answer = await api.get(NOTIFICATIONS)
+    for _ in range(2):
+        await api.create(DOCUMENTS, title="A", content="x" * CHUNK_BYTES)
+    answer = await api.get(DOCUMENTS)
     assert answer.headers["Transfer-Encoding"] == "chunked"
     check_headers(answer.headers, "list")
 
