@@ -48,6 +48,7 @@ def main() -> None:
     if is_terminated:
         keeper.terminate()
     keeper.run()
+    os._exit(0)  # without the cleanup of the interpreter, which takes a few milliseconds
 
 
 class Keeper:
