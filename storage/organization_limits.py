@@ -67,18 +67,19 @@ class _Use:
     pending: int = 0  # reserved and perhaps not stored yet, so a count may miss it
     counted: int = 0
     is_known: bool = True  # false after a count that failed
+    counts: int = 0
     counted_at: float = -math.inf
     count_seconds: float = 0.0
     shown_at: float = -math.inf
     counting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def may_count(self, now: float, min_pause_seconds: float) -> bool:
-        """Return whether the pause after the last count is over."""
-        return now >= self.counted_at + max(min_pause_seconds, PAUSE_FACTOR * self.count_seconds)
+    def may_count(self, now: float, min_pause_seconds: float = 0.0) -> bool:
+        """Return whether the pause after the last count is over; there is none after one that failed."""
+        pause_seconds = max(min_pause_seconds, PAUSE_FACTOR * self.count_seconds)
+        return not self.is_known or now >= self.counted_at + pause_seconds
 
     def may_count_to_show(self, now: float) -> bool:
-        min_pause_seconds = 0.0 if self.is_known else MIN_PAUSE_SECONDS
-        return now >= self.shown_at + SHOWN_SECONDS and self.may_count(now, min_pause_seconds)
+        return now >= self.shown_at + SHOWN_SECONDS and self.may_count(now)
 
 
 class OrganizationLimit:
@@ -112,27 +113,29 @@ class OrganizationLimit:
         """Return what the organization stores, by a count that is a few seconds old and what came since."""
         use = self._use_of(organization_id)
         if use.may_count_to_show(self._monotonic()):
+            counts_before = use.counts
             async with use.counting:
+                self._require_success(use, counts_before)
                 if use.may_count_to_show(self._monotonic()):
                     await self._count_again(organization_id, use)
                     use.shown_at = use.counted_at
-        self._require_known(use)
         return use.bound if self.limit else use.counted
 
     async def reserve(self, organization_id: UUID, amount: int) -> _Use:
         """Add to the bound, after a count if that would exceed the limit.
 
-        Raise LimitReached, or DatabaseUnavailable if the last count failed and the next has to wait.
+        Raise LimitReached, or DatabaseUnavailable if the count failed.
         """
         use = self._use_of(organization_id)
         if use.bound + amount > self.limit:
+            counts_before = use.counts
             async with use.counting:
+                self._require_success(use, counts_before)
                 exceeds = use.bound + amount > self.limit
                 if exceeds and use.may_count(self._monotonic(), MIN_PAUSE_SECONDS):
                     await self._count_again(organization_id, use)
                     exceeds = use.bound + amount > self.limit
                 if exceeds:
-                    self._require_known(use)
                     self.refused += 1
                     raise LimitReached(self.name, self.limit)
         use.bound += amount
@@ -148,11 +151,13 @@ class OrganizationLimit:
             use.bound = counted + pending_before + (use.bound - bound_before)
             use.counted, use.is_known = counted, True
         finally:
+            use.counts += 1
             use.counted_at = self._monotonic()
             use.count_seconds = use.counted_at - began
 
-    def _require_known(self, use: _Use) -> None:
-        if not use.is_known:
+    def _require_success(self, use: _Use, counts_before: int) -> None:
+        """Raise DatabaseUnavailable if a count failed meanwhile: who waited for it does not try again."""
+        if use.counts != counts_before and not use.is_known:
             raise DatabaseUnavailable(f"what counts for the limit {self.name} could not be counted")
 
     def _use_of(self, organization_id: UUID) -> _Use:

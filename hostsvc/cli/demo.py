@@ -1,6 +1,7 @@
 """The demonstration: the main job over HTTP, reported step by step, ended by the first step that fails."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -121,6 +122,8 @@ async def demo(config: Config, *, keep: bool, print_line: Callable[[str], None])
     end_requested = end_on_signals()
     report = StepReport(SystemClock(), print_line)
     with TemporaryDirectory(prefix="hostsvc-demo-") as directory:
+        # PostgreSQL, which cannot run as root, passes through the directory to its data.
+        os.chmod(directory, 0o711)  # noqa: S103 -- nobody lists it
         private = Config(
             server=ServerSettings(port=0), database=DatabaseChoice(data_dir=Path(directory)), log=config.log
         )

@@ -147,6 +147,7 @@ def main() -> None:
     faults = [fault for fault in FAULTS if fault.__name__ not in options.without]
     console = Console(width=160)
     with tempfile.TemporaryDirectory(prefix="hostsvc-soak-") as directory:
+        Path(directory).chmod(0o711)  # PostgreSQL, which cannot run as root, passes through it to its data
         samples = asyncio.run(soak(Path(directory), Pace(options.minutes * 60), console, faults))
     raise SystemExit(0 if print_trends(samples, len(faults), console) else 1)
 

@@ -43,6 +43,7 @@ class Rows:
     async def _count(self, organization_id: UUID) -> int:
         self.counts += 1
         if self.is_away:
+            await asyncio.sleep(0)
             raise DatabaseUnavailable("away")
         self.seconds += self.seconds_per_count
         counted = self.stored
@@ -115,15 +116,22 @@ async def test_amount_beyond_the_rest_is_refused_whole() -> None:
 async def test_failed_count_is_not_taken_for_a_full_organization() -> None:
     rows = Rows(limit=2)
     rows.is_away = True
-    for _ in range(3):
-        with pytest.raises(DatabaseUnavailable):
-            await rows.insert()
-        with pytest.raises(DatabaseUnavailable):
-            await rows.limit.in_use(ACME)
-    assert (rows.counts, rows.limit.refused) == (1, 0)
-    rows.is_away, rows.seconds = False, 3.0
+    with pytest.raises(DatabaseUnavailable):
+        await rows.insert()
+    with pytest.raises(DatabaseUnavailable):
+        await rows.limit.in_use(ACME)
+    assert (rows.counts, rows.limit.refused) == (2, 0)
+    rows.is_away = False
     assert await rows.insert()
     assert await rows.limit.in_use(ACME) == 1
+
+
+async def test_failed_count_fails_for_all_who_waited_for_it() -> None:
+    rows = Rows(limit=2)
+    rows.is_away = True
+    answers = await asyncio.gather(*(rows.insert() for _ in range(9)), return_exceptions=True)
+    assert all(isinstance(answer, DatabaseUnavailable) for answer in answers)
+    assert rows.counts == 1
 
 
 async def test_limit_of_zero_is_none() -> None:

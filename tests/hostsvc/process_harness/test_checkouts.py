@@ -68,6 +68,13 @@ class Cache:
         return {path.name for path in self.directory.glob("repositories/*/checkouts/*")}
 
 
+async def until_gone(*paths: Path) -> None:
+    """Return when the paths have been removed, which happens in the background."""
+    async with asyncio.timeout(5):
+        while any(path.exists() for path in paths):  # noqa: ASYNC110 -- nothing tells when
+            await asyncio.sleep(0.01)
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> GitRepository:
     return GitRepository.make(tmp_path / "agents")
@@ -207,7 +214,7 @@ async def test_start_removes_leftovers_of_a_killed_service(repository: GitReposi
     another = cache.directory / "repositories/earlier/checkouts"
     another.mkdir(parents=True)
     async with cache.open():
-        assert [path for path in (unfinished, home, another) if path.exists()] == []
+        await until_gone(unfinished, home, another)
         assert cache.commits() == {commit}
 
 
