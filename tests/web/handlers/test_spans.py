@@ -169,7 +169,7 @@ async def test_metadata_size_limit_is_configurable(start_service: StartService) 
     assert (answer.status, answer.body) == (413, {"detail": detail})
 
 
-async def test_spans_beyond_the_limit_of_a_trace_are_refused_by_name(
+async def test_spans_beyond_the_limit_of_a_trace_are_refused(
     start_service: StartService, pool: Pool
 ) -> None:
     api = await (await start_service()).new_organization()
