@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from uuid import UUID
 
 from supervisors.fair_slots import FairSlots
-from web.errors import TooManyStreams, Unavailable
+from web.errors import TooManyRequests, Unavailable
 
 RETRY_SECONDS = 5
 WAIT_SECONDS = 30.0  # for a turn
@@ -36,7 +36,7 @@ class Streams:
 
     @contextmanager
     def open(self, caller: UUID, organization_id: UUID) -> Iterator[None]:
-        """Count a stream. Raise TooManyStreams if the caller or the organization has too many."""
+        """Count a stream. Raise TooManyRequests if the caller or the organization has too many."""
         counts = ((self._by_caller, caller), (self._by_organization, organization_id))
         self._require_room(caller, organization_id)
         for counter, key in counts:
@@ -68,7 +68,7 @@ class Streams:
         else:
             return
         detail = f"{limit}: at most {maximum} long lists are sent to one {owner} at a time; try again later."
-        raise TooManyStreams(detail, RETRY_SECONDS)
+        raise TooManyRequests(detail, RETRY_SECONDS)
 
 
 def _decrement(counter: Counter[UUID], key: UUID) -> None:

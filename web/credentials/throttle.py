@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from web.credentials.recent_events import RecentEvents
-from web.errors import TooManyAttempts
+from web.errors import Throttled
 
 MAX_REFUSED = 10
 WINDOW_SECONDS = 300.0
@@ -32,13 +32,13 @@ class Throttle:
     def attempt(self, network: str, now: float) -> Iterator[None]:
         """Count an attempt as in progress while the block runs.
 
-        Raise TooManyAttempts after ten refused attempts within five minutes, or if four are in progress.
+        Raise Throttled after ten refused attempts within five minutes, or if four are in progress.
         """
         if (wait := self._refused.wait_seconds(network, now)) > 0:
-            raise TooManyAttempts(math.ceil(wait))
+            raise Throttled(math.ceil(wait))
         in_progress = self._in_progress[network]
         if in_progress >= min(MAX_IN_PROGRESS, MAX_REFUSED - self._refused.count(network, now)):
-            raise TooManyAttempts(RETRY_SECONDS)
+            raise Throttled(RETRY_SECONDS)
         self._in_progress[network] += 1
         try:
             yield
