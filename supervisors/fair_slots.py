@@ -4,6 +4,8 @@ import asyncio
 from collections import Counter
 from uuid import UUID
 
+from supervisors.counts import decrement
+
 
 class QueueFull(Exception):
     """Too many callers of one organization wait for a slot."""
@@ -44,9 +46,7 @@ class FairSlots:
     def release(self, organization_id: UUID) -> None:
         """Give a slot back, and grant it to the next in line."""
         self._free += 1
-        self._taken[organization_id] -= 1
-        if not self._taken[organization_id]:
-            del self._taken[organization_id]
+        decrement(self._taken, organization_id)
         while candidates := [waiting for waiting in self._queues if self._may_take(waiting)]:
             next_id = min(candidates, key=self._taken.__getitem__)
             turn = next(iter(self._queues[next_id]))

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from uuid import UUID
 
+from supervisors.counts import decrement
 from supervisors.fair_slots import FairSlots
 from web.errors import TooManyRequests, Unavailable
 
@@ -45,7 +46,7 @@ class Streams:
             yield
         finally:
             for counter, key in counts:
-                _decrement(counter, key)
+                decrement(counter, key)
 
     @asynccontextmanager
     async def turn(self, organization_id: UUID) -> AsyncIterator[None]:
@@ -69,9 +70,3 @@ class Streams:
             return
         detail = f"{limit}: at most {maximum} long lists are sent to one {owner} at a time; try again later."
         raise TooManyRequests(detail, RETRY_SECONDS)
-
-
-def _decrement(counter: Counter[UUID], key: UUID) -> None:
-    counter[key] -= 1
-    if not counter[key]:
-        del counter[key]

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from supervisors.counts import decrement
 from web.credentials.recent_events import RecentEvents
 from web.errors import Throttled
 
@@ -43,9 +44,7 @@ class Throttle:
         try:
             yield
         finally:
-            self._in_progress[network] -= 1
-            if not self._in_progress[network]:
-                del self._in_progress[network]
+            decrement(self._in_progress, network)
 
     def count_refusal(self, network: str, now: float) -> None:
         """Count a refused attempt."""
