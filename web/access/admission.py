@@ -56,4 +56,4 @@ def _take(request: web.Request, limit: RateLimit, client: Hashable) -> None:
     }
     if not quota.is_granted:
         allowed = f"{limit.buckets.per_minute} for each {limit.clients}"
-        raise Throttled(seconds, f"The limit {limit.name} is {allowed}.")
+        raise Throttled(seconds, f"limits.{limit.name} is {allowed}.")

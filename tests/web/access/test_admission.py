@@ -28,7 +28,7 @@ async def test_key_over_its_limit_is_refused_before_any_effect(start_service: St
     assert refused.headers["Retry-After"] == "20"
     assert refused.body == {
         "detail": "Request was throttled. Expected available in 20 seconds. "
-        "The limit requests_per_minute is 3 for each API key, user or run."
+        "limits.requests_per_minute is 3 for each API key, user or run."
     }
     assert await service.storage.pool.fetchval("SELECT count(*) FROM agent") == 3
     assert (await other.get(AGENTS)).status == 200
