@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import aiojobs
@@ -60,19 +61,17 @@ def maintenance_services(
     """Build every maintenance service."""
     interval = config.supervisors.scan_interval_seconds
     gate = LeadershipGate(may_start_runs, registry, scan)
-    pauses = PauseSync(storage.agent_states, storage.organizations, registry, clock)
-    budgets = BudgetRenewal(storage.agent_states, registry, clock)
-    counter = AgentCounter(storage.agent_states, registry.statistics, clock)
+    states = storage.agent_states
+    pauses = PauseSync(states, storage.organizations, registry, clock)
+    counter = AgentCounter(states, registry.statistics, clock)
+    receipts = ReceiptCleaner(storage.receipts, clock)
     retention = RetentionCleaner(storage.retention, config.retention, clock)
-
-    async def drop_idle() -> None:
-        registry.drop_idle()
 
     return (
         MaintenanceService("leadership gate", gate.run_once, LEAD_POLL_SECONDS),
         MaintenanceService("due scan", scan.run_once, interval),
         MaintenanceService("pause sync", pauses.run_once, interval),
-        MaintenanceService("budget renewal", budgets.run_once, interval),
+        MaintenanceService("budget renewal", BudgetRenewal(states, registry, clock).run_once, interval),
         MaintenanceService("agent counter", counter.run_once, interval),
         MaintenanceService("outbox measurement", storage.outbox.refresh_size, interval),
         MaintenanceService("webhook sender", webhooks.run_once, 0),
@@ -80,12 +79,10 @@ def maintenance_services(
         MaintenanceService("connection renewal", storage.pool.renew_connections, RENEWAL_SECONDS),
         MaintenanceService("stuck agent watch", stuck_agents.run_once, STUCK_CHECK_SECONDS),
         MaintenanceService("loop lag probe", LoopLagProbe(registry.statistics, clock).run_once, 0),
-        MaintenanceService("idle supervisor cleaner", drop_idle, IDLE_SWEEP_SECONDS),
+        MaintenanceService("idle supervisor cleaner", partial(_drop_idle, registry), IDLE_SWEEP_SECONDS),
         MaintenanceService("deleted agent cleaner", retention.empty_deleted_agents, PURGE_SECONDS),
         MaintenanceService("retention cleaner", retention.run_once, RETENTION_SECONDS),
-        MaintenanceService(
-            "receipt cleaner", ReceiptCleaner(storage.receipts, clock).run_once, PURGE_SECONDS
-        ),
+        MaintenanceService("receipt cleaner", receipts.run_once, PURGE_SECONDS),
     )
 
 
@@ -100,6 +97,10 @@ async def run_maintenance(services: Sequence[MaintenanceService], clock: Clock) 
         yield
     finally:
         await scheduler.close()
+
+
+async def _drop_idle(registry: Registry) -> None:
+    registry.drop_idle()
 
 
 def _log_failure(_: aiojobs.Scheduler, context: dict[str, Any]) -> None:

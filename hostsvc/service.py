@@ -21,12 +21,13 @@ from hostsvc.execution import Execution, open_execution, run_credentials
 from hostsvc.memory import return_large_blocks, tune_garbage_collection
 from hostsvc.outbound.guarded_http import open_guarded_http
 from hostsvc.secret_cipher import encryption_notice, open_cipher_of_service, require_keys
+from storage.encryption import SecretCipher
 from storage.errors import LeadershipLost, StorageError
 from storage.organization_limits import OrganizationLimits
 from storage.postgres.leadership import Leadership, has_leader, lead
 from storage.postgres.migrations import migrate, refuse_unsafe
 from storage.postgres.notify_listener import NotifyListener, open_notify_listener
-from storage.postgres.pool import open_pool
+from storage.postgres.pool import Pool, open_pool
 from storage.storage import Storage
 from supervisors.clock import Clock, SystemClock, first_of
 from supervisors.engine.messages import Signal
@@ -44,6 +45,7 @@ from web.settings import WebSettings
 
 log = structlog.get_logger()
 
+Tell = Callable[[Sequence[UUID]], None]
 Serving = Callable[[web.Application], AbstractAsyncContextManager[None]]
 
 
@@ -181,8 +183,7 @@ async def _open_leader(
 ) -> Service:
     """Open storage, execution, supervisors, maintenance and the API of a process that leads."""
     enter = stack.enter_async_context
-    clock = SystemClock()
-    random = Random()  # noqa: S311 -- spreads load, protects no secret
+    clock, random = SystemClock(), Random()  # noqa: S311 -- spreads load, protects no secret
 
     def tell(signal: Signal, agent_ids: Sequence[UUID]) -> None:
         registry.tell_all(agent_ids, signal)
@@ -191,15 +192,7 @@ async def _open_leader(
     pool_settings = config.database.pool_settings(database)
     pool = await enter(open_pool(pool_settings, epoch=leadership.epoch, leads=leadership.is_held))
     cipher = await open_cipher_of_service(config.accounts.encryption_keys, pool, clock.now())
-    storage = Storage(
-        pool,
-        on_commit=on_commit,
-        on_clear=on_clear,
-        sleep=clock.sleep,
-        cipher=cipher,
-        spans_per_trace=config.limits.spans_per_trace,
-        limits=OrganizationLimits(pool, config.limits.of_storage(), clock.monotonic),
-    )
+    storage = _build_storage(config, pool, on_commit, on_clear, cipher, clock)
     stack.push_async_callback(storage.close)
     writes = WriteProbe(storage.instance, clock)
     pool.on_failure = writes.suspect
@@ -224,6 +217,20 @@ async def _open_leader(
     app = _build_app(storage, registry, execution, clock, settings, service)
     await enter(serve_app(app))
     return service
+
+
+def _build_storage(
+    config: Config, pool: Pool, on_commit: Tell, on_clear: Tell, cipher: SecretCipher, clock: Clock
+) -> Storage:
+    return Storage(
+        pool,
+        on_commit=on_commit,
+        on_clear=on_clear,
+        sleep=clock.sleep,
+        cipher=cipher,
+        spans_per_trace=config.limits.spans_per_trace,
+        limits=OrganizationLimits(pool, config.limits.of_storage(), clock.monotonic),
+    )
 
 
 def _build_registry(

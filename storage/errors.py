@@ -84,7 +84,7 @@ class LimitReached(StorageError):
     """The organization stores as much as the limit `name` allows."""
 
     def __init__(self, name: str, limit: int) -> None:
-        super().__init__(f"The organization has reached its limit {name}: {limit}.")
+        super().__init__(f"The organization has reached limits.{name}, which is {limit}.")
         self.name = name
         self.limit = limit
 

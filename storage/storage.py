@@ -74,13 +74,7 @@ class Storage:
         self.outbox = Outbox(pool, cipher)
         self.agents = Agents(pool, self.limits, on_webhook_stored=self.outbox.stored.set)
         self.agent_states = AgentStates(pool, sleep)
-        self.notifications = Notifications(
-            pool,
-            on_commit,
-            on_clear,
-            self.limits,
-            sleep=sleep,
-        )
+        self.notifications = Notifications(pool, on_commit, on_clear, self.limits, sleep=sleep)
         self.recent_notifications = RecentNotifications(pool, sleep)
         self.contacts = Contacts(pool)
         self.messages = Messages(pool, self.notifications)

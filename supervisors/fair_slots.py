@@ -2,7 +2,10 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from uuid import UUID
+
+from supervisors.counts import decrement
 
 
 class QueueFull(Exception):
@@ -14,12 +17,19 @@ class FairSlots:
 
     The next slot goes to the organization that has the fewest, and among equals in turn. An organization can
     take a slot only while it has fewer than are free. So one alone gets half of all slots, and there is
-    always one left for the next organization. At most `max_waiting` callers of an organization wait.
+    always one left for the next organization. At most `max_waiting` callers of an organization wait. While
+    `goes_last` is true for an organization, it waits behind all for which it is not.
     """
 
-    def __init__(self, slots: int, max_waiting: int | None = None) -> None:
+    def __init__(
+        self,
+        slots: int,
+        max_waiting: int | None = None,
+        goes_last: Callable[[UUID], bool] = lambda _: False,
+    ) -> None:
         self._free = slots
         self._max_waiting = max_waiting
+        self._goes_last = goes_last
         self._taken: Counter[UUID] = Counter()
         self._queues: dict[UUID, dict[asyncio.Future[None], None]] = {}
 
@@ -44,11 +54,9 @@ class FairSlots:
     def release(self, organization_id: UUID) -> None:
         """Give a slot back, and grant it to the next in line."""
         self._free += 1
-        self._taken[organization_id] -= 1
-        if not self._taken[organization_id]:
-            del self._taken[organization_id]
+        decrement(self._taken, organization_id)
         while candidates := [waiting for waiting in self._queues if self._may_take(waiting)]:
-            next_id = min(candidates, key=self._taken.__getitem__)
+            next_id = min(candidates, key=self._rank)
             turn = next(iter(self._queues[next_id]))
             self._leave(next_id, turn)
             if not turn.cancelled():  # a cancelled waiter may not have left its queue yet
@@ -56,6 +64,9 @@ class FairSlots:
                 turn.set_result(None)
                 if next_id in self._queues:  # behind the others, whose turn comes first
                     self._queues[next_id] = self._queues.pop(next_id)
+
+    def _rank(self, organization_id: UUID) -> tuple[bool, int]:
+        return self._goes_last(organization_id), self._taken[organization_id]
 
     def _may_take(self, organization_id: UUID) -> bool:
         return self._taken[organization_id] < self._free

@@ -126,8 +126,6 @@ def build_app(
     app[app_keys.REQUEST_COUNTS] = counts
     _add_client_limits(app, settings)
     app[app_keys.IN_FLIGHT] = set()
-    app[app_keys.BODY_TURN] = asyncio.Lock()
-    app[app_keys.STREAMS] = Streams(settings.streams_per_caller, settings.streams)
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[app_keys.RUN_TOKENS] = RunTokens(settings.token_secret)
     app[app_keys.API_DOCUMENT] = to_json(build_document(ROUTES))
@@ -137,12 +135,14 @@ def build_app(
 
 
 def _add_client_limits(app: web.Application, settings: WebSettings) -> None:
-    """Add what counts by client network or caller."""
+    """Add what bounds the requests of clients."""
     app[app_keys.THROTTLE] = Throttle()
     app[app_keys.SIGNUPS] = RecentEvents(settings.signups_per_hour, HOUR_SECONDS)
     app[app_keys.FORWARDED_WATCH] = ForwardedWatch()
     app[app_keys.BODY_ROOM] = BodyRoom()
+    app[app_keys.BODY_TURN] = asyncio.Lock()
     app[app_keys.RATE_LIMITS] = RateLimits(settings)
+    app[app_keys.STREAMS] = Streams(settings.streams_per_caller, settings.streams)
 
 
 def _add_routes(app: web.Application) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from supervisors.counts import decrement
 from web.errors import Unavailable
 
 MAX_BYTES = 268_435_456
@@ -35,6 +36,4 @@ class BodyRoom:
         try:
             yield
         finally:
-            self._taken[network] -= size
-            if not self._taken[network]:
-                del self._taken[network]
+            decrement(self._taken, network, size)

@@ -10,10 +10,8 @@
     ├── TooLarge                413
     ├── UnsupportedMediaType    415
     ├── KeyReused               422
-    ├── TooManyAttempts         429
-    ├── TooManyStreams          429
-    │   └── RateExceeded        429 that names the limit
-    ├── LimitFull               429 of an organization
+    ├── TooManyRequests         429 with a sentence that names the limit
+    │   └── Throttled           429 with the standard sentence
     └── Unavailable             503
 
 The errors of marshmallow, storage and the supervisors become responses here, and nowhere else.
@@ -139,40 +137,21 @@ class KeyReused(ApiError):
         super().__init__("This Idempotency-Key was used with another request body.")
 
 
-class TooManyAttempts(ApiError):
+class TooManyRequests(ApiError):
+    """The client or its organization has reached a limit; the same request may succeed later."""
+
     status = 429
+
+    def __init__(self, detail: str, retry_after_seconds: int) -> None:
+        super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
+
+
+class Throttled(TooManyRequests):
+    """Too many attempts or requests of a client; `limit` is a sentence on what the operator allows."""
 
     def __init__(self, retry_after_seconds: int, limit: str = "") -> None:
-        """`limit` is a sentence that names the limit, if there is one that the operator can change."""
         detail = f"Request was throttled. Expected available in {retry_after_seconds} seconds."
-        detail = f"{detail} {limit}" if limit else detail
-        super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
-
-
-class TooManyStreams(ApiError):
-    """So many lists are being sent that the next one has to wait."""
-
-    status = 429
-
-    def __init__(self, detail: str, retry_after_seconds: int) -> None:
-        super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
-
-
-class LimitFull(ApiError):
-    """The organization has reached a limit; there will be room without anybody's help."""
-
-    status = 429
-
-    def __init__(self, detail: str, retry_after_seconds: int) -> None:
-        super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
-
-
-class RateExceeded(TooManyAttempts):
-    """The client has sent more requests in a minute than `limits.<name>` allows."""
-
-    def __init__(self, name: str, allowed: str, retry_after_seconds: int) -> None:
-        super().__init__(retry_after_seconds)
-        self.body["detail"] += f" The limit {name} is {allowed}."
+        super().__init__(f"{detail} {limit}" if limit else detail, retry_after_seconds)
 
 
 class Unavailable(ApiError):
@@ -264,7 +243,7 @@ def _refusal_by_storage(error: StorageError) -> ApiError | None:
 def _refusal_by_limit(error: LimitReached) -> ApiError:
     """Return 429 if room comes by itself, as agents clear their queues, and 400 if somebody must make it."""
     if error.name == "waiting_notifications":
-        return LimitFull(str(error), FULL_RETRY_SECONDS)
+        return TooManyRequests(str(error), FULL_RETRY_SECONDS)
     return BadRequest(str(error))
 
 

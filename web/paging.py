@@ -96,7 +96,7 @@ async def answer_list(
 ) -> web.StreamResponse:
     """Answer with the page that the query asks for, or the whole list if it has no limit.
 
-    Raise TooManyStreams if it is longer than one chunk and the caller receives too many such lists.
+    Raise TooManyRequests if it is longer than one chunk and the caller receives too many such lists.
     """
     after = await _cursor(query["after"], listing)
     page = Page(after=after, limit=query["limit"] or ALL, offset=query["offset"] or 0)
@@ -117,7 +117,7 @@ async def send_page(
 ) -> web.StreamResponse:
     """Send the items of a page between `opening` and `closing`: at once if they fit one chunk.
 
-    `headers` is called after the first chunk has been read. Raise TooManyStreams for a longer page, if the
+    `headers` is called after the first chunk has been read. Raise TooManyRequests for a longer page, if the
     caller receives too many already.
     """
     items = await _read(request, reader)

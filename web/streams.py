@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from uuid import UUID
 
+from supervisors.counts import decrement
 from supervisors.fair_slots import FairSlots
-from web.errors import TooManyStreams, Unavailable
+from web.errors import TooManyRequests, Unavailable
 
 RETRY_SECONDS = 5
 WAIT_SECONDS = 30.0  # for a turn
@@ -36,7 +37,7 @@ class Streams:
 
     @contextmanager
     def open(self, caller: UUID, organization_id: UUID) -> Iterator[None]:
-        """Count a stream. Raise TooManyStreams if the caller or the organization has too many."""
+        """Count a stream. Raise TooManyRequests if the caller or the organization has too many."""
         counts = ((self._by_caller, caller), (self._by_organization, organization_id))
         self._require_room(caller, organization_id)
         for counter, key in counts:
@@ -45,7 +46,7 @@ class Streams:
             yield
         finally:
             for counter, key in counts:
-                _decrement(counter, key)
+                decrement(counter, key)
 
     @asynccontextmanager
     async def turn(self, organization_id: UUID) -> AsyncIterator[None]:
@@ -68,10 +69,4 @@ class Streams:
         else:
             return
         detail = f"{limit}: at most {maximum} long lists are sent to one {owner} at a time; try again later."
-        raise TooManyStreams(detail, RETRY_SECONDS)
-
-
-def _decrement(counter: Counter[UUID], key: UUID) -> None:
-    counter[key] -= 1
-    if not counter[key]:
-        del counter[key]
+        raise TooManyRequests(detail, RETRY_SECONDS)

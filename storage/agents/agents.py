@@ -212,7 +212,7 @@ class Agents:
     ) -> None:
         """Call `on_webhook_stored` after each commit that put a webhook into the outbox."""
         self._pool = pool
-        self._limit = (limits or OrganizationLimits(pool)).agents
+        self._limits = limits or OrganizationLimits(pool)
         self._on_webhook_stored = on_webhook_stored
         self._reads = GroupCommit("agents", self._get_many)
 
@@ -223,9 +223,12 @@ class Agents:
         """Store the agent, the low notification to its parent, and its template's webhook.
 
         Raise NotUnique if the `email_alias` is taken, AnsweredBefore if the receipt exists already,
-        ReferenceMissing for `template`, `parent` or `adapters`, LimitReached if there are too many agents.
+        ReferenceMissing for `template`, `parent` or `adapters`, LimitReached if there are too many agents, or
+        too many uncleared notifications for another one.
         """
-        async with self._limit.reserved(agent.organization_id):
+        owner, limits = agent.organization_id, self._limits
+        notices = 0 if notice is None else 1
+        async with limits.agents.reserved(owner), limits.waiting_notifications.reserved(owner, notices):
             await self._insert(agent, notice, receipt)
 
     async def _insert(self, agent: Agent, notice: Notification | None, receipt: Receipt | None) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import starmap
 from uuid import UUID
 
@@ -30,7 +31,7 @@ from supervisors.engine.snapshot import (
 )
 from supervisors.engine.supervisor import Supervisor
 from supervisors.policy import explanations
-from supervisors.policy.decisions import active_count, decide
+from supervisors.policy.decisions import Decision, active_count, decide
 from supervisors.policy.phases import Phase
 
 PAGE_SIZE = 200
@@ -135,17 +136,6 @@ class StatusReader:
         since = explanations.since(
             facts, decision, phase, supervisor.phase_since if supervisor and has_seen_phase else None
         )
-        is_at_limit = context.slots.is_at_limit(facts.organization_id)
-        why = explanations.why(
-            facts,
-            decision,
-            phase,
-            now,
-            since=since,
-            slots=context.slots.limit,
-            organization_slots=context.slots.organization_limit if is_at_limit else None,
-            may_start=context.may_start,
-        )
         wake = explanations.next_wake(decision) if phase is not Phase.QUEUED else None
         hold = decision.hold if phase is Phase.HOLDING else None
         return Snapshot(
@@ -155,7 +145,7 @@ class StatusReader:
             status=state.status,
             phase=phase,
             since=since,
-            why=why,
+            why=_why(facts, decision, phase, now, since, context),
             next_wake=NextWake(wake.at, explanations.describe_cause(wake)) if wake else None,
             run=_current_run(facts, context),
             debounce=DebounceResponse(hold.window_seconds, hold.first_at, hold.last_at, hold.due_at)
@@ -166,6 +156,27 @@ class StatusReader:
             failures=FailuresResponse(state.failures, state.last_error, state.retry_at),
             recent=tuple(starmap(RecentMessage, read_messages(supervisor.message_log))) if supervisor else (),
         )
+
+
+def _why(
+    facts: AgentFacts,
+    decision: Decision,
+    phase: Phase,
+    now: datetime,
+    since: datetime | None,
+    context: SupervisorContext,
+) -> str:
+    is_at_limit = context.slots.is_at_limit(facts.organization_id)
+    return explanations.why(
+        facts,
+        decision,
+        phase,
+        now,
+        since=since,
+        slots=context.slots.limit,
+        organization_slots=context.slots.organization_limit if is_at_limit else None,
+        may_start=context.may_start,
+    )
 
 
 def _current_run(facts: AgentFacts, context: SupervisorContext) -> CurrentRun | None:

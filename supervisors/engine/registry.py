@@ -84,11 +84,7 @@ class Registry:
             clock=clock,
             policy=policy_of(supervisor_settings, run_settings),
             timer_queue=TimerQueue(clock, lambda agent_id: self.tell(agent_id, Signal.DUE)),
-            slots=RunSlots(
-                run_settings.max_concurrent,
-                lambda agent_id: self.tell(agent_id, Signal.SLOT_FREE),
-                max_runs_per_organization,
-            ),
+            slots=RunSlots(run_settings.max_concurrent, self._offer_slot, max_runs_per_organization),
             launch=self._launch,
             stop_grace_seconds=run_settings.stop_grace_seconds,
             random=random,
@@ -123,6 +119,9 @@ class Registry:
             supervisor.run.is_notified = True
         supervisor.mailbox.tell(signal)
         self._handle_soon(supervisor)
+
+    def _offer_slot(self, agent_id: UUID) -> None:
+        self.tell(agent_id, Signal.SLOT_FREE)
 
     def tell_all(self, agent_ids: Iterable[UUID], signal: Signal) -> None:
         for agent_id in agent_ids:

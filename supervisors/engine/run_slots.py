@@ -4,6 +4,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from uuid import UUID
 
+from supervisors.counts import decrement
+
 
 class RunSlots:
     """A limited number of slots. An agent takes one, or waits in its organization's queue for one.
@@ -78,9 +80,7 @@ class RunSlots:
         return self.taken + len(self._reserved) < self.limit
 
     def _give_back(self, organization_id: UUID) -> None:
-        self._in_use[organization_id] -= 1
-        if not self._in_use[organization_id]:
-            del self._in_use[organization_id]
+        decrement(self._in_use, organization_id)
         held = self._held_queues.pop(organization_id, None)
         if held is not None:
             self._queues[organization_id] = held

@@ -2,7 +2,8 @@
 
 A small schema can take endless time or all memory to apply (references that fan out), and the library cannot
 be interrupted. So it works in worker processes, which end when a schema exceeds their limits. Organizations
-take turns, so that one with many slow schemas delays the others by little.
+take turns, and those that had a slow schema lately go last. So even many organizations with slow schemas,
+which one person may have signed up, delay the others by little.
 """
 
 import asyncio
@@ -66,8 +67,8 @@ class SchemaChecker:
 
     def __init__(self, clock: Clock) -> None:
         self._idle: list[Worker] = []
-        self._slots = FairSlots(MAX_WORKERS, MAX_WAITING)
         self._slow_schemas = SlowSchemas(clock)
+        self._slots = FairSlots(MAX_WORKERS, MAX_WAITING, self._slow_schemas.has_any)
 
     async def find_schema_errors(
         self, organization_id: UUID, place: str, schema: dict[str, Any]

@@ -20,16 +20,28 @@ class SlowSchemas:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._refused_until: dict[SchemaKey, float] = {}  # the oldest first
+        self._latest: dict[UUID, SchemaKey] = {}  # of each organization
 
     def add(self, key: SchemaKey) -> None:
         self._refused_until.pop(key, None)
         if len(self._refused_until) >= MAX_SCHEMAS:
-            del self._refused_until[next(iter(self._refused_until))]
+            self._forget(next(iter(self._refused_until)))
         self._refused_until[key] = self._clock.monotonic() + REFUSED_SECONDS
+        self._latest[key[0]] = key
+
+    def has_any(self, organization_id: UUID) -> bool:
+        """Return whether a schema of this organization is refused at present."""
+        latest = self._latest.get(organization_id)
+        return latest is not None and self.seconds_left(latest) > 0
 
     def seconds_left(self, key: SchemaKey) -> float:
         """Return how long this schema is still refused, at most 0 if it is not."""
         left = self._refused_until.get(key, 0.0) - self._clock.monotonic()
         if left <= 0:
-            self._refused_until.pop(key, None)
+            self._forget(key)
         return max(left, 0.0)
+
+    def _forget(self, key: SchemaKey) -> None:
+        self._refused_until.pop(key, None)
+        if self._latest.get(key[0]) == key:
+            del self._latest[key[0]]

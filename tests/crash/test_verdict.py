@@ -121,7 +121,7 @@ def test_deleted_notification_may_have_ended_a_hold() -> None:
     assert judge(ledger, run(found, "held", started_at=at(1.9))) == []
 
 
-def test_notification_deleted_while_a_run_was_claimed_may_have_started_it() -> None:
+def test_notification_deleted_during_a_claim_may_start_a_run() -> None:
     ledger, found = history_with_another_note(priority="high", write=Write(at(-0.03), at(-0.01)))
 
     assert judge(ledger, run(found, "held", started_at=at(-0.04))) == []

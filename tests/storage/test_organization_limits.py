@@ -13,7 +13,8 @@ from storage.model import Priority
 from storage.organization_limits import OrganizationLimit, OrganizationLimits, StorageLimits, document_bytes
 from storage.postgres.pool import Pool
 from storage.storage import Storage
-from tests.storage.factories import NOW, new_notification, stored_agent, stored_organization
+from tests.storage.factories import NOW, new_notification, notice, stored_agent, stored_organization
+from tests.storage.factories import agent as new_agent
 
 ACME, OTHER = uuid4(), uuid4()
 
@@ -195,4 +196,19 @@ async def test_full_queue_refuses_before_any_effect(pool: Pool) -> None:
     assert sum(results) == 3
     assert await pool.fetchval("SELECT count(*) FROM notification") == 3
     assert await pool.fetchval("SELECT wake_seq FROM agent_state") == 3
+    await storage.close()
+
+
+async def test_notice_about_child_counts_as_waiting_notification(pool: Pool) -> None:
+    parent = await stored_agent(pool)
+    limits = OrganizationLimits(pool, StorageLimits(waiting_notifications=2))
+    storage = Storage(pool, lambda _: None, sleep=asyncio.sleep, limits=limits)
+    for _ in range(2):  # a child that is deleted leaves its notice behind
+        child = new_agent(parent.organization_id, parent_id=parent.id)
+        await storage.agents.insert(child, notice(parent))
+        await storage.agents.delete(child.id, NOW)
+    with pytest.raises(LimitReached, match="waiting_notifications"):
+        await storage.agents.insert(new_agent(parent.organization_id, parent_id=parent.id), notice(parent))
+    await storage.agents.insert(new_agent(parent.organization_id), None)
+    assert await pool.fetchval("SELECT count(*) FROM notification") == 2
     await storage.close()

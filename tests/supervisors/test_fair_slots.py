@@ -107,3 +107,16 @@ async def test_slot_granted_to_waiter_cancelled_afterwards_is_released() -> None
     await asyncio.wait({first, second})
     assert second.cancelled()
     assert await granted(take(slots, MODEST), take(slots, LATE)) == [1, 1]
+
+
+async def test_organization_that_goes_last_waits_behind_all_others() -> None:
+    slots = FairSlots(2, goes_last=lambda organization_id: organization_id != LATE)
+    greedy, modest = take(slots, GREEDY, 3), take(slots, MODEST, 3)
+    await granted()
+    late = take(slots, LATE, 2)
+    for releasing in (GREEDY, LATE):
+        await granted()
+        slots.release(releasing)
+    assert await granted(greedy, modest, late) == [1, 1, 2]
+    for task in (*greedy, *modest):
+        task.cancel()

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from storage.ids import new_id
-from web.errors import TooManyStreams
+from web.errors import TooManyRequests
 from web.streams import RETRY_SECONDS, Streams
 
 OURS, THEIRS = new_id(), new_id()
@@ -19,7 +19,7 @@ def test_caller_has_limited_streams() -> None:
         for _ in range(2):
             stack.enter_context(streams.open(caller, OURS))
         stack.enter_context(streams.open(colleague, OURS))
-        with pytest.raises(TooManyStreams) as refusal, streams.open(caller, OURS):
+        with pytest.raises(TooManyRequests) as refusal, streams.open(caller, OURS):
             pass
         assert refusal.value.body["detail"].startswith("limits.streams_per_caller: at most 2 long lists")
         assert refusal.value.headers == {"Retry-After": str(RETRY_SECONDS)}
@@ -34,7 +34,7 @@ def test_organization_has_limited_streams() -> None:
     with (
         streams.open(new_id(), OURS),
         streams.open(new_id(), THEIRS),
-        pytest.raises(TooManyStreams, match=r"limits\.streams: at most 1"),
+        pytest.raises(TooManyRequests, match=r"limits\.streams: at most 1"),
         streams.open(new_id(), OURS),
     ):
         pass

@@ -13,13 +13,13 @@ from aiohttp import web
 from web.access.auth import Caller, authenticate
 from web.app_keys import CLOCK, RATE_LIMITS
 from web.credentials.rate_limits import RateLimit
-from web.errors import NotAuthenticated, RateExceeded
+from web.errors import NotAuthenticated, Throttled
 from web.observability.request_id import FURTHER_HEADERS
 from web.request.client_address import client_network
 
 
 async def admit_caller(request: web.Request) -> Caller:
-    """Return the caller. Raise NotAuthenticated, or RateExceeded if the caller or the address must wait."""
+    """Return the caller. Raise NotAuthenticated, or Throttled if the caller or the address must wait."""
     try:
         caller = await authenticate(request)
     except NotAuthenticated:
@@ -32,7 +32,7 @@ async def admit_caller(request: web.Request) -> Caller:
 
 
 def admit_operator(request: web.Request, check: Callable[[web.Request], None]) -> None:
-    """Check the operator's token. Raise NotAuthenticated, or RateExceeded if the address must wait."""
+    """Check the operator's token. Raise NotAuthenticated, or Throttled if the address must wait."""
     try:
         check(request)
     except NotAuthenticated:
@@ -41,7 +41,7 @@ def admit_operator(request: web.Request, check: Callable[[web.Request], None]) -
 
 
 def admit_address(request: web.Request) -> None:
-    """Count a request without a valid credential. Raise RateExceeded if its address must wait."""
+    """Count a request without a valid credential. Raise Throttled if its address must wait."""
     limit = request.app[RATE_LIMITS].of_addresses
     if limit is not None:
         _take(request, limit, client_network(request))
@@ -55,4 +55,5 @@ def _take(request: web.Request, limit: RateLimit, client: Hashable) -> None:
         "RateLimit": f"{limit.policy};r={quota.remaining};t={seconds}",
     }
     if not quota.is_granted:
-        raise RateExceeded(limit.name, f"{limit.buckets.per_minute} for each {limit.clients}", seconds)
+        allowed = f"{limit.buckets.per_minute} for each {limit.clients}"
+        raise Throttled(seconds, f"limits.{limit.name} is {allowed}.")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from aiohttp import web
 
 from web.app_keys import CLOCK, PASSWORDS, SETTINGS, SIGNUPS, THROTTLE
-from web.errors import TooManyAttempts
+from web.errors import Throttled
 from web.request.client_address import client_network
 
 
@@ -15,21 +15,21 @@ from web.request.client_address import client_network
 def login_attempt(request: web.Request) -> Iterator[None]:
     """Count the request as an attempt in progress while the block runs.
 
-    Raise TooManyAttempts if too many attempts of the client's network are in progress or were refused lately.
+    Raise Throttled if too many attempts of the client's network are in progress or were refused lately.
     """
     with request.app[THROTTLE].attempt(client_network(request), request.app[CLOCK].monotonic()):
         yield
 
 
 def count_signup(request: web.Request) -> None:
-    """Count a sign-up. Raise TooManyAttempts if the client's network has made too many within an hour."""
+    """Count a sign-up. Raise Throttled if the client's network has made too many within an hour."""
     app, network, now = request.app, client_network(request), request.app[CLOCK].monotonic()
     maximum = app[SETTINGS].signups_per_hour
     if not maximum:
         return
     if (wait := app[SIGNUPS].wait_seconds(network, now)) > 0:
         limit = f"At most {maximum} sign-ups an hour are accepted from one address (limits.signups_per_hour)."
-        raise TooManyAttempts(math.ceil(wait), limit)
+        raise Throttled(math.ceil(wait), limit)
     app[SIGNUPS].add(network, now)
 
 

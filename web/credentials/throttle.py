@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from supervisors.counts import decrement
 from web.credentials.recent_events import RecentEvents
-from web.errors import TooManyAttempts
+from web.errors import Throttled
 
 MAX_REFUSED = 10
 WINDOW_SECONDS = 300.0
@@ -32,20 +33,18 @@ class Throttle:
     def attempt(self, network: str, now: float) -> Iterator[None]:
         """Count an attempt as in progress while the block runs.
 
-        Raise TooManyAttempts after ten refused attempts within five minutes, or if four are in progress.
+        Raise Throttled after ten refused attempts within five minutes, or if four are in progress.
         """
         if (wait := self._refused.wait_seconds(network, now)) > 0:
-            raise TooManyAttempts(math.ceil(wait))
+            raise Throttled(math.ceil(wait))
         in_progress = self._in_progress[network]
         if in_progress >= min(MAX_IN_PROGRESS, MAX_REFUSED - self._refused.count(network, now)):
-            raise TooManyAttempts(RETRY_SECONDS)
+            raise Throttled(RETRY_SECONDS)
         self._in_progress[network] += 1
         try:
             yield
         finally:
-            self._in_progress[network] -= 1
-            if not self._in_progress[network]:
-                del self._in_progress[network]
+            decrement(self._in_progress, network)
 
     def count_refusal(self, network: str, now: float) -> None:
         """Count a refused attempt."""

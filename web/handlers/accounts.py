@@ -36,7 +36,7 @@ SIGNUP = SignupBody()
 LOGIN = LoginBody()
 PASSWORD_CHANGE = PasswordChangeBody()
 RESET = ResetBody()
-MAX_PLACES = 500  # organizations that the answer to a log-in names; a list of its own has all
+MAX_ORGANIZATIONS = 500  # organizations that the answer to a log-in names; a list of its own has all
 WRONG_PASSWORD = {"current_password": ["Wrong password."]}
 
 
@@ -78,7 +78,7 @@ async def log_in(request: web.Request) -> web.Response:
     answer: LoggedInResponse = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, app[CLOCK].now()),
         "user": serialize_user(user),
-        "organizations": [serialize_membership(membership) for membership in memberships[:MAX_PLACES]],
+        "organizations": [serialize_membership(membership) for membership in memberships[:MAX_ORGANIZATIONS]],
     }
     return json_response(answer)
 

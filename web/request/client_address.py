@@ -33,7 +33,7 @@ def client_address(peer: str, forwarded: Iterable[str], trusted: tuple[Network, 
     hops = ",".join(forwarded).split(",")
     address = peer
     while hops and is_within(address, trusted):
-        hop = hops.pop().strip()
+        hop = _without_port(hops.pop().strip())
         if _parse(hop) is None:
             break
         address = hop
@@ -48,6 +48,14 @@ def network_of(address: str) -> str:
     if isinstance(parsed, IPv4Address):
         return str(parsed)
     return str(IPv6Network((int(parsed), IPV6_CLIENT_BITS), strict=False))
+
+
+def _without_port(hop: str) -> str:
+    """Return a hop without a port and brackets, which some proxies write: `[2001:db8::1]:443`."""
+    if hop.startswith("["):
+        return hop[1:].partition("]")[0]
+    host, _, port = hop.partition(":")
+    return host if port.isdecimal() else hop
 
 
 def is_within(address: str, networks: tuple[Network, ...]) -> bool:

@@ -9,6 +9,7 @@ from operator import itemgetter
 
 import structlog
 
+from supervisors.counts import decrement
 from web.request.client_address import is_within, network_of
 from web.server.head_limit import HeadLimit
 from web.server.settings import ConnectionSettings
@@ -68,11 +69,8 @@ class Connections:
     def remove(self, connection: HeadLimit) -> None:
         """Forget a connection that has ended; it may have been forgotten before."""
         network = self._networks.pop(connection, None)
-        if network is None:
-            return
-        self._by_network[network] -= 1
-        if not self._by_network[network]:
-            del self._by_network[network]
+        if network is not None:
+            decrement(self._by_network, network)
 
     def evict(self) -> None:
         """Close a few connections whose request has not arrived completely.

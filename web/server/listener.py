@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 class Protocol(ReaderWatch):
     """A connection. Unlike aiohttp's own it never repeats malformed input, which may hold secrets."""
 
-    __slots__ = ("_connections", "_discarded")
+    __slots__ = ("_connections", "_discarded", "_handling")
 
     def __init__(self, manager: web.Server, connections: Connections, place: Place, **options: Any) -> None:
         super().__init__(manager, **options)
@@ -47,11 +47,24 @@ class Protocol(ReaderWatch):
                 answer_operator_only, manager.request_handler, self._answer_headers
             )
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._handling = cast("asyncio.Task[None]", self._task_handler)
+        self._handling.add_done_callback(self._leave_if_over)
+
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._connections.remove(self)
         if self._discarded is not None:
             self._discarded.feed_eof()
         super().connection_lost(exc)
+        self._leave_if_over()
+
+    def _leave_if_over(self, _: object = None) -> None:
+        """Give the place back when the connection is lost and its request, which goes on without it, is over.
+
+        Otherwise a client that disconnects could leave any number of requests behind.
+        """
+        if self.transport is None and self._handling.done():
+            self._connections.remove(self)
 
     def handle_error(
         self,

@@ -27,3 +27,16 @@ def test_number_of_remembered_schemas_is_limited() -> None:
     ]
     assert len(remembered) == MAX_SCHEMAS
     assert 0 not in remembered
+
+
+def test_organization_has_slow_schemas_until_its_last_one_is_forgotten() -> None:
+    clock = HeldClock()
+    schemas = SlowSchemas(clock)
+    assert not schemas.has_any(ANN)
+    schemas.add((ANN, b"1"))
+    clock.advance(REFUSED_SECONDS / 2)
+    schemas.add((ANN, b"2"))
+    clock.advance(REFUSED_SECONDS / 2)
+    assert (schemas.has_any(ANN), schemas.has_any(BOB)) == (True, False)
+    clock.advance(REFUSED_SECONDS / 2)
+    assert not schemas.has_any(ANN)

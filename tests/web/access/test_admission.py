@@ -28,7 +28,7 @@ async def test_key_over_its_limit_is_refused_before_any_effect(start_service: St
     assert refused.headers["Retry-After"] == "20"
     assert refused.body == {
         "detail": "Request was throttled. Expected available in 20 seconds. "
-        "The limit requests_per_minute is 3 for each API key, user or run."
+        "limits.requests_per_minute is 3 for each API key, user or run."
     }
     assert await service.storage.pool.fetchval("SELECT count(*) FROM agent") == 3
     assert (await other.get(AGENTS)).status == 200
@@ -67,7 +67,7 @@ async def test_address_over_its_limit_cannot_log_in(start_service: StartService)
     assert "anonymous_requests_per_minute" in answers[-1].body["detail"]
 
 
-async def test_bad_keys_count_for_their_address_and_valid_ones_do_not(start_service: StartService) -> None:
+async def test_only_bad_keys_count_for_their_address(start_service: StartService) -> None:
     service = await start_service(anonymous_requests_per_minute=2)
     api = await service.new_organization()
     bad = api.with_authorization("Bearer not-a-key")

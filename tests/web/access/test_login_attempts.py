@@ -21,7 +21,7 @@ from web.credentials.forwarded_watch import ForwardedWatch
 from web.credentials.passwords import Passwords
 from web.credentials.recent_events import RecentEvents
 from web.credentials.throttle import MAX_REFUSED, Throttle
-from web.errors import TooManyAttempts
+from web.errors import Throttled
 from web.settings import WebSettings
 
 
@@ -45,7 +45,7 @@ def test_address_is_locked_out_after_too_many_refusals(app: web.Application) -> 
     for _ in range(MAX_REFUSED):
         with login_attempt(request_from(app, "198.51.100.1")):
             count_refusal(request_from(app, "198.51.100.1"))
-    with pytest.raises(TooManyAttempts), login_attempt(request_from(app, "198.51.100.1")):
+    with pytest.raises(Throttled), login_attempt(request_from(app, "198.51.100.1")):
         pass
     with login_attempt(request_from(app, "198.51.100.2")):
         pass
@@ -54,7 +54,7 @@ def test_address_is_locked_out_after_too_many_refusals(app: web.Application) -> 
 def test_ipv6_network_is_locked_out_as_a_whole(app: web.Application) -> None:
     for number in range(MAX_REFUSED):
         count_refusal(request_from(app, f"2001:db8::{number:x}"))
-    with pytest.raises(TooManyAttempts), login_attempt(request_from(app, "2001:db8::ffff")):
+    with pytest.raises(Throttled), login_attempt(request_from(app, "2001:db8::ffff")):
         pass
     with login_attempt(request_from(app, "2001:db8:0:1::ffff")):
         pass
@@ -63,7 +63,7 @@ def test_ipv6_network_is_locked_out_as_a_whole(app: web.Application) -> None:
 def test_signups_of_a_network_are_limited(app: web.Application) -> None:
     for _ in range(app[SETTINGS].signups_per_hour):
         count_signup(request_from(app, "198.51.100.1"))
-    with pytest.raises(TooManyAttempts) as refused:
+    with pytest.raises(Throttled) as refused:
         count_signup(request_from(app, "198.51.100.1"))
     assert "At most 60 sign-ups an hour" in refused.value.body["detail"]
     assert "limits.signups_per_hour" in refused.value.body["detail"]

@@ -72,7 +72,7 @@ async def test_agents_over_the_limit_are_refused(service: Service, api: Api, oth
     refused = await api.post(AGENTS, {"name": "Ann", "model": "builtin/inbox"})
     assert (refused.status, refused.body) == (
         400,
-        {"detail": "The organization has reached its limit agents: 2."},
+        {"detail": "The organization has reached limits.agents, which is 2."},
     )
     await other.create_agent()
     assert (await api.delete(f"{AGENTS}{first['id']}/")).status == 204
@@ -85,7 +85,9 @@ async def test_full_queue_refuses_everything_that_tenants_send(service: Service,
     set_limits(service, waiting_notifications=1)
     refused = await api.post(NOTIFICATIONS, {"agent": agent["id"], **HELLO})
     assert (refused.status, refused.headers["Retry-After"]) == (429, "10")
-    assert refused.body == {"detail": "The organization has reached its limit waiting_notifications: 1."}
+    assert refused.body == {
+        "detail": "The organization has reached limits.waiting_notifications, which is 1."
+    }
     message = {"agent": agent["id"], "channel": "sms", "direction": "inbound", "body": "Hi"}
     assert (await api.post(MESSAGES, message)).status == 429
     tool = await api.post(f"{AGENTS}{agent['id']}/tools/create_notification/", {"title": "Note"})
@@ -123,7 +125,7 @@ async def test_documents_may_not_grow_beyond_their_bytes(
     set_limits(service, document_bytes=3000)
     document = await api.create(DOCUMENTS, title="A", content="x" * 900)
     refused = await api.post(DOCUMENTS, {"title": "B", "content": "x" * 900})
-    assert refused.body == {"detail": "The organization has reached its limit document_bytes: 3000."}
+    assert refused.body == {"detail": "The organization has reached limits.document_bytes, which is 3000."}
     path = f"{DOCUMENTS}{document['id']}/"
     other = await api.create(DOCUMENTS, title="B", content="")
     assert (await api.patch(path, changes)).status == 400

@@ -169,9 +169,7 @@ async def test_metadata_size_limit_is_configurable(start_service: StartService) 
     assert (answer.status, answer.body) == (413, {"detail": detail})
 
 
-async def test_spans_beyond_the_limit_of_a_trace_are_refused_by_name(
-    start_service: StartService, pool: Pool
-) -> None:
+async def test_spans_beyond_the_limit_of_a_trace_are_refused(start_service: StartService, pool: Pool) -> None:
     api = await (await start_service()).new_organization()
     full, other = await new_trace(api), await new_trace(api)
     await pool.execute("INSERT INTO trace_size (trace_id, span_count) VALUES ($1, 99999)", UUID(full))

@@ -175,7 +175,7 @@ async def test_repeated_report_counts_once(api: Api) -> None:
     assert (await api.get(path(agent))).body["llm_calls"] == 1
 
 
-async def test_run_exhausts_no_more_of_its_organization_than_its_own_cap(service: Service, api: Api) -> None:
+async def test_capped_run_cannot_exhaust_its_organization(service: Service, api: Api) -> None:
     [organization] = (await api.get(ORGANIZATIONS)).body
     await api.patch(f"{ORGANIZATIONS}{organization['id']}/", {"max_cost_usd_per_day": 100})
     agent, other = await api.create_agent(max_cost_usd_per_day=2), await api.create_agent()

@@ -41,6 +41,21 @@ async def test_trusted_proxy_may_have_all_connections() -> None:
             assert (await (await server.connect("127.0.0.2", GET)).answer()).status == 200
 
 
+async def test_lost_client_keeps_its_place_until_its_request_is_over() -> None:
+    async with small_server(EIGHT) as server:
+        lost = [await server.connect("127.0.0.2", SLOW) for _ in range(4)]
+        await server.wait_for_slow_requests(4)
+        for client in lost:
+            client.writer.close()
+            await client.writer.wait_closed()
+        assert (await (await server.connect("127.0.0.3", GET)).answer()).status == 200
+        assert (await (await server.connect("127.0.0.2", GET)).answer()).status == 429
+        server.release.set()
+        async with asyncio.timeout(10):
+            while (await (await server.connect("127.0.0.2", GET)).answer()).status != 200:
+                pass
+
+
 async def test_connections_without_request_make_room_for_new_ones() -> None:
     async with small_server(EIGHT) as server:
         used = await server.connect("127.0.0.2", GET)
