@@ -9,7 +9,7 @@ from storage.ids import new_id
 from storage.organization_limits import document_bytes
 from web.access.auth import Caller
 from web.access.body_references import organization_for_new, require_same_organization
-from web.access.path_access import load_owned, require_agent, require_owned
+from web.access.path_access import load, load_owned, require_agent, require_owned
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
@@ -55,6 +55,7 @@ async def change_document(request: web.Request, caller: Caller) -> web.Response:
     document = await load_owned(request, caller, storage.documents.get)
     changes = await read_body(request, BODY, partial=True)
     await require_same_organization(request, document.organization_id, changes)
+    document = await load(request, storage.documents.get)  # its size may have changed while the body arrived
     growth = _bytes_of(replace(document, **changes)) - _bytes_of(document)
     with refusing_constraint_errors(changes):
         async with storage.limits.document_bytes.reserved(document.organization_id, growth):

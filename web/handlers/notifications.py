@@ -12,7 +12,7 @@ from storage.notifications.inserts import NewNotification
 from storage.notifications.notifications import NotificationFilters, NotificationOwner
 from web.access.auth import Caller
 from web.access.body_references import load_named
-from web.access.path_access import load_owned, require_agent
+from web.access.path_access import load, load_owned, require_agent
 from web.app_keys import CLOCK, STORAGE
 from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import unknown_id
@@ -82,6 +82,8 @@ async def change_notification(request: web.Request, caller: Caller) -> web.Respo
     if _is_local(changes.get("scheduled_for")):
         agent = require_found(await storage.agents.get(notification.agent_id))
         localize(changes, DATETIME_FIELDS, ZoneInfo(agent.timezone))
+    if changes.get("cleared") is False:  # it may have been cleared while the body arrived
+        notification = await load(request, storage.notifications.get)
     waits_again = notification.cleared and changes.get("cleared") is False
     async with storage.limits.waiting_notifications.reserved(notification.organization_id, int(waits_again)):
         changed = await storage.notifications.update(notification.id, changes, request.app[CLOCK].now())

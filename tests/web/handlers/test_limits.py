@@ -1,5 +1,6 @@
 """Limits over HTTP: what they refuse, and what an organization is shown of them."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ AGENTS = "/api/cloud/agents/"
 NOTIFICATIONS = "/api/defaults/notifications/"
 DOCUMENTS = "/api/defaults/documents/"
 MESSAGES = "/api/defaults/messages/"
+JSON = {"Content-Type": "application/json"}
 HELLO = {"title": "Hello", "priority": "high"}
 
 
@@ -141,3 +143,35 @@ async def test_refusals_are_counted_by_limit(service: Service, api: Api) -> None
     metrics = (await service.operator.get("/metrics")).body
     assert 'hostsvc_limit_refusals_total{limit="agents"} 3.0' in metrics
     assert 'hostsvc_limit_refusals_total{limit="requests_per_minute"} 0.0' in metrics
+
+
+async def test_change_whose_body_is_late_counts_in_full(service: Service, api: Api) -> None:
+    document = await api.create(DOCUMENTS, title="A", content="B" * 5000)
+    path = f"{DOCUMENTS}{document['id']}/"
+    set_limits(service, document_bytes=10_000)
+
+    async def late_body() -> AsyncIterator[bytes]:
+        yield b'{"content": "'
+        assert (await api.patch(path, {"content": ""})).status == 200
+        await api.create(DOCUMENTS, title="B", content="B" * 5000)
+        yield b"B" * 5000 + b'"}'
+
+    answer = await api.request("PATCH", path, data=late_body(), headers=JSON)
+    assert (answer.status, (await uses(api))["document_bytes"]) == (400, 2 * 1025 + 5000)
+
+
+async def test_notification_cleared_while_change_arrives_waits_within_limit(
+    service: Service, api: Api
+) -> None:
+    agent = await api.create_agent()
+    path = f"{NOTIFICATIONS}{(await api.create_notification(agent))['id']}/"
+    set_limits(service, waiting_notifications=1)
+
+    async def late_body() -> AsyncIterator[bytes]:
+        yield b'{"cleared": '
+        assert (await api.patch(path, {"cleared": True})).status == 200
+        await api.create_notification(agent)
+        yield b"false}"
+
+    answer = await api.request("PATCH", path, data=late_body(), headers=JSON)
+    assert (answer.status, (await uses(api))["waiting_notifications"]) == (429, 1)
