@@ -24,9 +24,10 @@ WHERE singleton = (SELECT singleton FROM instance FOR NO KEY UPDATE SKIP LOCKED)
 
 # Sorting more than fits in memory takes some blocks of the disk, which an update of one row does not.
 LIMIT_MEMORY = "SET LOCAL work_mem = '64kB'"
-PROBE_DISK = (
-    "SELECT max(digest) FROM (SELECT md5(n::text) AS digest FROM generate_series(1, 4000) AS n ORDER BY 1)"
-)
+PROBE_DISK = """
+SELECT max(digest)
+FROM (SELECT md5(n::text) AS digest FROM generate_series(1, 4000) AS n ORDER BY 1) AS sorted
+"""
 
 
 class Instance:
