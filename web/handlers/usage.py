@@ -77,10 +77,10 @@ async def report_usage(request: web.Request, caller: Caller) -> web.Response:
     return answer
 
 
-async def _agent_cap(storage: Storage, agent_id: UUID, moment: datetime) -> Decimal | None:
-    """Return what the agent may spend in a day, None if only its organization's cap holds."""
+async def _agent_cap(storage: Storage, agent_id: UUID, moment: datetime) -> Decimal:
+    """Return what a run of the agent may report against its organization: nothing if the agent has no cap."""
     budgets = await storage.spending.list_budgets(agent_id, moment)
-    return next((budget.cap_usd for budget in budgets if not budget.of_organization), None)
+    return next((budget.cap_usd for budget in budgets if not budget.of_organization), Decimal(0))
 
 
 async def _require_trace(
