@@ -1,6 +1,5 @@
 """The application: the route table, the parts that handlers need, and the middlewares."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 
@@ -9,6 +8,7 @@ from aiohttp.typedefs import Handler
 
 from storage.storage import Storage
 from supervisors.clock import Clock
+from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
@@ -126,7 +126,7 @@ def build_app(
     app[app_keys.REQUEST_COUNTS] = counts
     _add_client_limits(app, settings)
     app[app_keys.IN_FLIGHT] = set()
-    app[app_keys.BODY_TURN] = asyncio.Lock()
+    app[app_keys.BODY_TURN] = FairSlots(1)
     app[app_keys.STREAMS] = Streams(settings.streams_per_caller, settings.streams)
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[app_keys.RUN_TOKENS] = RunTokens(settings.token_secret)
