@@ -1,6 +1,5 @@
 """The application: the route table, the parts that handlers need, and the middlewares."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 
@@ -9,6 +8,7 @@ from aiohttp.typedefs import Handler
 
 from storage.storage import Storage
 from supervisors.clock import Clock
+from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
@@ -140,7 +140,7 @@ def _add_client_limits(app: web.Application, settings: WebSettings) -> None:
     app[app_keys.SIGNUPS] = RecentEvents(settings.signups_per_hour, HOUR_SECONDS)
     app[app_keys.FORWARDED_WATCH] = ForwardedWatch()
     app[app_keys.BODY_ROOM] = BodyRoom()
-    app[app_keys.BODY_TURN] = asyncio.Lock()
+    app[app_keys.BODY_TURN] = FairSlots(1)
     app[app_keys.RATE_LIMITS] = RateLimits(settings)
     app[app_keys.STREAMS] = Streams(settings.streams_per_caller, settings.streams)
 

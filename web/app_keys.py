@@ -1,6 +1,5 @@
 """The keys under which the application holds its parts."""
 
-import asyncio
 from collections.abc import Callable
 from datetime import datetime
 
@@ -9,6 +8,7 @@ from aiohttp import web
 from storage.model import ReceiptKey
 from storage.storage import Storage
 from supervisors.clock import Clock
+from supervisors.fair_slots import FairSlots
 from supervisors.json_schema.checker import SchemaChecker
 from supervisors.llm.pricing import Prices
 from supervisors.tools.toolbox import Toolbox
@@ -47,5 +47,5 @@ STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
 # The requests with an Idempotency-Key that are being answered.
 IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")
 BODY_ROOM: web.AppKey[BodyRoom] = web.AppKey("body_room")
-BODY_TURN: web.AppKey[asyncio.Lock] = web.AppKey("body_turn")  # to parse a long body
+BODY_TURN: web.AppKey[FairSlots] = web.AppKey("body_turn")  # to parse a long body
 STREAMS: web.AppKey[Streams] = web.AppKey("streams")

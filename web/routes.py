@@ -15,6 +15,7 @@ from web.access.admission import admit_address, admit_caller, admit_operator
 from web.access.auth import CALLER, RunAccess, authenticate_operator
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE
+from web.request.parsing import ACCOUNTABLE
 
 PUBLIC_BODY_BYTES = OFF_LOOP_BYTES  # anybody can send such a body; a longer one would need room
 
@@ -98,6 +99,7 @@ class CallerRoute(Route):
             caller = await admit_caller(request)
             caller.require_route(self.run_access)
             request[CALLER] = caller
+            request[ACCOUNTABLE] = caller.accountable
             if self.body_bytes is not None:
                 request = request.clone(client_max_size=self.body_bytes)
             return await handler(request, caller)

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self, TypeVar
+from uuid import UUID
 
 from aiohttp import web
 from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing
@@ -13,13 +14,13 @@ from web.app_keys import BODY_ROOM, BODY_TURN
 from web.errors import BadRequest, Invalid, TooLarge, UnsupportedMediaType
 from web.fields import printable
 from web.request.body import expected_bytes, read_raw
-from web.request.client_address import client_network
 from web.request.forms import MAX_FIELDS, form_values, parse_multipart, parse_urlencoded
 from web.request.json_text import parse_json
 from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 
 Result = TypeVar("Result")
 
+ACCOUNTABLE = web.RequestKey("accountable", UUID)  # the organization that the request counts against
 FORM_BYTES = 1_048_576  # of the values of a form, as JSON
 
 
@@ -116,19 +117,24 @@ def read_query(request: web.Request, schema: Body) -> dict[str, Any]:
 async def _read(request: web.Request, parse: Callable[[bytes, str], Result]) -> Result:
     """Parse a request's body by its content type, a long one in a thread.
 
-    Long bodies take turns, because many threads at once would hold up the event loop as well. The room
-    for those that wait or arrive is limited.
+    Long bodies take turns, by organization, because many threads at once would hold up the event loop as
+    well. The room for those that wait or arrive is limited. Bodies of public routes are never long.
     """
     content_type = request.headers.get("Content-Type", "")
     expected = expected_bytes(request)
     if expected <= OFF_LOOP_BYTES:  # most bodies; the number of connections limits their memory
         return parse(await read_raw(request), content_type)
-    with request.app[BODY_ROOM].take(client_network(request), expected):
+    organization_id = request[ACCOUNTABLE]
+    with request.app[BODY_ROOM].take(organization_id, expected):
         raw = await read_raw(request)
         if len(raw) <= OFF_LOOP_BYTES:
             return parse(raw, content_type)
-        async with request.app[BODY_TURN]:
+        turns = request.app[BODY_TURN]
+        await turns.take(organization_id)
+        try:
             return await asyncio.to_thread(parse, raw, content_type)
+        finally:
+            turns.release(organization_id)
 
 
 def parse_body(raw: bytes, content_type: str, schema: Body, max_bytes: int = FORM_BYTES) -> dict[str, Any]:

@@ -20,7 +20,7 @@ ACCEPTS_AT_ONCE = 64  # in one iteration of the event loop
 PAUSE_SECONDS = 0.2  # after a failed accept
 REPORT_SECONDS = 60.0
 
-Connect = Callable[[Place], HeadLimit]
+Connect = Callable[[Place, str], HeadLimit]
 REFUSALS = {
     Place.NONE: (HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections are open."),
     Place.NONE_FOR_NETWORK: (
@@ -85,7 +85,7 @@ class Acceptor:
         if place in REFUSALS:
             self._refuse(client, place)
             return
-        connection = self._connect(place)
+        connection = self._connect(place, peer)
         self._connections.add(connection, peer)
         task = self._loop.create_task(self._open(client, connection))
         self._tasks.add(task)

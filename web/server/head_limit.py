@@ -1,4 +1,8 @@
-"""The time limit of request heads. aiohttp limits only the time between two requests."""
+"""The limits of request heads: their time and their length.
+
+aiohttp limits only the time between two requests, and the length of each line. It keeps a head until the next
+request of the connection.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -6,18 +10,32 @@ from http import HTTPStatus
 from typing import Any, cast
 
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.streams import EMPTY_PAYLOAD
+from aiohttp.web_protocol import _ErrInfo
 
 from web.server.raw_answers import raw_answer
 from web.server.settings import ConnectionSettings
 
+MAX_HEAD_BYTES = 16_384
+HEAD_TOO_LONG = f"The request head is longer than {MAX_HEAD_BYTES} bytes."
+
 
 class HeadLimit(web.RequestHandler):
-    """A connection whose request heads must each arrive within `head_seconds`.
+    """A connection whose request heads must each arrive within `head_seconds`, and have a maximum length.
 
     The time of the first head begins with the connection, that of each further one with its first byte.
     """
 
-    __slots__ = ("_answer_headers", "_head_deadline", "_head_seconds", "_heads_before", "_is_silent")
+    __slots__ = (
+        "_answer_headers",
+        "_head_bytes",
+        "_head_deadline",
+        "_head_seconds",
+        "_heads_before",
+        "_is_silent",
+    )
 
     def __init__(
         self,
@@ -31,6 +49,7 @@ class HeadLimit(web.RequestHandler):
         self._head_seconds = settings.head_seconds
         self._answer_headers = answer_headers
         self._head_deadline: asyncio.TimerHandle | None = None
+        self._head_bytes = 0  # that have arrived since the last complete head
         self._heads_before = 0  # the deadline
         self._is_silent = True  # nothing of the head has arrived that the deadline is for
 
@@ -65,12 +84,21 @@ class HeadLimit(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         heads, may_begin_head = self._request_count, self._may_begin_head()
         super().data_received(data)
+        if may_begin_head:
+            self._head_bytes += len(data)
         if self._request_count != heads:
+            if (
+                self._head_bytes > MAX_HEAD_BYTES or not data
+            ):  # without data, the framework parses what waited
+                self._refuse_long_heads()
+            self._head_bytes = 0
             if self._head_deadline is not None:
                 self._stop_limit()
         elif data and may_begin_head:
             self._is_silent = False
-            if self._head_deadline is None:
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._end_head(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, HEAD_TOO_LONG)
+            elif self._head_deadline is None:
                 self._limit_head()
 
     def _may_begin_head(self) -> bool:
@@ -91,14 +119,30 @@ class HeadLimit(web.RequestHandler):
             self._head_deadline = None
 
     def _end_late_head(self) -> None:
-        """Close the connection, after the request in progress if there is one."""
         self._head_deadline = None
-        if self._request_count != self._heads_before or self.transport is None:
+        if self._request_count == self._heads_before:
+            detail = f"The request head did not arrive within {self._head_seconds:g} seconds."
+            self._end_head(HTTPStatus.REQUEST_TIMEOUT, detail)
+
+    def _end_head(self, status: HTTPStatus, detail: str) -> None:
+        """Close the connection, after the request in progress if there is one."""
+        if self.transport is None:
             return
         if not self.is_waiting():
             self.close()
             return
         if not self._is_silent:
-            detail = f"The request head did not arrive within {self._head_seconds:g} seconds."
-            self.transport.write(raw_answer(HTTPStatus.REQUEST_TIMEOUT, detail, self._answer_headers))
+            self.transport.write(raw_answer(status, detail, self._answer_headers))
         self.force_close()
+
+    def _refuse_long_heads(self) -> None:
+        """Replace the requests that wait to be handled by a refusal, those whose head is too long."""
+        for place, (message, _) in enumerate(self._messages):
+            if isinstance(message, RawRequestMessage) and _length(message) > MAX_HEAD_BYTES:
+                status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+                refusal = _ErrInfo(status=status, exc=LineTooLong(b""), message=HEAD_TOO_LONG)
+                self._messages[place] = (refusal, EMPTY_PAYLOAD)
+
+
+def _length(message: RawRequestMessage) -> int:
+    return len(message.path) + sum(len(name) + len(value) for name, value in message.raw_headers)

@@ -15,15 +15,19 @@ from web.json import json_response
 from web.observability.request_id import HEADER, fresh_id, id_of
 from web.server.acceptor import Acceptor
 from web.server.connections import Connections, Place
+from web.server.head_limit import HEAD_TOO_LONG
+from web.server.line_limit import LineLimit
 from web.server.operator_places import answer_operator_only
 from web.server.security_headers import SecuredResponse, headers_for, secure
 from web.server.settings import ConnectionSettings
 from web.server.slow_readers import ReaderWatch
 from web.server.unread_body import announce_close, discard_rest
+from web.server.unsent_bytes import UnsentBytes
 
 BACKLOG = 1024
 SHUTDOWN_SECONDS = 1.0  # for the last requests; the service has drained before
 DEFAULTS = ConnectionSettings()
+INVALID_HTTP = "The request is not valid HTTP."
 OPTIONS: dict[str, Any] = {
     "access_log": None,  # the application logs requests itself
     "auto_decompress": False,  # `web/request/body.py` decompresses, and only bodies that are read
@@ -49,8 +53,8 @@ class Protocol(ReaderWatch):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._handling = cast("asyncio.Task[None]", self._task_handler)
-        self._handling.add_done_callback(self._leave_if_over)
+        self._handling = self._task_handler
+        cast("asyncio.Task[None]", self._handling).add_done_callback(self._end_handling)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self._discarded is not None:
@@ -58,12 +62,16 @@ class Protocol(ReaderWatch):
         super().connection_lost(exc)
         self._leave_if_over()
 
-    def _leave_if_over(self, _: object = None) -> None:
+    def _end_handling(self, _: object) -> None:
+        self._handling = None  # its exception refers to the last request and its answer
+        self._leave_if_over()
+
+    def _leave_if_over(self) -> None:
         """Give the place back when the connection is lost and its request, which goes on without it, is over.
 
         Otherwise a client that disconnects could leave any number of requests behind.
         """
-        if self.transport is None and self._handling.done():
+        if self.transport is None and self._handling is None:
             self._connections.remove(self)
 
     def handle_error(
@@ -76,9 +84,10 @@ class Protocol(ReaderWatch):
         """Answer 400 to malformed HTTP, and 500 to any other error that reaches the connection."""
         if request.writer.output_size > 0:
             raise ConnectionError("the response has already begun")
-        request_id, body = fresh_id(), {"detail": "The request is not valid HTTP."}
+        request_id, body = fresh_id(), {"detail": HEAD_TOO_LONG if status == 431 else INVALID_HTTP}
         if status < 500:
-            log.info("malformed request refused", reason=type(exc).__name__, request_id=request_id)
+            reason = type(exc).__name__
+            self._lines.write(log.info, "malformed request refused", reason=reason, request_id=request_id)
         else:
             log.error("request failed", exc_info=exc, request_id=request_id)
             body = {"detail": "Internal server error.", "request_id": request_id}
@@ -91,7 +100,8 @@ class Protocol(ReaderWatch):
     ) -> tuple[web.StreamResponse, bool]:
         """Send refusals that no middleware sees, such as that of an unknown `Expect`, in JSON as well.
 
-        Afterwards drop the rest of the request's body, within limits.
+        Afterwards drop the rest of the request's body, within limits. Forget body and answer, which the
+        framework would keep until the next request of the connection.
         """
         if isinstance(resp, web.HTTPException) and resp.status >= 400:
             resp = framework_error_response(resp)
@@ -101,6 +111,9 @@ class Protocol(ReaderWatch):
             self._discarded = request.content
             await discard_rest(request.content)
             self._discarded = None
+        request._read_bytes = None
+        if isinstance(resp, web.Response):
+            resp.body = None
         return result
 
     async def shutdown(self, timeout: float | None = None) -> None:
@@ -122,12 +135,17 @@ async def serving(
     await runner.setup()
     connections, manager = Connections(settings), cast(web.Server, runner.server)
 
-    def connect(place: Place) -> Protocol:
+    unsent, lines = UnsentBytes(settings.trusted_proxies), LineLimit()
+
+    def connect(place: Place, peer: str) -> Protocol:
         return Protocol(
             manager,
             connections,
             place,
             settings=settings,
+            peer=peer,
+            unsent=unsent,
+            lines=lines,
             answer_headers=headers,
             loop=asyncio.get_running_loop(),
             **OPTIONS,

@@ -10,7 +10,11 @@ import structlog
 from aiohttp import web
 
 from web.server.head_limit import HeadLimit
+from web.server.line_limit import LineLimit
 from web.server.settings import ConnectionSettings
+from web.server.unsent_bytes import UnsentBytes
+
+COPIES = 2  # of an answer until its last byte is taken: with its head, for the transport, and without
 
 log = structlog.get_logger(__name__)
 
@@ -19,16 +23,37 @@ class ReaderWatch(HeadLimit):
     """A connection that is aborted when its client has taken nothing of an answer for `reader_seconds`.
 
     It holds at most one answer, or one piece of a streamed answer: the next one waits until the client has
-    taken all of it.
+    taken all of it. All connections together hold a limited number of bytes (`unsent`).
     """
 
-    __slots__ = ("_deadline", "_reader_seconds", "_untaken_bytes")
+    __slots__ = (
+        "_answer_bytes",
+        "_deadline",
+        "_lines",
+        "_peer",
+        "_reader_seconds",
+        "_unsent",
+        "_untaken_bytes",
+    )
 
-    def __init__(self, manager: web.Server, *, settings: ConnectionSettings, **options: Any) -> None:
+    def __init__(
+        self,
+        manager: web.Server,
+        *,
+        settings: ConnectionSettings,
+        peer: str,
+        unsent: UnsentBytes,
+        lines: LineLimit,
+        **options: Any,
+    ) -> None:
         super().__init__(manager, settings=settings, **options)
+        self._peer = peer
+        self._unsent = unsent
+        self._lines = lines
         self._reader_seconds = settings.reader_seconds
         self._deadline: asyncio.TimerHandle | None = None
         self._untaken_bytes = 0
+        self._answer_bytes = 0  # of the answer that is being sent, if it is one piece
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Without a limit of 0, up to 64 KiB would wait in the transport for as long as the client likes.
@@ -38,6 +63,8 @@ class ReaderWatch(HeadLimit):
     def pause_writing(self) -> None:
         super().pause_writing()
         self._watch()
+        waiting = cast(asyncio.WriteTransport, self.transport).get_write_buffer_size()
+        self._unsent.add(self, self._peer, max(waiting, COPIES * self._answer_bytes))
 
     def resume_writing(self) -> None:
         self._stop_watching()
@@ -57,20 +84,32 @@ class ReaderWatch(HeadLimit):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+            self._unsent.remove(self, self._peer)
 
     def _judge(self) -> None:
         """Abort the connection unless the client has taken something since `_watch`."""
-        self._deadline = None
         if self._count_untaken() < self._untaken_bytes:
             self._watch()
-        elif self.transport is not None:
-            log.warning(
-                "slow reader cut off",
-                client=self.peername,
-                unsent_bytes=self.transport.get_write_buffer_size(),
-                seconds=self._reader_seconds,
-            )
-            self.transport.abort()
+        else:
+            self._stop_watching()
+            self._abort("nothing taken in time")
+
+    def cut_off(self) -> None:
+        """Abort the connection, because the answers that wait for slow readers take too much memory."""
+        self._abort("too many bytes wait for slow readers")
+
+    def _abort(self, reason: str) -> None:
+        if self.transport is None:
+            return
+        self._lines.write(
+            log.warning,
+            "slow reader cut off",
+            client=self.peername,
+            reason=reason,
+            unsent_bytes=self.transport.get_write_buffer_size(),
+            seconds=self._reader_seconds,
+        )
+        self.transport.abort()
 
     def _count_untaken(self) -> int:
         if self.transport is None:

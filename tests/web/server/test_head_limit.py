@@ -2,7 +2,10 @@
 
 import asyncio
 
+import pytest
+
 from tests.web.server.clients import GET, Client, small_server
+from web.server.head_limit import HEAD_TOO_LONG, MAX_HEAD_BYTES
 from web.server.settings import ConnectionSettings
 
 LIMITED = ConnectionSettings(head_seconds=0.4)
@@ -90,3 +93,34 @@ async def test_body_that_trickles_is_not_taken_for_a_head() -> None:
         assert not done
         await client.send(GET)
         assert await idle == b"H"
+
+
+LONG_HEAD = GET[:-2] + b"".join(b"X-%d: " % number + b"x" * 4000 + b"\r\n" for number in range(5))
+
+
+@pytest.mark.parametrize("sent", [LONG_HEAD + b"\r\n", LONG_HEAD])
+async def test_long_head_is_refused_before_it_is_kept(sent: bytes) -> None:
+    async with small_server(ConnectionSettings()) as server:
+        client = await server.connect(data=GET)
+        await client.answer()
+        await client.send(sent)
+        refused = await client.answer()
+        assert (refused.status, refused.body) == (431, {"detail": HEAD_TOO_LONG})
+        assert await client.end() == b""
+
+
+async def test_long_head_behind_pipelined_requests_is_refused() -> None:
+    async with small_server(ConnectionSettings()) as server:
+        client = await server.connect(data=GET * 500 + LONG_HEAD + b"\r\n")
+        assert [(await client.answer()).status for _ in range(501)] == [200] * 500 + [431]
+
+
+async def test_body_beyond_the_head_limit_is_read() -> None:
+    body = b"x" * 4 * MAX_HEAD_BYTES
+    head = b"POST /read HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    async with small_server(ConnectionSettings()) as server:
+        client = await server.connect(data=head + body + GET + head)
+        assert (await client.answer()).body == len(body)
+        assert (await client.answer()).status == 200
+        await client.send(body)
+        assert (await client.answer()).body == len(body)

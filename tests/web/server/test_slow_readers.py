@@ -127,6 +127,25 @@ async def test_answer_to_lost_client_is_freed_at_once(start_service: StartServic
         assert allocated_bytes() < len(CONTENT) * LOST_CLIENTS // 2
 
 
+async def test_idle_connections_keep_neither_bodies_nor_answers(service: Service, api: Api) -> None:
+    body = b'{"title": "d", "content": "' + CONTENT.encode() + b'"}'
+    head = f"POST {DOCUMENTS} HTTP/1.1\r\nHost: x\r\nAuthorization: {api.authorization}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    await api.create(DOCUMENTS, title="d", content=CONTENT)
+    gc.collect()
+    with allocations() as allocated_bytes:
+        clients = [await asyncio.open_connection(*service.address, limit=2**21) for _ in range(LOST_CLIENTS)]
+        for reader, writer in clients:
+            writer.write(head.encode() + body)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            assert len(await reader.readexactly(length)) > len(CONTENT)
+        del answer
+        assert allocated_bytes() < len(CONTENT) * LOST_CLIENTS // 2
+        for _, writer in clients:
+            writer.close()
+
+
 async def owner(service: Service) -> UUID:
     organization_id: UUID = await service.storage.pool.fetchval("SELECT id FROM organization")
     return organization_id
