@@ -61,8 +61,8 @@ class Keeper:
         self._output, output = os.pipe()
         os.set_blocking(self._output, False)
         self._watch = LimitWatch(spec["limits"], spec["home"], self._containment)
+        prctl(PR_SET_DUMPABLE, 0)  # so that code of the same user can never trace it
         self._leader, self._error = start_command(spec, self._containment, output)
-        prctl(PR_SET_DUMPABLE, 0)  # so that code of the same user cannot trace it
         os.close(output)
         self._output_end = b""
         self._status: int | None = None  # of the leader, from waitpid

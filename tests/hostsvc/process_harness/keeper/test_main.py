@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,18 @@ from typing import Any
 import pytest
 
 from hostsvc.process_harness.kept_process import KEEPER, ProcessSpec
+from tests.paths import ROOT
+
+PRINT_DUMPABLE = """
+import json, sys
+sys.path.append(sys.argv[1])
+from hostsvc.process_harness.keeper import linux, main
+def start_command(*_):
+    print(linux.LIBC.prctl(3, 0, 0, 0, 0), flush=True)
+    sys.exit()
+main.start_command = start_command
+main.Keeper(json.loads(sys.stdin.readline()))
+"""
 
 
 def spec_of(home: Path, *command: str, **fields: Any) -> bytes:
@@ -64,6 +77,12 @@ def test_report_says_why_the_command_did_not_start(
     report, output = keep(spec_of(tmp_path, "true", **fields))
     assert report == {"code": 127, "error": error, "exceeded": ""}
     assert output == b""
+
+
+def test_keeper_cannot_be_traced_when_command_starts(tmp_path: Path) -> None:
+    python = (sys.executable, "-I", "-S", "-c", PRINT_DUMPABLE, str(ROOT))
+    answer = subprocess.run(python, input=spec_of(tmp_path, "true"), capture_output=True, check=True)
+    assert answer.stdout == b"0\n"
 
 
 def test_input_file_has_no_name_in_the_home(tmp_path: Path) -> None:
