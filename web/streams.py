@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from uuid import UUID
 
 from supervisors.counts import decrement
-from supervisors.fair_slots import FairSlots
+from supervisors.fair_slots import FairSlots, QueueFull
 from web.errors import TooManyRequests, Unavailable
 
 RETRY_SECONDS = 5
@@ -15,6 +15,7 @@ WAIT_SECONDS = 30.0  # for a turn
 # Chunks that are read at a time, fewer than there are connections to the database. One organization gets two:
 # one chunk is read from the database while another one is turned into JSON.
 TURNS = 4
+MAX_WAITING = 256  # chunks of one organization
 
 
 class Streams:
@@ -29,7 +30,7 @@ class Streams:
         self._per_organization = per_organization
         self._by_caller: Counter[UUID] = Counter()
         self._by_organization: Counter[UUID] = Counter()
-        self._turns = FairSlots(turns)
+        self._turns = FairSlots(turns, MAX_WAITING)
 
     def in_use(self, organization_id: UUID) -> int:
         """Return the number of the organization's streams."""
@@ -54,7 +55,7 @@ class Streams:
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 await self._turns.take(organization_id)
-        except TimeoutError:
+        except (TimeoutError, QueueFull):
             raise Unavailable("Too many lists are being read.", RETRY_SECONDS) from None
         try:
             yield

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from storage.ids import new_id
-from web.errors import TooManyRequests
+from web.errors import TooManyRequests, Unavailable
 from web.streams import RETRY_SECONDS, Streams
 
 OURS, THEIRS = new_id(), new_id()
@@ -83,3 +83,16 @@ async def test_organization_leaves_turns_to_others() -> None:
             assert order == ["theirs"]
         await third
     assert order == ["theirs", "third"]
+
+
+async def test_organization_with_too_many_waiting_chunks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("web.streams.MAX_WAITING", 1)
+    streams, order = Streams(1, 1, turns=1), list[str]()
+    async with streams.turn(OURS):
+        waiting = await wait_in_line(streams, OURS, "waiting", order)
+        with pytest.raises(Unavailable):
+            async with streams.turn(OURS):
+                order.append("refused")
+        theirs = await wait_in_line(streams, THEIRS, "theirs", order)
+    await asyncio.gather(waiting, theirs)
+    assert order == ["waiting", "theirs"]

@@ -14,7 +14,7 @@ from storage.postgres.paging import Page
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import load_named
 from web.access.path_access import load, load_owned, require_owned
-from web.app_keys import CLOCK, STORAGE
+from web.app_keys import CLOCK, STORAGE, STREAMS
 from web.errors import Invalid, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
@@ -139,7 +139,8 @@ async def _answer_page(
         lambda summary: (summary.started_at, summary.id),
     )
     limit, offset = query["limit"], query["offset"]
-    total = await traces.count(caller.organizations, filters)
+    async with request.app[STREAMS].turn(caller.accountable):  # it may have to look at many rows
+        total = await traces.count(caller.organizations, filters)
     pagination: PaginationResponse = {
         "total_count": total,
         "limit": limit,
