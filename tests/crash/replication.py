@@ -31,7 +31,7 @@ class ReplicatedPostgres:
             each.chmod(0o755)
         self._primary = OwnPostgres(self._directories[0])
         self._standby: OwnPostgres | None = None
-        self.add_standby()
+        self.ensure_standby()
 
     @property
     def primary_url(self) -> str:
@@ -43,8 +43,10 @@ class ReplicatedPostgres:
         hosts = ",".join(str(each / "postgres") for each in self._directories)
         return urlunsplit(parts._replace(query=f"host={hosts}"))
 
-    def add_standby(self) -> None:
-        """Copy the primary into the other directory, and replicate it there from now on."""
+    def ensure_standby(self) -> None:
+        """Unless there is a standby, copy the primary to the other directory, and replicate it there."""
+        if self._standby is not None:
+            return
         [target] = [each for each in self._directories if each != self._primary.data_dir]
         shutil.rmtree(target / "postgres", ignore_errors=True)
         cluster = self._primary.data_dir / "postgres"
