@@ -62,6 +62,7 @@ from web.settings import WebSettings
 from web.streams import Streams
 
 HOUR_SECONDS = 3600.0
+LOADS_AT_ONCE = 6  # fewer than there are connections to the database; one organization gets half of them
 
 ROUTES = (
     *accounts.ROUTES,
@@ -141,6 +142,7 @@ def _add_client_limits(app: web.Application, settings: WebSettings) -> None:
     app[app_keys.FORWARDED_WATCH] = ForwardedWatch()
     app[app_keys.BODY_ROOM] = BodyRoom()
     app[app_keys.BODY_TURN] = FairSlots(1)
+    app[app_keys.LOAD_TURNS] = FairSlots(LOADS_AT_ONCE)
     app[app_keys.RATE_LIMITS] = RateLimits(settings)
     app[app_keys.STREAMS] = Streams(settings.streams_per_caller, settings.streams)
 

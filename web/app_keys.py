@@ -48,4 +48,5 @@ STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
 IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")
 BODY_ROOM: web.AppKey[BodyRoom] = web.AppKey("body_room")
 BODY_TURN: web.AppKey[FairSlots] = web.AppKey("body_turn")  # to parse a long body
+LOAD_TURNS: web.AppKey[FairSlots] = web.AppKey("load_turns")  # to read what a path names
 STREAMS: web.AppKey[Streams] = web.AppKey("streams")

@@ -11,8 +11,8 @@ from aiohttp import web
 
 from storage.model import Agent, Visibility
 from storage.toolbox.adapters import Adapter
-from web.access.auth import Caller
-from web.app_keys import STORAGE
+from web.access.auth import CALLER, Caller
+from web.app_keys import LOAD_TURNS, STORAGE
 from web.errors import PermissionDenied, require_found
 from web.fields import parse_uuid
 
@@ -39,9 +39,16 @@ async def load(
 ) -> Resource:
     """Return the resource whose id is in the path, of any organization. Raise NotFound if it does not exist.
 
-    For resources that have an access rule of their own, which the handler must check.
+    For resources that have an access rule of their own, which the handler must check. Organizations read in
+    turn, so that many reads of one leave connections to the database to others.
     """
-    return require_found(await get(path_id(request, name)))
+    resource_id = path_id(request, name)
+    turns, organization_id = request.app[LOAD_TURNS], request[CALLER].accountable
+    await turns.take(organization_id)
+    try:
+        return require_found(await get(resource_id))
+    finally:
+        turns.release(organization_id)
 
 
 async def load_owned(

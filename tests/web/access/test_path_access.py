@@ -1,5 +1,6 @@
 """Resources that a path names: found, missing, another organization's."""
 
+import asyncio
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -9,8 +10,10 @@ from aiohttp.test_utils import make_mocked_request
 
 from storage.ids import new_id
 from storage.model import Role
-from web.access.auth import Caller, RunScope
+from supervisors.fair_slots import FairSlots
+from web.access.auth import CALLER, Caller, RunScope
 from web.access.path_access import load, load_owned, path_id
+from web.app_keys import LOAD_TURNS
 from web.errors import NotFound, PermissionDenied
 
 
@@ -30,8 +33,12 @@ class Things:
         return self.things.get(thing_id)
 
 
-def asking_for(text: object) -> web.Request:
-    return make_mocked_request("GET", f"/things/{text}/", match_info={"id": str(text)})
+def asking_for(text: object, turns: FairSlots | None = None, caller: Caller | None = None) -> web.Request:
+    app = web.Application()
+    app[LOAD_TURNS] = turns or FairSlots(1)
+    request = make_mocked_request("GET", f"/things/{text}/", match_info={"id": str(text)}, app=app)
+    request[CALLER] = caller or member_of(new_id())
+    return request
 
 
 def member_of(organization_id: UUID, role: Role = Role.MEMBER) -> Caller:
@@ -87,3 +94,21 @@ async def test_load_owned_applies_stricter_rule(role: Role) -> None:
             await loading
     else:
         assert await loading == thing
+
+
+async def test_reads_of_one_organization_leave_turns_to_others() -> None:
+    thing, turns, gate = Thing(new_id(), new_id()), FairSlots(6), asyncio.Event()
+    ours, theirs = member_of(new_id()), member_of(new_id())
+    reading: list[UUID] = []
+
+    async def get_slowly(thing_id: UUID) -> Thing:
+        reading.append(thing_id)
+        await gate.wait()
+        return thing
+
+    tasks = [asyncio.create_task(load(asking_for(thing.id, turns, ours), get_slowly)) for _ in range(20)]
+    await asyncio.sleep(0)
+    assert await load(asking_for(thing.id, turns, theirs), Things(thing).get) == thing
+    assert len(reading) == 3
+    gate.set()
+    assert await asyncio.gather(*tasks) == [thing] * 20
