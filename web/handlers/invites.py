@@ -13,10 +13,10 @@ from storage.ids import new_id
 from storage.model import User
 from web.access.auth import Caller, requested_organization
 from web.access.login_attempts import count_refusal, hash_password, login_attempt, verify_password
-from web.access.path_access import load, load_owned
+from web.access.path_access import load_owned, path_id
 from web.app_keys import CLOCK, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret, make_code
-from web.errors import Invalid, NotAuthenticated, PermissionDenied
+from web.errors import Invalid, NotAuthenticated, PermissionDenied, require_found
 from web.json import json_response
 from web.paging import PageQuery, answer_owned_list
 from web.request.parsing import read_body, read_query
@@ -81,7 +81,7 @@ async def delete_invite(request: web.Request, caller: Caller) -> web.Response:
 async def accept_invite(request: web.Request) -> web.Response:
     """Accept an invite with the password of the account, or with a new one if there is no account yet."""
     app = request.app
-    invite = await load(request, app[STORAGE].invites.get)
+    invite = require_found(await app[STORAGE].invites.get(path_id(request)))
     body = await read_body(request, ACCEPTANCE)
     now = app[CLOCK].now()
     with login_attempt(request):
