@@ -10,6 +10,7 @@ from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.paging import ROW_BYTES, Chunk
 from storage.postgres.pool import Pool
+from storage.postgres.query import fill_in
 from storage.postgres.rows import from_row
 
 SHARED_BYTES = 65_536  # of one queue that is read together with others
@@ -18,7 +19,7 @@ MAX_BYTES = 1_048_576  # of one queue; a single notification may be longer
 # The array is the result of a subquery, which hides its length from the planner: with a visible length
 # PostgreSQL would plan the statement again at each execution.
 # A notification that does not fit comes without its texts, so that it is known to be there.
-LIST_FOR_AGENTS = """
+LIST_OF_AGENTS = """
 SELECT item.ordinal, n.fits, n.id, n.organization_id, n.agent_id, n.source, n.priority, n.created_at,
        n.scheduled_for, n.cleared, n.cleared_at, n.activated_at,
        CASE WHEN n.fits THEN n.source_id END AS source_id,
@@ -33,6 +34,7 @@ CROSS JOIN LATERAL (
         SELECT n.*, $6 + octet_length(n.source_id) + octet_length(n.title) + octet_length(n.body) AS bytes
         FROM notification n
         WHERE n.agent_id = item.agent_id AND (n.scheduled_for IS NULL OR n.scheduled_for <= item.now)
+          /* and */
         ORDER BY n.priority = 'high' DESC, n.created_at, n.id LIMIT item.max_count
     ) n
     WINDOW w AS (ORDER BY n.priority = 'high' DESC, n.created_at, n.id ROWS UNBOUNDED PRECEDING)
@@ -40,28 +42,8 @@ CROSS JOIN LATERAL (
 ORDER BY item.ordinal, n.priority = 'high' DESC, n.created_at, n.id
 """
 
-LIST_UNCLEARED_FOR_AGENTS = """
-SELECT item.ordinal, n.fits, n.id, n.organization_id, n.agent_id, n.source, n.priority, n.created_at,
-       n.scheduled_for, n.cleared, n.cleared_at, n.activated_at,
-       CASE WHEN n.fits THEN n.source_id END AS source_id,
-       CASE WHEN n.fits THEN n.title END AS title,
-       CASE WHEN n.fits THEN n.body END AS body
-FROM unnest((SELECT $1::uuid[]), $2::integer[], $3::timestamptz[], $4::integer[], $5::integer[])
-     WITH ORDINALITY AS item (agent_id, max_count, now, min_fitting, max_bytes, ordinal)
-JOIN agent a ON a.id = item.agent_id AND a.deleted_at IS NULL
-CROSS JOIN LATERAL (
-    SELECT n.*, row_number() OVER w <= item.min_fitting OR sum(n.bytes) OVER w <= item.max_bytes AS fits
-    FROM (
-        SELECT n.*, $6 + octet_length(n.source_id) + octet_length(n.title) + octet_length(n.body) AS bytes
-        FROM notification n
-        WHERE n.agent_id = item.agent_id AND (n.scheduled_for IS NULL OR n.scheduled_for <= item.now)
-          AND NOT n.cleared
-        ORDER BY n.priority = 'high' DESC, n.created_at, n.id LIMIT item.max_count
-    ) n
-    WINDOW w AS (ORDER BY n.priority = 'high' DESC, n.created_at, n.id ROWS UNBOUNDED PRECEDING)
-) n
-ORDER BY item.ordinal, n.priority = 'high' DESC, n.created_at, n.id
-"""
+LIST_FOR_AGENTS = fill_in(LIST_OF_AGENTS, "/* and */", "")
+LIST_UNCLEARED_FOR_AGENTS = fill_in(LIST_OF_AGENTS, "/* and */", "AND NOT n.cleared")
 
 QueueItem = tuple[UUID, int, datetime, int, int]
 """The agent, the maximum number, the time, the number that fit in any case, and the bytes of the others."""

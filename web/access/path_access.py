@@ -3,6 +3,7 @@
 A filter by a resource of another organization is refused; a filter by an unknown id finds nothing.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 from uuid import UUID
@@ -13,10 +14,13 @@ from storage.model import Agent, Visibility
 from storage.toolbox.adapters import Adapter
 from web.access.auth import CALLER, Caller
 from web.app_keys import LOAD_TURNS, STORAGE
-from web.errors import PermissionDenied, require_found
+from web.errors import PermissionDenied, Unavailable, require_found
 from web.fields import parse_uuid
 
 Resource = TypeVar("Resource")
+
+TURN_SECONDS = 30.0  # how long a request waits for its turn to read
+RETRY_SECONDS = 5
 
 
 class Owned(Protocol):
@@ -44,7 +48,11 @@ async def load(
     """
     resource_id = path_id(request, name)
     turns, organization_id = request.app[LOAD_TURNS], request[CALLER].accountable
-    await turns.take(organization_id)
+    try:
+        async with asyncio.timeout(TURN_SECONDS):
+            await turns.take(organization_id)
+    except TimeoutError:
+        raise Unavailable("Too many resources are being read.", RETRY_SECONDS) from None
     try:
         return require_found(await get(resource_id))
     finally:

@@ -14,7 +14,7 @@ from supervisors.fair_slots import FairSlots
 from web.access.auth import CALLER, Caller, RunScope
 from web.access.path_access import load, load_owned, path_id
 from web.app_keys import LOAD_TURNS
-from web.errors import NotFound, PermissionDenied
+from web.errors import NotFound, PermissionDenied, Unavailable
 
 
 @dataclass(frozen=True)
@@ -112,3 +112,13 @@ async def test_reads_of_one_organization_leave_turns_to_others() -> None:
     assert len(reading) == 3
     gate.set()
     assert await asyncio.gather(*tasks) == [thing] * 20
+
+
+async def test_read_without_a_turn_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("web.access.path_access.TURN_SECONDS", 0.01)
+    thing, turns, caller = Thing(new_id(), new_id()), FairSlots(1), member_of(new_id())
+    await turns.take(caller.accountable)
+    with pytest.raises(Unavailable):
+        await load(asking_for(thing.id, turns, caller), Things(thing).get)
+    turns.release(caller.accountable)
+    assert await load(asking_for(thing.id, turns, caller), Things(thing).get) == thing
