@@ -147,7 +147,7 @@ def _operation(route: Route, components: Components) -> Json:
 def _tag(path: str) -> str:
     """Return the subject of a path: `agents` for all paths below `/api/cloud/agents/`."""
     parts = path.strip("/").split("/")
-    if parts[0] != "api":
+    if parts[0] != "api" or len(parts) == 1:
         return "service"
     return parts[2] if len(parts) > 2 and not parts[2].startswith("{") else parts[1]
 
