@@ -19,8 +19,8 @@ from click.testing import CliRunner
 from hostsvc.cli.commands import main
 from tests.paths import ROOT
 from web.app import ROUTES
-from web.handlers.status import VERSION
 from web.openapi.document import build_document
+from web.version import VERSION
 
 PACKAGES = ("hostsvc", "web", "supervisors", "storage")
 # What programs, and pip in particular, need to know of this machine.

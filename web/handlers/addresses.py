@@ -13,24 +13,35 @@ API = "/api/"
 
 
 class ServiceAddressesResponse(TypedDict):
-    """Paths of the service. `status` and `metrics` need the operator's token."""
+    """Paths of the service."""
 
     service: str
+    """The name of the service: hostsvc."""
     api: str
+    """Below this path is the API."""
     documentation: str
+    """A page to read and try the API."""
     schema: str
+    """The OpenAPI document, for programs."""
     health: str
+    """Answers 200 while the process is alive."""
     readiness: str
+    """Answers 200 while the service can serve, else 503 with the reasons."""
     status: str
+    """Shows what every agent is doing, and why; needs the operator's token."""
     metrics: str
+    """The same in numbers, for Prometheus; needs the operator's token, unless the operator has opened it."""
 
 
 class ApiAddressesResponse(TypedDict):
-    """Paths of the API. A list needs an API key or a user's token."""
+    """Paths of the API."""
 
     documentation: str
+    """A page to read and try the API."""
     schema: str
+    """The OpenAPI document, for programs."""
     lists: Sequence[str]
+    """The paths that can be read without an id; each needs an API key or a user's token."""
 
 
 SERVICE_ADDRESSES: ServiceAddressesResponse = {
