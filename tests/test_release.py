@@ -126,8 +126,8 @@ def test_installed_wheel_contains_every_module(installed: Installed, directory: 
     version, files = json.loads(output)
     assert f"hostsvc-{version}-" in wheel.name
     shipped = {str(file.relative_to(ROOT)) for name in PACKAGES for file in (ROOT / name).rglob("*.py")}
-    installed = {file.partition("/site-packages/")[2] for file in files.values() if file}
-    assert installed == shipped - {"hostsvc/__main__.py"}
+    found = {file.partition("/site-packages/")[2] for file in files.values() if file}
+    assert found == shipped - {"hostsvc/__main__.py"}
     assert all(file is None or file.startswith(str(directory)) for file in files.values())
 
 
