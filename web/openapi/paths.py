@@ -65,7 +65,7 @@ def template(path: str) -> str:
 def tag(path: str) -> str:
     """Return the subject of a path: `agents` for all paths below `/api/cloud/agents/`."""
     parts = path.strip("/").split("/")
-    if parts[0] != "api":
+    if parts[0] != "api" or len(parts) == 1:
         return "service"
     return parts[2] if len(parts) > 2 and not parts[2].startswith("{") else parts[1]
 
