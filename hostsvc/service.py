@@ -38,11 +38,11 @@ from supervisors.maintenance.webhook_sender import open_webhook_sender
 from supervisors.maintenance.write_probe import WriteProbe
 from supervisors.policy.explanations import when
 from web.app import build_app
-from web.handlers.status import VERSION
 from web.ports import Readiness, ServiceState
 from web.server.listener import BACKLOG, serving
 from web.server.standby import build_standby_app
 from web.settings import WebSettings
+from web.version import VERSION
 
 log = structlog.get_logger()
 
