@@ -52,7 +52,7 @@ class Protocol(ReaderWatch):
         self._connections = connections
         self._discarded: StreamReader | None = None  # the body whose rest is being dropped
         if place is Place.OPERATORS_REQUEST:
-            self._request_handler = partial(answer_operator_only, self._request_handler, self._answer_headers)
+            self._request_handler = partial(answer_operator_only, handler, self._answer_headers)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
