@@ -26,6 +26,7 @@ from web.fields import (
     Line,
     LocalPart,
     Money,
+    OneOf,
     Text,
     Timezone,
     Url,
@@ -177,6 +178,8 @@ def _choice(field: Choice[Any], components: Components) -> Json:
 
 def _text(field: Text) -> Json:
     schema: Json = {"type": "string"}
+    if isinstance(field, OneOf):
+        return {**schema, "enum": list(field.choices)}
     if not field.blank:
         schema["minLength"] = 1
     match field:

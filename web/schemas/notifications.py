@@ -6,8 +6,8 @@ from uuid import UUID
 
 from storage.model import Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
-from web.fields import MAX_SIDE_TEXT, Boolean, Choice, Datetime, Line, ListOf, Text, Uuid
-from web.paging import PageQuery
+from web.fields import MAX_SIDE_TEXT, Boolean, Choice, Datetime, Line, ListOf, Text, UtcDatetime, Uuid
+from web.paging import CreatedPageQuery
 from web.request.parsing import Body
 
 
@@ -42,11 +42,19 @@ class ClearedResponse(TypedDict):
     cleared: int
 
 
-class NotificationQuery(PageQuery):
+class NotificationQuery(CreatedPageQuery):
     agent = Uuid(load_default=None)
     cleared = Boolean(load_default=None)
     priority = Choice(Priority, load_default=None)
     source = Choice(Source, load_default=None)
+    scheduled_after = UtcDatetime(
+        load_default=None,
+        metadata={"description": "Only notifications whose `scheduled_for` is at this time or later."},
+    )
+    scheduled_before = UtcDatetime(
+        load_default=None,
+        metadata={"description": "Only notifications whose `scheduled_for` is before this time."},
+    )
 
 
 class NotificationResponse(TypedDict):

@@ -6,7 +6,18 @@ from uuid import UUID
 
 from storage.history.traces import TraceSummary
 from storage.model import Trace
-from web.fields import MAX_OFFSET, MAX_SIDE_TEXT, Boolean, Datetime, Integer, JsonValue, Line, Text, Uuid
+from web.fields import (
+    MAX_OFFSET,
+    MAX_SIDE_TEXT,
+    Boolean,
+    Datetime,
+    Integer,
+    JsonValue,
+    Line,
+    Text,
+    UtcDatetime,
+    Uuid,
+)
 from web.request.parsing import Body
 from web.schemas.spans import SpanResponse, duration_ms
 
@@ -41,8 +52,12 @@ class TraceQuery(Body):
     agent = Uuid(load_default=None)
     template = Uuid(load_default=None)
     has_error = Boolean(load_default=None)
-    started_after = Datetime(load_default=None)
-    started_before = Datetime(load_default=None)
+    started_after = UtcDatetime(
+        load_default=None, metadata={"description": "Only traces started at this time or later."}
+    )
+    started_before = UtcDatetime(
+        load_default=None, metadata={"description": "Only traces started before this time."}
+    )
 
 
 class SpanPageQuery(Body):
