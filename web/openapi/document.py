@@ -1,8 +1,6 @@
 """The OpenAPI document as a whole."""
 
-import re
 from collections.abc import Iterable
-from importlib.metadata import version
 from inspect import getdoc
 from typing import Any
 
@@ -15,6 +13,9 @@ from web.json import JSON_TYPE
 from web.observability import request_id
 from web.openapi import error_responses, examples
 from web.openapi.components import Components, Json
+from web.openapi.exchanges import single
+from web.openapi.inherited_descriptions import inherit_descriptions
+from web.openapi.paths import path_parameters, tag, tags, template
 from web.openapi.read_only import mark_read_only
 from web.openapi.requests import body_content, query_parameters
 from web.openapi.responses import answer_schema
@@ -22,10 +23,9 @@ from web.paging import PageQuery
 from web.request.forms import MAX_FIELDS
 from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.routes import Access, Route
+from web.version import VERSION
 
-VERSION = version("hostsvc")
 INTERFACE_VERSION = "1.0.0"
-PATH_PARAMETER = re.compile(r"\{(\w+)(?::[^{}]*)?\}")
 
 INTRODUCTION = f"""\
 Hosts long-lived autonomous agents for organizations. This document describes version {INTERFACE_VERSION} of \
@@ -103,9 +103,9 @@ def build_document(routes: Iterable[Route]) -> Json:
     components = Components()
     paths: dict[str, Json] = {}
     for route in routes:
-        path = PATH_PARAMETER.sub(r"{\1}", route.path)
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route, components)
+        paths.setdefault(template(route.path), {})[route.method.lower()] = _operation(route, components)
     mark_read_only(paths.values(), components)
+    inherit_descriptions(paths.values(), components)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -115,7 +115,7 @@ def build_document(routes: Iterable[Route]) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": name} for name in dict.fromkeys(_tag(path) for path in paths)],
+        "tags": tags(paths),
         "paths": paths,
         "components": {
             "schemas": {**components.schemas, **error_responses.SCHEMAS},
@@ -131,7 +131,7 @@ def _operation(route: Route, components: Components) -> Json:
     operation: Json = {
         "operationId": route.handler.__name__,
         "summary": route.summary,
-        "tags": [_tag(route.path)],
+        "tags": [tag(route.path)],
         "security": _security(route),
         "parameters": _parameters(route, components),
         "responses": _responses(route, components),
@@ -142,14 +142,6 @@ def _operation(route: Route, components: Components) -> Json:
     if route.body is not None:
         operation["requestBody"] = _request_body(route, route.body, components)
     return operation
-
-
-def _tag(path: str) -> str:
-    """Return the subject of a path: `agents` for all paths below `/api/cloud/agents/`."""
-    parts = path.strip("/").split("/")
-    if parts[0] != "api":
-        return "service"
-    return parts[2] if len(parts) > 2 and not parts[2].startswith("{") else parts[1]
 
 
 def _security(route: Route) -> list[Json]:
@@ -166,10 +158,7 @@ def _security(route: Route) -> list[Json]:
 
 
 def _parameters(route: Route, components: Components) -> list[Json]:
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": _path_schema(name)}
-        for name in PATH_PARAMETER.findall(route.path)
-    ]
+    parameters = path_parameters(route.path)
     parameters.append({"$ref": "#/components/parameters/RequestId"})
     if route.by_header:
         parameters.append(ORGANIZATION)
@@ -180,19 +169,12 @@ def _parameters(route: Route, components: Components) -> list[Json]:
     return parameters
 
 
-def _path_schema(name: str) -> Json:
-    schema: Json = {"type": "string"}
-    return (
-        {**schema, "format": "uuid"} if name == "id" or name.endswith("_id") else {**schema, "minLength": 1}
-    )
-
-
 def _request_body(route: Route, schema: Schema, components: Components) -> Json:
     content = body_content(schema, components, partial=route.partial, max_items=route.max_items)
     example = examples.REQUESTS.get(route.handler.__name__)
     if example is not None:
         content[JSON_TYPE] = {**content[JSON_TYPE], "example": example}
-    is_required = "required" in components.single_body(content[JSON_TYPE]["schema"])
+    is_required = "required" in components.referred(single(content[JSON_TYPE]["schema"]))
     return {"required": is_required, "content": content}
 
 

@@ -17,7 +17,7 @@ RESPONSES = {  # by status: name and description
     413: ("TooLarge", "The body is too large, or holds too many values."),
     415: ("UnsupportedMediaType", "Neither JSON nor a form, or an encoding other than gzip and deflate."),
     422: ("Unprocessable", "The idempotency key was used before, with another body."),
-    429: ("TooManyAttempts", "Too many attempts, requests or long lists; `detail` names the limit."),
+    429: ("TooManyRequests", "Too many attempts, requests or long lists; `detail` names the limit."),
     500: ("Defect", "A defect of the service; the request id finds it in the log."),
     503: ("Unavailable", "The same request may succeed soon."),
 }

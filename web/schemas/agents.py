@@ -90,23 +90,14 @@ class AgentQuery(PageQuery):
     purpose = Choice(Purpose, load_default=None)
     tag = ListOf(Line(blank=False, max_length=255), load_default=list)
     template = Uuid(load_default=None)
-    status = Choice(
-        AgentStatus,
-        load_default=None,
-        metadata={"description": "Only agents with this status; `archived` needs no `include_archived`."},
-    )
-    parent = Uuid(load_default=None, metadata={"description": "Only the sub-agents of this agent."})
-    name = Line(
-        blank=False,
-        load_default=None,
-        metadata={"description": "Only agents with exactly this name; upper and lower case are the same."},
-    )
-    search = Line(
-        load_default=None,
-        metadata={
-            "description": "Only agents whose name contains this text; upper and lower case are the same."
-        },
-    )
+    status = Choice(AgentStatus, load_default=None)
+    """Only agents with this status; `archived` needs no `include_archived`."""
+    parent = Uuid(load_default=None)
+    """Only the sub-agents of this agent."""
+    name = Line(blank=False, load_default=None)
+    """Only agents with exactly this name; upper and lower case are the same."""
+    search = Line(load_default=None)
+    """Only agents whose name contains this text; upper and lower case are the same."""
 
 
 class AgentResponse(TypedDict):

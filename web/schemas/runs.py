@@ -29,33 +29,22 @@ class StopBody(Body):
 
 class RunQuery(PageQuery):
     limit = Integer(min_value=1, max_value=1000, load_default=DEFAULT_LIMIT)
-    outcome = OneOf(
-        tuple(Outcome),
-        load_default=None,
-        metadata={"description": "Only runs that ended so. A run that is under way has no outcome yet."},
-    )
-    wake_reason = OneOf(
-        (*WakeReason, NOTIFICATION, *NOTIFICATION_REASONS),
-        load_default=None,
-        metadata={
-            "description": "Only runs started for this reason. `notification` stands for notifications of "
-            "any source, `notification:sms` for those of one."
-        },
-    )
-    active = Boolean(
-        load_default=None,
-        metadata={"description": "true: only runs that are under way; false: only runs that have ended."},
-    )
-    started_after = UtcDatetime(
-        load_default=None, metadata={"description": "Only runs started at this time or later."}
-    )
-    started_before = UtcDatetime(
-        load_default=None, metadata={"description": "Only runs started before this time."}
-    )
+    outcome = OneOf(tuple(Outcome), load_default=None)
+    """Only runs that ended so. A run that is under way has no outcome yet."""
+    wake_reason = OneOf((*WakeReason, NOTIFICATION, *NOTIFICATION_REASONS), load_default=None)
+    """Only runs started for this reason. `notification` stands for notifications of any source,
+    `notification:sms` for those of one."""
+    active = Boolean(load_default=None)
+    """true: only runs that are under way. false: only runs that have ended."""
+    started_after = UtcDatetime(load_default=None)
+    """Only runs started at this time or later. Without an offset it is UTC."""
+    started_before = UtcDatetime(load_default=None)
+    """Only runs started before this time. Without an offset it is UTC."""
 
 
 class AllRunQuery(RunQuery):
-    agent = Uuid(load_default=None, metadata={"description": "Only runs of this agent."})
+    agent = Uuid(load_default=None)
+    """Only runs of this agent."""
 
 
 def wake_reasons(value: str | None) -> tuple[str, ...]:

@@ -52,12 +52,10 @@ class TraceQuery(Body):
     agent = Uuid(load_default=None)
     template = Uuid(load_default=None)
     has_error = Boolean(load_default=None)
-    started_after = UtcDatetime(
-        load_default=None, metadata={"description": "Only traces started at this time or later."}
-    )
-    started_before = UtcDatetime(
-        load_default=None, metadata={"description": "Only traces started before this time."}
-    )
+    started_after = UtcDatetime(load_default=None)
+    """Only traces started at this time or later. Without an offset it is UTC."""
+    started_before = UtcDatetime(load_default=None)
+    """Only traces started before this time. Without an offset it is UTC."""
 
 
 class SpanPageQuery(Body):
