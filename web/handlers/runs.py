@@ -77,6 +77,7 @@ async def stop_agent(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the runs of one agent, the last started first."""
     agent_id = await agent_of_path(request, caller)
     runs, query = request.app[STORAGE].runs, read_query(request, QUERY)
 
@@ -89,7 +90,10 @@ async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
 
 
 async def list_all_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
-    """List the runs of all agents of the caller's organizations, or of one of them."""
+    """List the runs of all agents of your organizations, the last started first.
+
+    Filters combine: `outcome=failed&wake_reason=notification&started_after=…`.
+    """
     query = read_query(request, ALL_QUERY)
     await require_agent(request, caller, query["agent"])
     runs = request.app[STORAGE].runs
