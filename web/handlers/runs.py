@@ -43,6 +43,11 @@ WAIT = WaitQuery()
 
 
 async def run_agent(request: web.Request, caller: Caller) -> web.Response:
+    """Request a run. It is stored before it is answered, and survives a restart of the service.
+
+    `status` says what it led to. An archived agent is refused with 409. If the supervisor has too many
+    requests waiting, the answer is 503 and the request has no effect.
+    """
     agent_id = await agent_of_path(request, caller)
     body = await read_body_once(request, caller, RUN)
 
@@ -69,6 +74,11 @@ async def _insert_receipt(request: web.Request, agent_id: UUID, receipt: Receipt
 
 
 async def stop_agent(request: web.Request, caller: Caller) -> web.Response:
+    """Stop an agent: end its run, and cancel a pending start, a wait for messages or a retry.
+
+    The run has `runs.stop_grace_seconds` to end. Notifications from before the stop start nothing; the agent
+    rests until something new arrives. Stopping an agent that plainly sleeps changes nothing.
+    """
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, STOP)
     reply = await request.app[REGISTRY].ask(agent_id, StopRequest(**body))
@@ -77,7 +87,7 @@ async def stop_agent(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
-    """List the runs of one agent, the last started first."""
+    """List the runs of an agent, last started first, 50 of them unless `limit` says otherwise."""
     agent_id = await agent_of_path(request, caller)
     runs, query = request.app[STORAGE].runs, read_query(request, QUERY)
 
@@ -120,7 +130,7 @@ def _cursor(run: Run) -> Cursor:
 
 
 async def get_run(request: web.Request, caller: Caller) -> web.Response:
-    """Return a run; with `wait`, when it has ended with a complete trace, or after that many seconds."""
+    """Read a run; with `wait`, when it has ended with a complete trace, or after that many seconds."""
     agent_id = await agent_of_path(request, caller)
     run = await _load_run(request, agent_id)
     query = read_query(request, WAIT)
@@ -139,7 +149,7 @@ async def _load_run(request: web.Request, agent_id: UUID) -> Run:
 
 
 async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:
-    """Explain what the agent is doing and why."""
+    """Explain what the agent is doing and why, and what wakes it next."""
     snapshot = await request.app[STATUS].snapshot(await agent_of_path(request, caller))
     return json_response(require_found(snapshot))
 

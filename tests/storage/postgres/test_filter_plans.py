@@ -1,6 +1,6 @@
 """Filters of lists read the rows that match along an index, and few others.
 
-Among many rows few match, or none. PostgreSQL has statistics, or none yet because the database has just grown.
+Among many rows few match, or none. PostgreSQL has statistics, or none yet: the database has just grown.
 """
 
 import asyncio
