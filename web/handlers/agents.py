@@ -170,6 +170,7 @@ async def list_agents(request: web.Request, caller: Caller) -> web.StreamRespons
         template_id=query["template"],
         status=query["status"],
         parent_id=query["parent"],
+        name=query["name"],
         search=query["search"],
     )
     return await answer_owned_list(request, query, caller.organizations, agents, filters, serialize_agent)

@@ -1,23 +1,29 @@
-"""Runs of an agent: start, stop and list them, and explain what the agent's supervisor does."""
+"""Runs: start, stop and list them, and explain what an agent's supervisor does."""
 
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 from aiohttp import web
 
-from storage.model import Receipt, Run
+from storage.history.runs import RunFilters
+from storage.model import Outcome, Receipt, Run
+from storage.postgres.paging import Cursor
 from supervisors.engine.messages import RunReply, RunRequest, StopRequest
 from supervisors.engine.snapshot import Snapshot
-from web.access.auth import Caller
-from web.access.path_access import agent_of_path, load
+from web.access.auth import Caller, RunAccess
+from web.access.path_access import agent_of_path, load, require_agent
 from web.app_keys import REGISTRY, STATUS, STORAGE
 from web.errors import NotFound, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.page_reader import Listing
-from web.paging import answer_list
+from web.paging import answer_list, find_owned, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.runs import (
+    AllRunQuery,
     RunAnsweredResponse,
     RunBody,
     RunQuery,
@@ -26,11 +32,13 @@ from web.schemas.runs import (
     StopBody,
     WaitQuery,
     serialize_run,
+    wake_reasons,
 )
 
 RUN = RunBody()
 STOP = StopBody()
 QUERY = RunQuery()
+ALL_QUERY = AllRunQuery()
 WAIT = WaitQuery()
 
 
@@ -81,16 +89,44 @@ async def stop_agent(request: web.Request, caller: Caller) -> web.Response:
 async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the runs of an agent, last started first, 50 of them unless `limit` says otherwise."""
     agent_id = await agent_of_path(request, caller)
-    runs = request.app[STORAGE].runs
+    runs, query = request.app[STORAGE].runs, read_query(request, QUERY)
 
     async def find(run_id: UUID) -> Run | None:
         run = await runs.get(run_id)
         return run if run and run.agent_id == agent_id else None
 
-    listing = Listing(
-        lambda page: runs.list_page(agent_id, page), find, serialize_run, lambda run: (run.started_at, run.id)
+    fetch = partial(runs.list_page, _filters(query, (), agent_id))
+    return await answer_list(request, query, Listing(fetch, find, serialize_run, _cursor))
+
+
+async def list_all_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the runs of all agents of your organizations, the last started first.
+
+    Filters combine: `outcome=failed&wake_reason=notification&started_after=…`.
+    """
+    query = read_query(request, ALL_QUERY)
+    await require_agent(request, caller, query["agent"])
+    runs = request.app[STORAGE].runs
+    fetch = partial(runs.list_page, _filters(query, caller.organizations, query["agent"]))
+    find = find_owned(caller.organizations, runs.get)
+    return await answer_list(request, query, Listing(fetch, find, serialize_run, _cursor))
+
+
+def _filters(
+    query: Mapping[str, Any], organization_ids: tuple[UUID, ...], agent_id: UUID | None
+) -> RunFilters:
+    return RunFilters(
+        organization_ids,
+        agent_id,
+        outcome=query["outcome"] and Outcome(query["outcome"]),
+        wake_reasons=wake_reasons(query["wake_reason"]),
+        is_active=query["active"],
+        started=period(query, "started"),
     )
-    return await answer_list(request, read_query(request, QUERY), listing)
+
+
+def _cursor(run: Run) -> Cursor:
+    return run.started_at, run.id
 
 
 async def get_run(request: web.Request, caller: Caller) -> web.Response:
@@ -144,9 +180,24 @@ ROUTES = (
         "List the runs of an agent",
         answer=list[RunResponse],
         query=QUERY,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
-        "GET", "/api/cloud/agents/{id}/runs/{run_id}/", get_run, "Read a run", answer=RunResponse, query=WAIT
+        "GET",
+        "/api/cloud/runs/",
+        list_all_runs,
+        "List the runs of all agents",
+        answer=list[RunResponse],
+        query=ALL_QUERY,
+    ),
+    CallerRoute(
+        "GET",
+        "/api/cloud/agents/{id}/runs/{run_id}/",
+        get_run,
+        "Read a run",
+        answer=RunResponse,
+        query=WAIT,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "GET",

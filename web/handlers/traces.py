@@ -20,7 +20,7 @@ from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import MAX_ANSWER_BYTES, fit, json_response, to_json
 from web.page_reader import Listing, PageReader
-from web.paging import next_link, send_page
+from web.paging import next_link, period, send_page
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
@@ -125,7 +125,6 @@ async def _answer_page(
 ) -> web.StreamResponse:
     """Answer with a TracePageResponse."""
     query = read_query(request, QUERY)
-    localize(query, ("started_after", "started_before"), UTC)
     traces = request.app[STORAGE].traces
     await require_owned(caller, request.app[STORAGE].agents.get_retained, query["agent"])
     await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
@@ -133,8 +132,7 @@ async def _answer_page(
         agent_id=query["agent"],
         template_id=query["template"],
         has_error=query["has_error"],
-        started_after=query["started_after"],
-        started_before=query["started_before"],
+        started=period(query, "started"),
     )
     listing = Listing(
         partial(traces.list_page, caller.organizations, filters),

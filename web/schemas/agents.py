@@ -112,6 +112,8 @@ class AgentQuery(PageQuery):
     """Only agents with this status; `archived` implies `include_archived`."""
     parent = Uuid(load_default=None)
     """Only the children of this agent."""
+    name = Line(blank=False, load_default=None)
+    """Only agents with exactly this name, in any case."""
     search = Line(load_default=None)
     """Only agents whose name contains this text, in any case."""
 

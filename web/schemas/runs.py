@@ -5,13 +5,17 @@ from datetime import datetime
 from typing import TypedDict
 from uuid import UUID
 
-from storage.model import Outcome, Run
+from storage.model import Outcome, Run, Source
 from supervisors.engine.messages import RunAnswer, StopReply
-from web.fields import Boolean, Integer, Text
+from supervisors.policy.decisions import WakeReason
+from web.fields import Boolean, Integer, OneOf, Text, UtcDatetime, Uuid
 from web.paging import PageQuery
 from web.request.parsing import Body
 
 DEFAULT_LIMIT = 50
+
+NOTIFICATION = "notification"  # stands for all wake reasons of the form `notification:<source>`
+NOTIFICATION_REASONS = tuple(f"{NOTIFICATION}:{source}" for source in Source)
 
 
 class RunBody(Body):
@@ -34,6 +38,29 @@ class StopBody(Body):
 class RunQuery(PageQuery):
     limit = Integer(min_value=1, max_value=1000, load_default=DEFAULT_LIMIT)
     """The maximum number of runs; a `Link` header leads to the next page while there is one."""
+    outcome = OneOf(tuple(Outcome), load_default=None)
+    """Only runs that ended so. A run that is under way has no outcome yet."""
+    wake_reason = OneOf((*WakeReason, NOTIFICATION, *NOTIFICATION_REASONS), load_default=None)
+    """Only runs started for this reason. `notification` stands for notifications of any source,
+    `notification:sms` for those of one."""
+    active = Boolean(load_default=None)
+    """true: only runs that are under way. false: only runs that have ended."""
+    started_after = UtcDatetime(load_default=None)
+    """Only runs started at this time or later. Without an offset it is UTC."""
+    started_before = UtcDatetime(load_default=None)
+    """Only runs started before this time. Without an offset it is UTC."""
+
+
+class AllRunQuery(RunQuery):
+    agent = Uuid(load_default=None)
+    """Only runs of this agent."""
+
+
+def wake_reasons(value: str | None) -> tuple[str, ...]:
+    """Return the wake reasons that a filter stands for; no filter stands for none of them."""
+    if value == NOTIFICATION:
+        return NOTIFICATION_REASONS
+    return () if value is None else (value,)
 
 
 class WaitQuery(Body):

@@ -6,7 +6,18 @@ from uuid import UUID
 
 from storage.history.traces import TraceSummary
 from storage.model import Trace
-from web.fields import MAX_OFFSET, MAX_SIDE_TEXT, Boolean, Datetime, Integer, JsonValue, Line, Text, Uuid
+from web.fields import (
+    MAX_OFFSET,
+    MAX_SIDE_TEXT,
+    Boolean,
+    Datetime,
+    Integer,
+    JsonValue,
+    Line,
+    Text,
+    UtcDatetime,
+    Uuid,
+)
 from web.request.parsing import Body
 from web.schemas.spans import SpanResponse, duration_ms
 
@@ -54,10 +65,10 @@ class TraceQuery(Body):
     """Only traces of agents that have this template now."""
     has_error = Boolean(load_default=None)
     """true: only traces with an error, their own or that of a span. false: only those without."""
-    started_after = Datetime(load_default=None)
-    """Only traces that started at this time or later."""
-    started_before = Datetime(load_default=None)
-    """Only traces that started before this time."""
+    started_after = UtcDatetime(load_default=None)
+    """Only traces started at this time or later. Without an offset it is UTC."""
+    started_before = UtcDatetime(load_default=None)
+    """Only traces started before this time. Without an offset it is UTC."""
 
 
 class SpanPageQuery(Body):
