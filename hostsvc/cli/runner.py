@@ -10,19 +10,24 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import click
+import structlog
 
 from hostsvc.cli.status_client import StatusUnavailable
-from hostsvc.config import Config, ConfigError, DatabaseChoice, load_config
+from hostsvc.config import Config, ConfigError, DatabaseChoice
+from hostsvc.config_reader import ConfigErrors, read_config, stray_variables
 from hostsvc.embedded_postgres import EmbeddedPostgresError
 from hostsvc.logs import configure_logging
 from hostsvc.process_harness.cache import HarnessRefused
 from hostsvc.process_harness.git import GitError
+from hostsvc.start_checks import cannot_listen, start_errors
 from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost, SecretUnreadable
 
 try:
     from uvloop import run as run_loop
 except ImportError:  # optional: it does not exist for Windows
     from asyncio import run as run_loop  # type: ignore[assignment] # fewer parameters, none used here
+
+log = structlog.get_logger()
 
 REFUSED = 2
 # How long the event loop waits for a thread that computes, after each of its own system calls. The default of
@@ -58,12 +63,19 @@ config_option = click.option(
 )
 
 
-def read_config(file: Path | None) -> Config:
-    """Load the configuration; end the process with its message if it is invalid."""
-    try:
-        return load_config(file, os.environ)
-    except ConfigError as error:
-        refuse(str(error))
+def load_config(file: Path | None, *, to_serve: bool = False) -> Config:
+    """Load the configuration; end the process with all errors if it is invalid, or not usable `to_serve`."""
+    config, errors = read_config_to_serve(file) if to_serve else read_config(file, os.environ)
+    if errors.messages:
+        refuse(*errors.messages)
+    return config
+
+
+def read_config_to_serve(file: Path | None) -> tuple[Config, ConfigErrors]:
+    """Read the configuration. The errors include what would keep the service from starting here."""
+    config, errors = read_config(file, os.environ)
+    errors.messages += start_errors(config, errors.sections, os.environ)
+    return config, errors
 
 
 def run_command(
@@ -73,9 +85,12 @@ def run_command(
 
     Only the service logs at level "info" by default: other commands print their results.
     """
-    config = read_config(file)
+    config = load_config(file, to_serve=is_service)
     is_quiet = not is_service and config.log.level == "info"
     configure_logging(replace(config.log, level="warning") if is_quiet else config.log)
+    if is_service:
+        for message in stray_variables(config, os.environ):
+            log.warning(message)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         sys.exit(run_loop(work(config)))
@@ -83,10 +98,16 @@ def run_command(
         refuse(error_message(error, config))
 
 
-def refuse(message: str) -> NoReturn:
-    """Print the message as one line on stderr and end the process with exit code 2."""
-    click.echo(f"hostsvc: {' '.join(message.split())}", err=True)
+def refuse(*messages: str) -> NoReturn:
+    """Print each message as one line on stderr and end the process with exit code 2."""
+    for message in messages:
+        print_problem(message)
     sys.exit(REFUSED)
+
+
+def print_problem(message: str) -> None:
+    """Print a message as one line on stderr."""
+    click.echo(f"hostsvc: {' '.join(message.split())}", err=True)
 
 
 def error_message(error: Exception, config: Config) -> str:
@@ -99,7 +120,7 @@ def error_message(error: Exception, config: Config) -> str:
             return f"{address} is in use: stop the program that uses it, or set another server.port"
         case OSError(strerror=str(reason)) if BIND_FAILED in reason:
             reason = reason.partition(BIND_FAILED)[0]
-            return f"cannot listen on {address}: {reason}; correct server.host or server.port"
+            return cannot_listen(config.server, reason)
         case OSError():
             return f"{error.filename or 'the system'}: {error.strerror or error}"
         case _:
