@@ -1,15 +1,17 @@
 """Traces: request bodies, queries and responses."""
 
 from datetime import datetime
-from typing import Any, TypedDict
+from enum import StrEnum
+from typing import Any, NotRequired, TypedDict
 from uuid import UUID
 
-from storage.history.traces import TraceSummary
+from storage.history.traces import ExpandedSpan, TraceSummary
 from storage.model import Trace
 from web.fields import (
     MAX_OFFSET,
     MAX_SIDE_TEXT,
     Boolean,
+    Choice,
     Datetime,
     Integer,
     JsonValue,
@@ -19,11 +21,17 @@ from web.fields import (
     Uuid,
 )
 from web.request.parsing import Body
-from web.schemas.spans import SpanResponse, duration_ms
+from web.schemas.spans import SpanResponse, duration_ms, serialize_span
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
 MAX_SPANS = 1000
+
+
+class SpanExpansion(StrEnum):
+    """What the spans on the page of a trace are shown with."""
+
+    METADATA = "metadata"
 
 
 class NewTraceBody(Body):
@@ -63,6 +71,8 @@ class SpanPageQuery(Body):
 
     limit = Integer(min_value=1, max_value=MAX_SPANS, load_default=MAX_SPANS)
     after = Uuid(load_default=None)
+    expand = Choice(SpanExpansion, load_default=None)
+    """`metadata` adds the metadata of each span. A page then ends after about 1 MiB."""
 
 
 class TraceResponse(TypedDict):
@@ -77,10 +87,17 @@ class TraceResponse(TypedDict):
     metadata: Any
 
 
+class SpanOfTraceResponse(SpanResponse):
+    """A span on the page of its trace."""
+
+    metadata: NotRequired[Any]
+    """Any JSON value; only with `expand=metadata`."""
+
+
 class FullTraceResponse(TraceResponse):
     """With one page of its spans, oldest first, and the number of all of them."""
 
-    spans: list[SpanResponse]
+    spans: list[SpanOfTraceResponse]
     total_spans: int
 
 
@@ -123,7 +140,12 @@ def serialize_trace(trace: Trace) -> TraceResponse:
     }
 
 
-def serialize_full_trace(trace: Trace, spans: list[SpanResponse], total: int) -> FullTraceResponse:
+def serialize_expanded_span(span: ExpandedSpan) -> SpanOfTraceResponse:
+    return {**serialize_span(span.span), "metadata": span.metadata}
+
+
+def serialize_full_trace(trace: Trace, spans: list[Any], total: int) -> FullTraceResponse:
+    """Return the response for a trace with these spans, which are responses or finished JSON."""
     return {**serialize_trace(trace), "spans": spans, "total_spans": total}
 
 
