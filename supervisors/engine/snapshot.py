@@ -119,33 +119,52 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class MailboxesResponse:
+    """The requests that wait for supervisors."""
+
     depth: int
+    """How many wait in all."""
     deepest: int
+    """How many wait for the supervisor that has the most."""
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorsResponse:
-    """The supervisors alive in this process."""
+    """The supervisors in memory. An agent that is idle and was not addressed for a minute has none."""
 
     active: int
+    """How many there are."""
     by_phase: dict[str, int]
+    """How many are in each phase; a phase without any is left out."""
     mailbox: MailboxesResponse
+    """The requests that wait for them."""
     restarts: int
+    """How many crashed and were started again, since the start of the service."""
     quarantined: int
+    """How many agents are in quarantine, with or without a supervisor in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentsResponse:
+    """The agents of all organizations, by status."""
+
     running: int
+    """How many have an active run."""
     sleeping: int
+    """How many are neither running nor archived."""
     archived: int
+    """How many are archived."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunsResponse:
+    """The run slots."""
+
     running: int
+    """How many are taken."""
     queued: int
+    """How many starts wait for one."""
     limit: int
+    """How many there are: `runs.max_concurrent`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,18 +177,26 @@ class RunTotals:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Milliseconds, over the last several hundred measurements; None before the first."""
+    """A distribution in milliseconds over the last several hundred measurements, null before the first."""
 
     p50: float | None
+    """The median."""
     p99: float | None
+    """The value that one in a hundred exceeds."""
     max: float | None
+    """The greatest value."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimersResponse:
+    """The moments at which agents must act next."""
+
     pending: int
+    """How many agents have such a moment."""
     next_due_at: datetime | None
+    """The earliest of them; null if there is none."""
     lateness_ms: Spread
+    """How late timers have fired."""
 
 
 @dataclass(frozen=True, slots=True)

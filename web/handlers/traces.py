@@ -53,7 +53,10 @@ OTHER_AGENT = "This is not the agent of the trace."
 
 
 async def create_trace(request: web.Request, caller: Caller) -> web.Response:
-    """Create a trace for work outside the service. Each run of the service already has a trace."""
+    """Create a trace for work outside the service. Each run of the service already has a trace.
+
+    An id that is taken is refused with 400.
+    """
     body = await read_body_once(request, caller, NEW)
     agent = await load_named(caller, request.app[STORAGE].agents.get, "agent", body["agent_id"])
     localize(body, ("started_at",), ZoneInfo(agent.timezone))
@@ -76,7 +79,7 @@ async def create_trace(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def get_trace(request: web.Request, caller: Caller) -> web.Response:
-    """Return a trace with one page of its spans. A `Link` header names the next page, if there is one."""
+    """Read a trace with one page of its spans. A `Link` header names the next page, if there is one."""
     traces = request.app[STORAGE].traces
     trace = await load(request, traces.get)
     caller.require_agent(trace.agent_id, trace.organization_id)
@@ -129,11 +132,12 @@ async def end_trace(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def list_traces(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List traces, last started first, 50 of them unless `limit` says otherwise."""
     return await _answer_page(request, caller, b"{", b"}")
 
 
 async def list_traces_in_array(request: web.Request, caller: Caller) -> web.StreamResponse:
-    """List traces as an array that contains one page."""
+    """List traces as an array that contains one page; otherwise like the list of traces."""
     return await _answer_page(request, caller, b"[{", b"}]")
 
 
