@@ -77,8 +77,8 @@ WHERE trace_id = $1 /* and */
 ORDER BY started_at, id LIMIT $2
 """
 
-# Go from span to span, so that little metadata is read beyond the bytes of the page: the first row that does not
-# fit is the last one, and comes without its metadata.
+# Go from span to span, so that little metadata is read beyond the bytes of the page: the first row that does
+# not fit is the last one, and comes without its metadata.
 LIST_EXPANDED_SPANS = """
 WITH RECURSIVE page AS (
     SELECT coalesce($5::timestamptz, '-infinity') AS started_at,
