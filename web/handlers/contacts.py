@@ -11,7 +11,7 @@ from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
 from web.json import json_response
-from web.paging import answer_owned_list
+from web.paging import answer_owned_list, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.contacts import ContactBody, ContactQuery, ContactResponse, serialize_contact
@@ -38,7 +38,9 @@ async def list_contacts(request: web.Request, caller: Caller) -> web.StreamRespo
     query = read_query(request, QUERY)
     await require_agent(request, caller, query["agent"])
     contacts = request.app[STORAGE].contacts
-    filters = ContactFilters(caller.organizations, query["agent"])
+    filters = ContactFilters(
+        caller.organizations, query["agent"], query["email"], query["phone"], period(query, "created")
+    )
     return await answer_owned_list(request, query, caller.organizations, contacts, filters, serialize_contact)
 
 
