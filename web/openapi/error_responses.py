@@ -110,7 +110,7 @@ def statuses(route: Route) -> set[int]:
         statuses.add(503)  # public reads need no database
     if route.is_rate_limited:
         statuses.add(429)
-    if route.body or route.query or route.by_header:
+    if route.body or route.query:
         statuses.add(400)
     if isinstance(route.query, PageQuery | TraceQuery):
         statuses.add(429)  # the list may be a stream
@@ -119,7 +119,7 @@ def statuses(route: Route) -> set[int]:
     if route.access is not Access.ANYONE:
         statuses.add(401)
     if route.access is Access.CALLERS:
-        statuses.add(403)
+        statuses |= {400, 403}  # also for X-Organization, which every such route checks
     if route.idempotent:
         statuses |= {409, 422}
     if "{" in route.path:
