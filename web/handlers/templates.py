@@ -10,7 +10,7 @@ from web.access.auth import Caller, requested_organization
 from web.access.path_access import load_owned
 from web.app_keys import CLOCK, REGISTRY, STORAGE
 from web.errors import Conflict, require_found
-from web.idempotency import read_body_once, receipt_of
+from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
 from web.paging import PageQuery, answer_owned_list
 from web.request.parsing import read_body, read_query
@@ -28,8 +28,7 @@ async def create_template(request: web.Request, caller: Caller) -> web.Response:
     now = request.app[CLOCK].now()
     template = Template(id=new_id(), organization_id=organization_id, created_at=now, **body)
     answer = serialize_template(template)
-    repeated: TemplateResponse = {**answer, "tool_call_secret": None if template.tool_call_secret else ""}
-    receipt = receipt_of(request, json_response(repeated, status=201))
+    receipt = receipt_without(request, answer, "tool_call_secret")
     await request.app[STORAGE].templates.insert(template, receipt)
     return json_response(answer, status=201)
 

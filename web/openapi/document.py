@@ -20,6 +20,7 @@ from web.openapi.requests import body_content, query_parameters
 from web.openapi.responses import answer_schema
 from web.paging import PageQuery
 from web.request.forms import MAX_FIELDS
+from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, PREFER_HEADER, STRICT
 from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.routes import Access, Route
 
@@ -35,8 +36,9 @@ the interface; `info.version` is that of the service.
 that user in all of the user's organizations. Operators have a token of their own, for `/status/` and \
 `/metrics` alone.
 
-**Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Unknown and read-only \
-fields are ignored. What is described here is the usual way to write a value; besides, digits are taken for \
+**Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Read-only \
+fields are ignored. So are unknown fields and query parameters, which the answer names in `{IGNORED_HEADER}`; with \
+`Prefer: {STRICT}` they are refused. What is described here is the usual way to write a value; besides, digits are taken for \
 an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a number for text. One-line text is \
 trimmed. NUL characters, lone surrogates and keys that an object has twice are refused. A datetime without \
 an offset is local time of the agent it is about, else UTC. A body holds at most {MAX_VALUES:,} values \
@@ -89,9 +91,15 @@ ORGANIZATION = _header(
     "The organization that the request is about; without it, that of the caller's oldest membership.",
     format="uuid",
 )
+PREFER = _header(
+    PREFER_HEADER,
+    f"`{STRICT}` refuses unknown fields and query parameters, which are otherwise ignored: the 400 names each "
+    "with the known name that is most similar to it. Other preferences (RFC 7240) have no effect.",
+)
 IDEMPOTENCY_KEY = _header(
     idempotency.HEADER,
-    "Within 24 hours, a repeated request with the same key has no second effect and gets the first answer.",
+    "Within 24 hours, a repeated request with the same key has no second effect and gets the first answer, "
+    "with null for a secret in it.",
     minLength=1,
     maxLength=idempotency.MAX_CHARACTERS,
     pattern="^[!-~]([ -~]*[!-~])?$",
@@ -121,7 +129,7 @@ def build_document(routes: Iterable[Route]) -> Json:
             "schemas": {**components.schemas, **error_responses.SCHEMAS},
             "responses": error_responses.responses(),
             "headers": error_responses.HEADER_OBJECTS,
-            "parameters": {"RequestId": REQUEST_ID},
+            "parameters": {"RequestId": REQUEST_ID, "Prefer": PREFER},
             "securitySchemes": SECURITY_SCHEMES,
         },
     }
@@ -170,7 +178,7 @@ def _parameters(route: Route, components: Components) -> list[Json]:
         {"name": name, "in": "path", "required": True, "schema": _path_schema(name)}
         for name in PATH_PARAMETER.findall(route.path)
     ]
-    parameters.append({"$ref": "#/components/parameters/RequestId"})
+    parameters += [{"$ref": f"#/components/parameters/{name}"} for name in ("RequestId", "Prefer")]
     if route.by_header:
         parameters.append(ORGANIZATION)
     if route.idempotent:
@@ -206,7 +214,7 @@ def _responses(route: Route, components: Components) -> Json:
 
 
 def _success(route: Route, components: Components) -> Json:
-    names = ["X-Request-ID"]
+    names = ["X-Request-ID", IGNORED_HEADER, APPLIED_HEADER]
     if isinstance(route.query, PageQuery):
         names.append("Link")
     if route.idempotent:

@@ -2,6 +2,7 @@
 
 from web.openapi.components import Json
 from web.paging import PageQuery
+from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, MAX_NAME_BYTES, MAX_NAMES, STRICT
 from web.routes import Access, Route
 from web.schemas.traces import TraceQuery
 
@@ -64,6 +65,17 @@ HEADER_OBJECTS: dict[str, Json] = {
         "required": True,
         "schema": {"type": "string"},
     },
+    IGNORED_HEADER: {
+        "description": "What the request contains and the route does not know, if there is anything: fields, then "
+        f"query parameters, then `Idempotency-Key` where it has no effect; at most {MAX_NAMES}, separated by "
+        "commas. Characters other than letters, digits and `._-` are escaped as in a URL, and a `~` ends a name "
+        f"that was cut after {MAX_NAME_BYTES} bytes.",
+        "schema": {"type": "string"},
+    },
+    APPLIED_HEADER: {
+        "description": f"`{STRICT}` if the request preferred that: it contained no unknown field or parameter.",
+        "schema": {"type": "string", "enum": [STRICT]},
+    },
     "Link": {
         "description": '`<…>; rel="next"` while there is more, if the request has a `limit`.',
         "schema": {"type": "string"},
@@ -95,13 +107,11 @@ HEADER_OBJECTS: dict[str, Json] = {
 
 def statuses(route: Route) -> set[int]:
     """Return all statuses with which the route can refuse."""
-    statuses = {500, *route.refusals}
+    statuses = {400, 500, *route.refusals}  # 400: a strict request may have an unknown parameter
     if route.access is not Access.ANYONE or route.method != "GET":
         statuses.add(503)  # public reads need no database
     if route.is_rate_limited:
         statuses.add(429)
-    if route.body or route.query or route.by_header:
-        statuses.add(400)
     if isinstance(route.query, PageQuery | TraceQuery):
         statuses.add(429)  # the list may be a stream
     if route.body:

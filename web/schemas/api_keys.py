@@ -29,9 +29,9 @@ class ApiKeyResponse(TypedDict):
 
 
 class NewApiKeyResponse(ApiKeyResponse):
-    """With the key itself, which no other response contains."""
+    """With the key itself, which no other response contains; null in an answer to a repeated request."""
 
-    key: str
+    key: str | None
 
 
 def serialize_api_key(key: ApiKey) -> ApiKeyResponse:

@@ -32,9 +32,9 @@ class InviteResponse(TypedDict):
 
 
 class NewInviteResponse(InviteResponse):
-    """With the code, which no other response contains."""
+    """With the code, which no other response contains; null in an answer to a repeated request."""
 
-    code: str
+    code: str | None
 
 
 def serialize_invite(invite: Invite) -> InviteResponse:
