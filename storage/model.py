@@ -44,22 +44,44 @@ class ReasoningEffort(StrEnum):
 
 
 class Priority(StrEnum):
+    """Whether a notification wakes its agent."""
+
     HIGH = "high"
+    """Wakes the agent, which can sleep again only when the notification is cleared."""
     LOW = "low"
+    """Waits until the agent is awake for another reason, and does not keep it awake."""
 
 
 class Source(StrEnum):
+    """Where a notification comes from.
+
+    Conversational sources (`email`, `sms`, `mms`, `sms_provider_a`, `sms_provider_b`, unless the operator
+    chose others) wake the agent when no further message has come for the debounce window; all others wake it
+    at once.
+    """
+
     EMAIL = "email"
+    """An inbound e-mail."""
     SMS = "sms"
+    """An inbound SMS."""
     MMS = "mms"
+    """An inbound iMessage or RCS message."""
     SMS_PROVIDER_A = "sms_provider_a"
+    """An inbound SMS through a further provider."""
     SMS_PROVIDER_B = "sms_provider_b"
+    """An inbound SMS through another further provider."""
     SYSTEM = "system"
+    """An event of the service, such as the creation of a child agent or a reached spending cap."""
     AGENT = "agent"
+    """Created by the agent itself, such as a reminder."""
     SUBAGENT = "subagent"
+    """A message from the agent's parent or one of its children."""
     BROWSER = "browser"
+    """A browser task that is done, has failed or needs help."""
     API = "api"
+    """Created over the API; the default."""
     PORTAL = "portal"
+    """Created by a person in a web portal."""
 
 
 class Visibility(StrEnum):

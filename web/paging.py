@@ -59,8 +59,11 @@ class PageQuery(Body):
     """The requested part of a list; all of it without `limit`."""
 
     limit = Integer(min_value=1, max_value=1000, load_default=None)
+    """The maximum number of items; a `Link` header leads to the next page while there is one."""
     offset = Integer(min_value=0, max_value=MAX_OFFSET, load_default=None)
+    """The number of items to skip; not together with `after`, which stays fast in long lists."""
     after = Uuid(load_default=None)
+    """The id of the last item of the previous page: the items that follow it are listed."""
 
     def check_together(self, checked: Mapping[str, Any]) -> None:
         if checked.get("offset") is not None and checked.get("after") is not None:

@@ -67,17 +67,24 @@ class Channel(StrEnum):
     """The ways that messages travel: the sources of notifications that are conversations."""
 
     EMAIL = Source.EMAIL
+    """E-mail."""
     SMS = Source.SMS
+    """SMS."""
     MMS = Source.MMS
+    """iMessage or RCS."""
     SMS_PROVIDER_A = Source.SMS_PROVIDER_A
+    """SMS through a further provider."""
     SMS_PROVIDER_B = Source.SMS_PROVIDER_B
+    """SMS through another further provider."""
 
 
 class Direction(StrEnum):
     """The direction of a message, seen from the agent."""
 
     INBOUND = "inbound"
+    """From a contact to the agent."""
     OUTBOUND = "outbound"
+    """From the agent to a contact."""
 
 
 class MessageStatus(StrEnum):
@@ -87,16 +94,25 @@ class MessageStatus(StrEnum):
     """
 
     RECEIVED = "received"
+    """An inbound message; its default."""
     QUEUED = "queued"
+    """An outbound message that is not yet known to be sent; its default."""
     SENT = "sent"
+    """An outbound message that was handed to its channel."""
     FAILED = "failed"
+    """An outbound message that was not sent, also because no tool of the agent serves its channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
+    """A file that belongs to a message, by its address; the service does not store the file."""
+
     name: str
+    """The file name; "" if it is not known."""
     content_type: str
+    """A media type such as `image/png`; "" if it is not known."""
     url: str
+    """The http or https address of the file, which the agent's tool `open_sms_attachment` shows."""
 
 
 @dataclass(frozen=True, slots=True)

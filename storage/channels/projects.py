@@ -45,9 +45,14 @@ CHANGEABLE = frozenset({"agent_id", "name", "description", "status", "updated_at
 
 
 class ProjectStatus(StrEnum):
+    """The progress of a project, which the service only stores."""
+
     ACTIVE = "active"
+    """Work goes on; the default."""
     DONE = "done"
+    """The work is done."""
     ARCHIVED = "archived"
+    """Kept for reference."""
 
 
 @dataclass(frozen=True, slots=True)

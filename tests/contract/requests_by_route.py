@@ -317,6 +317,8 @@ ROWS: dict[str, Row] = {
     "GET /api/tracing/spans/{id}/": Row({"id": SPAN}),
     "POST /api/tracing/spans/{id}/end/": Row({"id": SPAN}, {"error": "MARK", "metadata": [1.5]}),
     # the service itself
+    "GET /": Row(),
+    "GET /api/": Row(),
     "GET /healthz": Row(),
     "GET /readyz": Row(),
     "GET /status/": Row(),

@@ -22,6 +22,10 @@ QUERY = ContactQuery()
 
 
 async def create_contact(request: web.Request, caller: Caller) -> web.Response:
+    """Create a contact, for one agent or for all agents of the organization.
+
+    Messages and the agents' messaging tools refer to it by its id.
+    """
     body = await read_body_once(request, caller, BODY)
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     contact = Contact(id=new_id(), organization_id=organization_id, created_at=now, **body)
@@ -32,6 +36,7 @@ async def create_contact(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def list_contacts(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the contacts of your organizations, newest first."""
     query = read_query(request, QUERY)
     await require_agent(request, caller, query["agent"])
     contacts = request.app[STORAGE].contacts
@@ -40,11 +45,13 @@ async def list_contacts(request: web.Request, caller: Caller) -> web.StreamRespo
 
 
 async def get_contact(request: web.Request, caller: Caller) -> web.Response:
+    """Read one contact."""
     contact = await load_owned(request, caller, request.app[STORAGE].contacts.get)
     return json_response(serialize_contact(contact))
 
 
 async def change_contact(request: web.Request, caller: Caller) -> web.Response:
+    """Change the fields that the body contains; the others stay as they are."""
     contacts = request.app[STORAGE].contacts
     contact = await load_owned(request, caller, contacts.get)
     changes = await read_body(request, BODY, partial=True)
@@ -55,6 +62,7 @@ async def change_contact(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def delete_contact(request: web.Request, caller: Caller) -> web.Response:
+    """Delete a contact. Its messages stay, with null as their `contact`."""
     contacts = request.app[STORAGE].contacts
     contact = await load_owned(request, caller, contacts.get)
     await contacts.delete(contact.id)

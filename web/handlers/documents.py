@@ -25,6 +25,10 @@ QUERY = DocumentQuery()
 
 
 async def create_document(request: web.Request, caller: Caller) -> web.Response:
+    """Create a document, for one agent or for all agents of the organization.
+
+    If the organization's documents would take more than `limits.document_bytes`, the answer is 400.
+    """
     body = await read_body_once(request, caller, BODY)
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     document = Document(id=new_id(), organization_id=organization_id, created_at=now, updated_at=now, **body)
@@ -37,6 +41,7 @@ async def create_document(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def list_documents(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the documents of your organizations with their contents, newest first."""
     query = read_query(request, QUERY)
     await require_agent(request, caller, query["agent"])
     await require_owned(caller, request.app[STORAGE].projects.get, query["project"])
@@ -48,11 +53,13 @@ async def list_documents(request: web.Request, caller: Caller) -> web.StreamResp
 
 
 async def get_document(request: web.Request, caller: Caller) -> web.Response:
+    """Read one document with its content."""
     document = await load_owned(request, caller, request.app[STORAGE].documents.get)
     return json_response(serialize_document(document))
 
 
 async def change_document(request: web.Request, caller: Caller) -> web.Response:
+    """Change the fields that the body contains. The limit of bytes holds as for a new document."""
     storage = request.app[STORAGE]
     document = await load_owned(request, caller, storage.documents.get)
     changes = await read_body(request, BODY, partial=True)
@@ -66,6 +73,7 @@ async def change_document(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def delete_document(request: web.Request, caller: Caller) -> web.Response:
+    """Delete a document, which makes room for others."""
     documents = request.app[STORAGE].documents
     document = await load_owned(request, caller, documents.get)
     await documents.delete(document.id)

@@ -8,9 +8,9 @@ from prometheus_client.exposition import choose_encoder
 
 from web.access.auth import authenticate_scraper
 from web.app_keys import HEALTH, RATE_LIMITS, REQUEST_COUNTS, STATUS, STORAGE
-from web.handlers.status import VERSION
 from web.observability.metrics import Scrape
 from web.routes import OperatorRoute
+from web.version import VERSION
 
 MEDIA_TYPES = ("text/plain", "application/openmetrics-text")
 REQUESTED_VERSION = re.compile(r"version=([^;,]*)")

@@ -22,6 +22,7 @@ QUERY = ProjectQuery()
 
 
 async def create_project(request: web.Request, caller: Caller) -> web.Response:
+    """Create a project, for one agent or for all agents of the organization."""
     body = await read_body_once(request, caller, BODY)
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     project = Project(id=new_id(), organization_id=organization_id, created_at=now, updated_at=now, **body)
@@ -32,6 +33,7 @@ async def create_project(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def list_projects(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the projects of your organizations, newest first."""
     query = read_query(request, QUERY)
     await require_agent(request, caller, query["agent"])
     projects = request.app[STORAGE].projects
@@ -40,11 +42,13 @@ async def list_projects(request: web.Request, caller: Caller) -> web.StreamRespo
 
 
 async def get_project(request: web.Request, caller: Caller) -> web.Response:
+    """Read one project."""
     project = await load_owned(request, caller, request.app[STORAGE].projects.get)
     return json_response(serialize_project(project))
 
 
 async def change_project(request: web.Request, caller: Caller) -> web.Response:
+    """Change the fields that the body contains; the others stay as they are."""
     projects = request.app[STORAGE].projects
     project = await load_owned(request, caller, projects.get)
     changes = await read_body(request, BODY, partial=True)
@@ -55,6 +59,7 @@ async def change_project(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def delete_project(request: web.Request, caller: Caller) -> web.Response:
+    """Delete a project. Its documents stay, with null as their `project`."""
     projects = request.app[STORAGE].projects
     project = await load_owned(request, caller, projects.get)
     await projects.delete(project.id)

@@ -1,7 +1,5 @@
 """The status of the service and of each agent's supervisor, for operators."""
 
-from importlib.metadata import version
-
 from aiohttp import web
 
 from supervisors.engine.snapshot import Snapshot
@@ -12,8 +10,8 @@ from web.json import MAX_ANSWER_BYTES, fit, json_response
 from web.request.parsing import read_query
 from web.routes import OperatorRoute
 from web.schemas.status import ServiceResponse, StatusResponse, SupervisorQuery
+from web.version import VERSION
 
-VERSION = version("hostsvc")
 QUERY = SupervisorQuery()
 
 

@@ -27,10 +27,6 @@ class Components:
         name = reference.get("$ref", "").rpartition("/")[2]
         return self.schemas[name] if name else reference
 
-    def single_body(self, body: Json) -> Json:
-        """Return the schema of a single item if the body may also be a list of them."""
-        return self.referred(body.get("anyOf", [body])[0])
-
 
 def nullable(schema: Json) -> Json:
     """Return the schema with null as a further value."""

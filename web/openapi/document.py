@@ -1,8 +1,6 @@
 """The OpenAPI document as a whole."""
 
-import re
 from collections.abc import Iterable
-from importlib.metadata import version
 from inspect import getdoc
 from typing import Any
 
@@ -15,6 +13,9 @@ from web.json import JSON_TYPE
 from web.observability import request_id
 from web.openapi import error_responses, examples
 from web.openapi.components import Components, Json
+from web.openapi.exchanges import single
+from web.openapi.inherited_descriptions import inherit_descriptions
+from web.openapi.paths import path_parameters, tag, tags, template
 from web.openapi.read_only import mark_read_only
 from web.openapi.requests import body_content, query_parameters
 from web.openapi.responses import answer_schema
@@ -23,10 +24,9 @@ from web.request.forms import MAX_FIELDS
 from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, PREFER_HEADER, STRICT
 from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.routes import Access, Route
+from web.version import VERSION
 
-VERSION = version("hostsvc")
 INTERFACE_VERSION = "1.0.0"
-PATH_PARAMETER = re.compile(r"\{(\w+)(?::[^{}]*)?\}")
 
 INTRODUCTION = f"""\
 Hosts long-lived autonomous agents for organizations. This document describes version {INTERFACE_VERSION} of \
@@ -36,10 +36,10 @@ the interface; `info.version` is that of the service.
 that user in all of the user's organizations. Operators have a token of their own, for `/status/` and \
 `/metrics` alone.
 
-**Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Read-only \
-fields are ignored. So are unknown fields and query parameters, which the answer names in `{IGNORED_HEADER}`; with \
-`Prefer: {STRICT}` they are refused. What is described here is the usual way to write a value; besides, digits are taken for \
-an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a number for text. One-line text is \
+**Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Read-only fields are ignored. \
+So are unknown fields and query parameters, but the answer names them in `{IGNORED_HEADER}`, and with \
+`Prefer: {STRICT}` they are refused. What is described here is the usual way to write a value; besides, \
+digits are taken for an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a number for text. One-line text is \
 trimmed. NUL characters, lone surrogates and keys that an object has twice are refused. A datetime without \
 an offset is local time of the agent it is about, else UTC. A body holds at most {MAX_VALUES:,} values \
 (spans {MAX_VALUES_OF_ITEMS:,}) and {MAX_FIELDS:,} fields, free JSON {MAX_DEPTH} levels and integers of \
@@ -93,8 +93,8 @@ ORGANIZATION = _header(
 )
 PREFER = _header(
     PREFER_HEADER,
-    f"`{STRICT}` refuses unknown fields and query parameters, which are otherwise ignored: the 400 names each "
-    "with the known name that is most similar to it. Other preferences (RFC 7240) have no effect.",
+    f"With `{STRICT}` unknown fields and query parameters are refused instead of ignored: the 400 names each "
+    "with the most similar known name. Other preferences (RFC 7240) have no effect.",
 )
 IDEMPOTENCY_KEY = _header(
     idempotency.HEADER,
@@ -111,9 +111,9 @@ def build_document(routes: Iterable[Route]) -> Json:
     components = Components()
     paths: dict[str, Json] = {}
     for route in routes:
-        path = PATH_PARAMETER.sub(r"{\1}", route.path)
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route, components)
+        paths.setdefault(template(route.path), {})[route.method.lower()] = _operation(route, components)
     mark_read_only(paths.values(), components)
+    inherit_descriptions(paths.values(), components)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -123,7 +123,7 @@ def build_document(routes: Iterable[Route]) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": name} for name in dict.fromkeys(_tag(path) for path in paths)],
+        "tags": tags(paths),
         "paths": paths,
         "components": {
             "schemas": {**components.schemas, **error_responses.SCHEMAS},
@@ -139,7 +139,7 @@ def _operation(route: Route, components: Components) -> Json:
     operation: Json = {
         "operationId": route.handler.__name__,
         "summary": route.summary,
-        "tags": [_tag(route.path)],
+        "tags": [tag(route.path)],
         "security": _security(route),
         "parameters": _parameters(route, components),
         "responses": _responses(route, components),
@@ -150,14 +150,6 @@ def _operation(route: Route, components: Components) -> Json:
     if route.body is not None:
         operation["requestBody"] = _request_body(route, route.body, components)
     return operation
-
-
-def _tag(path: str) -> str:
-    """Return the subject of a path: `agents` for all paths below `/api/cloud/agents/`."""
-    parts = path.strip("/").split("/")
-    if parts[0] != "api":
-        return "service"
-    return parts[2] if len(parts) > 2 and not parts[2].startswith("{") else parts[1]
 
 
 def _security(route: Route) -> list[Json]:
@@ -174,10 +166,7 @@ def _security(route: Route) -> list[Json]:
 
 
 def _parameters(route: Route, components: Components) -> list[Json]:
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": _path_schema(name)}
-        for name in PATH_PARAMETER.findall(route.path)
-    ]
+    parameters = path_parameters(route.path)
     parameters += [{"$ref": f"#/components/parameters/{name}"} for name in ("RequestId", "Prefer")]
     if route.by_header:
         parameters.append(ORGANIZATION)
@@ -188,19 +177,12 @@ def _parameters(route: Route, components: Components) -> list[Json]:
     return parameters
 
 
-def _path_schema(name: str) -> Json:
-    schema: Json = {"type": "string"}
-    return (
-        {**schema, "format": "uuid"} if name == "id" or name.endswith("_id") else {**schema, "minLength": 1}
-    )
-
-
 def _request_body(route: Route, schema: Schema, components: Components) -> Json:
     content = body_content(schema, components, partial=route.partial, max_items=route.max_items)
     example = examples.REQUESTS.get(route.handler.__name__)
     if example is not None:
         content[JSON_TYPE] = {**content[JSON_TYPE], "example": example}
-    is_required = "required" in components.single_body(content[JSON_TYPE]["schema"])
+    is_required = "required" in components.referred(single(content[JSON_TYPE]["schema"]))
     return {"required": is_required, "content": content}
 
 

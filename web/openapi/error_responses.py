@@ -18,7 +18,7 @@ RESPONSES = {  # by status: name and description
     413: ("TooLarge", "The body is too large, or holds too many values."),
     415: ("UnsupportedMediaType", "Neither JSON nor a form, or an encoding other than gzip and deflate."),
     422: ("Unprocessable", "The idempotency key was used before, with another body."),
-    429: ("TooManyAttempts", "Too many attempts, requests or long lists; `detail` names the limit."),
+    429: ("TooManyRequests", "Too many attempts, requests or long lists; `detail` names the limit."),
     500: ("Defect", "A defect of the service; the request id finds it in the log."),
     503: ("Unavailable", "The same request may succeed soon."),
 }
@@ -66,14 +66,14 @@ HEADER_OBJECTS: dict[str, Json] = {
         "schema": {"type": "string"},
     },
     IGNORED_HEADER: {
-        "description": "What the request contains and the route does not know, if there is anything: fields, then "
-        f"query parameters, then `Idempotency-Key` where it has no effect; at most {MAX_NAMES}, separated by "
-        "commas. Characters other than letters, digits and `._-` are escaped as in a URL, and a `~` ends a name "
-        f"that was cut after {MAX_NAME_BYTES} bytes.",
+        "description": "What was ignored because the route does not know it, if there was anything: fields, "
+        "query parameters, and `Idempotency-Key` where it has no effect. The names are separated by commas, at "
+        f"most {MAX_NAMES}. Characters other than letters, digits and `._-` are escaped as in a URL; a `~` ends "
+        f"a name that was cut after {MAX_NAME_BYTES} bytes.",
         "schema": {"type": "string"},
     },
     APPLIED_HEADER: {
-        "description": f"`{STRICT}` if the request preferred that: it contained no unknown field or parameter.",
+        "description": f"`{STRICT}`, if the request preferred that: no field or parameter was ignored.",
         "schema": {"type": "string", "enum": [STRICT]},
     },
     "Link": {

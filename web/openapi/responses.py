@@ -10,6 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 from uuid import UUID
 
+from web.openapi.attribute_docstrings import attribute_docstrings
 from web.openapi.components import Components, Json, nullable
 
 PLAIN: dict[Any, Json] = {
@@ -48,7 +49,16 @@ def answer_schema(kind: Any, components: Components) -> Json:
 
 
 def enum_reference(kind: type[StrEnum], components: Components) -> Json:
-    return _refer(kind, components, lambda: {"type": "string", "enum": [member.value for member in kind]})
+    """Refer to the values of an enum; those with a docstring are listed in its description."""
+    return _refer(kind, components, lambda: _enum(kind))
+
+
+def _enum(kind: type[StrEnum]) -> Json:
+    schema: Json = {"type": "string", "enum": [member.value for member in kind]}
+    texts = attribute_docstrings(kind)
+    meanings = [f"- `{member.value}`: {texts[member.name]}" for member in kind if member.name in texts]
+    description = cleandoc("\n\n".join(filter(None, [kind.__dict__.get("__doc__"), "\n".join(meanings)])))
+    return {**schema, "description": description} if description else schema
 
 
 def _refer(kind: type, components: Components, build: Callable[[], Json]) -> Json:
@@ -65,9 +75,13 @@ def _union(kinds: Sequence[Any], components: Components) -> Json:
 def _object(kind: Any, components: Components) -> Json:
     hints = get_type_hints(kind)
     required = kind.__required_keys__ if is_typeddict(kind) else hints
+    texts = attribute_docstrings(kind)
+    properties = {name: answer_schema(hint, components) for name, hint in hints.items()}
+    for name in properties.keys() & texts.keys():
+        properties[name]["description"] = texts[name]
     schema: Json = {
         "type": "object",
-        "properties": {name: answer_schema(hint, components) for name, hint in hints.items()},
+        "properties": properties,
         "required": [name for name in hints if name in required],
     }
     description = kind.__dict__.get("__doc__")

@@ -22,17 +22,28 @@ class ContactBody(Body):
 
 class ContactQuery(PageQuery):
     agent = Uuid(load_default=None)
+    """Only contacts of this agent; those for all agents of the organization are left out."""
 
 
 class ContactResponse(TypedDict):
+    """A person that agents are in touch with."""
+
     id: UUID
+    """Agents name the contact by this id when they send a message."""
     organization: UUID
+    """The organization that the contact belongs to."""
     agent: UUID | None
+    """The agent that the contact is for; null: all agents of the organization."""
     name: str
+    """Shown in the title of the notification about a message; "" if it is not known."""
     email: str
+    """An e-mail address; "" if there is none."""
     phone: str
+    """A phone number in any notation, stored as it is sent; "" if there is none."""
     metadata: Any
+    """Any JSON value of yours but null; the service only stores it."""
     created_at: datetime
+    """When the contact was created."""
 
 
 def serialize_contact(contact: Contact) -> ContactResponse:

@@ -11,7 +11,7 @@ from web.request.parsing import Body
 
 
 class DocumentBody(Body):
-    """Without an agent it is for all agents of the organization."""
+    """A document. Only `title` is required."""
 
     agent_id = Uuid(data_key="agent", allow_none=True, load_default=None)
     project_id = Uuid(data_key="project", allow_none=True, load_default=None)
@@ -22,18 +22,30 @@ class DocumentBody(Body):
 
 class DocumentQuery(PageQuery):
     agent = Uuid(load_default=None)
+    """Only documents of this agent; those for all agents of the organization are left out."""
     project = Uuid(load_default=None)
+    """Only documents of this project."""
 
 
 class DocumentResponse(TypedDict):
+    """A text that agents keep or are given."""
+
     id: UUID
+    """Chosen by the service."""
     agent: UUID | None
+    """The agent that the document is for; null: all agents of the organization."""
     project: UUID | None
+    """The project that the document belongs to; null if there is none or it was deleted."""
     title: str
+    """One line; several documents may have the same."""
     content: str
+    """The text; "" for an empty document. Title and content count against `limits.document_bytes`."""
     content_type: str
+    """The media type of the content, which the service only stores."""
     created_at: datetime
+    """When the document was created."""
     updated_at: datetime
+    """When the document was last changed; at first the same as `created_at`."""
 
 
 def serialize_document(document: Document) -> DocumentResponse:

@@ -11,7 +11,7 @@ from web.request.parsing import Body
 
 
 class ProjectBody(Body):
-    """Without an agent it is for all agents of the organization."""
+    """A project. Only `name` is required."""
 
     agent_id = Uuid(data_key="agent", allow_none=True, load_default=None)
     name = Line(required=True, blank=False, max_length=255)
@@ -21,17 +21,28 @@ class ProjectBody(Body):
 
 class ProjectQuery(PageQuery):
     agent = Uuid(load_default=None)
+    """Only projects of this agent; those for all agents of the organization are left out."""
     status = Choice(ProjectStatus, load_default=None)
+    """Only projects with this status."""
 
 
 class ProjectResponse(TypedDict):
+    """A piece of work, by which documents can be grouped."""
+
     id: UUID
+    """Chosen by the service."""
     agent: UUID | None
+    """The agent that the project is for; null: all agents of the organization."""
     name: str
+    """One line; several projects may have the same."""
     description: str
+    """Any text; "" if there is none."""
     status: ProjectStatus
+    """The progress of the work. It has no effect on agents."""
     created_at: datetime
+    """When the project was created."""
     updated_at: datetime
+    """When the project was last changed; at first the same as `created_at`."""
 
 
 def serialize_project(project: Project) -> ProjectResponse:

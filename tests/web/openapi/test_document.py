@@ -1,7 +1,8 @@
 """The document of a small route table; `tests/contract` checks that of the service."""
 
 from tests.web.openapi.routes import CREATE, LIST, STATUS
-from web.openapi.document import VERSION, build_document
+from web.openapi.document import build_document
+from web.version import VERSION
 
 DOCUMENT = build_document([LIST, CREATE, STATUS])
 THING = {"$ref": "#/components/schemas/Thing"}
