@@ -36,11 +36,12 @@ the interface; `info.version` is that of the service.
 that user in all of the user's organizations. Operators have a token of their own, for `/status/` and \
 `/metrics` alone.
 
-**Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Read-only fields are ignored. \
-So are unknown fields and query parameters, but the answer names them in `{IGNORED_HEADER}`, and with \
-`Prefer: {STRICT}` they are refused. What is described here is the usual way to write a value; besides, \
-digits are taken for an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a number for text. One-line text is \
-trimmed. NUL characters, lone surrogates and keys that an object has twice are refused. A datetime without \
+**Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Read-only fields are \
+ignored. So are unknown fields and query parameters, but the answer names them in `{IGNORED_HEADER}`, and \
+with `Prefer: {STRICT}` they are refused. What is described here is the usual way to write a value; \
+besides, digits are taken for an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a \
+number for text. One-line text is trimmed. NUL characters, lone surrogates and keys that an object has twice \
+are refused. A datetime without \
 an offset is local time of the agent it is about, else UTC. A body holds at most {MAX_VALUES:,} values \
 (spans {MAX_VALUES_OF_ITEMS:,}) and {MAX_FIELDS:,} fields, free JSON {MAX_DEPTH} levels and integers of \
 64 bits.

@@ -67,9 +67,9 @@ HEADER_OBJECTS: dict[str, Json] = {
     },
     IGNORED_HEADER: {
         "description": "What was ignored because the route does not know it, if there was anything: fields, "
-        "query parameters, and `Idempotency-Key` where it has no effect. The names are separated by commas, at "
-        f"most {MAX_NAMES}. Characters other than letters, digits and `._-` are escaped as in a URL; a `~` ends "
-        f"a name that was cut after {MAX_NAME_BYTES} bytes.",
+        "query parameters, and `Idempotency-Key` where it has no effect. The names are separated by commas, "
+        f"at most {MAX_NAMES}. Characters other than letters, digits and `._-` are escaped as in a URL; a "
+        f"`~` ends a name that was cut after {MAX_NAME_BYTES} bytes.",
         "schema": {"type": "string"},
     },
     APPLIED_HEADER: {
