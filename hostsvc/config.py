@@ -78,6 +78,14 @@ class DatabaseChoice:
         require_between("acquire_timeout_seconds", self.acquire_timeout_seconds, 0.1, 3600)
         require_between("command_timeout_seconds", self.command_timeout_seconds, 0.1, 3600)
 
+    @property
+    def name(self) -> str:
+        """Return the name of the database without its password."""
+        if not self.url:
+            return f"the embedded database in {self.data_dir}"
+        parts = urlsplit(self.url)
+        return f"the database {parts.netloc.rpartition('@')[2]}{parts.path}"
+
     def pool_settings(self, url: str) -> DatabaseSettings:
         """Return the settings of a pool on `url`: the configured database or the embedded one."""
         return DatabaseSettings(

@@ -1,7 +1,6 @@
 """The composition root: opens all parts of the process in order, and closes them in reverse order."""
 
 import asyncio
-import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -17,6 +16,7 @@ from hostsvc.background import maintenance_services, run_maintenance
 from hostsvc.config import Config
 from hostsvc.descriptors import connection_settings, raise_descriptor_limit
 from hostsvc.embedded_postgres import embedded_postgres
+from hostsvc.end_request import EndRequest, end_on_signals
 from hostsvc.execution import Execution, open_execution, run_credentials
 from hostsvc.memory import return_large_blocks, tune_garbage_collection
 from hostsvc.outbound.guarded_http import open_guarded_http
@@ -42,6 +42,7 @@ from web.ports import Readiness, ServiceState
 from web.server.listener import BACKLOG, serving
 from web.server.standby import build_standby_app
 from web.settings import WebSettings
+from web.version import VERSION
 
 log = structlog.get_logger()
 
@@ -98,35 +99,41 @@ class Service:
 
 async def serve(config: Config, announce: Callable[[str], None], on_ready: Callable[[Service], None]) -> None:
     """Serve until SIGTERM or SIGINT. Raise LeadershipLost if another instance takes the lead."""
-    end_requested = end_on_signals()
-    async with open_service(config, announce, end_requested) as service:
-        if service is None:
-            return
-        if service.notice:
-            log.warning(service.notice)
-        announce(f"hostsvc: listening on {service.base_url}")
-        on_ready(service)
-        await first_of(end_requested.wait(), service.leadership.wait_until_lost())
-        if not end_requested.is_set():
-            service.registry.abandon()
-            raise LeadershipLost("another instance has taken the lead; this one ends")
+    end, clock = end_on_signals(), SystemClock()
+    began = clock.monotonic()
+    log.info(
+        "service starting",
+        version=VERSION,
+        configuration=list(config.origins),
+        database=config.database.name,
+        address=f"{config.server.host}:{config.server.port}",
+    )
+    async with open_service(config, announce, end) as service:
+        if service is not None:
+            if service.notice:
+                log.warning(service.notice)
+            log.info("service ready", address=service.base_url, duration_seconds=_seconds_since(began, clock))
+            announce(f"hostsvc: listening on {service.base_url}")
+            on_ready(service)
+            await first_of(end.requested.wait(), service.leadership.wait_until_lost())
+            if not end.requested.is_set():
+                service.registry.abandon()
+                raise LeadershipLost("another instance has taken the lead; this one ends")
+    log.info("service stopped", duration_seconds=_seconds_since(began, clock))
 
 
-def end_on_signals() -> asyncio.Event:
-    """Return an event that SIGTERM and SIGINT set from now on."""
-    end_requested = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, end_requested.set)
-    return end_requested
+def _seconds_since(moment: float, clock: Clock) -> float:
+    return round(clock.monotonic() - moment, 3)
 
 
 @asynccontextmanager
 async def open_service(
-    config: Config, announce: Callable[[str], None], end_requested: asyncio.Event
+    config: Config, announce: Callable[[str], None], end: EndRequest
 ) -> AsyncIterator[Service | None]:
     """Yield a service that leads, or None if its end was requested while it stood by.
 
-    On exit, runs have `server.drain_seconds` to end at a turn boundary, and everything is stored.
+    On exit, runs have `server.drain_seconds` to end at a turn boundary, and everything is stored. A second
+    request to end interrupts them at once.
     """
     config.require_models()
     return_large_blocks()
@@ -136,12 +143,13 @@ async def open_service(
         base_url = config.server.base_url or _url_of(listener)
         serve_app = partial(serving, listener=listener, settings=connections)
         database = await stack.enter_async_context(open_database(config))
-        await migrate(database)
+        await _migrate(database)
         await require_keys(config.accounts.encryption_keys, database)
         async with serve_app(build_standby_app()):
             if await has_leader(database):
+                log.info("standing by", address=base_url)
                 announce(f"hostsvc: standing by on {base_url}")
-            leadership = await _wait_for_leadership(stack, database, end_requested)
+            leadership = await _wait_for_leadership(stack, database, end.requested)
         if leadership is None:
             yield None
             return
@@ -151,7 +159,27 @@ async def open_service(
             yield service
         finally:
             service.draining = True
-            await service.registry.drain(config.server.drain_seconds)
+            await _drain(service.registry, config.server.drain_seconds, end)
+
+
+async def _migrate(database: str) -> None:
+    clock = SystemClock()
+    began = clock.monotonic()
+    applied = await migrate(database)
+    log.info("database migrated", applied=applied, duration_seconds=_seconds_since(began, clock))
+
+
+async def _drain(registry: Registry, seconds: float, end: EndRequest) -> None:
+    clock = SystemClock()
+    began = clock.monotonic()
+    log.info("drain begun", runs=registry.active_runs, drain_seconds=seconds)
+    result = await registry.drain(seconds, end.hurried)
+    log.info(
+        "drain done",
+        ended=result.ended,
+        interrupted=result.interrupted,
+        duration_seconds=_seconds_since(began, clock),
+    )
 
 
 @asynccontextmanager

@@ -12,8 +12,11 @@ class Role(StrEnum):
     """A user's rights in an organization, highest first."""
 
     OWNER = "owner"
+    """May do everything. Every organization keeps at least one owner."""
     ADMIN = "admin"
+    """May do everything but change owners; API keys have this role."""
     MEMBER = "member"
+    """May do everything but manage API keys, invites, memberships and the organization's settings."""
 
     def is_above(self, other: "Role") -> bool:
         """Return whether this role may do more than the other."""
@@ -24,17 +27,27 @@ class AgentStatus(StrEnum):
     """The activity of an agent as clients see it; the supervisor's `Phase` is finer."""
 
     RUNNING = "running"
+    """A run is active, or is being stopped."""
     SLEEPING = "sleeping"
+    """No run is active: the agent sleeps, or waits for its start or for a retry."""
     ARCHIVED = "archived"
+    """Nothing wakes the agent until it is restored."""
 
 
 class Purpose(StrEnum):
+    """What an agent is for. It is a label to filter by and has no other effect."""
+
     PRODUCTION = "production"
+    """It does real work; the default."""
     EVAL = "eval"
+    """It is being evaluated."""
     DEV = "dev"
+    """It is being developed."""
 
 
 class ReasoningEffort(StrEnum):
+    """How much a model should think before it answers. `none` sends no effort to the model."""
+
     NONE = "none"
     MINIMAL = "minimal"
     LOW = "low"
@@ -85,19 +98,33 @@ class Source(StrEnum):
 
 
 class Visibility(StrEnum):
+    """Who can see and use an adapter with its tools."""
+
     PUBLIC = "public"
+    """All organizations; only an operator can publish an adapter."""
     PRIVATE = "private"
+    """Only its own organization."""
 
 
 class Outcome(StrEnum):
+    """How a run ended."""
+
     SLEPT = "slept"
+    """The agent asked for sleep, and it was granted."""
     ENDED = "ended"
+    """The agent finished without asking for sleep."""
     TURN_LIMIT = "turn_limit"
+    """The agent used all turns of `max_turns`."""
     FAILED = "failed"
+    """An error ended the run; it is retried after a backoff."""
     STOPPED = "stopped"
+    """A request, an archive, a pause or the deletion of the agent ended the run."""
     TIMED_OUT = "timed_out"
+    """The run took longer than `runs.max_seconds`; it is retried after a backoff."""
     BUDGET = "budget"
+    """A spending cap of the agent or its organization was reached."""
     INTERRUPTED = "interrupted"
+    """The service ended during the run; it is retried after the restart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,12 @@ from marshmallow import ValidationError
 
 from storage import ids
 from storage.postgres.paging import Chunk, Cursor, Page
+from storage.postgres.query import Period
 from web.access.auth import CALLER
-from web.access.path_access import Owned
+from web.access.path_access import Owned, OwnedResource
 from web.app_keys import SETTINGS, STREAMS
 from web.errors import Invalid
-from web.fields import MAX_OFFSET, Integer, Uuid, unknown_id
+from web.fields import MAX_OFFSET, Integer, UtcDatetime, Uuid, unknown_id
 from web.json import JSON_TYPE
 from web.observability.request_id import early_headers
 from web.page_reader import ALL, Listing, PageReader
@@ -70,6 +71,20 @@ class PageQuery(Body):
             raise ValidationError({"_schema": ["Only one of offset and after may be given."]})
 
 
+class CreatedPageQuery(PageQuery):
+    """The requested part of a list, and when its items were created."""
+
+    created_after = UtcDatetime(load_default=None)
+    """Only items created at this time or later. Without an offset it is UTC."""
+    created_before = UtcDatetime(load_default=None)
+    """Only items created before this time. Without an offset it is UTC."""
+
+
+def period(query: Mapping[str, Any], name: str) -> Period:
+    """Return the period of a query that has the parameters `<name>_after` and `<name>_before`."""
+    return Period(query[f"{name}_after"], query[f"{name}_before"])
+
+
 async def answer_owned_list(
     request: web.Request,
     query: Mapping[str, Any],
@@ -84,11 +99,11 @@ async def answer_owned_list(
 
 
 def find_owned(
-    organization_ids: Collection[UUID], get: Callable[[UUID], Awaitable[Record | None]]
-) -> Callable[[UUID], Awaitable[Record | None]]:
+    organization_ids: Collection[UUID], get: Callable[[UUID], Awaitable[OwnedResource | None]]
+) -> Callable[[UUID], Awaitable[OwnedResource | None]]:
     """Return a function that gets an item, or None if it does not belong to one of these organizations."""
 
-    async def find(item_id: UUID) -> Record | None:
+    async def find(item_id: UUID) -> OwnedResource | None:
         item = await get(item_id)
         return item if item is not None and item.organization_id in organization_ids else None
 

@@ -54,22 +54,29 @@ class StatusReader(Protocol):
 
 
 class ServiceState(StrEnum):
+    """The state of the service."""
+
     READY = "ready"
+    """All is well."""
     DRAINING = "draining"
+    """It ends: it starts no runs and waits for those that are active."""
     DEGRADED = "degraded"
+    """It serves with a problem, or cannot serve; `reasons` say which."""
 
 
 @dataclass(frozen=True, slots=True)
 class HarnessStatus:
-    """How runs are executed: what contains those in processes of their own (blank: there are none).
-
-    `remaining` counts runs that are over and of which processes are left.
-    """
+    """How runs are executed."""
 
     kind: str
+    """`builtin` for the loop of the service, `process` for code of the agents."""
     containment: str = ""
+    """What holds the processes of a run together: `cgroup`, `namespace`, `user` or `none`; "" without
+    processes."""
     network: str = ""
+    """What processes can reach: `full`, or only the `service`; "" without processes."""
     remaining: int = 0
+    """How many runs are over of which processes are left."""
 
 
 @dataclass(frozen=True, slots=True)

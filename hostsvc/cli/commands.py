@@ -96,11 +96,17 @@ def _token_command(file: Path | None) -> str:
 
 
 async def _serve(config: Config, *, token_command: str | None) -> None:
+    is_text_wanted = config.log.format != "json"
+
+    def announce(line: str) -> None:
+        if is_text_wanted:
+            click.echo(line)
+
     def on_ready(service: Service) -> None:
-        if token_command:
+        if token_command and (is_text_wanted or sys.stdout.isatty()):
             click.echo(guide(service.base_url, token_command))
 
-    await serve(config, click.echo, on_ready)
+    await serve(config, announce, on_ready)
 
 
 async def _show_status(

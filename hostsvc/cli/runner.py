@@ -7,14 +7,14 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
 
 import click
+import structlog
 
 from hostsvc.cli.status_client import StatusUnavailable
-from hostsvc.config import Config, ConfigError, DatabaseChoice, load_config
+from hostsvc.config import Config, ConfigError, load_config
 from hostsvc.embedded_postgres import EmbeddedPostgresError
-from hostsvc.logs import configure_logging
+from hostsvc.logs import configure_logging, log_uncaught_errors
 from hostsvc.process_harness.cache import HarnessRefused
 from hostsvc.process_harness.git import GitError
 from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost, SecretUnreadable
@@ -23,6 +23,8 @@ try:
     from uvloop import run as run_loop
 except ImportError:  # optional: it does not exist for Windows
     from asyncio import run as run_loop  # type: ignore[assignment] # fewer parameters, none used here
+
+log = structlog.get_logger()
 
 REFUSED = 2
 # How long the event loop waits for a thread that computes, after each of its own system calls. The default of
@@ -71,16 +73,23 @@ def run_command(
 ) -> NoReturn:
     """Load the configuration, run `work` and end the process with the exit code it returns (None: 0).
 
-    Only the service logs at level "info" by default: other commands print their results.
+    Only the service logs at level "info" by default, and says in the log why it ends: other commands print
+    their results.
     """
     config = read_config(file)
     is_quiet = not is_service and config.log.level == "info"
     configure_logging(replace(config.log, level="warning") if is_quiet else config.log)
+    if is_service:
+        log_uncaught_errors()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         sys.exit(run_loop(work(config)))
     except USER_ERRORS as error:
-        refuse(error_message(error, config))
+        message = error_message(error, config)
+        if not (is_service and config.log.is_json(sys.stderr)):
+            refuse(message)
+        log.error("service refused", reason=message)
+        sys.exit(REFUSED)
 
 
 def refuse(message: str) -> NoReturn:
@@ -94,7 +103,7 @@ def error_message(error: Exception, config: Config) -> str:
     address = f"port {config.server.port} on {config.server.host}"
     match error:
         case DatabaseUnavailable():
-            return f"{error}; start {_database_name(config.database)}, or correct database.url"
+            return f"{error}; start {config.database.name}, or correct database.url"
         case OSError(errno=errno.EADDRINUSE):
             return f"{address} is in use: stop the program that uses it, or set another server.port"
         case OSError(strerror=str(reason)) if BIND_FAILED in reason:
@@ -104,11 +113,3 @@ def error_message(error: Exception, config: Config) -> str:
             return f"{error.filename or 'the system'}: {error.strerror or error}"
         case _:
             return str(error)
-
-
-def _database_name(database: DatabaseChoice) -> str:
-    """Return the name of the database without its password."""
-    if not database.url:
-        return f"the embedded database in {database.data_dir}"
-    parts = urlsplit(database.url)
-    return f"the database {parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -11,7 +11,7 @@ from storage.model import Receipt
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import assign
+from storage.postgres.query import ALWAYS, Period, assign
 from storage.postgres.rows import fetch_one, to_row
 
 INSERT = """
@@ -66,6 +66,7 @@ class DocumentFilters:
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
     project_id: UUID | None = None
+    created: Period = ALWAYS
 
 
 class Documents:
@@ -90,6 +91,7 @@ class Documents:
         conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
         conditions.add_optional("d.agent_id = $", filters.agent_id)
         conditions.add_optional("d.project_id = $", filters.project_id)
+        conditions.add_period("d.created_at", filters.created)
         return await fetch_page(self._pool, Document, PAGE, conditions)
 
     async def update(self, document_id: UUID, changes: Mapping[str, Any], now: datetime) -> Document | None:

@@ -17,7 +17,7 @@ from storage.postgres.json_values import decoded
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.query import assign
+from storage.postgres.query import ALWAYS, Period, assign
 from storage.postgres.rows import from_row, to_row
 
 INSERT = """
@@ -139,6 +139,7 @@ class MessageFilters:
     contact_id: UUID | None = None
     channel: Channel | None = None
     direction: Direction | None = None
+    created: Period = ALWAYS
 
 
 class Messages:
@@ -180,6 +181,7 @@ class Messages:
         conditions.add_optional("m.contact_id = $", filters.contact_id)
         conditions.add_optional("m.channel = $", filters.channel)
         conditions.add_optional("m.direction = $", filters.direction)
+        conditions.add_period("m.created_at", filters.created)
         return await fetch_page(self._pool, Message, PAGE, conditions, _message)
 
     async def get_last_channel(self, agent_id: UUID, contact_id: UUID) -> Channel | None:

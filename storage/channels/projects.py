@@ -12,7 +12,7 @@ from storage.model import Receipt
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import assign
+from storage.postgres.query import ALWAYS, Period, assign
 from storage.postgres.rows import fetch_one, to_row
 
 INSERT = """
@@ -76,6 +76,7 @@ class ProjectFilters:
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
     status: ProjectStatus | None = None
+    created: Period = ALWAYS
 
 
 class Projects:
@@ -100,6 +101,7 @@ class Projects:
         conditions = PageConditions(filters.organization_ids, page, "p.created_at, p.id")
         conditions.add_optional("p.agent_id = $", filters.agent_id)
         conditions.add_optional("p.status = $", filters.status)
+        conditions.add_period("p.created_at", filters.created)
         return await fetch_page(self._pool, Project, PAGE, conditions)
 
     async def update(self, project_id: UUID, changes: Mapping[str, Any], now: datetime) -> Project | None:

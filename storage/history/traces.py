@@ -15,7 +15,7 @@ from storage.postgres.leadership import Sleep
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Cursor, Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import Conditions
+from storage.postgres.query import ALWAYS, Conditions, Period
 from storage.postgres.rows import fetch_all, fetch_one, from_row, to_row
 
 GET = "SELECT * FROM trace WHERE id = $1"
@@ -104,13 +104,12 @@ COUNT = "SELECT count(*) FROM trace t WHERE t.organization_id = ANY($1::uuid[]) 
 
 @dataclass(frozen=True, slots=True)
 class TraceFilters:
-    """The traces that a list shows: started at or after `started_after` and before `started_before`."""
+    """The traces that a list shows."""
 
     agent_id: UUID | None = None
     template_id: UUID | None = None
     has_error: bool | None = None
-    started_after: datetime | None = None
-    started_before: datetime | None = None
+    started: Period = ALWAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,5 +290,4 @@ def _add_filters(conditions: Conditions, filters: TraceFilters) -> None:
         "(t.error <> '' OR EXISTS (SELECT FROM span WHERE trace_id = t.id AND error <> '')) = $",
         filters.has_error,
     )
-    conditions.add_optional("t.started_at >= $", filters.started_after)
-    conditions.add_optional("t.started_at < $", filters.started_before)
+    conditions.add_period("t.started_at", filters.started)

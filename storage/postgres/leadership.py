@@ -113,7 +113,7 @@ class Leadership:
             self.epoch = Epoch(number, self.epoch.leader_id)
         elif await self._outdated(connection):
             return
-        _log.info("this instance leads", epoch=self.epoch.number)
+        _log.info("lead won", epoch=self.epoch.number)
         self._is_away = False
         self._connection = connection
         self._elected.set()
@@ -124,7 +124,7 @@ class Leadership:
     async def _outdated(self, connection: Connection) -> bool:
         """Return whether another instance has led since this one did; if so, end the campaign."""
         if self.epoch.number and await read_epoch(connection, ANSWER_SECONDS) != self.epoch:
-            _log.error("another instance has taken the lead", epoch=self.epoch.number)
+            _log.error("lead lost: another instance has taken it", epoch=self.epoch.number)
             self._over.set()
         return self._over.is_set()
 

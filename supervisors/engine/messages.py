@@ -22,12 +22,20 @@ class Signal(StrEnum):
 
 
 class RunAnswer(StrEnum):
+    """The answer to a run request."""
+
     STARTED = "started"
+    """A run has started."""
     QUEUED = "queued"
+    """A run will start: when a run slot is free, or when the run that is stopping has ended."""
     ALREADY_RUNNING = "already_running"
+    """A run is active. Another one follows it only if an active notification is left."""
     SLEEPING = "sleeping"
+    """The agent was left asleep, because `wakeup` was false and its sleep has not ended."""
     PAUSED = "paused"
+    """The organization is paused; no run is made."""
     OVER_BUDGET = "over_budget"
+    """A spending cap is reached; no run is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +55,14 @@ class RunReply:
 
 
 class StopReply(StrEnum):
+    """The answer to a stop."""
+
     STOPPED = "stopped"
+    """The run has ended, or what was about to start one was cancelled."""
     STOPPING = "stopping"
+    """The run was asked to end and has not ended within a second; it will."""
     NOT_RUNNING = "not_running"
+    """There was nothing to stop."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,12 +26,13 @@ import structlog
 from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.context import RECOVERY_SECONDS, SupervisorContext
+from supervisors.engine.drain import CANCEL_SECONDS, DrainResult, drain_runs
 from supervisors.engine.inspection import Statistics, StatusReader
 from supervisors.engine.mailbox import AnyPendingRequest, PendingRequest
 from supervisors.engine.message_log import append_message
 from supervisors.engine.messages import DeferredReply, Reply, Request, Signal
 from supervisors.engine.requests import answer
-from supervisors.engine.run import ActiveRun, Harness, wait_until_settled
+from supervisors.engine.run import ActiveRun, Harness
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
 from supervisors.engine.timer_queue import TimerQueue
@@ -45,7 +46,6 @@ log = structlog.get_logger()
 
 RETRY_AFTER = timedelta(seconds=1)
 FINISHING_SECONDS = 1.0
-CANCEL_SECONDS = 5.0
 DATABASE_ERRORS = (DatabaseUnavailable, LeadershipLost)  # not caused by the agent
 QUEUE_SIGNALS = frozenset({Signal.NOTIFIED, Signal.CLEARED})
 IDLE_PHASES = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
@@ -202,21 +202,22 @@ class Registry:
             del self._supervisors[agent_id]
         return len(idle)
 
-    async def drain(self, seconds: float) -> None:
+    @property
+    def active_runs(self) -> int:
+        """Return how many runs are active, or have an end that is not stored yet."""
+        return len(self._context.runs)
+
+    async def drain(self, seconds: float, hurried: asyncio.Event | None = None) -> DrainResult:
         """Start no more runs, give the active ones `seconds` to end at a turn boundary, and cancel the rest.
 
-        Their ends are stored on return.
+        `hurried` cancels them at once. Their ends are stored on return.
         """
         self.allow_starts(False)
         runs = list(self._context.runs.values())
-        for run in runs:
-            run.drain()
-        await wait_until_settled(runs, seconds)
-        for run in runs:
-            run.cancel()
-        await wait_until_settled(runs, CANCEL_SECONDS)
+        result = await drain_runs(runs, seconds, self._context.clock, hurried or asyncio.Event())
         self._context.timer_queue.close()
         await self.wait_until_idle()
+        return result
 
     def abandon(self) -> None:
         """End all runs at once and store nothing of them: another instance leads."""

@@ -7,8 +7,7 @@ RunError                the run failed; the message is recorded in its trace
 """
 
 import asyncio
-from collections.abc import Awaitable, Collection
-from contextlib import suppress
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 from uuid import UUID
@@ -185,11 +184,3 @@ class Harness(Protocol):
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Work until the agent sleeps or has nothing more to do; raise RunError if that fails."""
         ...
-
-
-async def wait_until_settled(runs: Collection[ActiveRun], seconds: float) -> None:
-    """Wait until all runs are settled, but at most `seconds`."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            for run in runs:
-                await run.settled.wait()

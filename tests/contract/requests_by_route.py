@@ -269,6 +269,7 @@ ROWS: dict[str, Row] = {
     "POST /api/cloud/agents/{id}/stop/": Row({"id": AGENT}, {"force": True, "reason": "MARK"}),
     "GET /api/cloud/agents/{id}/runs/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/runs/{run_id}/": Row({"id": AGENT, "run_id": RUN}),
+    "GET /api/cloud/runs/": Row(),
     "GET /api/cloud/agents/{id}/supervisor/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/usage/": Row({"id": AGENT}),
     "POST /api/cloud/agents/{id}/usage/": Row({"id": AGENT}, {**USAGE, "trace": TRACE}),

@@ -91,7 +91,8 @@ def test_document_contains_field_rules() -> None:
     assert (fields["max_turns"]["minimum"], fields["max_turns"]["maximum"]) == (-(2**31), 2**31 - 1)
     assert fields["tags"]["items"]["maxLength"] == 255
     assert "" in fields["reasoning_effort"]["enum"]
-    assert fields["purpose"] == {"$ref": "#/components/schemas/Purpose", "default": "production"}
+    purpose = fields["purpose"]
+    assert (purpose["$ref"], purpose["default"]) == ("#/components/schemas/Purpose", "production")
     assert {"type": "null"} in fields["sleep_until"]["anyOf"]
     assert fields["timezone"]["default"] == "UTC"
 

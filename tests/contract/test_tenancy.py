@@ -39,12 +39,14 @@ INVALID_KEY = {"detail": "Invalid API key."}
 INVALID_TOKEN = {"detail": "Invalid token."}
 DENIED = {"detail": "You do not have permission to perform this action."}
 
+RUNS = "/api/cloud/runs/"
 KIND_OF_FILTER = {"parent": "agent"}
 REF_OF_LIST = {  # a resource that each list contains
     **{path: Ref(kind) for kind, (path, _) in RESOURCES.items() if kind != "account"},
     "/api/organizations/memberships/": Ref("membership"),
     "/api/organizations/organizations/": Ref("organization"),
     "/api/organizations/webhook-deliveries/": Ref("webhook_delivery"),
+    RUNS: Ref("run"),
 }
 
 LEAVE = "DELETE FROM membership WHERE user_id = $1 AND organization_id = $2"
@@ -290,6 +292,8 @@ async def test_lists_contain_only_resources_of_the_caller(
         for ref in REF_OF_LIST.values():
             await RequestBuilder(tenant).resolve(ref)
     for route in LISTS:
+        if route.path == RUNS:
+            continue  # a run contains no text of its tenant; `test_runs_of_all_agents_are_own` tests it
         path = route.path if isinstance(route.query, PageQuery) else f"{route.path}?limit=200"
         mine, everything = await ours.key.get(path), await member_of_both.get(path)
         of_theirs = await send_as_stranger(ours, (await make(theirs, route)).by(theirs.key))
@@ -298,6 +302,13 @@ async def test_lists_contain_only_resources_of_the_caller(
         assert theirs.mark not in text_of(mine), route
         assert ours.mark in text_of(everything), route
         assert theirs.mark in text_of(everything), route
+
+
+async def test_runs_of_all_agents_are_own(ours: Tenant, theirs: Tenant, member_of_both: Api) -> None:
+    mine, foreign = [(await start_run(tenant)).id for tenant in (ours, theirs)]
+    for client, visible in ((ours.key, {mine}), (theirs.key, {foreign}), (member_of_both, {mine, foreign})):
+        listed = {run["id"] for run in (await client.get(f"{RUNS}?limit=1000")).body}
+        assert listed & {mine, foreign} == visible
 
 
 @for_each_route([route for route in LISTS if route.query])

@@ -325,7 +325,7 @@ def test_variable_without_section_is_refused(name: str) -> None:
 
 def test_variable_with_unknown_key_is_refused() -> None:
     message = refusal(HOSTSVC__LOG__COLOUR="1")
-    assert message == "HOSTSVC__LOG__COLOUR: unknown key log.colour; [log] has level, format"
+    assert message == "HOSTSVC__LOG__COLOUR: unknown key log.colour; [log] has level, format, access"
 
 
 def test_missing_file_is_refused_by_name() -> None:

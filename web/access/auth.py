@@ -46,6 +46,12 @@ class Caller:
     is_user: bool = False
 
     @property
+    def identity(self) -> str:
+        """Return the kind and the id of the caller, for the log: `key:…`, `user:…` or `run:…`."""
+        kind = "user" if self.is_user else "run" if self.run else "key"
+        return f"{kind}:{self.credential}"
+
+    @property
     def accountable(self) -> UUID:
         """Return the organization whose limits the caller's requests count against: its first one."""
         return next(iter(self.roles), self.run.organization_id if self.run else self.credential)
@@ -100,6 +106,7 @@ class Caller:
 
 
 CALLER = web.RequestKey("caller", Caller)
+IS_OPERATOR = web.RequestKey("is_operator", bool)
 
 
 def requested_organization(request: web.Request, caller: Caller) -> UUID:
@@ -143,6 +150,7 @@ def authenticate_operator(request: web.Request) -> None:
     token = credential.encode(errors="replace")
     if not (hmac.compare_digest(token, expected) and scheme == "bearer"):
         raise NotAuthenticated("Invalid token.")
+    request[IS_OPERATOR] = True
 
 
 def authenticate_scraper(request: web.Request) -> None:

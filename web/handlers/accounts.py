@@ -41,7 +41,11 @@ WRONG_PASSWORD = {"current_password": ["Wrong password."]}
 
 
 async def sign_up(request: web.Request) -> web.Response:
-    """Create a user who owns a new organization."""
+    """Create a user who owns a new organization, and return a token for the user.
+
+    If the operator has closed the sign-up, the answer is 403; if the address has an account, 400. Too many
+    attempts lead to 429.
+    """
     app = request.app
     if not app[SETTINGS].signup_open:
         raise PermissionDenied("Sign-up is closed.")
@@ -66,7 +70,10 @@ async def sign_up(request: web.Request) -> web.Response:
 
 
 async def log_in(request: web.Request) -> web.Response:
-    """Return a token for the user. An unknown address is refused like a wrong password."""
+    """Return a token for a user; earlier tokens stay valid.
+
+    An unknown address is refused like a wrong password, with 401. Too many refused attempts lead to 429.
+    """
     app = request.app
     body = await read_body(request, LOGIN)
     with login_attempt(request):
@@ -84,13 +91,16 @@ async def log_in(request: web.Request) -> web.Response:
 
 
 async def log_out(request: web.Request, caller: Caller) -> web.Response:
-    """Revoke all tokens of the user, including this one."""
+    """Revoke all tokens of the user, including this one. An API key is refused with 403."""
     await request.app[STORAGE].accounts.revoke_tokens(caller.require_user())
     return web.Response(status=204)
 
 
 async def change_password(request: web.Request, caller: Caller) -> web.Response:
-    """Change the password and revoke all tokens but the one in the answer."""
+    """Change the password and revoke all tokens but the one in the answer.
+
+    A wrong current password is refused with 400, an API key with 403.
+    """
     app, user_id = request.app, caller.require_user()
     body = await read_body(request, PASSWORD_CHANGE)
     with login_attempt(request):
@@ -108,7 +118,10 @@ async def change_password(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def reset_password(request: web.Request) -> web.Response:
-    """Set a new password by a code. An unknown address is refused like a wrong code."""
+    """Set a new password by a code, and revoke all tokens but the one in the answer.
+
+    An unknown address is refused like a wrong code, with 400. Too many refused attempts lead to 429.
+    """
     app = request.app
     body = await read_body(request, RESET)
     with login_attempt(request):

@@ -35,6 +35,10 @@ QUERY = AdapterConfigQuery()
 
 
 async def create_config(request: web.Request, caller: Caller) -> web.Response:
+    """Create the config of an adapter for a template.
+
+    A config that does not fit the adapter's `config_schema` is refused with 400, and so is a second one.
+    """
     body = await read_body_once(request, caller, BODY)
     template, adapter = await _load_template_and_adapter(request, body)
     caller.require(template.organization_id)
@@ -72,6 +76,7 @@ async def _check_config(request: web.Request, organization_id: UUID, adapter: Ad
 
 
 async def list_configs(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the adapter configs of your organizations, newest first."""
     query = read_query(request, QUERY)
     await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
     await require_adapter(request, caller, query["adapter"])
@@ -85,11 +90,13 @@ async def list_configs(request: web.Request, caller: Caller) -> web.StreamRespon
 
 
 async def get_config(request: web.Request, caller: Caller) -> web.Response:
+    """Read one adapter config."""
     config = await load_owned(request, caller, request.app[STORAGE].adapter_configs.get)
     return json_response(serialize_adapter_config(config))
 
 
 async def change_config(request: web.Request, caller: Caller) -> web.Response:
+    """Replace the config, if the new one fits the adapter's `config_schema`. Tool calls use it at once."""
     config = await load_owned(request, caller, request.app[STORAGE].adapter_configs.get)
     changes = await read_body(request, CHANGES, partial=True)
     if "config" in changes:
@@ -105,6 +112,7 @@ async def _replace_config(request: web.Request, before: AdapterConfig, config: A
 
 
 async def delete_config(request: web.Request, caller: Caller) -> web.Response:
+    """Delete an adapter config. Tool calls then carry null as their config."""
     configs = request.app[STORAGE].adapter_configs
     config = await load_owned(request, caller, configs.get)
     if not await configs.delete(config.id):

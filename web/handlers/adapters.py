@@ -25,7 +25,7 @@ QUERY = AdapterQuery()
 
 
 async def create_adapter(request: web.Request, caller: Caller) -> web.Response:
-    """Create a private adapter; only an operator can publish it."""
+    """Create a private adapter; only an operator can publish it. Add its tools afterwards."""
     organization_id = requested_organization(request, caller)
     body = await read_body_once(request, caller, BODY)
     await _check_schema(request, organization_id, body)
@@ -47,7 +47,7 @@ async def _check_schema(request: web.Request, organization_id: UUID, body: dict[
 
 
 async def list_adapters(request: web.Request, caller: Caller) -> web.StreamResponse:
-    """List the caller's own adapters and the public ones."""
+    """List your own adapters and the public ones, newest first."""
     query = read_query(request, QUERY)
     adapters = request.app[STORAGE].adapters
 
@@ -64,12 +64,17 @@ async def list_adapters(request: web.Request, caller: Caller) -> web.StreamRespo
 
 
 async def get_adapter(request: web.Request, caller: Caller) -> web.Response:
+    """Read one adapter, of your own or public."""
     adapter = await load(request, request.app[STORAGE].adapters.get)
     require_visible(caller, adapter)
     return json_response(serialize_adapter(adapter))
 
 
 async def change_adapter(request: web.Request, caller: Caller) -> web.Response:
+    """Change the fields that the body contains.
+
+    Existing configs are not checked against a new `config_schema`.
+    """
     adapters = request.app[STORAGE].adapters
     adapter = await load_owned(request, caller, adapters.get)
     changes = await read_body(request, BODY, partial=True)

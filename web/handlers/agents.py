@@ -63,7 +63,12 @@ SETTINGS_READ_BY_SUPERVISOR = frozenset(
 
 
 async def create_agent(request: web.Request, caller: Caller) -> web.Response:
-    """Create an agent, asleep unless the body says otherwise. Its parent is notified."""
+    """Create an agent, asleep unless the body says otherwise.
+
+    If it has a parent, the parent gets a low notification. If its template has an
+    `agent_created_webhook_url`, a webhook is sent to it. If the organization already has `limits.agents`
+    agents, the answer is 400.
+    """
     app = request.app
     storage = app[STORAGE]
     organization_id = requested_organization(request, caller)
@@ -151,6 +156,7 @@ async def _answer_after_supervisor(
 
 
 async def list_agents(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the agents of your organizations, newest first, without archived ones unless you ask for them."""
     query = read_query(request, QUERY)
     await require_organization(request, caller, query["organization"])
     await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
@@ -164,6 +170,7 @@ async def list_agents(request: web.Request, caller: Caller) -> web.StreamRespons
         template_id=query["template"],
         status=query["status"],
         parent_id=query["parent"],
+        name=query["name"],
         search=query["search"],
     )
     return await answer_owned_list(request, query, caller.organizations, agents, filters, serialize_agent)
@@ -174,10 +181,17 @@ def _filter_organizations(caller: Caller, organization_id: UUID | None) -> tuple
 
 
 async def get_agent(request: web.Request, caller: Caller) -> web.Response:
+    """Read one agent. The token of a run may read the run's own agent."""
     return json_response(serialize_agent(await load_agent(request, caller)))
 
 
 async def change_agent(request: web.Request, caller: Caller) -> web.Response:
+    """Change the fields that the body contains; `adapters` and `tags` are replaced as a whole.
+
+    A new debounce window applies to a current wait at once, and a higher spending cap wakes an agent that is
+    due. A run or a sleep of an archived agent is refused with 409. If the supervisor has too many requests
+    waiting, the answer is 503 and nothing is changed.
+    """
     app = request.app
     storage = app[STORAGE]
     agent = await load_agent(request, caller)
@@ -216,6 +230,7 @@ def _refuse_while_archived(agent: Agent, supervisor_fields: dict[str, Any]) -> N
 
 
 async def tag_agent(request: web.Request, caller: Caller) -> web.Response:
+    """Add tags to an agent; those that it already has stay where they are."""
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, TAGS)
     max_tags = request.app[SETTINGS].tags_per_agent
@@ -234,6 +249,7 @@ def _check_tags(request: web.Request, body: dict[str, Any]) -> None:
 
 
 async def untag_agent(request: web.Request, caller: Caller) -> web.Response:
+    """Remove tags from an agent; those that it does not have are ignored."""
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, TAGS)
     untagged = require_found(await request.app[STORAGE].agents.untag(agent_id, body["tags"]))
@@ -241,7 +257,11 @@ async def untag_agent(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def delete_agent(request: web.Request, caller: Caller) -> web.Response:
-    """Delete an agent and stop its run. Its data is deleted in small batches afterwards."""
+    """Delete an agent and stop its run. Its data is deleted in small batches afterwards.
+
+    It answers 404 from now on, and its children have no parent. Its usage and traces stay readable for the
+    time that the operator has set.
+    """
     agent_id = await agent_of_path(request, caller)
     if not await request.app[STORAGE].agents.delete(agent_id, request.app[CLOCK].now()):
         raise NotFound

@@ -33,7 +33,10 @@ QUERY = PageQuery()
 
 
 async def create_key(request: web.Request, caller: Caller) -> web.Response:
-    """Create an API key. Only this answer contains the key itself."""
+    """Create an API key, which acts as an admin of the organization.
+
+    Only this answer contains the key itself. Members are refused with 403.
+    """
     organization_id = requested_organization(request, caller)
     caller.require_admin(organization_id)
     body = await read_body_once(request, caller, NEW_KEY)
@@ -61,6 +64,7 @@ def _build_key(organization_id: UUID, body: dict[str, Any], prefix: str, now: da
 
 
 async def list_keys(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the keys of the organizations that you administer, newest first. Members are refused with 403."""
     organization_ids = caller.administered()
     query = read_query(request, QUERY)
     keys = request.app[STORAGE].api_keys
@@ -70,6 +74,7 @@ async def list_keys(request: web.Request, caller: Caller) -> web.StreamResponse:
 
 
 async def get_key(request: web.Request, caller: Caller) -> web.Response:
+    """Read one API key, without the key itself. Members are refused with 403."""
     key = await load_owned(request, caller, request.app[STORAGE].api_keys.get, Caller.require_admin)
     return json_response(serialize_api_key(key))
 

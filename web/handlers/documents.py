@@ -15,7 +15,7 @@ from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list
+from web.paging import answer_owned_list, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.documents import DocumentBody, DocumentQuery, DocumentResponse, serialize_document
@@ -46,7 +46,9 @@ async def list_documents(request: web.Request, caller: Caller) -> web.StreamResp
     await require_agent(request, caller, query["agent"])
     await require_owned(caller, request.app[STORAGE].projects.get, query["project"])
     documents = request.app[STORAGE].documents
-    filters = DocumentFilters(caller.organizations, query["agent"], query["project"])
+    filters = DocumentFilters(
+        caller.organizations, query["agent"], query["project"], period(query, "created")
+    )
     return await answer_owned_list(
         request, query, caller.organizations, documents, filters, serialize_document
     )

@@ -38,7 +38,10 @@ LIFETIME = timedelta(days=7)
 
 
 async def create_invite(request: web.Request, caller: Caller) -> web.Response:
-    """Create an invite. Only this answer contains the code, which the inviter must pass on."""
+    """Create an invite. Only this answer contains the code, which you pass on.
+
+    Members are refused with 403, and so is a role above your own.
+    """
     organization_id = requested_organization(request, caller)
     caller.require_admin(organization_id)
     body = await read_body_once(request, caller, NEW)
@@ -61,6 +64,7 @@ async def create_invite(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def list_invites(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the invites of the organizations that you administer, accepted and expired ones included."""
     organization_ids = caller.administered()
     query = read_query(request, QUERY)
     invites = request.app[STORAGE].invites
@@ -70,7 +74,7 @@ async def list_invites(request: web.Request, caller: Caller) -> web.StreamRespon
 
 
 async def delete_invite(request: web.Request, caller: Caller) -> web.Response:
-    """Delete an invite; its code stops working."""
+    """Delete an invite; its code stops working. An invite to a role above your own is refused with 403."""
     invites = request.app[STORAGE].invites
     invite = await load_owned(request, caller, invites.get, Caller.require_admin)
     if invite.role.is_above(caller.roles[invite.organization_id]):
@@ -80,7 +84,10 @@ async def delete_invite(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def accept_invite(request: web.Request) -> web.Response:
-    """Accept an invite with the password of the account, or with a new one if there is no account yet."""
+    """Accept an invite with the password of the account, or with a new one if there is no account yet.
+
+    A wrong, used or expired code is refused with 400, a wrong password of an existing account with 401.
+    """
     app = request.app
     invite = require_found(await app[STORAGE].invites.get(path_id(request)))
     body = await read_body(request, ACCEPTANCE)

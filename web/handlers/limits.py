@@ -14,7 +14,7 @@ from web.schemas.limits import LimitResponse, LimitScope, LimitsResponse, serial
 
 
 async def get_limits(request: web.Request, caller: Caller) -> web.Response:
-    """Return the limits of one of the caller's organizations."""
+    """Return the limits of one of your organizations, with what is in use of each."""
     organization_id = requested_organization(request, caller)
     limits = [limit async for limit in _limits(request.app, organization_id)]
     answer: LimitsResponse = {

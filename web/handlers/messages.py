@@ -20,7 +20,7 @@ from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list
+from web.paging import answer_owned_list, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.messages import (
@@ -103,7 +103,12 @@ async def list_messages(request: web.Request, caller: Caller) -> web.StreamRespo
     await require_owned(caller, request.app[STORAGE].contacts.get, query["contact"])
     messages = request.app[STORAGE].messages
     filters = MessageFilters(
-        caller.organizations, query["agent"], query["contact"], query["channel"], query["direction"]
+        caller.organizations,
+        query["agent"],
+        query["contact"],
+        query["channel"],
+        query["direction"],
+        period(query, "created"),
     )
     return await answer_owned_list(request, query, caller.organizations, messages, filters, serialize_message)
 

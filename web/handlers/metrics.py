@@ -18,7 +18,7 @@ SUPPORTED_VERSIONS = frozenset({"0.0.1", "0.0.4", "1.0.0"})
 
 
 async def get_metrics(request: web.Request) -> web.Response:
-    """Return the metrics in the text format of Prometheus, or in OpenMetrics on request."""
+    """Return the metrics in the text format of Prometheus, or in OpenMetrics if `Accept` asks for it."""
     app, accept = request.app, request.headers.get("Accept", "")
     scrape = Scrape(
         version=VERSION,

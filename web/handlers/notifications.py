@@ -18,7 +18,7 @@ from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list
+from web.paging import answer_owned_list, period
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
@@ -68,7 +68,13 @@ async def list_notifications(request: web.Request, caller: Caller) -> web.Stream
     await require_agent(request, caller, query["agent"])
     notifications = request.app[STORAGE].notifications
     filters = NotificationFilters(
-        caller.organizations, query["agent"], query["cleared"], query["priority"], query["source"]
+        caller.organizations,
+        query["agent"],
+        query["cleared"],
+        query["priority"],
+        query["source"],
+        period(query, "created"),
+        period(query, "scheduled"),
     )
     return await answer_owned_list(
         request, query, caller.organizations, notifications, filters, serialize_notification

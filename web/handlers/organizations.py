@@ -28,6 +28,7 @@ FIELDS_READ_BY_SUPERVISORS = frozenset({"paused", "max_cost_usd_per_day"})
 
 
 async def list_organizations(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the organizations that you belong to; with an API key, the only one that it acts for."""
     query = read_query(request, QUERY)
     organizations = request.app[STORAGE].organizations
 
@@ -43,11 +44,12 @@ async def list_organizations(request: web.Request, caller: Caller) -> web.Stream
 
 
 async def get_organization(request: web.Request, caller: Caller) -> web.Response:
+    """Read one of your organizations."""
     return json_response(serialize_whole_organization(await _load_own_organization(request, caller)))
 
 
 async def change_organization(request: web.Request, caller: Caller) -> web.Response:
-    """Change an organization.
+    """Change the fields that the body contains. Members are refused with 403.
 
     A pause stops its runs and starts no others. Its end, like a higher cap, wakes agents that are due.
     """

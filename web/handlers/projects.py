@@ -12,7 +12,7 @@ from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list
+from web.paging import answer_owned_list, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.projects import ProjectBody, ProjectQuery, ProjectResponse, serialize_project
@@ -37,7 +37,7 @@ async def list_projects(request: web.Request, caller: Caller) -> web.StreamRespo
     query = read_query(request, QUERY)
     await require_agent(request, caller, query["agent"])
     projects = request.app[STORAGE].projects
-    filters = ProjectFilters(caller.organizations, query["agent"], query["status"])
+    filters = ProjectFilters(caller.organizations, query["agent"], query["status"], period(query, "created"))
     return await answer_owned_list(request, query, caller.organizations, projects, filters, serialize_project)
 
 

@@ -48,7 +48,11 @@ MessagesByIndex = dict[int, Mapping[str, Any]]
 
 
 async def create_spans(request: web.Request, caller: Caller) -> web.Response:
-    """Create one span, or a list of spans of which all or none are stored."""
+    """Create one span, or a list of up to 500 spans of which all or none are stored.
+
+    The answer is a span or a list like the body. A trace may have `limits.spans_per_trace` spans; beyond it
+    the answer is 400. Metadata that is too long is refused with 413.
+    """
     traces = request.app[STORAGE].traces
     max_bytes = request.app[SETTINGS].span_metadata_bytes
     encode = partial(_encode_metadata, max_bytes)
@@ -77,6 +81,7 @@ async def create_spans(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def get_span(request: web.Request, caller: Caller) -> web.Response:
+    """Read one span with its error and metadata."""
     full = await load_owned(request, caller, request.app[STORAGE].traces.get_span)
     return json_response(serialize_full_span(full))
 

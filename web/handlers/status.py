@@ -16,6 +16,7 @@ QUERY = SupervisorQuery()
 
 
 async def get_status(request: web.Request) -> web.Response:
+    """Return the state of the service, and everything that it does in numbers."""
     app = request.app
     overview = app[STATUS].overview()
     answer: StatusResponse = {
@@ -45,13 +46,14 @@ async def _service_response(app: web.Application) -> ServiceResponse:
 
 
 async def list_supervisors(request: web.Request) -> web.Response:
-    """List up to `limit` agents, fewer if the answer would be longer than 1 MiB."""
+    """List up to `limit` agents by id, fewer if the answer would be longer than 1 MiB."""
     query = read_query(request, QUERY)
     snapshots = await request.app[STATUS].snapshots(query["phase"], query["organization"], query["limit"])
     return json_response(fit(snapshots, MAX_ANSWER_BYTES))
 
 
 async def get_any_supervisor(request: web.Request) -> web.Response:
+    """Explain what an agent of any organization is doing and why, and what wakes it next."""
     snapshot = await request.app[STATUS].snapshot(path_id(request))
     return json_response(require_found(snapshot))
 

@@ -23,6 +23,10 @@ DELETION = TemplateDeletionQuery()
 
 
 async def create_template(request: web.Request, caller: Caller) -> web.Response:
+    """Create a template.
+
+    A repeated request with the same `Idempotency-Key` gets the first answer without its `tool_call_secret`.
+    """
     organization_id = requested_organization(request, caller)
     body = await read_body_once(request, caller, BODY)
     now = request.app[CLOCK].now()
@@ -34,12 +38,13 @@ async def create_template(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def get_template(request: web.Request, caller: Caller) -> web.Response:
+    """Read one template."""
     template = await load_owned(request, caller, request.app[STORAGE].templates.get)
     return json_response(serialize_template(template))
 
 
 async def change_template(request: web.Request, caller: Caller) -> web.Response:
-    """Change a template.
+    """Change the fields that the body contains. All agents that inherit them are affected.
 
     A new debounce window applies to current holds at once; a higher cap wakes agents that are due.
     """
@@ -56,15 +61,17 @@ async def change_template(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def list_templates(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the templates of your organizations, newest first."""
     templates = request.app[STORAGE].templates
     query, owners = read_query(request, QUERY), caller.organizations
     return await answer_owned_list(request, query, owners, templates, owners, serialize_template)
 
 
 async def delete_template(request: web.Request, caller: Caller) -> web.Response:
-    """Delete a template.
+    """Delete a template with its adapter configs.
 
-    While agents use it this needs `detach`, which lets them keep the settings that they inherit.
+    While agents use it, the answer is 409, unless `detach` lets them keep the settings that they inherit. Its
+    pending webhooks fail, because they can no longer be signed.
     """
     storage = request.app[STORAGE]
     template = await load_owned(request, caller, storage.templates.get)

@@ -30,7 +30,11 @@ PARAMETERS = "this schema"
 
 
 async def create_tool(request: web.Request, caller: Caller) -> web.Response:
-    """Create a tool in one of the caller's own adapters."""
+    """Create a tool in one of your own adapters.
+
+    Agents that have the adapter have the tool from their next model call on. A `$ref` to another document is
+    refused.
+    """
     storage = request.app[STORAGE]
     body = await read_body_once(request, caller, BODY)
     adapter = await load_named(caller, storage.adapters.get, "adapter", body["adapter_id"])
@@ -59,6 +63,7 @@ async def _check_parameters(request: web.Request, organization_id: UUID, paramet
 
 
 async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the tools of your own adapters and of the public ones, newest first."""
     query = read_query(request, QUERY)
     await require_adapter(request, caller, query["adapter"])
     storage = request.app[STORAGE]
@@ -77,12 +82,14 @@ async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse
 
 
 async def get_tool(request: web.Request, caller: Caller) -> web.Response:
+    """Read one tool, of your own or of a public adapter."""
     tool, adapter = await _load_tool_and_adapter(request)
     require_visible(caller, adapter)
     return json_response(serialize_tool(tool))
 
 
 async def change_tool(request: web.Request, caller: Caller) -> web.Response:
+    """Change the fields that the body contains. Calls use the new values at once."""
     tool, adapter = await _load_tool_and_adapter(request)
     caller.require(adapter.organization_id)
     changes = await read_body(request, CHANGES, partial=True)
@@ -96,6 +103,7 @@ async def change_tool(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def delete_tool(request: web.Request, caller: Caller) -> web.Response:
+    """Delete a tool. Agents no longer have it."""
     tool, adapter = await _load_tool_and_adapter(request)
     caller.require(adapter.organization_id)
     if not await request.app[STORAGE].tools.delete(tool.id):

@@ -20,7 +20,7 @@ from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import MAX_ANSWER_BYTES, fit, json_response, to_json
 from web.page_reader import Listing, PageReader
-from web.paging import next_link, send_page
+from web.paging import next_link, period, send_page
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
@@ -51,7 +51,10 @@ OTHER_AGENT = "This is not the agent of the trace."
 
 
 async def create_trace(request: web.Request, caller: Caller) -> web.Response:
-    """Create a trace for work outside the service. Each run of the service already has a trace."""
+    """Create a trace for work outside the service. Each run of the service already has a trace.
+
+    An id that is taken is refused with 400.
+    """
     body = await read_body_once(request, caller, NEW)
     agent = await load_named(caller, request.app[STORAGE].agents.get, "agent", body["agent_id"])
     localize(body, ("started_at",), ZoneInfo(agent.timezone))
@@ -74,7 +77,7 @@ async def create_trace(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def get_trace(request: web.Request, caller: Caller) -> web.Response:
-    """Return a trace with one page of its spans. A `Link` header names the next page, if there is one."""
+    """Read a trace with one page of its spans. A `Link` header names the next page, if there is one."""
     traces = request.app[STORAGE].traces
     trace = await load_owned(request, caller, traces.get)
     query = read_query(request, SPAN_PAGE)
@@ -108,11 +111,12 @@ async def end_trace(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def list_traces(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List traces, last started first, 50 of them unless `limit` says otherwise."""
     return await _answer_page(request, caller, b"{", b"}")
 
 
 async def list_traces_in_array(request: web.Request, caller: Caller) -> web.StreamResponse:
-    """List traces as an array that contains one page."""
+    """List traces as an array that contains one page; otherwise like the list of traces."""
     return await _answer_page(request, caller, b"[{", b"}]")
 
 
@@ -121,7 +125,6 @@ async def _answer_page(
 ) -> web.StreamResponse:
     """Answer with a TracePageResponse."""
     query = read_query(request, QUERY)
-    localize(query, ("started_after", "started_before"), UTC)
     traces = request.app[STORAGE].traces
     await require_owned(caller, request.app[STORAGE].agents.get_retained, query["agent"])
     await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
@@ -129,8 +132,7 @@ async def _answer_page(
         agent_id=query["agent"],
         template_id=query["template"],
         has_error=query["has_error"],
-        started_after=query["started_after"],
-        started_before=query["started_before"],
+        started=period(query, "started"),
     )
     listing = Listing(
         partial(traces.list_page, caller.organizations, filters),

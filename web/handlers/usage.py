@@ -43,6 +43,10 @@ START_AFTER_END = "start_date may not be after end_date."
 
 
 async def get_usage(request: web.Request, caller: Caller) -> web.Response:
+    """Sum up the model calls of an agent over a period, by default the last 30 days.
+
+    It stays readable after the agent was deleted.
+    """
     agent_id = path_id(request)
     agent = await load_owned(request, caller, request.app[STORAGE].agents.get_retained)
     query = read_query(request, QUERY)
@@ -56,9 +60,10 @@ async def get_usage(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def report_usage(request: web.Request, caller: Caller) -> web.Response:
-    """Report a model call of an external harness. The service records the calls of its own loop itself.
+    """Report a model call of a harness of your own. The service records the calls of its own loop itself.
 
-    A report with the token of a run counts against the organization only for what the agent's own cap leaves.
+    The cost counts against the spending caps. A report with the token of a run counts against the
+    organization only for what the agent's own cap leaves.
     """
     agent_id = path_id(request)
     storage = request.app[STORAGE]

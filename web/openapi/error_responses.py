@@ -28,10 +28,14 @@ HEADERS = {
     503: ["Retry-After"],
 }
 
+DETAIL: Json = {
+    "type": "string",
+    "description": "The reason in a sentence for people; programs use the status.",
+}
 SCHEMAS: dict[str, Json] = {
     "Refusal": {
         "type": "object",
-        "properties": {"detail": {"type": "string"}},
+        "properties": {"detail": DETAIL},
         "required": ["detail"],
         "description": "Why a request was refused, in a sentence.",
     },
@@ -48,7 +52,13 @@ SCHEMAS: dict[str, Json] = {
     },
     "DefectReport": {
         "type": "object",
-        "properties": {"detail": {"type": "string"}, "request_id": {"type": "string"}},
+        "properties": {
+            "detail": DETAIL,
+            "request_id": {
+                "type": "string",
+                "description": "The id of the request, by which the log has it.",
+            },
+        },
         "required": ["detail", "request_id"],
         "description": "What a client learns about a defect of the service.",
     },

@@ -25,6 +25,7 @@ from web.fields import (
     Line,
     LocalPart,
     Money,
+    OneOf,
     Text,
     Timezone,
     Url,
@@ -186,6 +187,8 @@ def _choice(field: Choice[Any], components: Components) -> Json:
 
 def _text(field: Text) -> Json:
     schema: Json = {"type": "string"}
+    if isinstance(field, OneOf):
+        return {**schema, "enum": list(field.choices)}
     if not field.blank:
         schema["minLength"] = 1
     match field:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from storage.channels.documents import Document
 from web.fields import Line, Text, Uuid
-from web.paging import PageQuery
+from web.paging import CreatedPageQuery
 from web.request.parsing import Body
 
 
@@ -20,7 +20,7 @@ class DocumentBody(Body):
     content_type = Line(blank=False, max_length=255, load_default="text/plain")
 
 
-class DocumentQuery(PageQuery):
+class DocumentQuery(CreatedPageQuery):
     agent = Uuid(load_default=None)
     """Only documents of this agent; those for all agents of the organization are left out."""
     project = Uuid(load_default=None)

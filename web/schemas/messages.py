@@ -10,7 +10,7 @@ from marshmallow import ValidationError
 from storage.channels.messages import Attachment, Channel, Direction, Message, MessageStatus
 from web.fields import Choice, Line, ListOf, ObjectOf, Text, Url, Uuid
 from web.json import to_json
-from web.paging import PageQuery
+from web.paging import CreatedPageQuery
 from web.request.parsing import Body
 
 MAX_ATTACHMENTS_BYTES = 262_144  # of all attachments of a message, as JSON
@@ -57,7 +57,7 @@ class MessageChangesBody(_MessageBody):
     status = Choice(MessageStatus)
 
 
-class MessageQuery(PageQuery):
+class MessageQuery(CreatedPageQuery):
     agent = Uuid(load_default=None)
     """Only messages to or from this agent."""
     contact = Uuid(load_default=None)

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from storage.model import Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
-from web.fields import MAX_SIDE_TEXT, Boolean, Choice, Datetime, Line, ListOf, Text, Uuid
-from web.paging import PageQuery
+from web.fields import MAX_SIDE_TEXT, Boolean, Choice, Datetime, Line, ListOf, Text, UtcDatetime, Uuid
+from web.paging import CreatedPageQuery
 from web.request.parsing import Body
 
 
@@ -51,7 +51,7 @@ class ClearedResponse(TypedDict):
     """How many notifications this request cleared; those that were cleared before do not count."""
 
 
-class NotificationQuery(PageQuery):
+class NotificationQuery(CreatedPageQuery):
     agent = Uuid(load_default=None)
     """Only notifications of this agent."""
     cleared = Boolean(load_default=None)
@@ -60,6 +60,10 @@ class NotificationQuery(PageQuery):
     """Only notifications of this priority."""
     source = Choice(Source, load_default=None)
     """Only notifications from this source."""
+    scheduled_after = UtcDatetime(load_default=None)
+    """Only reminders that are due at this time or later. Without an offset it is UTC."""
+    scheduled_before = UtcDatetime(load_default=None)
+    """Only reminders that are due before this time, past ones included. Without an offset it is UTC."""
 
 
 class NotificationResponse(TypedDict):

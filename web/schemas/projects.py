@@ -6,7 +6,7 @@ from uuid import UUID
 
 from storage.channels.projects import Project, ProjectStatus
 from web.fields import Choice, Line, Text, Uuid
-from web.paging import PageQuery
+from web.paging import CreatedPageQuery
 from web.request.parsing import Body
 
 
@@ -19,7 +19,7 @@ class ProjectBody(Body):
     status = Choice(ProjectStatus, load_default=ProjectStatus.ACTIVE)
 
 
-class ProjectQuery(PageQuery):
+class ProjectQuery(CreatedPageQuery):
     agent = Uuid(load_default=None)
     """Only projects of this agent; those for all agents of the organization are left out."""
     status = Choice(ProjectStatus, load_default=None)

@@ -11,6 +11,8 @@ from web.request.parsing import Body
 
 
 class TemplateBody(Body):
+    """A template. Only `name` is required."""
+
     name = Line(required=True, blank=False, max_length=255)
     description = Text(load_default="", max_length=MAX_SIDE_TEXT)
     system_prompt = Text(load_default="")
@@ -26,29 +28,52 @@ class TemplateBody(Body):
 
 
 class TemplateDeletionQuery(Body):
-    """With `detach` agents keep what they inherit; without it a template in use is not deleted."""
+    """How to delete a template."""
 
     detach = Boolean(load_default=False)
+    """Whether agents of the template keep the settings that they inherit; without it a template in use is not
+    deleted."""
 
 
 class TemplateResponse(TypedDict):
-    """`tool_call_secret` is null in an answer to a repeated request, instead of a secret."""
+    """Settings that many agents share. A change reaches all agents that leave the setting blank."""
 
     id: UUID
+    """Chosen by the service."""
     organization: UUID
+    """The organization that the template belongs to."""
     name: str
+    """Any name; several templates may have the same."""
     created_at: datetime
+    """When the template was created."""
     description: str
+    """A text for people; "" if there is none."""
     system_prompt: str
+    """Instructions to the model, for agents that have none of their own; "": none."""
     default_model: str
+    """The model that is copied into a new agent that names none; "": each agent must name one."""
     default_reasoning_effort: ReasoningEffort
+    """How much the model should think, for agents that do not say. `none` sends no effort to the model."""
     thinking_max_tokens: int
+    """The maximum number of tokens for thinking, sent instead of the effort to models that know it; 0: no
+    maximum is sent."""
     max_turns: int
+    """How many turns a run may have, for agents that do not say; 0: `runs.max_turns` of the service."""
     debounce_window_seconds: int
+    """How many seconds a conversation must pause before it wakes an agent that has no window of its own; 0:
+    it wakes at once."""
     harness_git_ref: str
+    """The branch, tag or commit whose code a process harness runs, for agents that do not say; "": the newest
+    `main`."""
     agent_created_webhook_url: str
+    """An http or https URL, which gets a signed POST request for each agent that is created from the
+    template; "": none."""
     tool_call_secret: str | None
+    """The secret that signs tool calls and webhooks: `whsec_` and Base64, or any other text; "": they are not
+    signed. null instead of a secret in the answer to a repeated request."""
     max_cost_usd_per_day: Decimal | None
+    """What each agent without a cap of its own may spend in a UTC day, in US dollars with at most six
+    decimals; null: no cap. 0 allows no run."""
 
 
 def serialize_template(template: Template) -> TemplateResponse:

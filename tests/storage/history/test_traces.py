@@ -31,6 +31,7 @@ from storage.model import (
 )
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
+from storage.postgres.query import Period
 from tests.storage.factories import HOUR, NOW, SECOND, new_span, stored_agent, template
 
 INSERT_TRACE = """
@@ -140,9 +141,9 @@ async def test_page_filters_narrow_the_list(traces: Traces, pool: Pool) -> None:
     assert await listed(traces, scout, TraceFilters(template_id=concierge.id)) == [plain]
     assert await listed(traces, scout, TraceFilters(has_error=True)) == [failed_span, failed]
     assert await listed(traces, scout, TraceFilters(has_error=False)) == [plain]
-    assert await listed(traces, scout, TraceFilters(started_after=NOW + HOUR)) == [failed_span, failed]
-    assert await listed(traces, scout, TraceFilters(started_before=NOW + HOUR)) == [plain]
-    assert await listed(traces, scout, TraceFilters(agent_id=other.id, started_before=NOW)) == []
+    assert await listed(traces, scout, TraceFilters(started=Period(NOW + HOUR))) == [failed_span, failed]
+    assert await listed(traces, scout, TraceFilters(started=Period(None, NOW + HOUR))) == [plain]
+    assert await listed(traces, scout, TraceFilters(agent_id=other.id, started=Period(end=NOW))) == []
 
 
 async def test_trace_id_is_unique(traces: Traces, pool: Pool) -> None:
