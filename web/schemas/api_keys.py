@@ -44,8 +44,8 @@ class NewApiKeyResponse(ApiKeyResponse):
     """With the key itself, which no other response contains."""
 
     key: str | None
-    """The key itself, to be sent as `Authorization: Bearer …`. It cannot be read again: the answer to a repeated
-    request with the same `Idempotency-Key` has null."""
+    """The key itself, to be sent as `Authorization: Bearer …`. It cannot be read again: the answer to a
+    repeated request with the same `Idempotency-Key` has null."""
 
 
 def serialize_api_key(key: ApiKey) -> ApiKeyResponse:
