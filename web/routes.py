@@ -12,7 +12,7 @@ from marshmallow import Schema
 
 from supervisors.json_limits import OFF_LOOP_BYTES
 from web.access.admission import admit_address, admit_caller, admit_operator
-from web.access.auth import CALLER, Caller, RunAccess, authenticate_operator
+from web.access.auth import CALLER, Caller, RunAccess, authenticate_operator, named_organization
 from web.idempotency import HEADER as IDEMPOTENCY_HEADER
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE
@@ -49,10 +49,11 @@ class Route(ABC):
     refused: Any = None  # the type of a further body that a 400 or 404 can have
     run_access: RunAccess = RunAccess.NEVER  # the handler checks that a run keeps to its own resources
     idempotent: bool = False  # accepts an Idempotency-Key by the rules of `web.idempotency`
-    by_header: bool = False  # X-Organization chooses the organization
+    by_header: bool = False  # X-Organization chooses the organization; elsewhere it is checked only
     body_bytes: int | None = None  # the maximum size of the body, None for that of the settings
     max_items: int = 0  # the maximum length of a JSON list of bodies, 0 if only one body is accepted
     media_types: tuple[str, ...] = (JSON_TYPE,)  # of the response
+    user_token: bool = False  # of a public route: a user's token replaces the password in the body
     is_rate_limited: bool = True  # for an address; a caller has the same limit on all routes
 
     @property
@@ -123,6 +124,7 @@ class CallerRoute(Route):
         async def authenticated(request: web.Request) -> web.StreamResponse:
             caller = await admit_caller(request)
             caller.require_route(self.run_access)
+            named_organization(request, caller)
             request[CALLER] = caller
             request[ACCOUNTABLE] = caller.accountable
             if self.body_bytes is not None:

@@ -1,5 +1,7 @@
 """The command line: `hostsvc` and its commands."""
 
+import asyncio
+import os
 import shlex
 import sys
 from functools import partial
@@ -17,10 +19,12 @@ from hostsvc.cli.database_commands import (
 )
 from hostsvc.cli.demo import demo
 from hostsvc.cli.guide import guide
-from hostsvc.cli.runner import config_option, read_config, refuse, run_command
+from hostsvc.cli.runner import config_option, print_problem, read_config_to_serve, refuse, run_command
 from hostsvc.cli.status_command import show_status, url_of
 from hostsvc.cli.tenant_commands import accounts, adapters, pause_command, unpause_command
-from hostsvc.config import Config, ConfigError
+from hostsvc.config import Config
+from hostsvc.config_reader import stray_variables
+from hostsvc.process_harness.requirements import repository_error
 from hostsvc.service import Service, serve
 from supervisors.policy.phases import Phase
 
@@ -61,12 +65,19 @@ def demo_command(file: Path | None, keep: bool) -> None:
 @main.command()
 @config_option
 def check_config(file: Path | None) -> None:
-    """Check the configuration and say where it comes from."""
-    config = read_config(file)
-    try:
-        config.require_models()
-    except ConfigError as error:
-        refuse(str(error))
+    """Check the configuration and say where it comes from.
+
+    This includes whatever `serve` would refuse on this machine, such as a missing user or an unreachable
+    repository. It starts nothing and does not connect to the database.
+    """
+    config, errors = read_config_to_serve(file)
+    for message in stray_variables(config, os.environ):
+        print_problem(f"warning: {message}")
+    if config.harness.kind == "process" and "harness" not in errors.sections:
+        unreachable = asyncio.run(repository_error(config.harness, os.environ))
+        errors.messages += [unreachable] if unreachable else []
+    if errors.messages:
+        refuse(*errors.messages)
     click.echo(f"the configuration is valid; it comes from {', '.join(config.origins) or 'the defaults'}")
 
 

@@ -33,8 +33,9 @@ Hosts long-lived autonomous agents for organizations. This document describes ve
 the interface; `info.version` is that of the service.
 
 **Credentials.** An API key under `Bearer` acts for its organization; a user's token under `Token` acts for \
-that user in all of the user's organizations. Operators have a token of their own, for `/status/` and \
-`/metrics` alone.
+that user in all of the user's organizations. `X-Organization` says which of them a request is about where \
+the body does not tell; any route refuses one that is not the caller's. Operators have a token of their own, \
+for `/status/` and `/metrics` alone.
 
 **Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Read-only fields are \
 ignored. So are unknown fields and query parameters, but the answer names them in `{IGNORED_HEADER}`, and \
@@ -89,7 +90,8 @@ REQUEST_ID = _header(
 )
 ORGANIZATION = _header(
     ORGANIZATION_HEADER,
-    "The organization that the request is about; without it, that of the caller's oldest membership.",
+    "The organization that the request is about, for a user of several. Required for those, unless the body "
+    "names a resource whose organization is meant. It must be the caller's own.",
     format="uuid",
 )
 PREFER = _header(
@@ -156,7 +158,7 @@ def _operation(route: Route, components: Components) -> Json:
 def _security(route: Route) -> list[Json]:
     match route.access:
         case Access.ANYONE:
-            return []
+            return [{}, {"UserToken": []}] if route.user_token else []
         case Access.OPERATORS:
             return [{"OperatorToken": []}]
         case Access.CALLERS:

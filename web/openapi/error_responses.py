@@ -129,7 +129,7 @@ def statuses(route: Route) -> set[int]:
     if route.access is not Access.ANYONE:
         statuses.add(401)
     if route.access is Access.CALLERS:
-        statuses.add(403)
+        statuses |= {400, 403}  # also for X-Organization, which every such route checks
     if route.idempotent:
         statuses |= {409, 422}
     if "{" in route.path:
