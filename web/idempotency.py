@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, cast
+from uuid import UUID
 
 from aiohttp import web
 
@@ -18,7 +19,7 @@ from storage.errors import AnsweredBefore
 from storage.model import Receipt, ReceiptKey
 from web.access.auth import ORGANIZATION_HEADER, Caller
 from web.app_keys import CLOCK, IN_FLIGHT, STORAGE
-from web.errors import BadRequest, Conflict, KeyReused
+from web.errors import BadRequest, Conflict, KeyReused, PermissionDenied
 from web.json import JSON_TYPE, json_response
 from web.request.parsing import Body, read_body, read_converted, read_items
 
@@ -135,12 +136,24 @@ async def _replay(request: web.Request, caller: Caller) -> web.Response:
     receipt = await request.app[STORAGE].receipts.get(attempt.key)
     if receipt is None:  # it expired since it was last read
         raise _still_running()
-    if caller.run is None:  # the token of a run is limited to its own agent anyway
-        caller.require(receipt.organization_id)
+    await _require_access(request, caller, receipt.organization_id)
     if receipt.body_hash != attempt.body_hash:
         raise KeyReused
     headers = {"Content-Type": JSON_TYPE, REPLAYED_HEADER: "true"}
     return web.Response(body=receipt.answer, status=receipt.status, headers=headers)
+
+
+async def _require_access(request: web.Request, caller: Caller, organization_id: UUID) -> None:
+    """Raise PermissionDenied unless the caller still belongs to the organization.
+
+    The roles of the caller may have been read before the first request created the organization.
+    """
+    if caller.run is not None or organization_id in caller.roles:  # a run is limited to its own agent anyway
+        return
+    user_id = caller.require_user()
+    memberships = await request.app[STORAGE].accounts.list_memberships(user_id)
+    if organization_id not in {membership.organization_id for membership in memberships}:
+        raise PermissionDenied
 
 
 def _hash(organization: str | None, values: Any) -> bytes:

@@ -12,6 +12,7 @@ from supervisors.maintenance.receipt_cleaner import ReceiptCleaner
 from tests.storage.factories import HOUR
 from tests.supervisors.held_clock import HeldClock
 from tests.web.conftest import Answer, Api, Service, StartService
+from tests.web.people import as_user, new_user
 from web.app import ROUTES
 from web.app_keys import CLOCK, IN_FLIGHT
 from web.routes import Access
@@ -32,6 +33,7 @@ TOOLS = "/api/toolbox/tools/"
 CONFIGS = "/api/toolbox/adapter-configs/"
 INVITES = "/api/organizations/invites/"
 API_KEYS = "/api/organizations/api-keys/"
+ORGANIZATIONS = "/api/organizations/organizations/"
 JSON = "application/json"
 KEY = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
@@ -53,6 +55,7 @@ BODIES: dict[str, dict[str, Any]] = {
     CONFIGS: {"adapter": "{adapter}", "template": "{template}", "config": {"token": "s3cr3t"}},
     INVITES: {"email": "ann@example.org"},
     API_KEYS: {"name": "server"},
+    ORGANIZATIONS: {"name": "Acme"},
 }
 SECRETS = {CONFIGS: "config", INVITES: "code", API_KEYS: "key"}  # null in a repeated answer
 BAD_KEYS = ("", '""', "x" * 256, "a\tb", "a\u200bb", f'"{"x" * 256}"')
@@ -73,6 +76,7 @@ COUNT = {
     CONFIGS: "SELECT count(*) FROM adapter_config",
     INVITES: "SELECT count(*) FROM invite",
     API_KEYS: "SELECT count(*) FROM api_key",
+    ORGANIZATIONS: "SELECT count(*) FROM organization",
 }
 
 
@@ -83,6 +87,14 @@ async def send(api: Api, path: str, body: Any = None, key: str = "first try", **
 
 def is_replay(answer: Answer) -> bool:
     return bool(answer.headers.get(REPLAYED) == "true")
+
+
+async def caller_of(service: Service, api: Api, path: str) -> Api:
+    """Return a client that may send requests to the path: a user, if an API key may not."""
+    if path != ORGANIZATIONS:
+        return api
+    user, _ = await new_user(service, "grace@example.org", "Parcels")
+    return as_user(service, user)
 
 
 async def request_to(api: Api, path: str) -> tuple[str, Any]:
@@ -117,6 +129,7 @@ def test_every_creation_by_a_caller_accepts_key() -> None:
 @pytest.mark.parametrize("path", BODIES)
 async def test_repeat_receives_first_answer(service: Service, api: Api, path: str) -> None:
     where, body = await request_to(api, path)
+    api = await caller_of(service, api, path)
     first = await send(api, where, body)
     count = await service.storage.pool.fetchval(COUNT[path])
     again = await send(api, where, body)
@@ -127,8 +140,9 @@ async def test_repeat_receives_first_answer(service: Service, api: Api, path: st
 
 
 @pytest.mark.parametrize("path", BODIES)
-async def test_key_is_refused_with_another_body(api: Api, path: str) -> None:
+async def test_key_is_refused_with_another_body(service: Service, api: Api, path: str) -> None:
     where, body = await request_to(api, path)
+    api = await caller_of(service, api, path)
     await send(api, where, body)
     answer = await send(api, where, {**body, "one more": 1})
     assert answer.status == 422
@@ -291,6 +305,7 @@ async def test_concurrent_requests_to_two_processes_make_one_row(
 ) -> None:
     """After a failover the last commit of the old leader may still be on its way."""
     where, body = await request_to(api, path)
+    api = await caller_of(service, api, path)
     before = await service.storage.pool.fetchval(COUNT[path])
     twin = Api((await start_service()).client, api.authorization)
     answers = await asyncio.gather(*(send(caller, where, body) for caller in (api, twin) * 10))
