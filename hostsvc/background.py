@@ -62,7 +62,7 @@ def maintenance_services(
     interval = config.supervisors.scan_interval_seconds
     gate = LeadershipGate(may_start_runs, registry, scan)
     states = storage.agent_states
-    pauses = PauseSync(states, storage.organizations, registry, clock)
+    pauses = PauseSync(states, storage.organizations, registry, clock, registry.pause_log)
     counter = AgentCounter(states, registry.statistics, clock)
     receipts = ReceiptCleaner(storage.receipts, clock)
     retention = RetentionCleaner(storage.retention, config.retention, clock)

@@ -21,7 +21,8 @@ from web.access.auth import CALLER
 from web.access.path_access import Owned, OwnedResource
 from web.app_keys import SETTINGS, STREAMS
 from web.errors import Invalid
-from web.fields import MAX_OFFSET, Integer, UtcDatetime, Uuid, unknown_id
+from web.fields import MAX_OFFSET, Integer, Uuid, unknown_id
+from web.filter_fields import UtcDatetime
 from web.json import JSON_TYPE
 from web.observability.request_id import early_headers
 from web.page_reader import ALL, Listing, PageReader

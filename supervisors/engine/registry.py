@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Iterable
 from contextvars import Context
 from datetime import datetime, timedelta
+from decimal import Decimal
 from random import Random
 from typing import Any, Self
 from uuid import UUID
@@ -31,6 +32,7 @@ from supervisors.engine.inspection import Statistics, StatusReader
 from supervisors.engine.mailbox import AnyPendingRequest, PendingRequest
 from supervisors.engine.message_log import append_message
 from supervisors.engine.messages import DeferredReply, Reply, Request, Signal
+from supervisors.engine.pause_log import PauseLog
 from supervisors.engine.requests import answer
 from supervisors.engine.run import ActiveRun, Harness
 from supervisors.engine.run_slots import RunSlots
@@ -54,7 +56,8 @@ IDLE_PHASES = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 class Registry:
     """The way to every agent's supervisor: `tell` it to reconcile, or `ask` it something.
 
-    `status` reads the supervisors; `statistics` are numbers that the maintenance services keep up to date.
+    `status` reads the supervisors; `statistics` are numbers that the maintenance services keep up to date;
+    `pause_log` tells who paused an organization.
     As a context manager it ends the active runs on leaving, and stores their ends.
     """
 
@@ -91,6 +94,7 @@ class Registry:
             runs={},
         )
         self.statistics = Statistics()
+        self.pause_log = PauseLog()
         self.status = StatusReader(
             self._supervisors, self._context, self.statistics, supervisor_settings.mailbox_limit
         )
@@ -155,6 +159,12 @@ class Registry:
         """Return whether the run works here, or its harness still finishes after its sleep."""
         run = self._context.runs.get(agent_id)
         return run is not None and run.id == run_id and run.result is None
+
+    def add_cost(self, agent_id: UUID, run_id: UUID | None, cost_usd: Decimal) -> None:
+        """Count the cost of a model call that was reported for a run, if the run works here."""
+        run = self._context.runs.get(agent_id)
+        if run is not None and run.id == run_id:
+            run.cost_usd += cost_usd
 
     @property
     def max_runs_per_organization(self) -> int:

@@ -89,7 +89,11 @@ async def create_agent(request: web.Request, caller: Caller) -> web.Response:
     changes = {
         name: value for name, value in supervisor_fields.items() if value != SUPERVISOR_FIELD_DEFAULTS[name]
     }
-    return await _answer_after_supervisor(request, agent, changes) if changes else answer
+    if not changes:
+        return answer
+    return await _answer_after_supervisor(
+        request, agent, OwnedFieldsRequest(**changes, caller=caller.identity)
+    )
 
 
 def _pop_supervisor_fields(body: dict[str, Any]) -> dict[str, Any]:
@@ -140,14 +144,14 @@ def _parent_notification(agent: Agent) -> Notification | None:
 
 
 async def _answer_after_supervisor(
-    request: web.Request, agent: Agent, supervisor_fields: dict[str, Any]
+    request: web.Request, agent: Agent, owned: OwnedFieldsRequest
 ) -> web.Response:
     """Have the supervisor write its fields, then answer with the whole agent.
 
     Until it has, the answer stored in the receipt is still true, and a repeated request gets that one.
     """
     storage = request.app[STORAGE]
-    await request.app[REGISTRY].ask(agent.id, OwnedFieldsRequest(**supervisor_fields), admitted=True)
+    await request.app[REGISTRY].ask(agent.id, owned, admitted=True)
     agent = await storage.agents.get(agent.id) or agent
     answer = json_response(serialize_agent(agent), status=201)
     receipt = receipt_of(request, answer)
@@ -211,7 +215,8 @@ async def change_agent(request: web.Request, caller: Caller) -> web.Response:
     except ConstraintError as error:
         raise refusal(error, body) from error
     if supervisor_fields:
-        await app[REGISTRY].ask(agent.id, OwnedFieldsRequest(**supervisor_fields), admitted=True)
+        owned = OwnedFieldsRequest(**supervisor_fields, caller=caller.identity)
+        await app[REGISTRY].ask(agent.id, owned, admitted=True)
         changed = await storage.agents.get(agent.id)
     if body.keys() & SETTINGS_READ_BY_SUPERVISOR:
         app[REGISTRY].tell(agent.id, Signal.RELOAD)

@@ -83,8 +83,11 @@ async def change_organization(request: web.Request, caller: Caller) -> web.Respo
     changes = await read_body(request, CHANGES, partial=True)
     storage = request.app[STORAGE]
     changed = require_found(await storage.organizations.update(organization.id, changes))
+    registry = request.app[REGISTRY]
+    if "paused" in changes:
+        registry.pause_log.report(changed.id, is_paused=changed.paused, caller=caller.identity)
     if changes.keys() & FIELDS_READ_BY_SUPERVISORS:
-        await tell_agents_of(changed.id, storage.agent_states, request.app[REGISTRY])
+        await tell_agents_of(changed.id, storage.agent_states, registry)
     return json_response(serialize_whole_organization(changed))
 
 
