@@ -49,6 +49,7 @@ log = structlog.get_logger()
 RETRY_AFTER = timedelta(seconds=1)
 FINISHING_SECONDS = 1.0
 DATABASE_ERRORS = (DatabaseUnavailable, LeadershipLost)  # not caused by the agent
+UNAVAILABLE = "the database is unavailable"  # without the reason, which names addresses: clients read this
 QUEUE_SIGNALS = frozenset({Signal.NOTIFIED, Signal.CLEARED})
 IDLE_PHASES = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 
@@ -289,8 +290,8 @@ class Registry:
             supervisor.crashes = 0
         except AgentGone:
             outcome = "gone"
-        except DATABASE_ERRORS as error:
-            outcome = f"will be tried again: {error}"
+        except DATABASE_ERRORS:
+            outcome = f"will be tried again: {UNAVAILABLE}"
             self._reconcile_later(supervisor)
         except Exception as error:  # the outermost edge of a supervisor: one agent never affects another
             outcome = await self._handle_crash(supervisor, error)
@@ -303,7 +304,7 @@ class Registry:
             outcome = str(error)
             pending.refuse(error)
         except DATABASE_ERRORS as error:
-            outcome = str(error)
+            outcome = UNAVAILABLE
             pending.refuse(error)
             self._reconcile_later(supervisor)  # the update may have been committed
         except Exception as error:  # the outermost edge of a supervisor, as in `_handle_signals`

@@ -183,7 +183,7 @@ class ActiveRun:
             return RunResult(Outcome.FAILED, str(error))
         except (DatabaseUnavailable, LeadershipLost) as error:
             log_failure(log, "run failed: the database is unavailable", error)
-            return RunResult(Outcome.FAILED, str(error))
+            return RunResult(Outcome.FAILED, "the database was unavailable")
         except Exception as error:  # the outermost edge of a run: the agent keeps its schedule
             if isinstance(error, TimeoutError) and limit.expired():
                 return RunResult(Outcome.TIMED_OUT, f"timed out after {max_seconds:g} s")

@@ -17,9 +17,9 @@ from web.fields import (
     JsonValue,
     Line,
     Text,
-    UtcDatetime,
     Uuid,
 )
+from web.filter_fields import UtcDatetime
 from web.request.parsing import Body
 from web.schemas.spans import SpanResponse, duration_ms, serialize_span
 

@@ -191,7 +191,9 @@ async def test_traces_are_filtered(service: Service, api: Api) -> None:
     await make_span(service, await make_trace(service, bob, 2), error="failed")
 
     async def names(query: str) -> list[str]:
-        return [trace["name"] for trace in (await api.get(f"{TRACES}?{query}")).body["results"]]
+        page = (await api.get(f"{TRACES}?{query}")).body
+        assert (await api.get(f"{TRACES}list/?{query}")).body == [page]
+        return [trace["name"] for trace in page["results"]]
 
     assert await names("") == ["t2", "t1", "t0"]
     assert await names(f"agent={ann['id']}") == ["t0"]
@@ -199,6 +201,7 @@ async def test_traces_are_filtered(service: Service, api: Api) -> None:
     assert await names("has_error=true") == ["t2", "t1"]
     assert await names("has_error=false") == ["t0"]
     assert await names("started_after=2026-01-01T01:00:00Z&started_before=2026-01-01T02:00:00") == ["t1"]
+    assert await names("started_after=2026-01-01T01:00&limit=1&offset=1") == ["t1"]
 
 
 async def test_traces_outlive_their_agent(service: Service, api: Api) -> None:
