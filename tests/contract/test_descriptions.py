@@ -72,6 +72,7 @@ def test_texts_about_tags_and_ids_are_all_used() -> None:
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.body and route.answer], ids=key_of)
 def test_body_and_answer_share_their_descriptions(route: Route) -> None:
+    assert route.body is not None
     answer = next(iter(get_args(route.answer)), route.answer)  # of one item, if there may be several
     repeated = attribute_docstrings(type(route.body)).items() & attribute_docstrings(answer).items()
     assert not repeated, "leave out the string below the field of the body: it has that of the answer"
