@@ -27,6 +27,7 @@ from web.json import JSON_TYPE
 from web.observability.request_id import early_headers
 from web.page_reader import ALL, Listing, PageReader
 from web.request.parsing import Body
+from web.request.unknown_names import UNKNOWN_NAMES
 
 Item = TypeVar("Item")
 
@@ -145,7 +146,8 @@ async def send_page(
         return web.Response(body=opening + items + closing, headers=all_headers)
     caller = request[CALLER]
     with request.app[STREAMS].open(caller.credential, caller.accountable):
-        response = web.StreamResponse(headers={**all_headers, **early_headers(request)})
+        early = {**early_headers(request), **request[UNKNOWN_NAMES].headers()}
+        response = web.StreamResponse(headers={**all_headers, **early})
         with _aborting(request):
             await response.prepare(request)
             if request.method == "HEAD":

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from storage.delivery.receipts import insert_receipt
+from storage.delivery.receipts import insert_once
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE, SpanInserts
 from storage.model import NewSpan, Receipt, Span, Trace
 from storage.postgres.leadership import Sleep
@@ -236,9 +236,8 @@ class Traces:
 
     async def insert(self, trace: Trace, receipt: Receipt | None = None) -> None:
         """Store the trace. Raise NotUnique if the `id` is taken, AnsweredBefore if the receipt exists."""
-        async with self._pool.transaction() as connection:
-            await insert_receipt(connection, receipt, trace.organization_id)
-            await connection.execute(INSERT, *to_row(INSERT, trace))
+        row = to_row(INSERT, trace)
+        await insert_once(self._pool, receipt, trace.organization_id, INSERT, *row)
 
     async def end(self, trace_id: UUID, ending: Ending) -> Trace | None:
         """End the trace and return it; None if there is no such trace. The first end stays."""
@@ -313,12 +312,13 @@ class Traces:
         count: int = await self._pool.fetchval(conditions.into(COUNT), *conditions.parameters)
         return count
 
-    async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
+    async def insert_spans(self, spans: Sequence[NewSpan], receipt: Receipt | None = None) -> None:
         """Store all of the spans or none. Concurrent calls share a commit, except for very long ones.
 
-        Raise NotUnique if an `id` is taken, TraceFull if a trace would have too many spans.
+        A receipt belongs to the organization of the first span. Raise NotUnique if an `id` is taken,
+        TraceFull if a trace would have too many spans, AnsweredBefore if the receipt exists already.
         """
-        await self._inserts.insert(spans)
+        await self._inserts.insert(spans, receipt)
 
     async def insert_note(self, note: NewSpan) -> None:
         """Store the span that tells why a trace has no further ones, also in a trace that is full."""

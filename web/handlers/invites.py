@@ -17,6 +17,7 @@ from web.access.path_access import load_owned, path_id
 from web.app_keys import CLOCK, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret, make_code
 from web.errors import Invalid, NotAuthenticated, PermissionDenied, require_found
+from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
 from web.paging import PageQuery, answer_owned_list
 from web.request.parsing import read_body, read_query
@@ -45,7 +46,7 @@ async def create_invite(request: web.Request, caller: Caller) -> web.Response:
     """
     organization_id = requested_organization(request, caller)
     caller.require_admin(organization_id)
-    body = await read_body(request, NEW)
+    body = await read_body_once(request, caller, NEW)
     caller.require_role(organization_id, body["role"])
     code, now = make_code(), request.app[CLOCK].now()
     invite = Invite(
@@ -58,8 +59,8 @@ async def create_invite(request: web.Request, caller: Caller) -> web.Response:
         accepted_at=None,
         created_at=now,
     )
-    await request.app[STORAGE].invites.insert(invite)
     answer: NewInviteResponse = {**serialize_invite(invite), "code": code}
+    await request.app[STORAGE].invites.insert(invite, receipt_without(request, answer, "code"))
     return json_response(answer, status=201)
 
 
@@ -157,6 +158,7 @@ ROUTES = (
         status=201,
         answer=NewInviteResponse,
         body=NEW,
+        idempotent=True,
         by_header=True,
     ),
     CallerRoute("DELETE", "/api/organizations/invites/{id}/", delete_invite, "Delete an invite", status=204),

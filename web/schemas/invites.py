@@ -57,8 +57,9 @@ class InviteResponse(TypedDict):
 class NewInviteResponse(InviteResponse):
     """With the code, which no other response contains."""
 
-    code: str
-    """The secret with which the invite is accepted. Pass it on: it cannot be read again."""
+    code: str | None
+    """The secret with which the invite is accepted. Pass it on, as it cannot be read again: the answer to a
+    repeated request with the same `Idempotency-Key` has null."""
 
 
 def serialize_invite(invite: Invite) -> InviteResponse:
