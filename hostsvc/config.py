@@ -133,6 +133,7 @@ class LimitSettings:
     body_bytes: int = 1_048_576
     span_metadata_bytes: int = 1_048_576
     signups_per_hour: int = 60
+    organizations_per_user: int = 100
     streams_per_caller: int = 8
     streams: int = 64
     spans_per_trace: int = MAX_SPANS_PER_TRACE
@@ -148,6 +149,7 @@ class LimitSettings:
         require_between("body_bytes", self.body_bytes, 1024, 2**30)
         require_between("span_metadata_bytes", self.span_metadata_bytes, 1024, SPAN_BODY_BYTES)
         require_between("signups_per_hour", self.signups_per_hour, 0, 10_000)
+        require_between("organizations_per_user", self.organizations_per_user, 0, 1_000_000)
         require_between("streams_per_caller", self.streams_per_caller, 1, 1000)
         require_between("streams", self.streams, 1, 10_000)
         require_between("spans_per_trace", self.spans_per_trace, 1, 10**7)

@@ -125,7 +125,9 @@ def error_message(error: Exception, config: Config) -> str:
     address = f"port {config.server.port} on {config.server.host}"
     match error:
         case DatabaseUnavailable():
-            return f"{error}; start {config.database.name}, or correct database.url"
+            return (
+                f"the database is unavailable: {error}; start {config.database.name}, or correct database.url"
+            )
         case OSError(errno=errno.EADDRINUSE):
             return f"{address} is in use: stop the program that uses it, or set another server.port"
         case OSError(strerror=str(reason)) if BIND_FAILED in reason:

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from storage.delivery.receipts import insert_receipt
+from storage.errors import LimitReached
 from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
-from storage.model import Organization, Role, User
+from storage.model import Organization, Receipt, Role, User
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.rows import fetch_all, fetch_one, to_row
 
@@ -58,6 +60,12 @@ ORDER BY m.created_at, m.id
 """
 
 
+# New organizations of one user wait for each other: otherwise two could pass the limit together.
+LOCK_USER = "SELECT 1 FROM user_account WHERE id = $1 FOR NO KEY UPDATE"
+
+COUNT_OWNED = "SELECT count(*) FROM membership WHERE user_id = $1 AND role = 'owner'"
+
+
 @dataclass(frozen=True, slots=True)
 class Membership:
     """One user's role in one organization."""
@@ -68,7 +76,7 @@ class Membership:
 
 
 class Accounts:
-    """The table `user_account`, and the organization that each sign-up creates."""
+    """The table `user_account`, and the organizations that users create."""
 
     def __init__(self, pool: Pool, token_holders: TokenHolders) -> None:
         self._pool = pool
@@ -78,12 +86,23 @@ class Accounts:
         """Store a user and the user's new organization. Raise NotUnique if the e-mail address is taken."""
         async with self._pool.transaction() as connection:
             await insert_user(connection, user)
-            await connection.execute(
-                INSERT_ORGANIZATION, organization.id, organization.name, organization.created_at
-            )
-            await connection.execute(
-                INSERT_MEMBERSHIP, new_id(), organization.id, user.id, Role.OWNER, organization.created_at
-            )
+            await _insert_owned(connection, organization, user.id)
+
+    async def insert_organization(
+        self, organization: Organization, owner_id: UUID, max_owned: int, receipt: Receipt | None = None
+    ) -> None:
+        """Store a further organization of a user, who owns it.
+
+        Raise LimitReached if the user owns `max_owned` organizations (0: no limit), AnsweredBefore if the
+        receipt exists already.
+        """
+        with self._token_holders.invalidating():
+            async with self._pool.transaction() as connection:
+                await insert_receipt(connection, receipt, organization.id)
+                await connection.execute(LOCK_USER, owner_id)
+                if max_owned and await connection.fetchval(COUNT_OWNED, owner_id) >= max_owned:
+                    raise LimitReached("organizations_per_user", max_owned, who="You have")
+                await _insert_owned(connection, organization, owner_id)
 
     async def get_user(self, user_id: UUID) -> User | None:
         return await fetch_one(self._pool, User, GET_USER, user_id)
@@ -125,6 +144,13 @@ class Accounts:
     async def list_memberships(self, user_id: UUID) -> list[Membership]:
         """List the user's memberships, oldest first."""
         return await fetch_all(self._pool, Membership, LIST_MEMBERSHIPS, user_id)
+
+
+async def _insert_owned(connection: Connection, organization: Organization, owner_id: UUID) -> None:
+    await connection.execute(INSERT_ORGANIZATION, organization.id, organization.name, organization.created_at)
+    await connection.execute(
+        INSERT_MEMBERSHIP, new_id(), organization.id, owner_id, Role.OWNER, organization.created_at
+    )
 
 
 async def insert_user(connection: Connection, user: User) -> None:

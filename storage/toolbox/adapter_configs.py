@@ -7,7 +7,9 @@ from uuid import UUID
 
 from asyncpg import Record
 
+from storage.delivery.receipts import insert_once
 from storage.encryption import NO_ENCRYPTION, SecretCipher, config_of
+from storage.model import Receipt
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
@@ -56,13 +58,15 @@ class AdapterConfigs:
         self._pool = pool
         self._cipher = cipher
 
-    async def insert(self, config: AdapterConfig) -> None:
+    async def insert(self, config: AdapterConfig, receipt: Receipt | None = None) -> None:
         """Store the config.
 
-        Raise NotUnique if the template has one for the adapter, ReferenceMissing for `template` or `adapter`.
+        Raise NotUnique if the template has one for the adapter, ReferenceMissing for `template` or `adapter`,
+        AnsweredBefore if the receipt exists already.
         """
         stored = self._cipher.encrypt_json(config.config, config_of(config.id))
-        await self._pool.execute(INSERT, *to_row(INSERT, config, config=stored))
+        row = to_row(INSERT, config, config=stored)
+        await insert_once(self._pool, receipt, config.organization_id, INSERT, *row)
 
     async def get(self, config_id: UUID) -> AdapterConfig | None:
         return self._found(await self._pool.fetchrow(GET, config_id))

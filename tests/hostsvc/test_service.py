@@ -70,7 +70,7 @@ async def test_service_that_cannot_write_is_degraded_and_not_ready() -> None:
     readiness = await service.readiness()
     assert (readiness.state, readiness.may_serve) == (ServiceState.DEGRADED, False)
     [reason] = readiness.reasons
-    assert reason.startswith("Trial writes have failed since 2026-11-20 10:28:36")
+    assert reason.startswith("The database has been unavailable since 2026-11-20 10:28:36")
     assert reason.endswith("the disk of the database is full.")
 
 

@@ -5,6 +5,7 @@ from aiohttp import web
 from storage.errors import NotUnique
 from storage.ids import new_id
 from storage.model import Organization, User
+from storage.storage import Storage
 from web.access.auth import Caller
 from web.access.login_attempts import (
     count_refusal,
@@ -15,11 +16,13 @@ from web.access.login_attempts import (
 )
 from web.app_keys import CLOCK, SETTINGS, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret
-from web.errors import Invalid, NotAuthenticated, PermissionDenied
+from web.errors import Invalid, NotAuthenticated, PermissionDenied, require_found
 from web.json import json_response
 from web.request.parsing import read_body
 from web.routes import CallerRoute, PublicRoute
 from web.schemas.accounts import (
+    CallerResponse,
+    CredentialKind,
     FreshTokenResponse,
     LoggedInResponse,
     LoginBody,
@@ -90,6 +93,38 @@ async def log_in(request: web.Request) -> web.Response:
     return json_response(answer)
 
 
+async def get_caller(request: web.Request, caller: Caller) -> web.Response:
+    """Return who calls: the user or the API key, and its organizations with its role in each.
+
+    The token of a run may not call this: the context of the run names its agent.
+    """
+    answer = await (_user_answer if caller.is_user else _key_answer)(request.app[STORAGE], caller)
+    return json_response(answer)
+
+
+async def _user_answer(storage: Storage, caller: Caller) -> CallerResponse:
+    user = require_found(await storage.accounts.get_user(caller.credential))
+    memberships = await storage.accounts.list_memberships(user.id)
+    return {
+        "kind": CredentialKind.USER,
+        "user": serialize_user(user),
+        "api_key": None,
+        "organizations": [serialize_membership(membership) for membership in memberships[:MAX_ORGANIZATIONS]],
+    }
+
+
+async def _key_answer(storage: Storage, caller: Caller) -> CallerResponse:
+    key = require_found(await storage.api_keys.get(caller.credential))
+    organization = require_found(await storage.organizations.get(key.organization_id))
+    role = caller.roles[organization.id]
+    return {
+        "kind": CredentialKind.API_KEY,
+        "user": None,
+        "api_key": {"id": key.id, "name": key.name},
+        "organizations": [{"id": organization.id, "name": organization.name, "role": role}],
+    }
+
+
 async def log_out(request: web.Request, caller: Caller) -> web.Response:
     """Revoke all tokens of the user, including this one. An API key is refused with 403."""
     await request.app[STORAGE].accounts.revoke_tokens(caller.require_user())
@@ -157,6 +192,14 @@ ROUTES = (
         answer=LoggedInResponse,
         body=LOGIN,
         refusals=frozenset({401, 429}),
+    ),
+    CallerRoute(
+        "GET",
+        "/api/organizations/auth/me/",
+        get_caller,
+        "Read who calls, and in which roles",
+        answer=CallerResponse,
+        refusals=frozenset({404}),
     ),
     CallerRoute(
         "POST",

@@ -11,12 +11,13 @@ from storage.errors import NotUnique
 from storage.identity.invites import Invite
 from storage.ids import new_id
 from storage.model import User
-from web.access.auth import Caller, requested_organization
+from web.access.auth import Caller, authenticate, has_user_token, requested_organization
 from web.access.login_attempts import count_refusal, hash_password, login_attempt, verify_password
 from web.access.path_access import load_owned, path_id
 from web.app_keys import CLOCK, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret, make_code
 from web.errors import Invalid, NotAuthenticated, PermissionDenied, require_found
+from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
 from web.paging import PageQuery, answer_owned_list
 from web.request.parsing import read_body, read_query
@@ -27,11 +28,13 @@ from web.schemas.invites import (
     InviteResponse,
     NewInviteBody,
     NewInviteResponse,
+    PasswordAcceptanceBody,
     serialize_invite,
 )
 
 NEW = NewInviteBody()
 ACCEPTANCE = AcceptanceBody()
+PASSWORD_ACCEPTANCE = PasswordAcceptanceBody()
 QUERY = PageQuery()
 LIFETIME = timedelta(days=7)
 
@@ -43,9 +46,8 @@ async def create_invite(request: web.Request, caller: Caller) -> web.Response:
     """
     organization_id = requested_organization(request, caller)
     caller.require_admin(organization_id)
-    body = await read_body(request, NEW)
-    if body["role"].is_above(caller.roles[organization_id]):
-        raise PermissionDenied
+    body = await read_body_once(request, caller, NEW)
+    caller.require_role(organization_id, body["role"])
     code, now = make_code(), request.app[CLOCK].now()
     invite = Invite(
         id=new_id(),
@@ -57,8 +59,8 @@ async def create_invite(request: web.Request, caller: Caller) -> web.Response:
         accepted_at=None,
         created_at=now,
     )
-    await request.app[STORAGE].invites.insert(invite)
     answer: NewInviteResponse = {**serialize_invite(invite), "code": code}
+    await request.app[STORAGE].invites.insert(invite, receipt_without(request, answer, "code"))
     return json_response(answer, status=201)
 
 
@@ -76,8 +78,7 @@ async def delete_invite(request: web.Request, caller: Caller) -> web.Response:
     """Delete an invite; its code stops working. An invite to a role above your own is refused with 403."""
     invites = request.app[STORAGE].invites
     invite = await load_owned(request, caller, invites.get, Caller.require_admin)
-    if invite.role.is_above(caller.roles[invite.organization_id]):
-        raise PermissionDenied
+    caller.require_role(invite.organization_id, invite.role)
     await invites.delete(invite.id)
     return web.Response(status=204)
 
@@ -85,11 +86,12 @@ async def delete_invite(request: web.Request, caller: Caller) -> web.Response:
 async def accept_invite(request: web.Request) -> web.Response:
     """Accept an invite with the password of the account, or with a new one if there is no account yet.
 
-    A wrong, used or expired code is refused with 400, a wrong password of an existing account with 401.
+    The token of the invited user's account takes the place of the password. A wrong, used or expired code is
+    refused with 400, a wrong password of an existing account with 401, the token of another account with 403.
     """
     app = request.app
     invite = require_found(await app[STORAGE].invites.get(path_id(request)))
-    body = await read_body(request, ACCEPTANCE)
+    body = await read_body(request, ACCEPTANCE if has_user_token(request) else PASSWORD_ACCEPTANCE)
     now = app[CLOCK].now()
     with login_attempt(request):
         is_right_code = hmac.compare_digest(hash_secret(body["code"]), invite.code_hash)
@@ -97,7 +99,9 @@ async def accept_invite(request: web.Request) -> web.Response:
             raise _wrong_code(request)
         user = await app[STORAGE].accounts.get_user_by_email(invite.email)
         is_new = user is None
-        if user is None:
+        if body["password"] is None:
+            user = await _user_of_token(request, user)
+        elif user is None:
             user = await _new_user(request, invite.email, body, now)
         elif not await verify_password(request, body["password"], user.password_hash):
             raise NotAuthenticated("Unable to log in with provided credentials.")
@@ -114,6 +118,16 @@ async def accept_invite(request: web.Request) -> web.Response:
         "organization": serialize_organization(organization),
     }
     return json_response(answer)
+
+
+async def _user_of_token(request: web.Request, invited: User | None) -> User:
+    """Return the invited user. Raise PermissionDenied if the token of the request belongs to another one."""
+    caller = await authenticate(request)
+    if invited is None or caller.require_user() != invited.id:
+        raise PermissionDenied(
+            "The invitation is for another e-mail address than yours; accept it with that account's password."
+        )
+    return invited
 
 
 async def _new_user(request: web.Request, email: str, body: Mapping[str, Any], now: datetime) -> User:
@@ -144,6 +158,7 @@ ROUTES = (
         status=201,
         answer=NewInviteResponse,
         body=NEW,
+        idempotent=True,
         by_header=True,
     ),
     CallerRoute("DELETE", "/api/organizations/invites/{id}/", delete_invite, "Delete an invite", status=204),
@@ -154,6 +169,7 @@ ROUTES = (
         "Accept an invite: a token for the invited person",
         answer=SignedUpResponse,
         body=ACCEPTANCE,
-        refusals=frozenset({401, 429}),
+        user_token=True,
+        refusals=frozenset({401, 403, 429}),
     ),
 )

@@ -21,6 +21,7 @@ from web.openapi.requests import body_content, query_parameters
 from web.openapi.responses import answer_schema
 from web.paging import PageQuery
 from web.request.forms import MAX_FIELDS
+from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, PREFER_HEADER, STRICT
 from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.routes import Access, Route
 from web.version import VERSION
@@ -32,18 +33,22 @@ Hosts long-lived autonomous agents for organizations. This document describes ve
 the interface; `info.version` is that of the service.
 
 **Credentials.** An API key under `Bearer` acts for its organization; a user's token under `Token` acts for \
-that user in all of the user's organizations. Operators have a token of their own, for `/status/` and \
-`/metrics` alone.
+that user in all of the user's organizations. `X-Organization` says which of them a request is about where \
+the body does not tell; any route refuses one that is not the caller's. Operators have a token of their own, \
+for `/status/` and `/metrics` alone.
 
-**Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Unknown and read-only \
-fields are ignored. What is described here is the usual way to write a value; besides, digits are taken for \
-an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a number for text. One-line text is \
-trimmed. NUL characters, lone surrogates and keys that an object has twice are refused. A datetime without \
+**Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Read-only fields are \
+ignored. So are unknown fields and query parameters, but the answer names them in `{IGNORED_HEADER}`, and \
+with `Prefer: {STRICT}` they are refused. What is described here is the usual way to write a value; \
+besides, digits are taken for an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a \
+number for text. One-line text is trimmed. NUL characters, lone surrogates and keys that an object has twice \
+are refused. A datetime without \
 an offset is local time of the agent it is about, else UTC. A body holds at most {MAX_VALUES:,} values \
 (spans {MAX_VALUES_OF_ITEMS:,}) and {MAX_FIELDS:,} fields, free JSON {MAX_DEPTH} levels and integers of \
 64 bits.
 
-**Lists** are newest first and come whole, or in pages of `limit` with a `Link` to the next one.
+**Lists** are newest first and come whole, or in pages of `limit` with a `Link` to the next one. A filter by \
+an id that does not exist finds nothing; one of another organization is refused with 403.
 
 **Paths** end with a slash; without it the answer is a 308 to the right one. Every GET route answers \
 HEAD, too. Any other method gets 405 with `Allow`, after the credential has been checked. Each answer has an \
@@ -86,12 +91,19 @@ REQUEST_ID = _header(
 )
 ORGANIZATION = _header(
     ORGANIZATION_HEADER,
-    "The organization that the request is about; without it, that of the caller's oldest membership.",
+    "The organization that the request is about, one of the caller's own. Required for a user of several, "
+    "unless the body names a resource whose organization is meant.",
     format="uuid",
+)
+PREFER = _header(
+    PREFER_HEADER,
+    f"With `{STRICT}` unknown fields and query parameters are refused instead of ignored: the 400 names each "
+    "with the most similar known name. Other preferences (RFC 7240) have no effect.",
 )
 IDEMPOTENCY_KEY = _header(
     idempotency.HEADER,
-    "Within 24 hours, a repeated request with the same key has no second effect and gets the first answer.",
+    "Within 24 hours, a repeated request with the same key has no second effect and gets the first answer, "
+    "with null for a secret in it.",
     minLength=1,
     maxLength=idempotency.MAX_CHARACTERS,
     pattern="^[!-~]([ -~]*[!-~])?$",
@@ -121,7 +133,7 @@ def build_document(routes: Iterable[Route]) -> Json:
             "schemas": {**components.schemas, **error_responses.SCHEMAS},
             "responses": error_responses.responses(),
             "headers": error_responses.HEADER_OBJECTS,
-            "parameters": {"RequestId": REQUEST_ID},
+            "parameters": {"RequestId": REQUEST_ID, "Prefer": PREFER},
             "securitySchemes": SECURITY_SCHEMES,
         },
     }
@@ -147,7 +159,7 @@ def _operation(route: Route, components: Components) -> Json:
 def _security(route: Route) -> list[Json]:
     match route.access:
         case Access.ANYONE:
-            return []
+            return [{}, {"UserToken": []}] if route.user_token else []
         case Access.OPERATORS:
             return [{"OperatorToken": []}]
         case Access.CALLERS:
@@ -159,7 +171,7 @@ def _security(route: Route) -> list[Json]:
 
 def _parameters(route: Route, components: Components) -> list[Json]:
     parameters = path_parameters(route.path)
-    parameters.append({"$ref": "#/components/parameters/RequestId"})
+    parameters += [{"$ref": f"#/components/parameters/{name}"} for name in ("RequestId", "Prefer")]
     if route.by_header:
         parameters.append(ORGANIZATION)
     if route.idempotent:
@@ -188,7 +200,7 @@ def _responses(route: Route, components: Components) -> Json:
 
 
 def _success(route: Route, components: Components) -> Json:
-    names = ["X-Request-ID"]
+    names = ["X-Request-ID", IGNORED_HEADER, APPLIED_HEADER]
     if isinstance(route.query, PageQuery):
         names.append("Link")
     if route.idempotent:

@@ -25,11 +25,11 @@ from web.fields import (
     Line,
     LocalPart,
     Money,
-    OneOf,
     Text,
     Timezone,
     Url,
 )
+from web.filter_fields import OneOf, PhoneFilter
 from web.openapi.attribute_docstrings import attribute_docstrings
 from web.openapi.components import Components, Json, nullable
 from web.openapi.responses import enum_reference
@@ -201,6 +201,8 @@ def _text(field: Text) -> Json:
             return {**schema, "format": "iana-timezone", "examples": ["UTC", "Europe/Vienna"]}
         case Url():
             return {**schema, "pattern": _whole(re.compile(r"https?://\S+"), field)}
+        case PhoneFilter():
+            return {**schema, "pattern": "[0-9]"}
         case Line() if not field.blank:
             return {**schema, "pattern": NOT_BLANK}
         case _:

@@ -1,5 +1,6 @@
 """Sign-up, login and passwords: request bodies and responses, with users and their organizations."""
 
+from enum import StrEnum
 from typing import TypedDict
 from uuid import UUID
 
@@ -108,6 +109,38 @@ class LoggedInResponse(TypedDict):
     """The user who logged in."""
     organizations: list[PlaceResponse]
     """The organizations of the user, at most 500; the list of organizations has all."""
+
+
+class CredentialKind(StrEnum):
+    """What a caller has identified itself with."""
+
+    USER = "user"
+    """A user's token."""
+    API_KEY = "api_key"
+    """An API key."""
+
+
+class CallingKeyResponse(TypedDict):
+    """The API key that calls."""
+
+    id: UUID
+    """The key's id, as in the list of keys."""
+    name: str
+    """The key's name."""
+
+
+class CallerResponse(TypedDict):
+    """Who calls, and in which roles."""
+
+    kind: CredentialKind
+    """Whether a user or an API key calls."""
+    user: UserResponse | None
+    """The user; null for an API key."""
+    api_key: CallingKeyResponse | None
+    """The API key; null for a user."""
+    organizations: list[PlaceResponse]
+    """The caller's organizations with its role in each, oldest membership first, at most 500. A key has one,
+    in which it is an admin."""
 
 
 def serialize_user(user: User) -> UserResponse:

@@ -43,8 +43,9 @@ class ApiKeyResponse(TypedDict):
 class NewApiKeyResponse(ApiKeyResponse):
     """With the key itself, which no other response contains."""
 
-    key: str
-    """The key itself, to be sent as `Authorization: Bearer …`. It cannot be read again."""
+    key: str | None
+    """The key itself, to be sent as `Authorization: Bearer …`. It cannot be read again: the answer to a
+    repeated request with the same `Idempotency-Key` has null."""
 
 
 def serialize_api_key(key: ApiKey) -> ApiKeyResponse:

@@ -1,16 +1,14 @@
 """Contacts: request bodies, queries and responses."""
 
-import re
 from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
 from storage.channels.contacts import Contact
-from web.fields import Email, JsonValue, Line, Uuid, wording
+from web.fields import Email, JsonValue, Line, Uuid
+from web.filter_fields import EmailFilter, PhoneFilter
 from web.paging import CreatedPageQuery
 from web.request.parsing import Body
-
-NOT_DIGITS = re.compile("[^0-9]")
 
 
 class ContactBody(Body):
@@ -21,25 +19,6 @@ class ContactBody(Body):
     email = Email(max_length=254, load_default="")
     phone = Line(max_length=64, load_default="")
     metadata = JsonValue(load_default=dict)
-
-
-class EmailFilter(Email):
-    """An e-mail address to look for. A space is a `+` that was not written as `%2B`."""
-
-    def _tidy(self, text: str) -> str:
-        return super()._tidy(text).replace(" ", "+")
-
-
-class PhoneFilter(Line):
-    """A telephone number to look for, reduced to its digits."""
-
-    default_error_messages = wording(digits="Enter a telephone number with at least one digit.")
-
-    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
-        digits = NOT_DIGITS.sub("", super()._deserialize(value, attr, data, **options))
-        if not digits:
-            raise self.make_error("digits")
-        return digits
 
 
 class ContactQuery(CreatedPageQuery):

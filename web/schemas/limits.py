@@ -13,6 +13,8 @@ class LimitScope(StrEnum):
     """The organization as a whole."""
     CREDENTIAL = "credential"  # each API key, user or run token
     """Each API key, user or run token."""
+    USER = "user"
+    """Each user."""
     AGENT = "agent"
     """Each agent."""
     TRACE = "trace"

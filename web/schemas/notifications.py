@@ -6,7 +6,8 @@ from uuid import UUID
 
 from storage.model import Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
-from web.fields import MAX_SIDE_TEXT, Boolean, Choice, Datetime, Line, ListOf, Text, UtcDatetime, Uuid
+from web.fields import MAX_SIDE_TEXT, Boolean, Choice, Datetime, Line, ListOf, Text, Uuid
+from web.filter_fields import UtcDatetime
 from web.paging import CreatedPageQuery
 from web.request.parsing import Body
 

@@ -20,7 +20,7 @@ def test_operation_describes_its_route() -> None:
     assert operation["description"] == "All of them."
     assert operation["tags"] == ["things"]
     assert operation["security"] == []
-    assert [parameter.get("name") for parameter in operation["parameters"]] == [None, "size"]
+    assert [parameter.get("name") for parameter in operation["parameters"]] == [None, None, "size"]
     assert operation["responses"]["200"]["content"]["application/json"]["schema"]["items"] == THING
 
 
@@ -28,7 +28,7 @@ def test_caller_operation_names_credentials_and_headers() -> None:
     operation = DOCUMENT["paths"]["/api/shop/things/{id}/"]["post"]
     assert operation["security"] == [{"ApiKey": []}, {"UserToken": []}, {"RunToken": []}]
     names = [parameter.get("name") for parameter in operation["parameters"]]
-    assert names == ["id", None, "X-Organization", "Idempotency-Key"]
+    assert names == ["id", None, None, "X-Organization", "Idempotency-Key"]
     assert operation["requestBody"]["required"]
     assert "Idempotency-Replayed" in operation["responses"]["201"]["headers"]
 
