@@ -6,7 +6,6 @@ import shlex
 import sys
 from functools import partial
 from pathlib import Path
-from uuid import UUID
 
 import click
 
@@ -20,13 +19,12 @@ from hostsvc.cli.database_commands import (
 from hostsvc.cli.demo import demo
 from hostsvc.cli.guide import guide
 from hostsvc.cli.runner import config_option, print_problem, read_config_to_serve, refuse, run_command
-from hostsvc.cli.status_command import show_status, url_of
+from hostsvc.cli.status_command import PHASES_AND_STATUSES, Selection, show_status, url_of
 from hostsvc.cli.tenant_commands import accounts, adapters, pause_command, unpause_command
 from hostsvc.config import Config
 from hostsvc.config_reader import stray_variables
 from hostsvc.process_harness.requirements import repository_error
 from hostsvc.service import Service, serve
-from supervisors.policy.phases import Phase
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -44,11 +42,20 @@ for command in (
 
 @main.command("serve")
 @click.option("--guide", "with_guide", is_flag=True, help="Once it is ready, print commands to paste.")
+@click.option(
+    "--wait-for-database",
+    "wait_seconds",
+    type=click.FloatRange(min=0),
+    default=0,
+    metavar="SECONDS",
+    help="How long to wait at most if the server of database.url does not take connections yet.",
+)
 @config_option
-def serve_command(file: Path | None, with_guide: bool) -> None:
+def serve_command(file: Path | None, wait_seconds: float, with_guide: bool) -> None:
     """Run the service until SIGTERM or Ctrl-C."""
     token_command = _token_command(file) if with_guide else None
-    run_command(file, partial(_serve, token_command=token_command), is_service=True)
+    work = partial(_serve, token_command=token_command, wait_seconds=wait_seconds)
+    run_command(file, work, is_service=True)
 
 
 @main.command("demo")
@@ -82,21 +89,28 @@ def check_config(file: Path | None) -> None:
 
 
 @main.command("status")
-@click.argument("agent_id", metavar="[AGENT]", type=click.UUID, required=False)
+@click.argument("agent", metavar="[AGENT]", required=False)
 @click.option("--watch", is_flag=True, help="Show it again every second, until Ctrl-C.")
 @click.option(
-    "--phase", type=click.Choice([phase.value for phase in Phase]), help="Show only the agents in this phase."
+    "--phase",
+    metavar="PHASE",
+    type=click.Choice(PHASES_AND_STATUSES),
+    help=f"Show only the agents in this phase or with this status: {', '.join(PHASES_AND_STATUSES)}.",
 )
 @click.option("--url", metavar="URL", help="The address of the service. Without it: the configured one.")
 @config_option
 def status_command(
-    agent_id: UUID | None, watch: bool, phase: str | None, url: str | None, file: Path | None
+    agent: str | None, watch: bool, phase: str | None, url: str | None, file: Path | None
 ) -> None:
     """Show the state of a running service.
 
-    With AGENT, the id of an agent: show what it is doing and why, and what wakes it next.
+    With AGENT, the id or the name of an agent: show what it is doing and why, and what wakes it next.
+
+    The exit code is 3 if no service answers, 4 if it is a standby, and 5 if it has lost its database.
     """
-    run_command(file, partial(_show_status, agent_id=agent_id, watch=watch, phase=phase, url=url))
+    if agent and phase:
+        raise click.UsageError("--phase selects agents of the list: leave it out to show one AGENT")
+    run_command(file, partial(_show_status, selection=Selection(agent, phase), watch=watch, url=url))
 
 
 def _token_command(file: Path | None) -> str:
@@ -106,7 +120,7 @@ def _token_command(file: Path | None) -> str:
     return shlex.join([*program, "operator-token", *(["--config", str(file)] if file else [])])
 
 
-async def _serve(config: Config, *, token_command: str | None) -> None:
+async def _serve(config: Config, *, token_command: str | None, wait_seconds: float) -> None:
     is_text_wanted = config.log.format != "json"
 
     def announce(line: str) -> None:
@@ -117,11 +131,9 @@ async def _serve(config: Config, *, token_command: str | None) -> None:
         if token_command and (is_text_wanted or sys.stdout.isatty()):
             click.echo(guide(service.base_url, token_command))
 
-    await serve(config, announce, on_ready)
+    await serve(config, announce, on_ready, wait_for_database_seconds=wait_seconds)
 
 
-async def _show_status(
-    config: Config, *, agent_id: UUID | None, watch: bool, phase: str | None, url: str | None
-) -> None:
+async def _show_status(config: Config, *, selection: Selection, watch: bool, url: str | None) -> int:
     url = url.rstrip("/") if url else url_of(config.server)
-    await show_status(url, partial(databases.operator_token, config), agent_id, phase, watch=watch)
+    return await show_status(url, partial(databases.operator_token, config), selection, watch=watch)

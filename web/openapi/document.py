@@ -47,7 +47,8 @@ an offset is local time of the agent it is about, else UTC. A body holds at most
 (spans {MAX_VALUES_OF_ITEMS:,}) and {MAX_FIELDS:,} fields, free JSON {MAX_DEPTH} levels and integers of \
 64 bits.
 
-**Lists** are newest first and come whole, or in pages of `limit` with a `Link` to the next one.
+**Lists** are newest first and come whole, or in pages of `limit` with a `Link` to the next one. A filter by \
+an id that does not exist finds nothing; one of another organization is refused with 403.
 
 **Paths** end with a slash; without it the answer is a 308 to the right one. Every GET route answers \
 HEAD, too. Any other method gets 405 with `Allow`, after the credential has been checked. Each answer has an \
@@ -90,8 +91,8 @@ REQUEST_ID = _header(
 )
 ORGANIZATION = _header(
     ORGANIZATION_HEADER,
-    "The organization that the request is about, for a user of several. Required for those, unless the body "
-    "names a resource whose organization is meant. It must be the caller's own.",
+    "The organization that the request is about, one of the caller's own. Required for a user of several, "
+    "unless the body names a resource whose organization is meant.",
     format="uuid",
 )
 PREFER = _header(
