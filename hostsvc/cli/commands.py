@@ -6,7 +6,6 @@ import shlex
 import sys
 from functools import partial
 from pathlib import Path
-from uuid import UUID
 
 import click
 
@@ -20,13 +19,12 @@ from hostsvc.cli.database_commands import (
 from hostsvc.cli.demo import demo
 from hostsvc.cli.guide import guide
 from hostsvc.cli.runner import config_option, print_problem, read_config_to_serve, refuse, run_command
-from hostsvc.cli.status_command import show_status, url_of
+from hostsvc.cli.status_command import PHASES_AND_STATUSES, Selection, show_status, url_of
 from hostsvc.cli.tenant_commands import accounts, adapters, pause_command, unpause_command
 from hostsvc.config import Config
 from hostsvc.config_reader import stray_variables
 from hostsvc.process_harness.requirements import repository_error
 from hostsvc.service import Service, serve
-from supervisors.policy.phases import Phase
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -82,21 +80,28 @@ def check_config(file: Path | None) -> None:
 
 
 @main.command("status")
-@click.argument("agent_id", metavar="[AGENT]", type=click.UUID, required=False)
+@click.argument("agent", metavar="[AGENT]", required=False)
 @click.option("--watch", is_flag=True, help="Show it again every second, until Ctrl-C.")
 @click.option(
-    "--phase", type=click.Choice([phase.value for phase in Phase]), help="Show only the agents in this phase."
+    "--phase",
+    metavar="PHASE",
+    type=click.Choice(PHASES_AND_STATUSES),
+    help=f"Show only the agents in this phase or with this status: {', '.join(PHASES_AND_STATUSES)}.",
 )
 @click.option("--url", metavar="URL", help="The address of the service. Without it: the configured one.")
 @config_option
 def status_command(
-    agent_id: UUID | None, watch: bool, phase: str | None, url: str | None, file: Path | None
+    agent: str | None, watch: bool, phase: str | None, url: str | None, file: Path | None
 ) -> None:
     """Show the state of a running service.
 
-    With AGENT, the id of an agent: show what it is doing and why, and what wakes it next.
+    With AGENT, the id or the name of an agent: show what it is doing and why, and what wakes it next.
+
+    The exit code is 3 if no service answers, 4 if it is a standby, and 5 if it has lost its database.
     """
-    run_command(file, partial(_show_status, agent_id=agent_id, watch=watch, phase=phase, url=url))
+    if agent and phase:
+        raise click.UsageError("--phase selects agents of the list: leave it out to show one AGENT")
+    run_command(file, partial(_show_status, selection=Selection(agent, phase), watch=watch, url=url))
 
 
 def _token_command(file: Path | None) -> str:
@@ -120,8 +125,6 @@ async def _serve(config: Config, *, token_command: str | None) -> None:
     await serve(config, announce, on_ready)
 
 
-async def _show_status(
-    config: Config, *, agent_id: UUID | None, watch: bool, phase: str | None, url: str | None
-) -> None:
+async def _show_status(config: Config, *, selection: Selection, watch: bool, url: str | None) -> int:
     url = url.rstrip("/") if url else url_of(config.server)
-    await show_status(url, partial(databases.operator_token, config), agent_id, phase, watch=watch)
+    return await show_status(url, partial(databases.operator_token, config), selection, watch=watch)
