@@ -9,8 +9,7 @@ from uuid import UUID
 
 from storage.errors import StorageError
 from supervisors.engine.messages import Reply, Request, Signal
-from supervisors.engine.snapshot import Overview, Snapshot
-from supervisors.policy.phases import Phase
+from supervisors.engine.snapshot import Overview, Snapshot, SnapshotFilters
 
 
 class PauseLog(Protocol):
@@ -61,9 +60,7 @@ class StatusReader(Protocol):
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None: ...
 
-    async def snapshots(
-        self, phase: Phase | None, organization_id: UUID | None, limit: int
-    ) -> Sequence[Snapshot]: ...
+    async def snapshots(self, filters: SnapshotFilters, limit: int) -> Sequence[Snapshot]: ...
 
     def overview(self) -> Overview: ...
 

@@ -49,7 +49,6 @@ USER_ERRORS = (
     LeadershipLost,
     NotFound,
     SecretUnreadable,
-    StatusUnavailable,
     OSError,
 )
 
@@ -91,6 +90,8 @@ def run_command(
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         sys.exit(run_loop(work(config)))
+    except StatusUnavailable as error:
+        refuse(*error.messages, exit_code=error.exit_code)
     except USER_ERRORS as error:
         message = error_message(error, config)
         if is_service:
@@ -107,11 +108,11 @@ def _refuse_to_serve(config: Config, *messages: str) -> NoReturn:
     sys.exit(REFUSED)
 
 
-def refuse(*messages: str) -> NoReturn:
-    """Print each message as one line on stderr and end the process with exit code 2."""
+def refuse(*messages: str, exit_code: int = REFUSED) -> NoReturn:
+    """Print each message as one line on stderr and end the process with the exit code."""
     for message in messages:
         print_problem(message)
-    sys.exit(REFUSED)
+    sys.exit(exit_code)
 
 
 def print_problem(message: str) -> None:
