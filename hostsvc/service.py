@@ -14,7 +14,6 @@ from aiohttp import web
 
 from hostsvc.background import database_watch_service, maintenance_services, run_maintenance
 from hostsvc.config import Config
-from hostsvc.database_wait import wait_for_database
 from hostsvc.descriptors import connection_settings, raise_descriptor_limit
 from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.end_request import EndRequest, end_on_signals
@@ -104,13 +103,7 @@ class Service:
             )
 
 
-async def serve(
-    config: Config,
-    announce: Callable[[str], None],
-    on_ready: Callable[[Service], None],
-    *,
-    wait_for_database_seconds: float = 0.0,
-) -> None:
+async def serve(config: Config, announce: Callable[[str], None], on_ready: Callable[[Service], None]) -> None:
     """Serve until SIGTERM or SIGINT. Raise LeadershipLost if another instance takes the lead."""
     end, clock = end_on_signals(), SystemClock()
     began = clock.monotonic()
@@ -121,12 +114,6 @@ async def serve(
         database=config.database.name,
         address=f"{config.server.host}:{config.server.port}",
     )
-    if (
-        config.database.url
-        and wait_for_database_seconds
-        and not await wait_for_database(config.database, wait_for_database_seconds, end, clock)
-    ):
-        return
     async with open_service(config, announce, end) as service:
         if service is not None:
             if service.notice:

@@ -30,7 +30,11 @@ from hostsvc.service import Service, serve
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="hostsvc", message="hostsvc %(version)s")
 def main() -> None:
-    """Host long-lived agents for organizations, over a REST API."""
+    """Host long-lived agents for organizations, over a REST API.
+
+    Settings come from the file config.toml in this directory and from variables HOSTSVC__SECTION__KEY.
+    The exit code is 0, or 2 if the command was refused; docs/operations.md lists the others.
+    """
 
 
 for command in (
@@ -42,20 +46,11 @@ for command in (
 
 @main.command("serve")
 @click.option("--guide", "with_guide", is_flag=True, help="Once it is ready, print commands to paste.")
-@click.option(
-    "--wait-for-database",
-    "wait_seconds",
-    type=click.FloatRange(min=0),
-    default=0,
-    metavar="SECONDS",
-    help="How long to wait at most if the server of database.url does not take connections yet.",
-)
 @config_option
-def serve_command(file: Path | None, wait_seconds: float, with_guide: bool) -> None:
+def serve_command(file: Path | None, with_guide: bool) -> None:
     """Run the service until SIGTERM or Ctrl-C."""
     token_command = _token_command(file) if with_guide else None
-    work = partial(_serve, token_command=token_command, wait_seconds=wait_seconds)
-    run_command(file, work, is_service=True)
+    run_command(file, partial(_serve, token_command=token_command), is_service=True)
 
 
 @main.command("demo")
@@ -74,8 +69,9 @@ def demo_command(file: Path | None, keep: bool) -> None:
 def check_config(file: Path | None) -> None:
     """Check the configuration and say where it comes from.
 
-    This includes whatever `serve` would refuse on this machine, such as a missing user or an unreachable
-    repository. It starts nothing and does not connect to the database.
+    It reports all errors at once, including those that would keep `serve` from starting on this machine,
+    such as an unknown user or an unreachable repository. It warns of variables that look like settings and
+    are none. It starts nothing and does not connect to the database.
     """
     config, errors = read_config_to_serve(file)
     for message in stray_variables(config, os.environ):
@@ -120,7 +116,7 @@ def _token_command(file: Path | None) -> str:
     return shlex.join([*program, "operator-token", *(["--config", str(file)] if file else [])])
 
 
-async def _serve(config: Config, *, token_command: str | None, wait_seconds: float) -> None:
+async def _serve(config: Config, *, token_command: str | None) -> None:
     is_text_wanted = config.log.format != "json"
 
     def announce(line: str) -> None:
@@ -131,7 +127,7 @@ async def _serve(config: Config, *, token_command: str | None, wait_seconds: flo
         if token_command and (is_text_wanted or sys.stdout.isatty()):
             click.echo(guide(service.base_url, token_command))
 
-    await serve(config, announce, on_ready, wait_for_database_seconds=wait_seconds)
+    await serve(config, announce, on_ready)
 
 
 async def _show_status(config: Config, *, selection: Selection, watch: bool, url: str | None) -> int:

@@ -19,8 +19,8 @@ class Services:
         self._launch = launch
         self._started: list[ServiceProcess] = []
 
-    async def spawn(self, *options: str, **sections: Mapping[str, Any]) -> ServiceProcess:
-        """Start a process, with these options of `serve`, without waiting for anything."""
+    async def spawn(self, **sections: Mapping[str, Any]) -> ServiceProcess:
+        """Start a process without waiting for anything."""
         config = {
             "server": {"port": 0, **sections.pop("server", {})},
             "database": {**self.database, **sections.pop("database", {})},
@@ -28,7 +28,7 @@ class Services:
             **sections,
         }
         name = f"service-{len(self._started) + 1}"
-        process = await spawn(self.directory, name, config, self._launch, options)
+        process = await spawn(self.directory, name, config, self._launch)
         self._started.append(process)
         return process
 

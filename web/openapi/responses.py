@@ -12,6 +12,7 @@ from uuid import UUID
 
 from web.openapi.attribute_docstrings import attribute_docstrings
 from web.openapi.components import Components, Json, nullable
+from web.openapi.value_meanings import describe_values
 
 PLAIN: dict[Any, Json] = {
     Any: {},
@@ -55,9 +56,8 @@ def enum_reference(kind: type[StrEnum], components: Components) -> Json:
 
 def _enum(kind: type[StrEnum]) -> Json:
     schema: Json = {"type": "string", "enum": [member.value for member in kind]}
-    texts = attribute_docstrings(kind)
-    meanings = [f"- `{member.value}`: {texts[member.name]}" for member in kind if member.name in texts]
-    description = cleandoc("\n\n".join(filter(None, [kind.__dict__.get("__doc__"), "\n".join(meanings)])))
+    summary = cleandoc(kind.__dict__.get("__doc__") or "")
+    description = "\n\n".join(filter(None, [summary, describe_values(kind)]))
     return {**schema, "description": description} if description else schema
 
 

@@ -56,6 +56,10 @@ class KnownFields:
             name: KnownFields(field.schema) for name, field in inner.items() if isinstance(field, ObjectOf)
         }
 
+    def are_all(self, value: Any) -> bool:
+        """Return quickly whether a body has only known names; False if that takes a closer look."""
+        return not self._inside and type(value) is dict and value.keys() <= self.names
+
     def find_unknown(self, value: Any, shown: Collection[str]) -> dict[str, _Unknown]:
         """Return the first unknown names in a body, or in a list of bodies; those in `shown` do not count.
 
@@ -109,25 +113,30 @@ class UnknownNames:
 
     def __init__(self, request: web.Request, known: KnownNames) -> None:
         """Look at the headers and the query. Raise Invalid for an unknown parameter of a strict request."""
-        has_preferences = PREFER_HEADER in request.headers
-        self.is_strict = has_preferences and _is_strict(request.headers.getall(PREFER_HEADER))
+        headers = request.headers
+        self.is_strict = PREFER_HEADER in headers and _is_strict(headers.getall(PREFER_HEADER))
         self._shown = known.shown
         self._fields: Collection[str] = ()
-        self._others: list[str] = []
+        self._others: Collection[str] = ()
         if request.rel_url.raw_query_string:
-            unknown = {name: _Unknown(name, known.parameters) for name in request.query}
-            for name in unknown.keys() & known.parameters:
-                del unknown[name]
-            if unknown and self.is_strict:
-                raise Invalid(_messages("query parameter", unknown))
-            self._others += list(unknown)[:MAX_NAMES]
-        self._others += [name for name in known.ignored_headers if name in request.headers]
+            self._look_at_query(request, known.parameters)
+        for name in known.ignored_headers:
+            if name in headers:
+                self._others = [*self._others, name]
+
+    def _look_at_query(self, request: web.Request, known: Collection[str]) -> None:
+        unknown = {name: _Unknown(name, known) for name in request.query if name not in known}
+        if unknown and self.is_strict:
+            raise Invalid(_messages("query parameter", unknown))
+        self._others = list(unknown)[:MAX_NAMES]
 
     def convert(self, known: KnownFields, value: Value, convert: Callable[[Value], Result]) -> Result:
         """Return what `convert` makes of a body, or of a list of bodies, with these known fields.
 
         Raise Invalid for an unknown field of a strict request, together with what else is wrong.
         """
+        if known.are_all(value):
+            return convert(value)
         unknown = known.find_unknown(value, self._shown)
         if not unknown:
             return convert(value)
