@@ -12,7 +12,7 @@ from web.request.parsing import Body
 
 
 class ContactBody(Body):
-    """Without an agent it is for all agents of the organization."""
+    """The writable fields of a contact."""
 
     agent_id = Uuid(data_key="agent", allow_none=True, load_default=None)
     name = Line(max_length=255, load_default="")
