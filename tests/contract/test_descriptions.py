@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract.requests_by_route import key_of
 from web.app import ROUTES
-from web.openapi.attribute_docstrings import attribute_docstrings
+from web.openapi.docstrings import attribute_docstrings
 from web.openapi.document import build_document
 from web.openapi.paths import IDS, TAGS
 from web.routes import Route

@@ -1,7 +1,6 @@
 """The OpenAPI document as a whole."""
 
 from collections.abc import Iterable
-from inspect import getdoc
 from typing import Any
 
 from marshmallow import Schema
@@ -13,6 +12,7 @@ from web.json import JSON_TYPE
 from web.observability import request_id
 from web.openapi import error_responses, examples
 from web.openapi.components import Components, Json
+from web.openapi.docstrings import description_of
 from web.openapi.exchanges import single
 from web.openapi.inherited_descriptions import inherit_descriptions
 from web.openapi.paths import path_parameters, tag, tags, template
@@ -153,7 +153,7 @@ def _operation(route: Route, components: Components) -> Json:
         "parameters": _parameters(route, components),
         "responses": _responses(route, components),
     }
-    description = getdoc(route.handler)
+    description = description_of(route.handler.__doc__)
     if description:
         operation["description"] = description
     if route.body is not None:

@@ -6,8 +6,8 @@ Readers of the document show the description of a property instead of the one of
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
-from web.openapi.attribute_docstrings import attribute_docstrings
 from web.openapi.components import Components, Json
+from web.openapi.docstrings import attribute_docstrings
 
 
 def describe_values(kind: type[StrEnum]) -> str:

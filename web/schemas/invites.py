@@ -55,7 +55,7 @@ class InviteResponse(TypedDict):
 
 
 class NewInviteResponse(InviteResponse):
-    """With the code, which no other response contains."""
+    """An invite with its code, which no other response contains."""
 
     code: str | None
     """The secret with which the invite is accepted. Pass it on, as it cannot be read again: the answer to a
