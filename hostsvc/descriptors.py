@@ -40,6 +40,7 @@ def connection_settings(config: Config, descriptors: int) -> ConnectionSettings:
         max_connections=maximum,
         trusted_proxies=config.server.trusted_proxies,
         is_https=config.server.base_url.startswith("https://"),
+        has_access_log=config.log.access,
     )
 
 

@@ -7,6 +7,7 @@ behind, trusts every postmaster.pid, and shares one lock file among all users of
     data_dir/postgres/      the cluster; its owner is the operating-system user that PostgreSQL runs as
     data_dir/gate.lock      held while a process starts or stops the server
     data_dir/users.lock     shared by all users of the server; the kernel releases it for a killed one
+    data_dir/alive.lock     the same; the guardian waits for it, which would disturb a count of the users
 """
 
 import asyncio
@@ -18,6 +19,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -46,6 +48,8 @@ _SILENCE_SECONDS = 2.0  # a running server listens much earlier
 _POLL_SECONDS = 0.05
 _WATCH_SECONDS = 1.0
 _LOG_LINES = 3
+_GRACE_SECONDS = 10.0  # how long the server stays after its last user was killed, for a restarted service
+_GUARDIAN = Path(__file__).with_name("postgres_guardian.py")
 
 
 class EmbeddedPostgresError(Exception):
@@ -78,7 +82,7 @@ class EmbeddedPostgres:
         self._data_dir = data_dir.expanduser().absolute()
         self._cluster = self._data_dir / "postgres"
         self._sockets: Path | None = None  # set by the first start, and kept for later ones
-        self._users: int | None = None
+        self._locks: tuple[int, int] | None = None  # users.lock and alive.lock
 
     def start(self) -> str:
         """Start the server if it is not running, and return its URL."""
@@ -89,8 +93,9 @@ class EmbeddedPostgres:
                     self._create_cluster()
                 self._check_version()
                 self._sockets = (self._running() or self._start_server()).sockets
-                self._users = os.open(self._data_dir / "users.lock", os.O_RDWR | os.O_CREAT, 0o600)
-                fcntl.flock(self._users, fcntl.LOCK_SH)
+                self._locks = self._open_lock("users.lock"), self._open_lock("alive.lock")
+                for lock in self._locks:
+                    fcntl.flock(lock, fcntl.LOCK_SH)
         except OSError as error:
             raise EmbeddedPostgresError(
                 f"the embedded PostgreSQL cannot use {self._data_dir}: {error}; set database.data_dir "
@@ -115,14 +120,17 @@ class EmbeddedPostgres:
 
     def stop(self) -> None:
         """Release the server, and stop it if this was its last user."""
-        if self._users is None:
+        if self._locks is None:
             return
         with self._gate():
-            is_last = _is_only_user(self._users)
-            os.close(self._users)
-            self._users = None
-            if is_last:
+            if _is_only_user(self._locks[0]):
                 self._stop_server()
+            for lock in self._locks:
+                os.close(lock)
+            self._locks = None
+
+    def _open_lock(self, name: str) -> int:
+        return os.open(self._data_dir / name, os.O_RDWR | os.O_CREAT, 0o600)
 
     @contextmanager
     def _gate(self) -> Iterator[None]:
@@ -186,6 +194,7 @@ class EmbeddedPostgres:
             started = _run("pg_ctl", "start", *arguments, owner_of=self._cluster)
             postmaster = _Postmaster.read(self._cluster)
             if started.returncode == 0 and postmaster is not None:
+                self._start_guardian(postmaster)
                 return postmaster
             output = log.read_bytes()[read_before:].decode() if log.exists() else started.stdout
             if "is still in use" not in output:
@@ -195,6 +204,33 @@ class EmbeddedPostgres:
         raise EmbeddedPostgresError(
             f"the embedded PostgreSQL in {self._data_dir} did not start; {log} says: {_last_lines(output)}"
         )
+
+    def _start_guardian(self, postmaster: "_Postmaster") -> None:
+        """Start the process that stops this server when its last user was killed. It needs Linux."""
+        if sys.platform != "linux":
+            return
+        descriptors: list[int] = []
+        try:
+            # Locks of its own: a lock belongs to the open file, whoever inherits its descriptor.
+            descriptors += map(self._open_lock, ("alive.lock", "users.lock", "gate.lock"))
+            descriptors.append(os.pidfd_open(postmaster.pid))
+            arguments = *map(str, descriptors), str(postmaster.sockets), str(_GRACE_SECONDS)
+            subprocess.run(  # noqa: S603 - our own program and arguments
+                [sys.executable, "-I", "-S", str(_GUARDIAN), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                pass_fds=descriptors,
+                start_new_session=True,  # so that a signal to the service's terminal or group spares it
+                check=True,
+            )
+        except (OSError, subprocess.CalledProcessError) as error:
+            log.warning("the embedded PostgreSQL will not end if this service is killed", reason=str(error))
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
 
     def _stop_server(self) -> None:
         postmaster = _Postmaster.read(self._cluster)

@@ -2,13 +2,17 @@
 
 import logging
 import sys
+import threading
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Literal, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from web.observability.request_id import name_request
+
+log = structlog.get_logger()
 
 HIDDEN = "(hidden)"
 SECRET_KEYS = frozenset(
@@ -29,17 +33,23 @@ SECRET_KEYS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """`auto` is `console` on a terminal and `json` elsewhere."""
+    """`auto` is `console` on a terminal and `json` elsewhere. `access`: whether each request has a line."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "console", "json"] = "auto"
+    access: bool = False
+
+    def is_json(self, stream: TextIO) -> bool:
+        """Return whether the lines on this stream are JSON."""
+        return self.format == "json" or (self.format == "auto" and not stream.isatty())
 
 
 def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> None:
     """Send every log line of the process, with its bound context variables, to `stream` (None: stderr)."""
     stream = stream or sys.stderr
     level = logging.getLevelNamesMapping()[settings.level.upper()]
-    console = settings.format == "console" or (settings.format == "auto" and stream.isatty())
+    renderers = _renderers(not settings.is_json(stream), stream)
+    handler = _LineHandler(stream)
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         name_request,
@@ -50,19 +60,15 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
         hide_secrets,
     ]
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*shared, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.stdlib.LoggerFactory(),
+        logger_factory=_LineLogger,
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *_renderers(console, stream),
-            ],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
         )
     )
     root = logging.getLogger()
@@ -71,6 +77,51 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
     # httpx2 logs a line for each model call; the span of the call says more.
     logging.getLogger("httpx2").setLevel(max(level, logging.WARNING))
     logging.captureWarnings(True)
+
+
+class _LineHandler(logging.StreamHandler[TextIO]):
+    """Writes to the stream: records of libraries, and the finished lines of our own."""
+
+    def write(self, line: str) -> None:
+        """Write a line. A log that cannot be written does not end what it reports on."""
+        self.acquire()
+        try:
+            self.stream.write(f"{line}\n")
+            self.flush()
+        except (OSError, ValueError):  # the disk is full, the reader has gone, or the stream is closed
+            pass
+        finally:
+            self.release()
+
+
+class _LineLogger:
+    """Passes finished lines to the handler. It takes half the time of a logger of the standard library."""
+
+    def __init__(self, *name: str) -> None:
+        self.name = _name_after_caller(*name).name
+
+    def write(self, line: str) -> None:
+        for handler in logging.root.handlers:
+            if isinstance(handler, _LineHandler):
+                handler.write(line)
+
+    debug = info = warning = error = critical = write
+
+
+_name_after_caller = structlog.stdlib.LoggerFactory(ignore_frame_names=[__name__])
+
+
+def log_uncaught_errors() -> None:
+    """Have the interpreter log the errors that it would print, for which nobody else is left."""
+    sys.excepthook = _log_uncaught
+    threading.excepthook = lambda error: _log_uncaught(error.exc_type, error.exc_value, error.exc_traceback)
+    sys.unraisablehook = lambda error: _log_uncaught(error.exc_type, error.exc_value, error.exc_traceback)
+
+
+def _log_uncaught(
+    kind: type[BaseException], error: BaseException | None, traceback: TracebackType | None
+) -> None:
+    log.critical("uncaught error", exc_info=(kind, error or kind(), traceback))
 
 
 def _renderers(console: bool, stream: TextIO) -> list[Processor]:
@@ -82,7 +133,12 @@ def _renderers(console: bool, stream: TextIO) -> list[Processor]:
                 colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
             ),
         ]
-    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    return [structlog.processors.format_exc_info, begin_with_event, structlog.processors.JSONRenderer()]
+
+
+def begin_with_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Put first what each line has."""
+    return {"timestamp": event["timestamp"], "level": event["level"], "event": event["event"], **event}
 
 
 def escape_control_characters(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

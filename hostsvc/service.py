@@ -1,7 +1,6 @@
 """The composition root: opens all parts of the process in order, and closes them in reverse order."""
 
 import asyncio
-import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -13,10 +12,11 @@ from uuid import UUID
 import structlog
 from aiohttp import web
 
-from hostsvc.background import maintenance_services, run_maintenance
+from hostsvc.background import database_watch_service, maintenance_services, run_maintenance
 from hostsvc.config import Config
 from hostsvc.descriptors import connection_settings, raise_descriptor_limit
 from hostsvc.embedded_postgres import embedded_postgres
+from hostsvc.end_request import EndRequest, end_on_signals
 from hostsvc.execution import Execution, open_execution, run_credentials
 from hostsvc.memory import return_large_blocks, tune_garbage_collection
 from hostsvc.outbound.guarded_http import open_guarded_http
@@ -32,6 +32,7 @@ from storage.storage import Storage
 from supervisors.clock import Clock, SystemClock, first_of
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
+from supervisors.maintenance.database_watch import DatabaseWatch, Part
 from supervisors.maintenance.due_scan import DueScan
 from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
 from supervisors.maintenance.webhook_sender import open_webhook_sender
@@ -42,6 +43,7 @@ from web.ports import Readiness, ServiceState
 from web.server.listener import BACKLOG, serving
 from web.server.standby import build_standby_app
 from web.settings import WebSettings
+from web.version import VERSION
 
 log = structlog.get_logger()
 
@@ -83,50 +85,61 @@ class Service:
         return Readiness(state, reasons, may_serve)
 
     def _reasons(self) -> Iterator[str]:
+        if self.writes.failing_since is not None:  # all else that needs the database fails with it
+            since = when(self.writes.failing_since)
+            yield f"The database has been unavailable since {since}: {self.writes.reason}."
+        else:
+            yield from self._lost_connections()
+        yield from self.stuck_agents.reasons()
+
+    def _lost_connections(self) -> Iterator[str]:
         if not self.leadership.is_held():
             yield "The lead is being regained; no run starts until then."
-        if self.writes.failing_since is not None:
-            yield f"Trial writes have failed since {when(self.writes.failing_since)}: {self.writes.reason}."
         if self.doorbell.away_since is not None:
             since = when(self.doorbell.away_since)
             yield (
                 f"The doorbell has been away since {since} ({self.doorbell.reason}); "
                 "until it is back, rows that other programs write wait for the next scan."
             )
-        yield from self.stuck_agents.reasons()
 
 
 async def serve(config: Config, announce: Callable[[str], None], on_ready: Callable[[Service], None]) -> None:
     """Serve until SIGTERM or SIGINT. Raise LeadershipLost if another instance takes the lead."""
-    end_requested = end_on_signals()
-    async with open_service(config, announce, end_requested) as service:
-        if service is None:
-            return
-        if service.notice:
-            log.warning(service.notice)
-        announce(f"hostsvc: listening on {service.base_url}")
-        on_ready(service)
-        await first_of(end_requested.wait(), service.leadership.wait_until_lost())
-        if not end_requested.is_set():
-            service.registry.abandon()
-            raise LeadershipLost("another instance has taken the lead; this one ends")
+    end, clock = end_on_signals(), SystemClock()
+    began = clock.monotonic()
+    log.info(
+        "service starting",
+        version=VERSION,
+        configuration=list(config.origins),
+        database=config.database.name,
+        address=f"{config.server.host}:{config.server.port}",
+    )
+    async with open_service(config, announce, end) as service:
+        if service is not None:
+            if service.notice:
+                log.warning(service.notice)
+            log.info("service ready", address=service.base_url, duration_seconds=_seconds_since(began, clock))
+            announce(f"hostsvc: listening on {service.base_url}")
+            on_ready(service)
+            await first_of(end.requested.wait(), service.leadership.wait_until_lost())
+            if not end.requested.is_set():
+                service.registry.abandon()
+                raise LeadershipLost("another instance has taken the lead; this one ends")
+    log.info("service stopped", duration_seconds=_seconds_since(began, clock))
 
 
-def end_on_signals() -> asyncio.Event:
-    """Return an event that SIGTERM and SIGINT set from now on."""
-    end_requested = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, end_requested.set)
-    return end_requested
+def _seconds_since(moment: float, clock: Clock) -> float:
+    return round(clock.monotonic() - moment, 3)
 
 
 @asynccontextmanager
 async def open_service(
-    config: Config, announce: Callable[[str], None], end_requested: asyncio.Event
+    config: Config, announce: Callable[[str], None], end: EndRequest
 ) -> AsyncIterator[Service | None]:
     """Yield a service that leads, or None if its end was requested while it stood by.
 
-    On exit, runs have `server.drain_seconds` to end at a turn boundary, and everything is stored.
+    On exit, runs have `server.drain_seconds` to end at a turn boundary, and everything is stored. A second
+    request to end interrupts them at once.
     """
     config.require_models()
     return_large_blocks()
@@ -135,23 +148,48 @@ async def open_service(
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
         base_url = config.server.base_url or _url_of(listener)
         serve_app = partial(serving, listener=listener, settings=connections)
+        clock = SystemClock()
+        watch = DatabaseWatch(clock)
+        await stack.enter_async_context(run_maintenance([database_watch_service(watch)], clock))
         database = await stack.enter_async_context(open_database(config))
-        await migrate(database)
+        await _migrate(database)
         await require_keys(config.accounts.encryption_keys, database)
         async with serve_app(build_standby_app()):
             if await has_leader(database):
+                log.info("standing by", address=base_url)
                 announce(f"hostsvc: standing by on {base_url}")
-            leadership = await _wait_for_leadership(stack, database, end_requested)
+            leadership = await _wait_for_leadership(stack, database, end.requested, watch)
         if leadership is None:
             yield None
             return
-        service = await _open_leader(stack, config, _url_of(listener), serve_app, database, leadership)
+        url = _url_of(listener)
+        service = await _open_leader(stack, config, url, serve_app, database, leadership, watch)
         tune_garbage_collection()
         try:
             yield service
         finally:
             service.draining = True
-            await service.registry.drain(config.server.drain_seconds)
+            await _drain(service.registry, config.server.drain_seconds, end)
+
+
+async def _migrate(database: str) -> None:
+    clock = SystemClock()
+    began = clock.monotonic()
+    applied = await migrate(database)
+    log.info("database migrated", applied=applied, duration_seconds=_seconds_since(began, clock))
+
+
+async def _drain(registry: Registry, seconds: float, end: EndRequest) -> None:
+    clock = SystemClock()
+    began = clock.monotonic()
+    log.info("drain begun", runs=registry.active_runs, drain_seconds=seconds)
+    result = await registry.drain(seconds, end.hurried)
+    log.info(
+        "drain done",
+        ended=result.ended,
+        interrupted=result.interrupted,
+        duration_seconds=_seconds_since(began, clock),
+    )
 
 
 @asynccontextmanager
@@ -169,17 +207,24 @@ async def open_database(config: Config) -> AsyncIterator[str]:
 
 
 async def _wait_for_leadership(
-    stack: AsyncExitStack, database: str, end_requested: asyncio.Event
+    stack: AsyncExitStack, database: str, end_requested: asyncio.Event, watch: DatabaseWatch
 ) -> Leadership | None:
     """Wait until this process leads. Return None if its end is requested first."""
-    candidacy = asyncio.ensure_future(stack.enter_async_context(lead(database, SystemClock().sleep)))
+    campaign = lead(database, SystemClock().sleep, partial(watch.report, Part.DATABASE))
+    candidacy = asyncio.ensure_future(stack.enter_async_context(campaign))
     await first_of(candidacy, end_requested.wait())
     await asyncio.wait({candidacy})
     return None if candidacy.cancelled() else candidacy.result()
 
 
 async def _open_leader(
-    stack: AsyncExitStack, config: Config, url: str, serve_app: Serving, database: str, leadership: Leadership
+    stack: AsyncExitStack,
+    config: Config,
+    url: str,
+    serve_app: Serving,
+    database: str,
+    leadership: Leadership,
+    watch: DatabaseWatch,
 ) -> Service:
     """Open storage, execution, supervisors, maintenance and the API of a process that leads."""
     enter = stack.enter_async_context
@@ -194,8 +239,10 @@ async def _open_leader(
     cipher = await open_cipher_of_service(config.accounts.encryption_keys, pool, clock.now())
     storage = _build_storage(config, pool, on_commit, on_clear, cipher, clock)
     stack.push_async_callback(storage.close)
-    writes = WriteProbe(storage.instance, clock)
+    writes = WriteProbe(storage.instance, clock, watch)
     pool.on_failure = writes.suspect
+    leadership.report = partial(writes.report_connection, Part.LEAD)
+    report_doorbell = partial(writes.report_connection, Part.DOORBELL)
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
     settings = await _web_settings(config, storage)
@@ -204,7 +251,7 @@ async def _open_leader(
     registry = await enter(_build_registry(config, storage, execution, clock, random))
     scan = DueScan(storage.agent_states, registry, clock, random)
     # Listen before scanning, so that no row of another program is missed in between.
-    doorbell = await enter(open_notify_listener(database, on_commit, scan.run_once, clock))
+    doorbell = await enter(open_notify_listener(database, on_commit, scan.run_once, clock, report_doorbell))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
     address, token = config.server.base_url or url, settings.operator_token
     service = Service(address, token, leadership, doorbell, registry, stuck_agents, writes)
@@ -277,6 +324,7 @@ async def _web_settings(config: Config, storage: Storage) -> WebSettings:
         signup_open=config.accounts.signup == "open",
         token_days=config.accounts.token_days,
         signups_per_hour=config.limits.signups_per_hour,
+        organizations_per_user=config.limits.organizations_per_user,
         body_bytes=config.limits.body_bytes,
         span_metadata_bytes=config.limits.span_metadata_bytes,
         streams_per_caller=config.limits.streams_per_caller,

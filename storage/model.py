@@ -12,8 +12,11 @@ class Role(StrEnum):
     """A user's rights in an organization, highest first."""
 
     OWNER = "owner"
+    """May do everything. Every organization keeps at least one owner."""
     ADMIN = "admin"
+    """May do everything but make, change or remove owners; API keys have this role."""
     MEMBER = "member"
+    """May do everything but manage API keys, invites, memberships and the organization's settings."""
 
     def is_above(self, other: "Role") -> bool:
         """Return whether this role may do more than the other."""
@@ -24,17 +27,27 @@ class AgentStatus(StrEnum):
     """The activity of an agent as clients see it; the supervisor's `Phase` is finer."""
 
     RUNNING = "running"
+    """A run is active, or is being stopped."""
     SLEEPING = "sleeping"
+    """No run is active: the agent sleeps, or waits for its start or for a retry."""
     ARCHIVED = "archived"
+    """Nothing wakes the agent until it is restored."""
 
 
 class Purpose(StrEnum):
+    """What an agent is for. It is a label to filter by and has no other effect."""
+
     PRODUCTION = "production"
+    """It does real work; the default."""
     EVAL = "eval"
+    """It is being evaluated."""
     DEV = "dev"
+    """It is being developed."""
 
 
 class ReasoningEffort(StrEnum):
+    """How much a model should think before it answers. `none` sends no effort to the model."""
+
     NONE = "none"
     MINIMAL = "minimal"
     LOW = "low"
@@ -44,38 +57,74 @@ class ReasoningEffort(StrEnum):
 
 
 class Priority(StrEnum):
+    """Whether a notification wakes its agent."""
+
     HIGH = "high"
+    """Wakes the agent, which can sleep again only when the notification is cleared."""
     LOW = "low"
+    """Waits until the agent is awake for another reason, and does not keep it awake."""
 
 
 class Source(StrEnum):
+    """Where a notification comes from.
+
+    Conversational sources (`email`, `sms`, `mms`, `sms_provider_a`, `sms_provider_b`, unless the operator
+    chose others) wake the agent when no further message has come for the debounce window; all others wake it
+    at once.
+    """
+
     EMAIL = "email"
+    """An inbound e-mail."""
     SMS = "sms"
+    """An inbound SMS."""
     MMS = "mms"
+    """An inbound iMessage or RCS message."""
     SMS_PROVIDER_A = "sms_provider_a"
+    """An inbound SMS through a further provider."""
     SMS_PROVIDER_B = "sms_provider_b"
+    """An inbound SMS through another further provider."""
     SYSTEM = "system"
+    """An event of the service, such as the creation of a child agent or a reached spending cap."""
     AGENT = "agent"
+    """Created by the agent itself, such as a reminder."""
     SUBAGENT = "subagent"
+    """A message from the agent's parent or one of its children."""
     BROWSER = "browser"
+    """A browser task that is done, has failed or needs help."""
     API = "api"
+    """Created over the API; the default."""
     PORTAL = "portal"
+    """Created by a person in a web portal."""
 
 
 class Visibility(StrEnum):
+    """Who can see and use an adapter with its tools."""
+
     PUBLIC = "public"
+    """All organizations; only an operator can publish an adapter."""
     PRIVATE = "private"
+    """Only its own organization."""
 
 
 class Outcome(StrEnum):
+    """How a run ended."""
+
     SLEPT = "slept"
+    """The agent asked for sleep, and it was granted."""
     ENDED = "ended"
+    """The agent finished without asking for sleep."""
     TURN_LIMIT = "turn_limit"
+    """The agent used all turns of `max_turns`."""
     FAILED = "failed"
+    """An error ended the run; it is retried after a backoff."""
     STOPPED = "stopped"
+    """A request, an archive, a pause or the deletion of the agent ended the run."""
     TIMED_OUT = "timed_out"
+    """The run took longer than `runs.max_seconds`; it is retried after a backoff."""
     BUDGET = "budget"
+    """A spending cap of the agent or its organization was reached."""
     INTERRUPTED = "interrupted"
+    """The service ended during the run; it is retried after the restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +171,7 @@ class Template:
     debounce_window_seconds: int
     harness_git_ref: str
     agent_created_webhook_url: str
-    tool_call_secret: str = field(repr=False)
+    tool_call_secret: str | None = field(repr=False)  # None: it cannot be decrypted
     created_at: datetime
     max_cost_usd_per_day: Decimal | None = None
 

@@ -10,6 +10,7 @@ import tarfile
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,8 @@ from click.testing import CliRunner
 from hostsvc.cli.commands import main
 from tests.paths import ROOT
 from web.app import ROUTES
-from web.handlers.status import VERSION
 from web.openapi.document import build_document
+from web.version import VERSION
 
 PACKAGES = ("hostsvc", "web", "supervisors", "storage")
 # What programs, and pip in particular, need to know of this machine.
@@ -77,19 +78,32 @@ def wheel(directory: Path) -> Path:
     return wheel
 
 
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """An installation by pipx: the folder of the commands for users, and the Python behind them."""
+
+    commands: Path
+    python: Path
+
+
 @pytest.fixture(scope="module")
-def bin_folder(directory: Path, wheel: Path) -> Path:
-    """Install the wheel and its dependencies, in the locked versions, into a new virtual environment."""
-    run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=directory)
-    python = directory / "venv" / "bin" / "python"
+def installed(directory: Path, wheel: Path) -> Installed:
+    """Install the wheel as the README says, with its dependencies in the locked versions."""
+    commands, home = directory / "bin", directory / "pipx"
     constraints = directory / "constraints.txt"
     constraints.write_text(locked_versions())
-    pip = (sys.executable, "-m", "pip", "--python", python, "--retries", "1")
     try:
-        run(*pip, "install", "--constraint", constraints, wheel, cwd=directory)
+        run(
+            *(sys.executable, "-m", "pipx", "install", "--backend", "pip", wheel),
+            f"--pip-args=--retries 1 --constraint {constraints}",
+            cwd=directory,
+            PIPX_HOME=str(home),
+            PIPX_BIN_DIR=str(commands),
+            PIPX_MAN_DIR=str(directory / "man"),
+        )
     except (AssertionError, subprocess.TimeoutExpired) as error:
         pytest.fail(f"cannot install the wheel; this test needs the package index that pip uses\n{error}")
-    return python.parent
+    return Installed(commands, home / "venvs" / "hostsvc" / "bin" / "python")
 
 
 def test_version_is_the_same_everywhere() -> None:
@@ -102,22 +116,27 @@ def test_version_is_the_same_everywhere() -> None:
 
 
 @pytest.mark.slow
-def test_installed_wheel_contains_every_module(bin_folder: Path, directory: Path, wheel: Path) -> None:
-    output = run(bin_folder / "python", "-c", LIST_MODULES, *PACKAGES, cwd=directory)
+def test_installation_adds_one_command(installed: Installed) -> None:
+    assert [command.name for command in installed.commands.iterdir()] == ["hostsvc"]
+
+
+@pytest.mark.slow
+def test_installed_wheel_contains_every_module(installed: Installed, directory: Path, wheel: Path) -> None:
+    output = run(installed.python, "-c", LIST_MODULES, *PACKAGES, cwd=directory)
     version, files = json.loads(output)
     assert f"hostsvc-{version}-" in wheel.name
     shipped = {str(file.relative_to(ROOT)) for name in PACKAGES for file in (ROOT / name).rglob("*.py")}
-    installed = {file.partition("/site-packages/")[2] for file in files.values() if file}
-    assert installed == shipped - {"hostsvc/__main__.py"}
+    found = {file.partition("/site-packages/")[2] for file in files.values() if file}
+    assert found == shipped - {"hostsvc/__main__.py"}
     assert all(file is None or file.startswith(str(directory)) for file in files.values())
 
 
 @pytest.mark.slow
-def test_installed_wheel_runs_the_demo(bin_folder: Path, directory: Path) -> None:
+def test_installed_wheel_runs_the_demo(installed: Installed, directory: Path) -> None:
     home = directory / "home"
     home.mkdir()
-    version = run(bin_folder / "hostsvc", "--version", cwd=home)
+    version = run(installed.commands / "hostsvc", "--version", cwd=home)
     assert version == f"hostsvc {VERSION}\n"
-    output = run(bin_folder / "hostsvc", "demo", cwd=home, TMPDIR=str(home))
+    output = run(installed.commands / "hostsvc", "demo", cwd=home, TMPDIR=str(home))
     assert "one wake for 3 texts" in output
     assert list(home.iterdir()) == []

@@ -27,6 +27,7 @@ from web.handlers import (
     accounts,
     adapter_configs,
     adapters,
+    addresses,
     agent_tools,
     agents,
     api_keys,
@@ -87,6 +88,7 @@ ROUTES = (
     *projects.ROUTES,
     *traces.ROUTES,
     *spans.ROUTES,
+    *addresses.ROUTES,
     *health.ROUTES,
     *status.ROUTES,
     *metrics.ROUTES,
@@ -130,6 +132,7 @@ def build_app(
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[app_keys.RUN_TOKENS] = RunTokens(settings.token_secret)
     app[app_keys.API_DOCUMENT] = to_json(build_document(ROUTES))
+    app[app_keys.COLLECTIONS] = addresses.collection_paths(ROUTES)
     app.cleanup_ctx.append(_passwords)
     _add_routes(app)
     return app

@@ -1,6 +1,6 @@
 """The keys under which the application holds its parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from aiohttp import web
@@ -43,6 +43,7 @@ RATE_LIMITS: web.AppKey[RateLimits] = web.AppKey("rate_limits")
 USER_TOKENS: web.AppKey[UserTokens] = web.AppKey("user_tokens")
 RUN_TOKENS: web.AppKey[RunTokens] = web.AppKey("run_tokens")
 API_DOCUMENT: web.AppKey[bytes] = web.AppKey("api_document")
+COLLECTIONS: web.AppKey[Sequence[str]] = web.AppKey("collections")  # the paths of the lists
 STARTED_AT: web.AppKey[datetime] = web.AppKey("started_at")
 # The requests with an Idempotency-Key that are being answered.
 IN_FLIGHT: web.AppKey[set[ReceiptKey]] = web.AppKey("in_flight")

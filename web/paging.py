@@ -16,15 +16,18 @@ from marshmallow import ValidationError
 
 from storage import ids
 from storage.postgres.paging import Chunk, Cursor, Page
+from storage.postgres.query import Period
 from web.access.auth import CALLER
-from web.access.path_access import Owned
+from web.access.path_access import Owned, OwnedResource
 from web.app_keys import SETTINGS, STREAMS
 from web.errors import Invalid
 from web.fields import MAX_OFFSET, Integer, Uuid, unknown_id
+from web.filter_fields import UtcDatetime
 from web.json import JSON_TYPE
 from web.observability.request_id import early_headers
 from web.page_reader import ALL, Listing, PageReader
 from web.request.parsing import Body
+from web.request.unknown_names import UNKNOWN_NAMES
 
 Item = TypeVar("Item")
 
@@ -58,12 +61,29 @@ class PageQuery(Body):
     """The requested part of a list; all of it without `limit`."""
 
     limit = Integer(min_value=1, max_value=1000, load_default=None)
+    """The maximum number of items; a `Link` header leads to the next page while there is one."""
     offset = Integer(min_value=0, max_value=MAX_OFFSET, load_default=None)
+    """The number of items to skip; not together with `after`, which stays fast in long lists."""
     after = Uuid(load_default=None)
+    """The id of the last item of the previous page: the items that follow it are listed."""
 
     def check_together(self, checked: Mapping[str, Any]) -> None:
         if checked.get("offset") is not None and checked.get("after") is not None:
             raise ValidationError({"_schema": ["Only one of offset and after may be given."]})
+
+
+class CreatedPageQuery(PageQuery):
+    """The requested part of a list, and when its items were created."""
+
+    created_after = UtcDatetime(load_default=None)
+    """Only items created at this time or later. Without an offset it is UTC."""
+    created_before = UtcDatetime(load_default=None)
+    """Only items created before this time. Without an offset it is UTC."""
+
+
+def period(query: Mapping[str, Any], name: str) -> Period:
+    """Return the period of a query that has the parameters `<name>_after` and `<name>_before`."""
+    return Period(query[f"{name}_after"], query[f"{name}_before"])
 
 
 async def answer_owned_list(
@@ -80,11 +100,11 @@ async def answer_owned_list(
 
 
 def find_owned(
-    organization_ids: Collection[UUID], get: Callable[[UUID], Awaitable[Record | None]]
-) -> Callable[[UUID], Awaitable[Record | None]]:
+    organization_ids: Collection[UUID], get: Callable[[UUID], Awaitable[OwnedResource | None]]
+) -> Callable[[UUID], Awaitable[OwnedResource | None]]:
     """Return a function that gets an item, or None if it does not belong to one of these organizations."""
 
-    async def find(item_id: UUID) -> Record | None:
+    async def find(item_id: UUID) -> OwnedResource | None:
         item = await get(item_id)
         return item if item is not None and item.organization_id in organization_ids else None
 
@@ -126,7 +146,8 @@ async def send_page(
         return web.Response(body=opening + items + closing, headers=all_headers)
     caller = request[CALLER]
     with request.app[STREAMS].open(caller.credential, caller.accountable):
-        response = web.StreamResponse(headers={**all_headers, **early_headers(request)})
+        early = {**early_headers(request), **request[UNKNOWN_NAMES].headers()}
+        response = web.StreamResponse(headers={**all_headers, **early})
         with _aborting(request):
             await response.prepare(request)
             if request.method == "HEAD":

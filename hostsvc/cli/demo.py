@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 import aiohttp
 
 from hostsvc.config import Config, DatabaseChoice, ServerSettings
-from hostsvc.service import Service, end_on_signals, open_service
+from hostsvc.end_request import end_on_signals
+from hostsvc.service import Service, open_service
 from supervisors.clock import Clock, SystemClock, first_of
 
 Result = TypeVar("Result")
@@ -119,7 +120,7 @@ class DemoAgent:
 
 async def demo(config: Config, *, keep: bool, print_line: Callable[[str], None]) -> int:
     """Run the demonstration on a temporary instance and return the exit code; `keep` leaves it running."""
-    end_requested = end_on_signals()
+    end = end_on_signals()
     report = StepReport(SystemClock(), print_line)
     with TemporaryDirectory(prefix="hostsvc-demo-") as directory:
         # PostgreSQL, which cannot run as root, passes through the directory to its data.
@@ -127,12 +128,12 @@ async def demo(config: Config, *, keep: bool, print_line: Callable[[str], None])
         private = Config(
             server=ServerSettings(port=0), database=DatabaseChoice(data_dir=Path(directory)), log=config.log
         )
-        async with open_service(private, print_line, end_requested) as service:
+        async with open_service(private, print_line, end) as service:
             if service is None:
                 return 0
             report.add(f"a temporary instance with an empty PostgreSQL serves on {service.base_url}")
             steps = asyncio.create_task(_show_main_job(service, report), name="demo steps")
-            await first_of(steps, end_requested.wait())
+            await first_of(steps, end.requested.wait())
             try:
                 key = await steps
             except asyncio.CancelledError:  # the end was requested
@@ -142,7 +143,7 @@ async def demo(config: Config, *, keep: bool, print_line: Callable[[str], None])
                 return 1
             if keep:
                 print_line(_addresses(service, key))
-                await end_requested.wait()
+                await end.requested.wait()
         return 0
 
 

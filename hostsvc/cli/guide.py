@@ -3,21 +3,24 @@
 GUIDE = """
 Paste into another terminal to sign up and get an API key:
 
+  field() {{ python3 -c "import json, sys; b = json.load(sys.stdin); \
+print(b['$1'] if '$1' in b else sys.exit(b))"; }}
   TOKEN=$(curl -s {base_url}/api/organizations/auth/signup/ \\
-      -d email=ada@example.org -d password=change-me-please -d organization_name=Example \\
-      | sed 's/.*"token": *"\\([^"]*\\)".*/\\1/')
-  KEY=$(curl -s {base_url}/api/organizations/api-keys/ -H "Authorization: Token $TOKEN" -d name=first \\
-      | sed 's/.*"key": *"\\([^"]*\\)".*/\\1/')
+      -d email=you@example.org -d password=change-me-please -d organization_name=First | field token)
+  KEY=$(curl -s {base_url}/api/organizations/api-keys/ -H "Authorization: Token $TOKEN" \\
+      -d name=first | field key)
   curl -s {base_url}/api/cloud/agents/ -H "Authorization: Bearer $KEY"
 
-Already signed up? Then the first line is
+Already signed up? Then get the token by logging in:
 
   TOKEN=$(curl -s {base_url}/api/organizations/auth/login/ \\
-      -d email=ada@example.org -d password=change-me-please | sed 's/.*"token": *"\\([^"]*\\)".*/\\1/')
+      -d email=you@example.org -d password=change-me-please | field token)
 
 Addresses
+  {base_url}/api/docs/  the documentation of the API, in a browser
   {base_url}/api/       the API: a key as "Authorization: Bearer KEY"
   {base_url}/status/    what every agent is doing, and why: needs the operator token
+  {base_url}/metrics    the same in numbers, for Prometheus: needs the operator token
   {base_url}/healthz    whether the process is alive
   {base_url}/readyz     whether it is ready to serve
 

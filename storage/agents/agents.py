@@ -180,7 +180,10 @@ MAX_TAGS_BYTES = 262_144  # of all tags of an agent together, as JSON
 
 @dataclass(frozen=True, slots=True)
 class AgentFilters:
-    """The agents that a list shows: those with all of `tags`, whose names contain `search` in any case."""
+    """The agents that a list shows: those with all of `tags`, whose names are `name` or contain `search`.
+
+    Upper and lower case are the same in names.
+    """
 
     organization_ids: tuple[UUID, ...]
     include_archived: bool = False
@@ -189,6 +192,7 @@ class AgentFilters:
     template_id: UUID | None = None
     status: AgentStatus | None = None
     parent_id: UUID | None = None
+    name: str | None = None
     search: str | None = None
 
 
@@ -274,6 +278,7 @@ class Agents:
             conditions.add("a.tags @> $::text[]", filters.tags)
         conditions.add_optional("a.template_id = $", filters.template_id)
         conditions.add_optional("a.parent_id = $", filters.parent_id)
+        conditions.add_optional("lower(a.name) = lower($)", filters.name)
         if filters.search is not None:
             conditions.add("strpos(lower(a.name), lower($)) > 0", filters.search)
         return await fetch_page(self._pool, Agent, PAGE, conditions)

@@ -20,6 +20,7 @@ from storage.model import (
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Connection, Pool
+from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
 # One row for each kind of pending notification, so that a queue of any length is a handful of rows. One
@@ -168,6 +169,18 @@ WHERE a.deleted_at IS NULL AND s.agent_id > $1 AND a.organization_id = $3
 ORDER BY s.agent_id LIMIT $2
 """
 
+# Each organization's agents of this name are found along an index.
+LIST_IDS_OF_NAME = """
+SELECT a.id AS agent_id FROM organization o
+CROSS JOIN LATERAL (
+    SELECT a.id FROM agent a
+    WHERE a.organization_id = o.id AND lower(a.name) = lower($3) AND a.deleted_at IS NULL AND a.id > $1
+    ORDER BY a.id LIMIT $2
+) a
+WHERE true /* and */
+ORDER BY a.id LIMIT $2
+"""
+
 COUNT = """
 SELECT count(*) FILTER (WHERE status = 'running') AS running,
        count(*) FILTER (WHERE status = 'sleeping') AS sleeping,
@@ -291,6 +304,14 @@ class AgentStates:
         """
         [row] = await self._pool.fetch(COUNT, now, quarantine_failures)
         return from_row(Counts, row)
+
+    async def list_ids_of_name(
+        self, name: str, organization_id: UUID | None, after: UUID | None, limit: int
+    ) -> list[UUID]:
+        """List agents with this name in any case, by id, like `list_ids`."""
+        conditions = Conditions(after or FIRST_ID, limit, name)
+        conditions.add_optional("o.id = $", organization_id)
+        return await self._list_ids(conditions.into(LIST_IDS_OF_NAME), *conditions.parameters)
 
     async def _list_ids(self, sql: str, *args: object) -> list[UUID]:
         return [row["agent_id"] for row in await self._pool.fetch(sql, *args)]

@@ -6,10 +6,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.delivery.receipts import insert_once
+from storage.model import Receipt
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import assign
+from storage.postgres.query import ALWAYS, Period, assign
 from storage.postgres.rows import fetch_one, to_row
 
 INSERT = """
@@ -57,10 +59,16 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class ContactFilters:
-    """The contacts that a list shows."""
+    """The contacts that a list shows.
+
+    `phone` holds the digits of a telephone number alone; the case of `email` does not matter.
+    """
 
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
+    email: str | None = None
+    phone: str | None = None
+    created: Period = ALWAYS
 
 
 class Contacts:
@@ -69,9 +77,13 @@ class Contacts:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def insert(self, contact: Contact) -> None:
-        """Store the contact. Raise ReferenceMissing for `agent`."""
-        await self._pool.execute(INSERT, *to_row(INSERT, contact))
+    async def insert(self, contact: Contact, receipt: Receipt | None = None) -> None:
+        """Store the contact.
+
+        Raise ReferenceMissing for `agent`, AnsweredBefore if the receipt exists already.
+        """
+        row = to_row(INSERT, contact)
+        await insert_once(self._pool, receipt, contact.organization_id, INSERT, *row)
 
     async def get(self, contact_id: UUID) -> Contact | None:
         return await fetch_one(self._pool, Contact, GET, contact_id)
@@ -80,6 +92,12 @@ class Contacts:
         """List one page of the contacts, newest first."""
         conditions = PageConditions(filters.organization_ids, page, "c.created_at, c.id")
         conditions.add_optional("c.agent_id = $", filters.agent_id)
+        # Each second condition is that of the index, without which it is not used.
+        conditions.add_optional("lower(c.email) = lower($) AND c.email <> ''", filters.email)
+        conditions.add_optional(
+            "regexp_replace(c.phone, '[^0-9]', '', 'g') = $ AND c.phone <> ''", filters.phone
+        )
+        conditions.add_period("c.created_at", filters.created)
         return await fetch_page(self._pool, Contact, PAGE, conditions)
 
     async def update(self, contact_id: UUID, changes: Mapping[str, Any]) -> Contact | None:

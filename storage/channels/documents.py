@@ -6,10 +6,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.delivery.receipts import insert_once
+from storage.model import Receipt
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import assign
+from storage.postgres.query import ALWAYS, Period, assign
 from storage.postgres.rows import fetch_one, to_row
 
 INSERT = """
@@ -64,6 +66,7 @@ class DocumentFilters:
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
     project_id: UUID | None = None
+    created: Period = ALWAYS
 
 
 class Documents:
@@ -72,9 +75,13 @@ class Documents:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def insert(self, document: Document) -> None:
-        """Store the document. Raise ReferenceMissing for `agent` or `project`."""
-        await self._pool.execute(INSERT, *to_row(INSERT, document))
+    async def insert(self, document: Document, receipt: Receipt | None = None) -> None:
+        """Store the document.
+
+        Raise ReferenceMissing for `agent` or `project`, AnsweredBefore if the receipt exists already.
+        """
+        row = to_row(INSERT, document)
+        await insert_once(self._pool, receipt, document.organization_id, INSERT, *row)
 
     async def get(self, document_id: UUID) -> Document | None:
         return await fetch_one(self._pool, Document, GET, document_id)
@@ -84,6 +91,7 @@ class Documents:
         conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
         conditions.add_optional("d.agent_id = $", filters.agent_id)
         conditions.add_optional("d.project_id = $", filters.project_id)
+        conditions.add_period("d.created_at", filters.created)
         return await fetch_page(self._pool, Document, PAGE, conditions)
 
     async def update(self, document_id: UUID, changes: Mapping[str, Any], now: datetime) -> Document | None:

@@ -17,7 +17,7 @@ from storage.postgres.json_values import decoded
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Connection, Pool
-from storage.postgres.query import assign
+from storage.postgres.query import ALWAYS, Period, assign
 from storage.postgres.rows import from_row, to_row
 
 INSERT = """
@@ -67,17 +67,24 @@ class Channel(StrEnum):
     """The ways that messages travel: the sources of notifications that are conversations."""
 
     EMAIL = Source.EMAIL
+    """E-mail."""
     SMS = Source.SMS
+    """SMS."""
     MMS = Source.MMS
+    """iMessage or RCS."""
     SMS_PROVIDER_A = Source.SMS_PROVIDER_A
+    """SMS through a further provider."""
     SMS_PROVIDER_B = Source.SMS_PROVIDER_B
+    """SMS through another further provider."""
 
 
 class Direction(StrEnum):
     """The direction of a message, seen from the agent."""
 
     INBOUND = "inbound"
+    """From a contact to the agent."""
     OUTBOUND = "outbound"
+    """From the agent to a contact."""
 
 
 class MessageStatus(StrEnum):
@@ -87,16 +94,25 @@ class MessageStatus(StrEnum):
     """
 
     RECEIVED = "received"
+    """An inbound message; its default."""
     QUEUED = "queued"
+    """An outbound message that is not yet known to be sent; its default."""
     SENT = "sent"
+    """An outbound message that was handed to its channel."""
     FAILED = "failed"
+    """An outbound message that was not sent, also because no tool of the agent serves its channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
+    """A file that belongs to a message, by its address; the service does not store the file."""
+
     name: str
+    """The file name; "" if it is not known."""
     content_type: str
+    """A media type such as `image/png`; "" if it is not known."""
     url: str
+    """The http or https address of the file, which the agent's tool `open_sms_attachment` shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +139,7 @@ class MessageFilters:
     contact_id: UUID | None = None
     channel: Channel | None = None
     direction: Direction | None = None
+    created: Period = ALWAYS
 
 
 class Messages:
@@ -164,6 +181,7 @@ class Messages:
         conditions.add_optional("m.contact_id = $", filters.contact_id)
         conditions.add_optional("m.channel = $", filters.channel)
         conditions.add_optional("m.direction = $", filters.direction)
+        conditions.add_period("m.created_at", filters.created)
         return await fetch_page(self._pool, Message, PAGE, conditions, _message)
 
     async def get_last_channel(self, agent_id: UUID, contact_id: UUID) -> Channel | None:

@@ -7,10 +7,12 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from storage.delivery.receipts import insert_once
+from storage.model import Receipt
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
-from storage.postgres.query import assign
+from storage.postgres.query import ALWAYS, Period, assign
 from storage.postgres.rows import fetch_one, to_row
 
 INSERT = """
@@ -43,9 +45,14 @@ CHANGEABLE = frozenset({"agent_id", "name", "description", "status", "updated_at
 
 
 class ProjectStatus(StrEnum):
+    """The progress of a project, which the service only stores."""
+
     ACTIVE = "active"
+    """Work goes on; the default."""
     DONE = "done"
+    """The work is done."""
     ARCHIVED = "archived"
+    """Kept for reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,7 @@ class ProjectFilters:
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
     status: ProjectStatus | None = None
+    created: Period = ALWAYS
 
 
 class Projects:
@@ -77,9 +85,13 @@ class Projects:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def insert(self, project: Project) -> None:
-        """Store the project. Raise ReferenceMissing for `agent`."""
-        await self._pool.execute(INSERT, *to_row(INSERT, project))
+    async def insert(self, project: Project, receipt: Receipt | None = None) -> None:
+        """Store the project.
+
+        Raise ReferenceMissing for `agent`, AnsweredBefore if the receipt exists already.
+        """
+        row = to_row(INSERT, project)
+        await insert_once(self._pool, receipt, project.organization_id, INSERT, *row)
 
     async def get(self, project_id: UUID) -> Project | None:
         return await fetch_one(self._pool, Project, GET, project_id)
@@ -89,6 +101,7 @@ class Projects:
         conditions = PageConditions(filters.organization_ids, page, "p.created_at, p.id")
         conditions.add_optional("p.agent_id = $", filters.agent_id)
         conditions.add_optional("p.status = $", filters.status)
+        conditions.add_period("p.created_at", filters.created)
         return await fetch_page(self._pool, Project, PAGE, conditions)
 
     async def update(self, project_id: UUID, changes: Mapping[str, Any], now: datetime) -> Project | None:

@@ -99,11 +99,14 @@ FIRST_RECEIVER: Receiver = (UUID(int=0), "")  # comes before all others
 
 
 class DeliveryStatus(StrEnum):
-    """The progress of a delivery; a failed one was given up."""
+    """The progress of a delivery."""
 
     PENDING = "pending"
+    """It waits for its first attempt or a retry."""
     DELIVERED = "delivered"
+    """The receiver has confirmed it."""
     FAILED = "failed"
+    """It was given up; it can be sent again on request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +180,12 @@ class DeliveryFilters:
 
 @dataclass(frozen=True, slots=True)
 class OutboxSize:
-    """The numbers of webhooks that are still to be delivered, and that were given up."""
+    """The webhooks of all organizations."""
 
     pending: int
+    """How many are still to be delivered."""
     failed: int
+    """How many were given up."""
 
 
 class Outbox:

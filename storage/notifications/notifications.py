@@ -28,7 +28,7 @@ from storage.postgres.leadership import Sleep
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import LIMIT_WAIT, Connection, Pool
-from storage.postgres.query import require_changeable
+from storage.postgres.query import ALWAYS, Period, require_changeable
 from storage.postgres.rows import fetch_one, from_row
 
 GET = """
@@ -106,6 +106,8 @@ class NotificationFilters:
     cleared: bool | None = None
     priority: Priority | None = None
     source: Source | None = None
+    created: Period = ALWAYS
+    scheduled: Period = ALWAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,10 @@ class Notifications:
         conditions.add_optional("n.cleared = $", filters.cleared)
         conditions.add_optional("n.priority = $", filters.priority)
         conditions.add_optional("n.source = $", filters.source)
+        conditions.add_period("n.created_at", filters.created)
+        if filters.scheduled != ALWAYS:
+            conditions.add("n.scheduled_for IS NOT NULL")  # all that their index contains
+            conditions.add_period("n.scheduled_for", filters.scheduled)
         return await fetch_page(self._pool, Notification, PAGE, conditions)
 
     async def list_for_agent(

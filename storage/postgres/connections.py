@@ -28,6 +28,7 @@ from storage.errors import (
 )
 from storage.postgres.advisory_locks import LEADER, MEMBER
 from storage.postgres.constraints import constraint_error
+from storage.postgres.failure_reasons import CLOSED, failure_reason
 from storage.postgres.json_values import from_json, to_json
 
 Connection: TypeAlias = (
@@ -91,23 +92,13 @@ def translated() -> Iterator[None]:
     except _UNUSABLE as error:
         raise DatabaseRefused(f"the database cannot be used: {error}") from error
     except _READ_ONLY as error:
-        raise DatabaseReadOnly(f"the database cannot be written to: {_reason(error)}") from error
+        raise DatabaseReadOnly(f"the database cannot be written to: {failure_reason(error)}") from error
     except asyncpg.DiskFullError as error:
         raise DatabaseFull(f"the disk of the database is full: {error}") from error
     except TimeoutError as error:
-        raise NoAnswer(f"the database cannot be reached: {_reason(error)}") from error
+        raise NoAnswer(failure_reason(error)) from error
     except _UNAVAILABLE as error:
-        raise DatabaseUnavailable(f"the database cannot be reached: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    match error:
-        case TimeoutError():
-            return "no answer in time"
-        case asyncpg.TargetServerAttributeNotMatched():
-            return "the server is a standby or allows reads only"
-        case _:
-            return str(error)
+        raise DatabaseUnavailable(failure_reason(error)) from error
 
 
 @contextmanager
@@ -117,7 +108,7 @@ def check_liveness(connection: Connection) -> Iterator[None]:
         yield
     except asyncpg.InterfaceError as error:
         if is_dead(connection):
-            raise DatabaseUnavailable(f"the connection to the database is lost: {error}") from error
+            raise DatabaseUnavailable(CLOSED) from error
         raise
     except asyncpg.ReadOnlySQLTransactionError:
         # The session would keep the setting, so each later write on it would fail as well.
@@ -127,7 +118,7 @@ def check_liveness(connection: Connection) -> Iterator[None]:
         # The end of the stream has not been read yet, so the pool would still lend this connection.
         if not is_dead(connection):
             connection.terminate()
-        raise DatabaseUnavailable(f"the server is closing the connection: {error}") from error
+        raise DatabaseUnavailable(failure_reason(error)) from error
 
 
 def is_dead(connection: Connection) -> bool:
@@ -190,14 +181,19 @@ async def open_connection(url: str, **options: Any) -> Any:
         urls = host_urls(url)
         if len(urls) == 1:
             options = {"timeout": CONNECT_TIMEOUT_SECONDS} | options
-            return await asyncpg.connect(url, target_session_attrs=WRITABLE, **options)
+            try:
+                return await asyncpg.connect(url, target_session_attrs=WRITABLE, **options)
+            except TimeoutError:
+                raise
+            except OSError as error:
+                raise DatabaseUnavailable(failure_reason(error, host_of(url))) from error
         failures = []
         for host_url in urls:
             try:
                 async with asyncio.timeout(HOST_TIMEOUT_SECONDS):
                     return await asyncpg.connect(host_url, target_session_attrs=WRITABLE, **options)
             except (*_UNAVAILABLE, asyncpg.InternalClientError) as error:
-                failures.append(f"{host_of(host_url)}: {_reason(error)}")
+                failures.append(f"{host_of(host_url)}: {failure_reason(error)}")
         raise DatabaseUnavailable(f"no host of the database takes writes: {'; '.join(failures)}")
 
 

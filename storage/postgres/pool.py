@@ -62,11 +62,14 @@ class DatabaseSettings:
 
 @dataclass(frozen=True, slots=True)
 class PoolSize:
-    """The numbers of connections, of idle ones among them, and of callers that wait for one."""
+    """The connections of this instance to the database."""
 
     connections: int
+    """How many are open."""
     idle: int
+    """How many of them do nothing."""
     waiting: int
+    """How many callers wait for one."""
 
 
 class Pool:

@@ -4,8 +4,21 @@ Each piece of SQL text is a constant in the code. Values from a caller are alway
 """
 
 from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import count
 from typing import LiteralString
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The time from `start` on and before `end`; None leaves that side open."""
+
+    start: datetime | None = None
+    end: datetime | None = None
+
+
+ALWAYS = Period()
 
 
 class Conditions:
@@ -29,6 +42,11 @@ class Conditions:
         """Add a condition on one value, unless that is None."""
         if value is not None:
             self.add(condition, value)
+
+    def add_period(self, column: LiteralString, period: Period) -> None:
+        """Add the condition that the time in a column is in the period."""
+        self.add_optional(f"{column} >= $", period.start)
+        self.add_optional(f"{column} < $", period.end)
 
     def into(self, statement: LiteralString) -> str:
         """Return the statement with the conditions at its marks. Raise ValueError if it has no mark."""

@@ -22,12 +22,20 @@ class Signal(StrEnum):
 
 
 class RunAnswer(StrEnum):
+    """The answer to a run request."""
+
     STARTED = "started"
+    """A run has started."""
     QUEUED = "queued"
+    """A run will start: when a run slot is free, or when the run that is stopping has ended."""
     ALREADY_RUNNING = "already_running"
+    """A run is active. Another one follows it only if an active notification is left."""
     SLEEPING = "sleeping"
+    """The agent was left asleep, because `wakeup` was false and its sleep has not ended."""
     PAUSED = "paused"
+    """The organization is paused; no run is made."""
     OVER_BUDGET = "over_budget"
+    """A spending cap is reached; no run is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +55,14 @@ class RunReply:
 
 
 class StopReply(StrEnum):
+    """The answer to a stop."""
+
     STOPPED = "stopped"
+    """The run has ended, or what was about to start one was cancelled."""
     STOPPING = "stopping"
+    """The run was asked to end and has not ended within a second; it will."""
     NOT_RUNNING = "not_running"
+    """There was nothing to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +129,11 @@ class RunRequest(Request[RunReply]):
 @final
 @dataclass(frozen=True, slots=True)
 class StopRequest(Request[StopReply]):
-    """End the run, hold, queued start or retry. `force` gives a run no grace."""
+    """End the run, hold, queued start or retry. `force` gives a run no grace. `caller` is for the log."""
 
     force: bool = False
     reason: str = ""
+    caller: str = ""
 
     def __str__(self) -> str:
         kind = "forced stop request" if self.force else "stop request"
@@ -138,16 +152,21 @@ UNSET = Unset.UNSET
 @final
 @dataclass(frozen=True, slots=True)
 class OwnedFieldsRequest(Request[None]):
-    """Write fields that the supervisor owns; `status` is applied before `sleep_until`."""
+    """Write fields that the supervisor owns; `status` is applied before `sleep_until`.
+
+    `caller` is for the log.
+    """
 
     status: AgentStatus | Unset = UNSET
     sleep_until: datetime | Unset | None = UNSET
     run_started_at: datetime | Unset | None = UNSET
     last_wake_reason: str | Unset = UNSET
     last_wake_interrupted_sleep_until: datetime | Unset | None = UNSET
+    caller: str = ""
 
     def __str__(self) -> str:
-        written = [field.name for field in fields(self) if getattr(self, field.name) is not UNSET]
+        owned = (field.name for field in fields(self) if field.name != "caller")
+        written = [name for name in owned if getattr(self, name) is not UNSET]
         return f"write of {', '.join(written)}"
 
 

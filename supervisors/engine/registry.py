@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Iterable
 from contextvars import Context
 from datetime import datetime, timedelta
+from decimal import Decimal
 from random import Random
 from typing import Any, Self
 from uuid import UUID
@@ -27,12 +28,14 @@ from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.clock_history import ClockHistory
 from supervisors.engine.context import RECOVERY_SECONDS, SupervisorContext
+from supervisors.engine.drain import CANCEL_SECONDS, DrainResult, drain_runs
 from supervisors.engine.inspection import Statistics, StatusReader
 from supervisors.engine.mailbox import AnyPendingRequest, PendingRequest
 from supervisors.engine.message_log import append_message
 from supervisors.engine.messages import DeferredReply, Reply, Request, Signal
+from supervisors.engine.pause_log import PauseLog
 from supervisors.engine.requests import answer
-from supervisors.engine.run import ActiveRun, Harness, wait_until_settled
+from supervisors.engine.run import ActiveRun, Harness
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
 from supervisors.engine.timer_queue import TimerQueue
@@ -46,8 +49,8 @@ log = structlog.get_logger()
 
 RETRY_AFTER = timedelta(seconds=1)
 FINISHING_SECONDS = 1.0
-CANCEL_SECONDS = 5.0
 DATABASE_ERRORS = (DatabaseUnavailable, LeadershipLost)  # not caused by the agent
+UNAVAILABLE = "the database is unavailable"  # without the reason, which names addresses: clients read this
 QUEUE_SIGNALS = frozenset({Signal.NOTIFIED, Signal.CLEARED})
 IDLE_PHASES = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 
@@ -55,7 +58,8 @@ IDLE_PHASES = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 class Registry:
     """The way to every agent's supervisor: `tell` it to reconcile, or `ask` it something.
 
-    `status` reads the supervisors; `statistics` are numbers that the maintenance services keep up to date.
+    `status` reads the supervisors; `statistics` are numbers that the maintenance services keep up to date;
+    `pause_log` tells who paused an organization.
     As a context manager it ends the active runs on leaving, and stores their ends.
     """
 
@@ -93,6 +97,7 @@ class Registry:
             runs={},
         )
         self.statistics = Statistics()
+        self.pause_log = PauseLog()
         self.status = StatusReader(
             self._supervisors, self._context, self.statistics, supervisor_settings.mailbox_limit
         )
@@ -160,6 +165,12 @@ class Registry:
         run = self._context.runs.get(agent_id)
         return run is not None and run.id == run_id and run.result is None
 
+    def add_cost(self, agent_id: UUID, run_id: UUID | None, cost_usd: Decimal) -> None:
+        """Count the cost of a model call that was reported for a run, if the run works here."""
+        run = self._context.runs.get(agent_id)
+        if run is not None and run.id == run_id:
+            run.cost_usd += cost_usd
+
     @property
     def max_runs_per_organization(self) -> int:
         return self._context.slots.organization_limit
@@ -206,21 +217,22 @@ class Registry:
             del self._supervisors[agent_id]
         return len(idle)
 
-    async def drain(self, seconds: float) -> None:
+    @property
+    def active_runs(self) -> int:
+        """Return how many runs are active, or have an end that is not stored yet."""
+        return len(self._context.runs)
+
+    async def drain(self, seconds: float, hurried: asyncio.Event | None = None) -> DrainResult:
         """Start no more runs, give the active ones `seconds` to end at a turn boundary, and cancel the rest.
 
-        Their ends are stored on return.
+        `hurried` cancels them at once. Their ends are stored on return.
         """
         self.allow_starts(False)
         runs = list(self._context.runs.values())
-        for run in runs:
-            run.drain()
-        await wait_until_settled(runs, seconds)
-        for run in runs:
-            run.cancel()
-        await wait_until_settled(runs, CANCEL_SECONDS)
+        result = await drain_runs(runs, seconds, self._context.clock, hurried or asyncio.Event())
         self._context.timer_queue.close()
         await self.wait_until_idle()
+        return result
 
     def abandon(self) -> None:
         """End all runs at once and store nothing of them: another instance leads."""
@@ -282,8 +294,8 @@ class Registry:
             supervisor.crashes = 0
         except AgentGone:
             outcome = "gone"
-        except DATABASE_ERRORS as error:
-            outcome = f"will be tried again: {error}"
+        except DATABASE_ERRORS:
+            outcome = f"will be tried again: {UNAVAILABLE}"
             self._reconcile_later(supervisor)
         except Exception as error:  # the outermost edge of a supervisor: one agent never affects another
             outcome = await self._handle_crash(supervisor, error)
@@ -296,7 +308,7 @@ class Registry:
             outcome = str(error)
             pending.refuse(error)
         except DATABASE_ERRORS as error:
-            outcome = str(error)
+            outcome = UNAVAILABLE
             pending.refuse(error)
             self._reconcile_later(supervisor)  # the update may have been committed
         except Exception as error:  # the outermost edge of a supervisor, as in `_handle_signals`

@@ -10,45 +10,76 @@ from supervisors.policy.phases import Phase
 
 @dataclass(frozen=True, slots=True)
 class NextWake:
+    """The next moment at which the agent wakes by itself."""
+
     at: datetime
+    """When it wakes, unless something else wakes it earlier."""
     because: str
+    """The cause, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentRun:
+    """The active run."""
+
     id: UUID
+    """The id of the run."""
     trace: UUID
+    """The id of the run's trace, which is the same."""
     started_at: datetime | None
+    """When the run started."""
     turn: int
+    """The number of the current turn; 0 before the first, and always in a process harness."""
     max_sleep_until: datetime | None
+    """The latest moment that the run may sleep until; null: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class DebounceResponse:
+    """The wait for a conversation to pause."""
+
     window_seconds: int
+    """How many seconds must pass without a further message."""
     first_at: datetime
+    """When the first message of the conversation became active."""
     last_at: datetime
+    """When the latest message of the conversation became active."""
     due_at: datetime
+    """When the agent is woken if no further message comes."""
 
 
 @dataclass(frozen=True, slots=True)
 class MailboxResponse:
+    """The requests that wait for the agent's supervisor."""
+
     depth: int
+    """How many requests wait; 0 if the supervisor is not in memory."""
     limit: int
+    """How many may wait; the next one is refused with 503."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailuresResponse:
+    """The failures since the last run that did not fail."""
+
     consecutive: int
+    """How many runs have failed in a row; from five on the agent is quarantined."""
     last_error: str
+    """The latest error; "" if there is none."""
     retry_at: datetime | None
+    """When the next retry is due; null if none is planned."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecentMessage:
+    """A message to the supervisor."""
+
     at: datetime
+    """When the supervisor handled it."""
     message: str
+    """The kind of message, such as `run request` or `notified`."""
     outcome: str
+    """The result, such as the phase that followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,50 +87,98 @@ class Snapshot:
     """One agent: where it is, since when and why, what wakes it next, and what keeps it from sleeping."""
 
     agent: UUID
+    """The id of the agent."""
     name: str
+    """The name of the agent."""
     organization: UUID
+    """The organization that the agent belongs to."""
     status: AgentStatus
+    """The status that the agent's own resource shows."""
     phase: Phase
+    """The state of the agent as its supervisor sees it."""
     since: datetime | None  # the earliest time that is known, if any
+    """When the phase began, as far as it is known; null if it is not."""
     why: str
+    """Why the agent is in this phase, in a sentence or two for people."""
     next_wake: NextWake | None
+    """When and why it wakes next by itself; null if only something new can wake it."""
     run: CurrentRun | None
+    """The active run; null if there is none."""
     debounce: DebounceResponse | None
+    """The wait for a conversation to pause; null unless the phase is `holding`."""
     blockers: tuple[UUID, ...]
+    """The active notifications that keep it from sleeping, at most 100."""
     mailbox: MailboxResponse
+    """The requests that wait for its supervisor."""
     failures: FailuresResponse
+    """Its failures in a row, and the next retry."""
     recent: tuple[RecentMessage, ...]
+    """The last messages to its supervisor, oldest first, at most 32. They are lost when the supervisor leaves
+    memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFilters:
+    """The agents to show; None shows all. `name` is compared in any case."""
+
+    phase: Phase | None = None
+    status: AgentStatus | None = None
+    organization_id: UUID | None = None
+    name: str | None = None
+
+    def show(self, snapshot: Snapshot) -> bool:
+        """Return whether the filters by what an agent is doing show this one."""
+        return self.phase in {None, snapshot.phase} and self.status in {None, snapshot.status}
 
 
 @dataclass(frozen=True, slots=True)
 class MailboxesResponse:
+    """The requests that wait for supervisors."""
+
     depth: int
+    """How many wait in all."""
     deepest: int
+    """How many wait for the supervisor that has the most."""
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorsResponse:
-    """The supervisors alive in this process."""
+    """The supervisors in memory. An agent that is idle and was not addressed for a minute has none."""
 
     active: int
+    """How many there are."""
     by_phase: dict[str, int]
+    """How many are in each phase; a phase without any is left out."""
     mailbox: MailboxesResponse
+    """The requests that wait for them."""
     restarts: int
+    """How many crashed and were started again, since the start of the service."""
     quarantined: int
+    """How many agents are in quarantine, with or without a supervisor in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentsResponse:
+    """The agents of all organizations, by status."""
+
     running: int
+    """How many have an active run."""
     sleeping: int
+    """How many are neither running nor archived."""
     archived: int
+    """How many are archived."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunsResponse:
+    """The run slots."""
+
     running: int
+    """How many are taken."""
     queued: int
+    """How many starts wait for one."""
     limit: int
+    """How many there are: `runs.max_concurrent`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +191,26 @@ class RunTotals:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Milliseconds, over the last several hundred measurements; None before the first."""
+    """A distribution in milliseconds over the last several hundred measurements, null before the first."""
 
     p50: float | None
+    """The median."""
     p99: float | None
+    """The value that one in a hundred exceeds."""
     max: float | None
+    """The greatest value."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimersResponse:
+    """The moments at which agents must act next."""
+
     pending: int
+    """How many agents have such a moment."""
     next_due_at: datetime | None
+    """The earliest of them; null if there is none."""
     lateness_ms: Spread
+    """How late timers have fired."""
 
 
 @dataclass(frozen=True, slots=True)

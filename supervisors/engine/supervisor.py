@@ -12,10 +12,11 @@ from storage.ids import new_id
 from storage.model import AgentFacts, AgentState, AgentStatus, Outcome, Receipt, RunEnd, RunStart, StateUpdate
 from supervisors.engine.context import SupervisorContext
 from supervisors.engine.hold_clock import HoldClock
+from supervisors.engine.lifecycle import BY_RULE, Cause, report_lost_run, report_run, report_update
 from supervisors.engine.mailbox import Mailbox
 from supervisors.engine.messages import ReceiptOf, RunAnswer, RunReply
 from supervisors.engine.notices import notice_for, quarantine_notice
-from supervisors.engine.run import ActiveRun, RunResult
+from supervisors.engine.run import ActiveRun, unknown_end
 from supervisors.errors import AgentGone
 from supervisors.policy import transitions
 from supervisors.policy.decisions import (
@@ -170,8 +171,10 @@ class Supervisor:
             context.slots.release(facts.organization_id)
             return None
         self.has_uncertain_update = False
+        report_update(facts, claim)
         run = ActiveRun(self.agent_id, start, active_count(facts), context.clock)
         run.is_capped = bool(facts.budgets)
+        run.agent_name, run.organization_id = facts.name, facts.organization_id
         context.runs[self.agent_id] = run
         context.timer_queue.cancel(self.agent_id)
         self.phase = Phase.RUNNING
@@ -198,12 +201,14 @@ class Supervisor:
         end: RunEnd | None = None,
         receipt: Receipt | None = None,
         now: datetime | None = None,
+        cause: Cause = BY_RULE,
     ) -> AgentState | None:
         """Store the state that `transition` returns, with `end` and `receipt`; return it, or None if none is.
 
         If the row has changed since `facts` were read, the transition is repeated under lock, so that
         constant traffic cannot outrun the agent. `now` is the time that the next wake is computed
-        from: the present, unless a decision was already made with another. Raise AgentGone.
+        from: the present, unless a decision was already made with another. `cause` is for the log.
+        Raise AgentGone.
         """
         now = now or self.context.clock.now()
         update = self._plan(facts, transition, end, receipt, now)
@@ -213,6 +218,7 @@ class Supervisor:
             return update.after
         if await self.context.store.update(update):
             self.has_uncertain_update = False
+            report_update(facts, update, cause)
             return update.after
         async with self.context.store.locked(self.agent_id, now) as locked:
             if locked.facts is None:
@@ -222,6 +228,7 @@ class Supervisor:
             if update is None or not await locked.update(update):
                 return None
         self.has_uncertain_update = False
+        report_update(facts, update, cause)
         return update.after
 
     def back_off(self) -> datetime:
@@ -251,8 +258,10 @@ class Supervisor:
         is_due_first = due_at is not None and retry_at is not None and now < due_at < retry_at
         after = replace(failed, next_due_at=due_at if is_due_first else retry_at)
         notice = quarantine_notice(state, after, now)
-        if not await self.context.store.update(StateUpdate(state, after, guarded=False, notice=notice)):
+        update = StateUpdate(state, after, guarded=False, notice=notice)
+        if not await self.context.store.update(update):
             return None
+        report_update(facts, update)
         self.phase = Phase.QUARANTINED if is_quarantined(replace(facts, state=after)) else Phase.BACKING_OFF
         return retry_at
 
@@ -332,7 +341,7 @@ class Supervisor:
     async def _store_end(self, facts: AgentFacts, run_id: UUID, run: ActiveRun | None) -> None:
         """Store how the run ended; a run that this process does not know was interrupted."""
         now = self.context.clock.now()
-        result = run.result if run is not None and run.result else _unknown_end(facts)
+        result = run.result if run is not None and run.result else unknown_end(facts)
         jitter = 0.0 if run is not None else self.context.random.uniform(0, self.context.recovery_seconds)
         end = RunEnd(run_id, result.outcome, now, run.turns if run else 0, result.error)
 
@@ -343,7 +352,8 @@ class Supervisor:
                 seen, result.outcome, result.error, now, counts=result.counts_as_failure, jitter=jitter
             )
 
-        await self.change(facts, ended, end)
+        if await self.change(facts, ended, end) is not None and run is None:
+            report_lost_run(facts, end)
 
     def _on_agent_deleted(self) -> str:
         """Stop the run, and leave the slots and the timer."""
@@ -360,14 +370,9 @@ class Supervisor:
     def _remove(self, run: ActiveRun) -> None:
         """Forget a run that is over and whose end is stored."""
         del self.context.runs[self.agent_id]
+        report_run(run)
         run.settle()
 
 
 def _has_effect(update: StateUpdate) -> bool:
     return update.after != update.before or update.end is not None or update.receipt is not None
-
-
-def _unknown_end(facts: AgentFacts) -> RunResult:
-    if facts.state.stopped_at is not None or facts.paused:
-        return RunResult(Outcome.STOPPED, "stopped")
-    return RunResult(Outcome.INTERRUPTED, "interrupted: the service ended, or never learned of the run")

@@ -5,11 +5,15 @@ from datetime import timedelta
 from random import Random
 from uuid import UUID
 
+import structlog
+
 from supervisors.clock import Clock
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
 from supervisors.engine.timer_queue import HORIZON
 from supervisors.ports import StateStore
+
+log = structlog.get_logger()
 
 PAGE = 1000
 IMMEDIATE_STARTS = 20  # overdue agents that are signalled at once after a start of the service
@@ -43,8 +47,10 @@ class DueScan:
         interrupted = await self._store.list_running()
         self._registry.spread_recovery_over(len(interrupted) / STARTS_PER_SECOND)
         self._registry.tell_all(interrupted, Signal.RELOAD)
-        self._registry.tell_all(await self._store.list_queued(), Signal.RELOAD)
+        queued = await self._store.list_queued()
+        self._registry.tell_all(queued, Signal.RELOAD)
         overdue = {agent_id: signal async for agent_id, signal in self._overdue()}
+        log.info("recovered", interrupted_runs=len(interrupted), queued=len(queued), due=len(overdue))
         for agent_id in list(overdue)[:IMMEDIATE_STARTS]:
             self._registry.tell(agent_id, overdue[agent_id])
         self._spread_starts(list(overdue)[IMMEDIATE_STARTS:])

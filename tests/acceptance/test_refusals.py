@@ -10,20 +10,19 @@ import pytest
 
 from tests.acceptance.process import PATIENCE_SECONDS, Launch, launch_fresh, spawn
 from tests.acceptance.services import Services
+from tests.hostsvc.cli.shell import reason_of
 
 Sections = Mapping[str, Mapping[str, Any]]
 
 
 async def refusal(directory: Path, sections: Sections, launch: Launch) -> str:
-    """Start the service, which must refuse, and return the one line that it prints."""
+    """Start the service, which must refuse, and return the reason."""
     process = await spawn(directory, "refused", sections, launch)
     try:
         assert await process.exit_code(within=PATIENCE_SECONDS) == 2, process.log()
     finally:
         await process.close()
-    [line] = process.log().splitlines()
-    assert line.startswith("hostsvc: "), line
-    return line.removeprefix("hostsvc: ")
+    return reason_of(process.log())
 
 
 async def test_unknown_key_is_named_with_the_known_ones(directory: Path) -> None:

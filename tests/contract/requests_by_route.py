@@ -167,6 +167,7 @@ ROWS: dict[str, Row] = {
     "POST /api/organizations/auth/login/": Row(
         body={"email": Ref("account", "user.email"), "password": PASSWORD}
     ),
+    "GET /api/organizations/auth/me/": Row(),
     "POST /api/organizations/auth/logout/": Row(by=Ref("account", "token")),
     "POST /api/organizations/auth/password/": Row(
         body={"current_password": PASSWORD, "new_password": "another horse"}, by=Ref("account", "token")
@@ -180,6 +181,9 @@ ROWS: dict[str, Row] = {
     ),
     # organizations and who is in them
     "GET /api/organizations/organizations/": Row(),
+    "POST /api/organizations/organizations/": Row(
+        body={"name": "Organization of MARK"}, by=Ref("account", "token", which="founder")
+    ),
     "GET /api/organizations/organizations/{id}/": Row({"id": ORGANIZATION}),
     "PATCH /api/organizations/organizations/{id}/": Row(
         {"id": ORGANIZATION},
@@ -269,6 +273,7 @@ ROWS: dict[str, Row] = {
     "POST /api/cloud/agents/{id}/stop/": Row({"id": AGENT}, {"force": True, "reason": "MARK"}),
     "GET /api/cloud/agents/{id}/runs/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/runs/{run_id}/": Row({"id": AGENT, "run_id": RUN}),
+    "GET /api/cloud/runs/": Row(),
     "GET /api/cloud/agents/{id}/supervisor/": Row({"id": AGENT}),
     "GET /api/cloud/agents/{id}/usage/": Row({"id": AGENT}),
     "POST /api/cloud/agents/{id}/usage/": Row({"id": AGENT}, {**USAGE, "trace": TRACE}),
@@ -317,6 +322,8 @@ ROWS: dict[str, Row] = {
     "GET /api/tracing/spans/{id}/": Row({"id": SPAN}),
     "POST /api/tracing/spans/{id}/end/": Row({"id": SPAN}, {"error": "MARK", "metadata": [1.5]}),
     # the service itself
+    "GET /": Row(),
+    "GET /api/": Row(),
     "GET /healthz": Row(),
     "GET /readyz": Row(),
     "GET /status/": Row(),

@@ -1,4 +1,4 @@
-"""The commands of README.md and docs/api.md print what the texts say."""
+"""The commands of README.md and docs/api.md print what the texts say, in any order on one database."""
 
 import os
 import sys
@@ -25,25 +25,30 @@ def shell_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, "PATH": path, "HOSTSVC__OPERATOR__TOKEN": OPERATOR_TOKEN, "COLUMNS": "110"}
 
 
-@pytest.mark.parametrize("text", [TOUR, GUIDE], ids=["README.md", "docs/api.md"])
-async def test_commands_print_what_the_text_says(
-    tmp_path: Path, database_url: str, launch: Launch, text: str
+@pytest.mark.parametrize("texts", [(TOUR, GUIDE), (GUIDE, TOUR)], ids=["tour first", "guide first"])
+async def test_commands_print_what_the_texts_say(
+    tmp_path: Path, database_url: str, launch: Launch, texts: tuple[str, str]
 ) -> None:
-    documented = list(examples(text))
-    assert documented
     sections: Sections = {
         "server": {"port": 0},
         "database": {"url": database_url},
         "operator": {"token": OPERATOR_TOKEN},
     }
-    async with serving(tmp_path, "service", sections, launch) as process:
-        commands = [
-            example.command.replace(ADDRESS, process.url)
-            .replace(f"{COMMAND} status", f"hostsvc status --url {process.url}")
-            .replace(f"{COMMAND} operator-token", f"printf %s {OPERATOR_TOKEN}")
-            for example in documented
-        ]
-        printed = await run(commands, shell_environment(environment_with_curl(tmp_path)))
-    assert len(printed) == len(documented)
+    for number, text in enumerate(texts):
+        async with serving(tmp_path, f"service {number}", sections, launch) as process:
+            await paste(text, process.url, environment_with_curl(tmp_path))
+
+
+async def paste(text: str, url: str, environment: Mapping[str, str]) -> None:
+    """Run the commands of a text on the service at this address, and compare what they print."""
+    documented = list(examples(text))
+    commands = [
+        example.command.replace(ADDRESS, url)
+        .replace(f"{COMMAND} status", f"hostsvc status --url {url}")
+        .replace(f"{COMMAND} operator-token", f"printf %s {OPERATOR_TOKEN}")
+        for example in documented
+    ]
+    printed = await run(commands, shell_environment(environment))
+    assert len(printed) == len(documented) > 0
     for example, output in zip(documented, printed, strict=True):
         assert example.fits(output), f"$ {example.command}\n{output.strip()}\ninstead of\n{example.expected}"

@@ -12,8 +12,9 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from subprocess import PIPE
 
 import psycopg2
 import pytest
@@ -31,12 +32,15 @@ from storage.postgres.connections import connect
 from supervisors.clock import SystemClock
 
 USE_UNTIL_KILLED = """
-import sys, time, pathlib
-from hostsvc.embedded_postgres import EmbeddedPostgres
-EmbeddedPostgres(pathlib.Path(sys.argv[1])).start()
+import sys, pathlib
+from hostsvc import embedded_postgres
+embedded_postgres._GRACE_SECONDS = float(sys.argv[2])
+embedded_postgres.EmbeddedPostgres(pathlib.Path(sys.argv[1])).start()
 print("started", flush=True)
 sys.stdin.read()
 """
+LONG_SECONDS = 60.0  # longer than a test
+MAX_GUARDIAN_BYTES = 6 << 20
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +79,51 @@ def kill(pid: int) -> None:
     signal.pidfd_send_signal(handle, signal.SIGKILL)
     select.select([handle], [], [], 10)
     os.close(handle)
+
+
+@contextmanager
+def using(data_dir: Path, grace_seconds: float) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process that uses the server, and kill it with its process group at the end of the block."""
+    command = [sys.executable, "-c", USE_UNTIL_KILLED, str(data_dir), str(grace_seconds)]
+    with subprocess.Popen(
+        command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True, text=False
+    ) as user:
+        assert user.stdout is not None
+        try:
+            assert user.stdout.readline() == b"started\n", user.communicate()
+            yield user
+        finally:
+            os.killpg(user.pid, signal.SIGKILL)
+            out, err = user.communicate(timeout=10)  # nothing else may keep the pipes open
+            assert (out, err) == (b"", b"")
+
+
+def guardian(data_dir: Path) -> int | None:
+    """Return the id of the process that guards the server in this directory."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            command = (process / "cmdline").read_bytes()
+            files = {os.readlink(file) for file in (process / "fd").iterdir()}
+            if b"postgres_guardian.py" in command and str(data_dir / "alive.lock") in files:
+                return int(process.name)
+    return None
+
+
+def own_bytes(pid: int) -> int:
+    """Return the memory that the process shares with no other."""
+    kilobytes = Path(f"/proc/{pid}/status").read_text().partition("RssAnon:")[2].split()[0]
+    return int(kilobytes) << 10
+
+
+def has_ended(pid: int, within: float) -> bool:
+    """Wait for the end of a process that is not a child."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    ended, _, _ = select.select([handle], [], [], within)
+    os.close(handle)
+    return bool(ended)
 
 
 def test_first_start_creates_missing_directories() -> None:
@@ -138,17 +187,67 @@ def test_concurrent_users_share_one_server(data_dir: Path) -> None:
 
 
 def test_server_of_a_killed_service_is_reused_and_stopped(data_dir: Path) -> None:
-    command = [sys.executable, "-c", USE_UNTIL_KILLED, str(data_dir)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as service:
-        assert service.stdout is not None
-        assert service.stdout.readline() == b"started\n"
-        service.kill()
+    with using(data_dir, LONG_SECONDS):
+        pass
     running = postmaster(data_dir)
     server = EmbeddedPostgres(data_dir)
     assert query(server.start(), "SELECT 1") == 1
     assert postmaster(data_dir) == running
     server.stop()
     assert postmaster(data_dir) is None, "a dead user keeps the server alive"
+
+
+def test_server_ends_soon_after_its_last_user_is_killed(data_dir: Path) -> None:
+    with using(data_dir, 0.1) as user, using(data_dir, LONG_SECONDS):
+        running, guarding = postmaster(data_dir), guardian(data_dir)
+        assert running is not None
+        assert guarding is not None
+        kill(user.pid)
+        assert not has_ended(running, 0.5), "the other user still needs it"
+    assert has_ended(running, 10)
+    assert has_ended(guarding, 10)
+    assert postmaster(data_dir) is None, "it did not end in order"
+
+
+def test_server_stays_for_a_service_restarted_at_once(data_dir: Path) -> None:
+    with using(data_dir, 0.5):
+        running, guarding = postmaster(data_dir), guardian(data_dir)
+        assert guarding is not None
+    with using(data_dir, LONG_SECONDS):
+        assert postmaster(data_dir) == running
+        assert not has_ended(guarding, 1.0)
+        server = EmbeddedPostgres(data_dir)
+        assert query(server.start(), "SELECT 1") == 1
+        server.stop()
+    assert running is not None
+    assert has_ended(running, 10), "the guardian does not wait for the new user"
+
+
+def test_users_that_come_while_the_server_ends_find_one(data_dir: Path) -> None:
+    for _ in range(8):
+        with using(data_dir, 0.0):
+            pass
+        server = EmbeddedPostgres(data_dir)  # at the moment at which the guardian stops the server
+        assert query(server.start(), "SELECT 1") == 1
+        server.stop()
+        assert postmaster(data_dir) is None
+
+
+async def test_guardian_ends_with_its_server_and_is_small(data_dir: Path) -> None:
+    server = EmbeddedPostgres(data_dir)
+    server.start()
+    first, guarding = postmaster(data_dir), guardian(data_dir)
+    assert first is not None
+    assert guarding is not None
+    assert own_bytes(guarding) < MAX_GUARDIAN_BYTES
+    assert os.readlink(f"/proc/{guarding}/fd/2") == os.devnull
+    kill(first)
+    assert has_ended(guarding, 10)
+    await server.revive()
+    second = guardian(data_dir)
+    assert second is not None
+    server.stop()
+    assert has_ended(second, 10)
 
 
 def test_killed_server_is_restarted(data_dir: Path) -> None:

@@ -1,9 +1,12 @@
 """Logging: the form of the lines, and the secrets that they hide."""
 
+import errno
 import io
 import json
 import logging
 import re
+import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +14,7 @@ from typing import Any
 import pytest
 import structlog
 
-from hostsvc.logs import LogSettings, configure_logging
+from hostsvc.logs import LogSettings, configure_logging, log_uncaught_errors
 
 
 class Terminal(io.StringIO):
@@ -138,3 +141,37 @@ def test_traceback_on_a_terminal_keeps_its_lines_only() -> None:
     assert "Traceback (most recent call last):\n" in text
     assert "\x1b]0;" not in text
     assert "\x9b" not in text
+
+
+def test_line_names_the_module_that_logs() -> None:
+    stream = io.StringIO()
+    configure_logging(LogSettings(), stream)
+    structlog.get_logger().warning("here")
+    assert lines(stream)[0]["logger"] == __name__
+
+
+class FullDisk(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_log_that_cannot_be_written_ends_nothing() -> None:
+    configure_logging(LogSettings(), FullDisk())
+    structlog.get_logger("ours").warning("lost")
+
+
+def test_uncaught_errors_of_interpreter_and_threads_are_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in ((sys, "excepthook"), (threading, "excepthook"), (sys, "unraisablehook")):
+        monkeypatch.setattr(module, name, getattr(module, name))  # to be restored
+    stream = io.StringIO()
+    configure_logging(LogSettings(), stream)
+    log_uncaught_errors()
+    thread = threading.Thread(target=lambda: 1 // 0)
+    thread.start()
+    thread.join()
+    sys.excepthook(LookupError, LookupError("a bug"), None)
+    errors = [(line["event"], line["level"], line["exception"].splitlines()[-1]) for line in lines(stream)]
+    assert errors == [
+        ("uncaught error", "critical", "ZeroDivisionError: integer division or modulo by zero"),
+        ("uncaught error", "critical", "LookupError: a bug"),
+    ]

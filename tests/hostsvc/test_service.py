@@ -1,6 +1,5 @@
 """The composition root: the state that a service reports, and a whole service in this process."""
 
-import asyncio
 import gc
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ import pytest
 
 from hostsvc import service as service_module
 from hostsvc.config import Config, ConfigError, DatabaseChoice, ServerSettings
+from hostsvc.end_request import EndRequest
 from hostsvc.service import Service, open_service
 from supervisors.settings import RunSettings
 from web.ports import Readiness, ServiceState
@@ -70,7 +70,7 @@ async def test_service_that_cannot_write_is_degraded_and_not_ready() -> None:
     readiness = await service.readiness()
     assert (readiness.state, readiness.may_serve) == (ServiceState.DEGRADED, False)
     [reason] = readiness.reasons
-    assert reason.startswith("Trial writes have failed since 2026-11-20 10:28:36")
+    assert reason.startswith("The database has been unavailable since 2026-11-20 10:28:36")
     assert reason.endswith("the disk of the database is full.")
 
 
@@ -87,7 +87,7 @@ async def test_service_names_a_lost_doorbell_and_stuck_agents() -> None:
 async def test_unknown_default_provider_prevents_the_start() -> None:
     config = Config(runs=RunSettings(default_provider="nobody"))
     with pytest.raises(ConfigError, match=r"runs\.default_provider must be one of builtin, got 'nobody'"):
-        async with open_service(config, print, asyncio.Event()):
+        async with open_service(config, print, EndRequest()):
             pass
 
 
@@ -98,7 +98,7 @@ async def test_open_service_serves_until_the_block_ends(
     monkeypatch.setattr(service_module, "raise_descriptor_limit", lambda: 65_536)
     monkeypatch.setattr(service_module, "tune_garbage_collection", gc.collect)
     config = Config(server=ServerSettings(port=0), database=DatabaseChoice(url=database_url))
-    async with open_service(config, print, asyncio.Event()) as service, aiohttp.ClientSession() as session:
+    async with open_service(config, print, EndRequest()) as service, aiohttp.ClientSession() as session:
         assert service is not None
         assert (await service.readiness()).state is ServiceState.READY
         async with session.get(f"{service.base_url}/readyz") as response:
@@ -113,15 +113,15 @@ async def test_standby_whose_end_is_requested_yields_nothing(
     monkeypatch.setattr(service_module, "tune_garbage_collection", gc.collect)
     config = Config(server=ServerSettings(port=0), database=DatabaseChoice(url=database_url))
     lines: list[str] = []
-    end_requested = asyncio.Event()
+    end = EndRequest()
 
     def announce(line: str) -> None:
         lines.append(line)
-        end_requested.set()
+        end.requested.set()
 
     async with (
-        open_service(config, print, asyncio.Event()),
-        open_service(config, announce, end_requested) as standby,
+        open_service(config, print, EndRequest()),
+        open_service(config, announce, end) as standby,
     ):
         assert standby is None
     [line] = lines

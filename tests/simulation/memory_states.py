@@ -152,6 +152,15 @@ class MemoryStates:
 
         return await self._page(belongs, after, limit)
 
+    async def list_ids_of_name(
+        self, name: str, organization_id: UUID | None, after: UUID | None, limit: int
+    ) -> list[UUID]:
+        def is_named(state: AgentState) -> bool:
+            agent = self._tables.agents[state.agent_id]
+            return agent.name.lower() == name.lower() and organization_id in {None, agent.organization_id}
+
+        return await self._page(is_named, after, limit)
+
     async def list_blockers(self, agent_id: UUID, now: datetime, limit: int) -> list[UUID]:
         def blockers(_: object) -> list[UUID]:
             return active_ids(self._tables, agent_id, now)

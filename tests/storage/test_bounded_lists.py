@@ -10,6 +10,7 @@ from storage.channels.documents import DocumentFilters
 from storage.channels.messages import MessageFilters
 from storage.channels.projects import ProjectFilters
 from storage.delivery.outbox import DeliveryFilters
+from storage.history.runs import RunFilters
 from storage.history.traces import TraceFilters
 from storage.ids import new_id
 from storage.model import Agent, Role, Trace
@@ -106,7 +107,7 @@ class Lists:
         return await self.storage.projects.list_page(ProjectFilters(self.owners), page)
 
     async def runs(self, page: Page) -> Chunk[Any]:
-        return await self.storage.runs.list_page(self.agent.id, page)
+        return await self.storage.runs.list_page(RunFilters(self.owners), page)
 
     async def traces(self, page: Page) -> Chunk[Any]:
         return await self.storage.traces.list_page(self.owners, TraceFilters(), page)

@@ -729,6 +729,10 @@ async def test_ids_blockers_and_counts_are_listed(store: Store) -> None:
     assert await states.list_ids(None, None, 9) == sorted([one.id, two.id])
     assert await states.list_ids(owner.id, None, 9) == [one.id]
     assert await states.list_ids(owner.id, one.id, 9) == []
+    assert await states.list_ids_of_name(one.name.upper(), None, None, 9) == sorted([one.id, two.id])
+    assert await states.list_ids_of_name(one.name, owner.id, None, 9) == [one.id]
+    assert await states.list_ids_of_name(one.name, owner.id, one.id, 9) == []
+    assert await states.list_ids_of_name(f"{one.name}s", None, None, 9) == []
     assert await states.list_blockers(one.id, NOW, 9) == [earlier.id, later.id]
     assert await states.list_blockers(one.id, NOW - timedelta(days=1), 1) == [earlier.id]
     assert await states.count(NOW, quarantine_failures=5) == Counts(

@@ -13,6 +13,7 @@ from hostsvc.llm.price_list import PriceList
 from hostsvc.outbound.guarded_http import OutboundSettings, open_guarded_http
 from storage.agents.state import AgentStates, LockedState
 from storage.errors import DatabaseUnavailable
+from storage.history.runs import RunFilters
 from storage.model import (
     Agent,
     AgentFacts,
@@ -391,7 +392,7 @@ class World:
 
     async def ledger(self, agent: Agent) -> list[LedgerEntry]:
         """Return the agent's runs, oldest first."""
-        return (await self.storage.runs.list_page(agent.id, Page()))[::-1]
+        return (await self.storage.runs.list_page(RunFilters(agent_id=agent.id), Page()))[::-1]
 
     async def queue(self, agent: Agent) -> list[Notification]:
         """Return the agent's uncleared notifications, oldest first."""

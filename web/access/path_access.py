@@ -127,10 +127,11 @@ async def require_organization(request: web.Request, caller: Caller, organizatio
 
 
 async def agent_of_path(request: web.Request, caller: Caller) -> UUID:
-    """Return the id of the agent in the path.
+    """Return the id of the agent in the path; a run reaches only its own agent.
 
-    Raise NotFound if it does not exist, PermissionDenied if it is another organization's.
+    Raise NotFound if it does not exist, PermissionDenied if the caller may not reach it.
     """
     agent_id = path_id(request)
-    caller.require(require_found(await request.app[STORAGE].agents.get_organization_id(agent_id)))
+    organization_id = require_found(await request.app[STORAGE].agents.get_organization_id(agent_id))
+    caller.require_agent(agent_id, organization_id)
     return agent_id

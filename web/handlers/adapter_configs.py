@@ -15,6 +15,7 @@ from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import Invalid, NotFound, PermissionDenied, require_found
 from web.fields import unknown_id
+from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
 from web.page_reader import Listing
 from web.paging import answer_list, find_owned
@@ -34,7 +35,11 @@ QUERY = AdapterConfigQuery()
 
 
 async def create_config(request: web.Request, caller: Caller) -> web.Response:
-    body = await read_body(request, BODY)
+    """Create the config of an adapter for a template.
+
+    A config that does not fit the adapter's `config_schema` is refused with 400, and so is a second one.
+    """
+    body = await read_body_once(request, caller, BODY)
     template, adapter = await _load_template_and_adapter(request, body)
     caller.require(template.organization_id)
     if adapter.visibility is not Visibility.PUBLIC and adapter.organization_id != template.organization_id:
@@ -44,9 +49,10 @@ async def create_config(request: web.Request, caller: Caller) -> web.Response:
     config = AdapterConfig(
         id=new_id(), organization_id=template.organization_id, created_at=now, updated_at=now, **body
     )
+    answer = serialize_adapter_config(config)
     with refusing_constraint_errors(body):
-        await request.app[STORAGE].adapter_configs.insert(config)
-    return json_response(serialize_adapter_config(config), status=201)
+        await request.app[STORAGE].adapter_configs.insert(config, receipt_without(request, answer, "config"))
+    return json_response(answer, status=201)
 
 
 async def _load_template_and_adapter(request: web.Request, body: dict[str, Any]) -> tuple[Template, Adapter]:
@@ -70,6 +76,7 @@ async def _check_config(request: web.Request, organization_id: UUID, adapter: Ad
 
 
 async def list_configs(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the adapter configs of your organizations, newest first."""
     query = read_query(request, QUERY)
     await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
     await require_adapter(request, caller, query["adapter"])
@@ -83,11 +90,13 @@ async def list_configs(request: web.Request, caller: Caller) -> web.StreamRespon
 
 
 async def get_config(request: web.Request, caller: Caller) -> web.Response:
+    """Read one adapter config."""
     config = await load_owned(request, caller, request.app[STORAGE].adapter_configs.get)
     return json_response(serialize_adapter_config(config))
 
 
 async def change_config(request: web.Request, caller: Caller) -> web.Response:
+    """Replace the config, if the new one fits the adapter's `config_schema`. Tool calls use it at once."""
     config = await load_owned(request, caller, request.app[STORAGE].adapter_configs.get)
     changes = await read_body(request, CHANGES, partial=True)
     if "config" in changes:
@@ -103,6 +112,7 @@ async def _replace_config(request: web.Request, before: AdapterConfig, config: A
 
 
 async def delete_config(request: web.Request, caller: Caller) -> web.Response:
+    """Delete an adapter config. Tool calls then carry null as their config."""
     configs = request.app[STORAGE].adapter_configs
     config = await load_owned(request, caller, configs.get)
     if not await configs.delete(config.id):
@@ -127,6 +137,7 @@ ROUTES = (
         status=201,
         answer=AdapterConfigResponse,
         body=BODY,
+        idempotent=True,
     ),
     CallerRoute(
         "GET",

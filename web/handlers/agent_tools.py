@@ -29,15 +29,21 @@ BODY = ToolCallBody()
 
 
 async def list_agent_tools(request: web.Request, caller: Caller) -> web.Response:
+    """List the tools that the agent has now: built-in ones and those of its adapters.
+
+    Tools that deliver messages are left out, because only `send_message` and `send_sms` call them.
+    """
     agent = await load_agent(request, caller)
     definitions = await request.app[TOOLBOX].definitions(agent)
     return json_response([serialize_agent_tool(definition) for definition in definitions])
 
 
 async def call_agent_tool(request: web.Request, caller: Caller) -> web.Response:
-    """Call a tool on behalf of an agent.
+    """Call a tool on behalf of an agent. The body holds the parameters by name.
 
-    With the token of a run, the run is the caller; only then can it sleep.
+    With the token of a run, the run is the caller; only then can it sleep. A tool that fails is answered with
+    400 and an `error` with a code, an unknown one with 404. A tool of an adapter may take up to
+    `outbound.timeout_seconds`.
     """
     agent = await load_agent(request, caller)
     try:

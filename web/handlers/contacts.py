@@ -10,8 +10,9 @@ from web.access.path_access import load_owned, require_agent
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
+from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list
+from web.paging import answer_owned_list, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.contacts import ContactBody, ContactQuery, ContactResponse, serialize_contact
@@ -21,28 +22,38 @@ QUERY = ContactQuery()
 
 
 async def create_contact(request: web.Request, caller: Caller) -> web.Response:
-    body = await read_body(request, BODY)
+    """Create a contact, for one agent or for all agents of the organization.
+
+    Messages and the agents' messaging tools refer to it by its id.
+    """
+    body = await read_body_once(request, caller, BODY)
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     contact = Contact(id=new_id(), organization_id=organization_id, created_at=now, **body)
+    answer = json_response(serialize_contact(contact), status=201)
     with refusing_constraint_errors(body):
-        await request.app[STORAGE].contacts.insert(contact)
-    return json_response(serialize_contact(contact), status=201)
+        await request.app[STORAGE].contacts.insert(contact, receipt_of(request, answer))
+    return answer
 
 
 async def list_contacts(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the contacts of your organizations, newest first."""
     query = read_query(request, QUERY)
     await require_agent(request, caller, query["agent"])
     contacts = request.app[STORAGE].contacts
-    filters = ContactFilters(caller.organizations, query["agent"])
+    filters = ContactFilters(
+        caller.organizations, query["agent"], query["email"], query["phone"], period(query, "created")
+    )
     return await answer_owned_list(request, query, caller.organizations, contacts, filters, serialize_contact)
 
 
 async def get_contact(request: web.Request, caller: Caller) -> web.Response:
+    """Read one contact."""
     contact = await load_owned(request, caller, request.app[STORAGE].contacts.get)
     return json_response(serialize_contact(contact))
 
 
 async def change_contact(request: web.Request, caller: Caller) -> web.Response:
+    """Change the fields that the body contains; the others stay as they are."""
     contacts = request.app[STORAGE].contacts
     contact = await load_owned(request, caller, contacts.get)
     changes = await read_body(request, BODY, partial=True)
@@ -53,6 +64,7 @@ async def change_contact(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def delete_contact(request: web.Request, caller: Caller) -> web.Response:
+    """Delete a contact. Its messages stay, with null as their `contact`."""
     contacts = request.app[STORAGE].contacts
     contact = await load_owned(request, caller, contacts.get)
     await contacts.delete(contact.id)
@@ -76,6 +88,7 @@ ROUTES = (
         status=201,
         answer=ContactResponse,
         body=BODY,
+        idempotent=True,
         by_header=True,
     ),
     CallerRoute("GET", "/api/defaults/contacts/{id}/", get_contact, "Read a contact", answer=ContactResponse),

@@ -27,10 +27,12 @@ PAGE_HEADERS = {
 
 
 async def get_schema(request: web.Request) -> web.Response:
+    """Return this document. It needs no credential."""
     return web.Response(body=request.app[API_DOCUMENT], headers={"Content-Type": JSON_TYPE})
 
 
 async def get_docs(_: web.Request) -> web.Response:
+    """Return a page that shows this document and can send requests. It loads nothing from elsewhere."""
     return _file_response(INDEX, "text/html")
 
 

@@ -13,8 +13,9 @@ from web.access.path_access import load, load_owned, require_agent, require_owne
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
+from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list
+from web.paging import answer_owned_list, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.documents import DocumentBody, DocumentQuery, DocumentResponse, serialize_document
@@ -24,33 +25,43 @@ QUERY = DocumentQuery()
 
 
 async def create_document(request: web.Request, caller: Caller) -> web.Response:
-    body = await read_body(request, BODY)
+    """Create a document, for one agent or for all agents of the organization.
+
+    If the organization's documents would take more than `limits.document_bytes`, the answer is 400.
+    """
+    body = await read_body_once(request, caller, BODY)
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     document = Document(id=new_id(), organization_id=organization_id, created_at=now, updated_at=now, **body)
+    answer = json_response(serialize_document(document), status=201)
     storage = request.app[STORAGE]
     with refusing_constraint_errors(body):
         async with storage.limits.document_bytes.reserved(organization_id, _bytes_of(document)):
-            await storage.documents.insert(document)
-    return json_response(serialize_document(document), status=201)
+            await storage.documents.insert(document, receipt_of(request, answer))
+    return answer
 
 
 async def list_documents(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the documents of your organizations with their contents, newest first."""
     query = read_query(request, QUERY)
     await require_agent(request, caller, query["agent"])
     await require_owned(caller, request.app[STORAGE].projects.get, query["project"])
     documents = request.app[STORAGE].documents
-    filters = DocumentFilters(caller.organizations, query["agent"], query["project"])
+    filters = DocumentFilters(
+        caller.organizations, query["agent"], query["project"], period(query, "created")
+    )
     return await answer_owned_list(
         request, query, caller.organizations, documents, filters, serialize_document
     )
 
 
 async def get_document(request: web.Request, caller: Caller) -> web.Response:
+    """Read one document with its content."""
     document = await load_owned(request, caller, request.app[STORAGE].documents.get)
     return json_response(serialize_document(document))
 
 
 async def change_document(request: web.Request, caller: Caller) -> web.Response:
+    """Change the fields that the body contains. The limit of bytes holds as for a new document."""
     storage = request.app[STORAGE]
     document = await load_owned(request, caller, storage.documents.get)
     changes = await read_body(request, BODY, partial=True)
@@ -64,6 +75,7 @@ async def change_document(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def delete_document(request: web.Request, caller: Caller) -> web.Response:
+    """Delete a document, which makes room for others."""
     documents = request.app[STORAGE].documents
     document = await load_owned(request, caller, documents.get)
     await documents.delete(document.id)
@@ -91,6 +103,7 @@ ROUTES = (
         status=201,
         answer=DocumentResponse,
         body=BODY,
+        idempotent=True,
         by_header=True,
     ),
     CallerRoute(

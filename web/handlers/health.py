@@ -14,17 +14,23 @@ RETRY_SECONDS = 5
 
 
 class AliveResponse(TypedDict):
+    """A sign of life."""
+
     status: Literal["ok"]
+    """Always `ok`."""
 
 
 class ReadyResponse(TypedDict):
-    """The state of the service, with a sentence for each problem that does not keep it from serving."""
+    """The state of a service that can serve."""
 
     state: ServiceState
+    """`ready`, or `degraded` with a problem that does not keep it from serving."""
     reasons: tuple[str, ...]
+    """A sentence for each problem; none if all is well."""
 
 
 async def is_alive(_: web.Request) -> web.Response:
+    """Answer 200 while the process lives. A standby answers it, too, and it needs no database."""
     answer: AliveResponse = {"status": "ok"}
     return json_response(answer)
 

@@ -20,7 +20,7 @@ from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list
+from web.paging import answer_owned_list, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.messages import (
@@ -40,7 +40,11 @@ ATTACHMENT_HINT = "Attachments: {count}. Open them with the tool open_sms_attach
 
 
 async def create_message(request: web.Request, caller: Caller) -> web.Response:
-    """Create a message. An inbound one wakes the agent like any high notification of its source."""
+    """Store a message.
+
+    An inbound message also puts a high notification into the agent's queue, which wakes the agent after its
+    debounce window. An outbound message is only stored: it is not sent. Agents send messages by their tools.
+    """
     messages = request.app[STORAGE].messages
     body = await read_body_once(request, caller, NEW)
     organization_id = await organization_for_new(request, caller, body)
@@ -93,22 +97,33 @@ def _sender_name(contact: Contact | None) -> str:
 
 
 async def list_messages(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the messages of your organizations, newest first."""
     query = read_query(request, QUERY)
     await require_agent(request, caller, query["agent"])
     await require_owned(caller, request.app[STORAGE].contacts.get, query["contact"])
     messages = request.app[STORAGE].messages
     filters = MessageFilters(
-        caller.organizations, query["agent"], query["contact"], query["channel"], query["direction"]
+        caller.organizations,
+        query["agent"],
+        query["contact"],
+        query["channel"],
+        query["direction"],
+        period(query, "created"),
     )
     return await answer_owned_list(request, query, caller.organizations, messages, filters, serialize_message)
 
 
 async def get_message(request: web.Request, caller: Caller) -> web.Response:
+    """Read one message."""
     message = await load_owned(request, caller, request.app[STORAGE].messages.get)
     return json_response(serialize_message(message))
 
 
 async def change_message(request: web.Request, caller: Caller) -> web.Response:
+    """Change the fields that the body contains.
+
+    A tool that delivers messages reports its result this way, in `status`. The agent is not notified again.
+    """
     messages = request.app[STORAGE].messages
     message = await load_owned(request, caller, messages.get)
     changes = await read_body(request, CHANGES, partial=True)
@@ -121,6 +136,7 @@ async def change_message(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def delete_message(request: web.Request, caller: Caller) -> web.Response:
+    """Delete a message. A notification about it stays in the agent's queue."""
     messages = request.app[STORAGE].messages
     message = await load_owned(request, caller, messages.get)
     await messages.delete(message.id)

@@ -8,9 +8,9 @@ from prometheus_client.exposition import choose_encoder
 
 from web.access.auth import authenticate_scraper
 from web.app_keys import HEALTH, RATE_LIMITS, REQUEST_COUNTS, STATUS, STORAGE
-from web.handlers.status import VERSION
 from web.observability.metrics import Scrape
 from web.routes import OperatorRoute
+from web.version import VERSION
 
 MEDIA_TYPES = ("text/plain", "application/openmetrics-text")
 REQUESTED_VERSION = re.compile(r"version=([^;,]*)")
@@ -18,7 +18,7 @@ SUPPORTED_VERSIONS = frozenset({"0.0.1", "0.0.4", "1.0.0"})
 
 
 async def get_metrics(request: web.Request) -> web.Response:
-    """Return the metrics in the text format of Prometheus, or in OpenMetrics on request."""
+    """Return the metrics in the text format of Prometheus, or in OpenMetrics if `Accept` asks for it."""
     app, accept = request.app, request.headers.get("Accept", "")
     scrape = Scrape(
         version=VERSION,

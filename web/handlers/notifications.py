@@ -18,7 +18,7 @@ from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list
+from web.paging import answer_owned_list, period
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
@@ -40,7 +40,13 @@ DATETIME_FIELDS = ("scheduled_for",)
 
 
 async def create_notification(request: web.Request, caller: Caller) -> web.Response:
-    """Create a notification. It is answered after the commit, which also signals the agent's supervisor."""
+    """Add a notification to the queue of an agent.
+
+    If it is high and not scheduled for later, it wakes the agent: at once, or after the debounce window if
+    its source is conversational. A low one wakes nobody. An archived agent accepts notifications and stays
+    asleep. With 201 the notification is stored durably. If the organization has too many waiting ones, the
+    answer is 429.
+    """
     body = await read_body_once(request, caller, NEW)
     agent_id: UUID = body["agent_id"]
     if _is_local(body.get("scheduled_for")):
@@ -62,7 +68,13 @@ async def list_notifications(request: web.Request, caller: Caller) -> web.Stream
     await require_agent(request, caller, query["agent"])
     notifications = request.app[STORAGE].notifications
     filters = NotificationFilters(
-        caller.organizations, query["agent"], query["cleared"], query["priority"], query["source"]
+        caller.organizations,
+        query["agent"],
+        query["cleared"],
+        query["priority"],
+        query["source"],
+        period(query, "created"),
+        period(query, "scheduled"),
     )
     return await answer_owned_list(
         request, query, caller.organizations, notifications, filters, serialize_notification
@@ -70,12 +82,17 @@ async def list_notifications(request: web.Request, caller: Caller) -> web.Stream
 
 
 async def get_notification(request: web.Request, caller: Caller) -> web.Response:
+    """Read one notification. Reading changes nothing: only clearing takes it from the queue."""
     notification = await load_owned(request, caller, request.app[STORAGE].notifications.get)
     return json_response(serialize_notification(notification))
 
 
 async def change_notification(request: web.Request, caller: Caller) -> web.Response:
-    """Change a notification. If the change makes it active, it wakes the agent like a new one."""
+    """Change the fields that the body contains.
+
+    If this makes the notification high, uncleared and due, it wakes the agent like a new one. Clearing it,
+    making it low or moving it to a later time can end a wait for further messages.
+    """
     storage = request.app[STORAGE]
     notification = await load_owned(request, caller, storage.notifications.get)
     changes = await read_body(request, CHANGES, partial=True)
@@ -91,6 +108,7 @@ async def change_notification(request: web.Request, caller: Caller) -> web.Respo
 
 
 async def delete_notification(request: web.Request, caller: Caller) -> web.Response:
+    """Delete a notification. It no longer wakes the agent, nor keeps it from sleeping."""
     notifications = request.app[STORAGE].notifications
     notification = await load_owned(request, caller, notifications.get)
     await notifications.delete(notification.id)
@@ -98,7 +116,10 @@ async def delete_notification(request: web.Request, caller: Caller) -> web.Respo
 
 
 async def clear_notifications(request: web.Request, caller: Caller) -> web.Response:
-    """Clear many notifications of one agent at once, or none if one of the ids does not belong to it."""
+    """Clear many notifications of one agent at once, or none if one of the ids does not belong to it.
+
+    Notifications that are already cleared keep their `cleared_at` and do not count.
+    """
     storage = request.app[STORAGE]
     body = await read_body(request, CLEAR)
     agent_id: UUID = body["agent_id"]

@@ -10,8 +10,9 @@ from web.access.path_access import load_owned, require_agent
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
+from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
-from web.paging import answer_owned_list
+from web.paging import answer_owned_list, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.projects import ProjectBody, ProjectQuery, ProjectResponse, serialize_project
@@ -21,28 +22,33 @@ QUERY = ProjectQuery()
 
 
 async def create_project(request: web.Request, caller: Caller) -> web.Response:
-    body = await read_body(request, BODY)
+    """Create a project, for one agent or for all agents of the organization."""
+    body = await read_body_once(request, caller, BODY)
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     project = Project(id=new_id(), organization_id=organization_id, created_at=now, updated_at=now, **body)
+    answer = json_response(serialize_project(project), status=201)
     with refusing_constraint_errors(body):
-        await request.app[STORAGE].projects.insert(project)
-    return json_response(serialize_project(project), status=201)
+        await request.app[STORAGE].projects.insert(project, receipt_of(request, answer))
+    return answer
 
 
 async def list_projects(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the projects of your organizations, newest first."""
     query = read_query(request, QUERY)
     await require_agent(request, caller, query["agent"])
     projects = request.app[STORAGE].projects
-    filters = ProjectFilters(caller.organizations, query["agent"], query["status"])
+    filters = ProjectFilters(caller.organizations, query["agent"], query["status"], period(query, "created"))
     return await answer_owned_list(request, query, caller.organizations, projects, filters, serialize_project)
 
 
 async def get_project(request: web.Request, caller: Caller) -> web.Response:
+    """Read one project."""
     project = await load_owned(request, caller, request.app[STORAGE].projects.get)
     return json_response(serialize_project(project))
 
 
 async def change_project(request: web.Request, caller: Caller) -> web.Response:
+    """Change the fields that the body contains; the others stay as they are."""
     projects = request.app[STORAGE].projects
     project = await load_owned(request, caller, projects.get)
     changes = await read_body(request, BODY, partial=True)
@@ -53,6 +59,7 @@ async def change_project(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def delete_project(request: web.Request, caller: Caller) -> web.Response:
+    """Delete a project. Its documents stay, with null as their `project`."""
     projects = request.app[STORAGE].projects
     project = await load_owned(request, caller, projects.get)
     await projects.delete(project.id)
@@ -76,6 +83,7 @@ ROUTES = (
         status=201,
         answer=ProjectResponse,
         body=BODY,
+        idempotent=True,
         by_header=True,
     ),
     CallerRoute("GET", "/api/defaults/projects/{id}/", get_project, "Read a project", answer=ProjectResponse),

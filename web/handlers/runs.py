@@ -1,23 +1,29 @@
-"""Runs of an agent: start, stop and list them, and explain what the agent's supervisor does."""
+"""Runs: start, stop and list them, and explain what an agent's supervisor does."""
 
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 from aiohttp import web
 
-from storage.model import Receipt, Run
+from storage.history.runs import RunFilters
+from storage.model import Outcome, Receipt, Run
+from storage.postgres.paging import Cursor
 from supervisors.engine.messages import RunReply, RunRequest, StopRequest
 from supervisors.engine.snapshot import Snapshot
-from web.access.auth import Caller
-from web.access.path_access import agent_of_path, load
+from web.access.auth import Caller, RunAccess
+from web.access.path_access import agent_of_path, load, require_agent
 from web.app_keys import REGISTRY, STATUS, STORAGE
 from web.errors import NotFound, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.page_reader import Listing
-from web.paging import answer_list
+from web.paging import answer_list, find_owned, period
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.runs import (
+    AllRunQuery,
     RunAnsweredResponse,
     RunBody,
     RunQuery,
@@ -26,15 +32,22 @@ from web.schemas.runs import (
     StopBody,
     WaitQuery,
     serialize_run,
+    wake_reasons,
 )
 
 RUN = RunBody()
 STOP = StopBody()
 QUERY = RunQuery()
+ALL_QUERY = AllRunQuery()
 WAIT = WaitQuery()
 
 
 async def run_agent(request: web.Request, caller: Caller) -> web.Response:
+    """Request a run. It is stored before it is answered, and survives a restart of the service.
+
+    `status` says what it led to. An archived agent is refused with 409. If the supervisor has too many
+    requests waiting, the answer is 503 and the request has no effect.
+    """
     agent_id = await agent_of_path(request, caller)
     body = await read_body_once(request, caller, RUN)
 
@@ -61,29 +74,63 @@ async def _insert_receipt(request: web.Request, agent_id: UUID, receipt: Receipt
 
 
 async def stop_agent(request: web.Request, caller: Caller) -> web.Response:
+    """Stop an agent: end its run, and cancel a pending start, a wait for messages or a retry.
+
+    The run has `runs.stop_grace_seconds` to end. Notifications from before the stop start nothing; the agent
+    rests until something new arrives. Stopping an agent that plainly sleeps changes nothing.
+    """
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, STOP)
-    reply = await request.app[REGISTRY].ask(agent_id, StopRequest(**body))
+    reply = await request.app[REGISTRY].ask(agent_id, StopRequest(**body, caller=caller.identity))
     answer: StopAnsweredResponse = {"status": reply}
     return json_response(answer)
 
 
 async def list_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the runs of an agent, last started first, 50 of them unless `limit` says otherwise."""
     agent_id = await agent_of_path(request, caller)
-    runs = request.app[STORAGE].runs
+    runs, query = request.app[STORAGE].runs, read_query(request, QUERY)
 
     async def find(run_id: UUID) -> Run | None:
         run = await runs.get(run_id)
         return run if run and run.agent_id == agent_id else None
 
-    listing = Listing(
-        lambda page: runs.list_page(agent_id, page), find, serialize_run, lambda run: (run.started_at, run.id)
+    fetch = partial(runs.list_page, _filters(query, (), agent_id))
+    return await answer_list(request, query, Listing(fetch, find, serialize_run, _cursor))
+
+
+async def list_all_runs(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the runs of all agents of your organizations, the last started first.
+
+    Filters combine: `outcome=failed&wake_reason=notification&started_after=…`.
+    """
+    query = read_query(request, ALL_QUERY)
+    await require_agent(request, caller, query["agent"])
+    runs = request.app[STORAGE].runs
+    fetch = partial(runs.list_page, _filters(query, caller.organizations, query["agent"]))
+    find = find_owned(caller.organizations, runs.get)
+    return await answer_list(request, query, Listing(fetch, find, serialize_run, _cursor))
+
+
+def _filters(
+    query: Mapping[str, Any], organization_ids: tuple[UUID, ...], agent_id: UUID | None
+) -> RunFilters:
+    return RunFilters(
+        organization_ids,
+        agent_id,
+        outcome=query["outcome"] and Outcome(query["outcome"]),
+        wake_reasons=wake_reasons(query["wake_reason"]),
+        is_active=query["active"],
+        started=period(query, "started"),
     )
-    return await answer_list(request, read_query(request, QUERY), listing)
+
+
+def _cursor(run: Run) -> Cursor:
+    return run.started_at, run.id
 
 
 async def get_run(request: web.Request, caller: Caller) -> web.Response:
-    """Return a run; with `wait`, when it has ended with a complete trace, or after that many seconds."""
+    """Read a run; with `wait`, when it has ended with a complete trace, or after that many seconds."""
     agent_id = await agent_of_path(request, caller)
     run = await _load_run(request, agent_id)
     query = read_query(request, WAIT)
@@ -102,7 +149,7 @@ async def _load_run(request: web.Request, agent_id: UUID) -> Run:
 
 
 async def get_supervisor(request: web.Request, caller: Caller) -> web.Response:
-    """Explain what the agent is doing and why."""
+    """Explain what the agent is doing and why, and what wakes it next."""
     snapshot = await request.app[STATUS].snapshot(await agent_of_path(request, caller))
     return json_response(require_found(snapshot))
 
@@ -133,9 +180,24 @@ ROUTES = (
         "List the runs of an agent",
         answer=list[RunResponse],
         query=QUERY,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
-        "GET", "/api/cloud/agents/{id}/runs/{run_id}/", get_run, "Read a run", answer=RunResponse, query=WAIT
+        "GET",
+        "/api/cloud/runs/",
+        list_all_runs,
+        "List the runs of all agents",
+        answer=list[RunResponse],
+        query=ALL_QUERY,
+    ),
+    CallerRoute(
+        "GET",
+        "/api/cloud/agents/{id}/runs/{run_id}/",
+        get_run,
+        "Read a run",
+        answer=RunResponse,
+        query=WAIT,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "GET",

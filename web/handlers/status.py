@@ -1,10 +1,8 @@
 """The status of the service and of each agent's supervisor, for operators."""
 
-from importlib.metadata import version
-
 from aiohttp import web
 
-from supervisors.engine.snapshot import Snapshot
+from supervisors.engine.snapshot import Snapshot, SnapshotFilters
 from web.access.path_access import path_id
 from web.app_keys import CLOCK, HARNESS, HEALTH, STARTED_AT, STATUS, STORAGE
 from web.errors import require_found
@@ -12,12 +10,13 @@ from web.json import MAX_ANSWER_BYTES, fit, json_response
 from web.request.parsing import read_query
 from web.routes import OperatorRoute
 from web.schemas.status import ServiceResponse, StatusResponse, SupervisorQuery
+from web.version import VERSION
 
-VERSION = version("hostsvc")
 QUERY = SupervisorQuery()
 
 
 async def get_status(request: web.Request) -> web.Response:
+    """Return the state of the service, and everything that it does in numbers."""
     app = request.app
     overview = app[STATUS].overview()
     answer: StatusResponse = {
@@ -47,13 +46,15 @@ async def _service_response(app: web.Application) -> ServiceResponse:
 
 
 async def list_supervisors(request: web.Request) -> web.Response:
-    """List up to `limit` agents, fewer if the answer would be longer than 1 MiB."""
+    """List up to `limit` agents by id, fewer if the answer would be longer than 1 MiB."""
     query = read_query(request, QUERY)
-    snapshots = await request.app[STATUS].snapshots(query["phase"], query["organization"], query["limit"])
+    filters = SnapshotFilters(query["phase"], query["status"], query["organization"], query["name"])
+    snapshots = await request.app[STATUS].snapshots(filters, query["limit"])
     return json_response(fit(snapshots, MAX_ANSWER_BYTES))
 
 
 async def get_any_supervisor(request: web.Request) -> web.Response:
+    """Explain what an agent of any organization is doing and why, and what wakes it next."""
     snapshot = await request.app[STATUS].snapshot(path_id(request))
     return json_response(require_found(snapshot))
 

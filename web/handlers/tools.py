@@ -15,6 +15,7 @@ from web.access.path_access import load, may_see, require_adapter, require_visib
 from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import Invalid, NotFound, require_found
+from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.page_reader import Listing
 from web.paging import answer_list
@@ -29,16 +30,21 @@ PARAMETERS = "this schema"
 
 
 async def create_tool(request: web.Request, caller: Caller) -> web.Response:
-    """Create a tool in one of the caller's own adapters."""
+    """Create a tool in one of your own adapters.
+
+    Agents that have the adapter have the tool from their next model call on. A `$ref` to another document is
+    refused.
+    """
     storage = request.app[STORAGE]
-    body = await read_body(request, BODY)
+    body = await read_body_once(request, caller, BODY)
     adapter = await load_named(caller, storage.adapters.get, "adapter", body["adapter_id"])
     is_enforced = await _check_parameters(request, adapter.organization_id, body["parameters"])
     now = request.app[CLOCK].now()
     tool = Tool(id=new_id(), created_at=now, is_enforced=is_enforced, **body)
+    answer = json_response(serialize_tool(tool), status=201)
     with refusing_constraint_errors(body):
-        await storage.tools.insert(tool)
-    return json_response(serialize_tool(tool), status=201)
+        await storage.tools.insert(tool, receipt_of(request, answer))
+    return answer
 
 
 async def _check_parameters(request: web.Request, organization_id: UUID, parameters: Any) -> bool:
@@ -57,6 +63,7 @@ async def _check_parameters(request: web.Request, organization_id: UUID, paramet
 
 
 async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the tools of your own adapters and of the public ones, newest first."""
     query = read_query(request, QUERY)
     await require_adapter(request, caller, query["adapter"])
     storage = request.app[STORAGE]
@@ -75,12 +82,14 @@ async def list_tools(request: web.Request, caller: Caller) -> web.StreamResponse
 
 
 async def get_tool(request: web.Request, caller: Caller) -> web.Response:
+    """Read one tool, of your own or of a public adapter."""
     tool, adapter = await _load_tool_and_adapter(request)
     require_visible(caller, adapter)
     return json_response(serialize_tool(tool))
 
 
 async def change_tool(request: web.Request, caller: Caller) -> web.Response:
+    """Change the fields that the body contains. Calls use the new values at once."""
     tool, adapter = await _load_tool_and_adapter(request)
     caller.require(adapter.organization_id)
     changes = await read_body(request, CHANGES, partial=True)
@@ -94,6 +103,7 @@ async def change_tool(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def delete_tool(request: web.Request, caller: Caller) -> web.Response:
+    """Delete a tool. Agents no longer have it."""
     tool, adapter = await _load_tool_and_adapter(request)
     caller.require(adapter.organization_id)
     if not await request.app[STORAGE].tools.delete(tool.id):
@@ -120,6 +130,7 @@ ROUTES = (
         status=201,
         answer=ToolResponse,
         body=BODY,
+        idempotent=True,
     ),
     CallerRoute("GET", "/api/toolbox/tools/{id}/", get_tool, "Read a tool", answer=ToolResponse),
     CallerRoute(

@@ -15,7 +15,7 @@ from storage.storage import Storage
 from supervisors.llm.pricing import ModelCall
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load_owned, path_id
-from web.app_keys import CLOCK, PRICES, STORAGE
+from web.app_keys import CLOCK, PRICES, REGISTRY, STORAGE
 from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
@@ -43,6 +43,10 @@ START_AFTER_END = "start_date may not be after end_date."
 
 
 async def get_usage(request: web.Request, caller: Caller) -> web.Response:
+    """Sum up the model calls of an agent over a period, by default the last 30 days.
+
+    It stays readable after the agent was deleted.
+    """
     agent_id = path_id(request)
     agent = await load_owned(request, caller, request.app[STORAGE].agents.get_retained)
     query = read_query(request, QUERY)
@@ -56,9 +60,10 @@ async def get_usage(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def report_usage(request: web.Request, caller: Caller) -> web.Response:
-    """Report a model call of an external harness. The service records the calls of its own loop itself.
+    """Report a model call of a harness of your own. The service records the calls of its own loop itself.
 
-    A report with the token of a run counts against the organization only for what the agent's own cap leaves.
+    The cost counts against the spending caps. A report with the token of a run counts against the
+    organization only for what the agent's own cap leaves.
     """
     agent_id = path_id(request)
     storage = request.app[STORAGE]
@@ -74,6 +79,9 @@ async def report_usage(request: web.Request, caller: Caller) -> web.Response:
     answer = json_response(serialize_usage_record(record), status=201)
     cap_usd = None if caller.run is None else await _agent_cap(storage, agent_id, record.occurred_at)
     await storage.usage.insert(record, receipt_of(request, answer), cap_usd=cap_usd)
+    request.app[REGISTRY].add_cost(
+        agent_id, record.trace_id, record.cost_usd
+    )  # a run and its trace have one id
     return answer
 
 

@@ -23,6 +23,7 @@ QUERY = DeliveryQuery()
 
 
 async def list_webhook_deliveries(request: web.Request, caller: Caller) -> web.StreamResponse:
+    """List the webhook deliveries of your organizations, newest first, without their payloads."""
     query = read_query(request, QUERY)
     await require_owned(caller, request.app[STORAGE].agents.get_retained, query["agent"])
     await require_owned(caller, request.app[STORAGE].templates.get, query["template"])
@@ -32,6 +33,7 @@ async def list_webhook_deliveries(request: web.Request, caller: Caller) -> web.S
 
 
 async def get_webhook_delivery(request: web.Request, caller: Caller) -> web.Response:
+    """Read one webhook delivery with its payload."""
     delivery = await load_owned(request, caller, request.app[STORAGE].outbox.get)
     return json_response(serialize_whole_delivery(delivery))
 

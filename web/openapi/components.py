@@ -22,14 +22,14 @@ class Components:
             self.schemas[name] = build()
         return {"$ref": f"#/components/schemas/{name}"}
 
+    def source(self, reference: str) -> object:
+        """Return the source of the schema behind a reference."""
+        return self._sources[reference.rpartition("/")[2]]
+
     def referred(self, reference: Json) -> Json:
         """Return the schema behind a reference; any other schema as it is."""
         name = reference.get("$ref", "").rpartition("/")[2]
         return self.schemas[name] if name else reference
-
-    def single_body(self, body: Json) -> Json:
-        """Return the schema of a single item if the body may also be a list of them."""
-        return self.referred(body.get("anyOf", [body])[0])
 
 
 def nullable(schema: Json) -> Json:

@@ -1,9 +1,6 @@
 """The OpenAPI document as a whole."""
 
-import re
 from collections.abc import Iterable
-from importlib.metadata import version
-from inspect import getdoc
 from typing import Any
 
 from marshmallow import Schema
@@ -15,35 +12,44 @@ from web.json import JSON_TYPE
 from web.observability import request_id
 from web.openapi import error_responses, examples
 from web.openapi.components import Components, Json
+from web.openapi.docstrings import description_of
+from web.openapi.exchanges import single
+from web.openapi.inherited_descriptions import inherit_descriptions
+from web.openapi.paths import path_parameters, tag, tags, template
 from web.openapi.read_only import mark_read_only
 from web.openapi.requests import body_content, query_parameters
 from web.openapi.responses import answer_schema
+from web.openapi.value_meanings import append_value_meanings
 from web.paging import PageQuery
 from web.request.forms import MAX_FIELDS
+from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, PREFER_HEADER, STRICT
 from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.routes import Access, Route
+from web.version import VERSION
 
-VERSION = version("hostsvc")
 INTERFACE_VERSION = "1.0.0"
-PATH_PARAMETER = re.compile(r"\{(\w+)(?::[^{}]*)?\}")
 
 INTRODUCTION = f"""\
 Hosts long-lived autonomous agents for organizations. This document describes version {INTERFACE_VERSION} of \
 the interface; `info.version` is that of the service.
 
 **Credentials.** An API key under `Bearer` acts for its organization; a user's token under `Token` acts for \
-that user in all of the user's organizations. Operators have a token of their own, for `/status/` and \
-`/metrics` alone.
+that user in all of the user's organizations. `X-Organization` says which of them a request is about where \
+the body does not tell; any route refuses one that is not the caller's. Operators have a token of their own, \
+for `/status/` and `/metrics` alone.
 
-**Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Unknown and read-only \
-fields are ignored. What is described here is the usual way to write a value; besides, digits are taken for \
-an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a number for text. One-line text is \
-trimmed. NUL characters, lone surrogates and keys that an object has twice are refused. A datetime without \
+**Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Read-only fields are \
+ignored. So are unknown fields and query parameters, but the answer names them in `{IGNORED_HEADER}`, and \
+with `Prefer: {STRICT}` they are refused. What is described here is the usual way to write a value; \
+besides, digits are taken for an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a \
+number for text. One-line text is trimmed. NUL characters, lone surrogates and keys that an object has twice \
+are refused. A datetime without \
 an offset is local time of the agent it is about, else UTC. A body holds at most {MAX_VALUES:,} values \
 (spans {MAX_VALUES_OF_ITEMS:,}) and {MAX_FIELDS:,} fields, free JSON {MAX_DEPTH} levels and integers of \
 64 bits.
 
-**Lists** are newest first and come whole, or in pages of `limit` with a `Link` to the next one.
+**Lists** are newest first and come whole, or in pages of `limit` with a `Link` to the next one. A filter by \
+an id that does not exist finds nothing; one of another organization is refused with 403.
 
 **Paths** end with a slash; without it the answer is a 308 to the right one. Every GET route answers \
 HEAD, too. Any other method gets 405 with `Allow`, after the credential has been checked. Each answer has an \
@@ -81,21 +87,31 @@ def _header(name: str, description: str, **limits: Any) -> Json:
     return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
 
 
-REQUEST_ID = _header(
-    request_id.HEADER, "An id for the request, to be echoed and logged: 1 to 128 printable ASCII characters."
-)
-ORGANIZATION = _header(
-    ORGANIZATION_HEADER,
-    "The organization that the request is about; without it, that of the caller's oldest membership.",
-    format="uuid",
-)
-IDEMPOTENCY_KEY = _header(
-    idempotency.HEADER,
-    "Within 24 hours, a repeated request with the same key has no second effect and gets the first answer.",
-    minLength=1,
-    maxLength=idempotency.MAX_CHARACTERS,
-    pattern="^[!-~]([ -~]*[!-~])?$",
-)
+HEADERS = {
+    "RequestId": _header(
+        request_id.HEADER,
+        "An id for the request, to be echoed and logged: 1 to 128 printable ASCII characters.",
+    ),
+    "Organization": _header(
+        ORGANIZATION_HEADER,
+        "The organization that the request is about, one of the caller's own. Required for a user of "
+        "several, unless the body names a resource whose organization is meant.",
+        format="uuid",
+    ),
+    "Prefer": _header(
+        PREFER_HEADER,
+        f"With `{STRICT}` unknown fields and query parameters are refused instead of ignored: the 400 names "
+        "each with the most similar known name. Other preferences (RFC 7240) have no effect.",
+    ),
+    "IdempotencyKey": _header(
+        idempotency.HEADER,
+        "Within 24 hours, a repeated request with the same key has no second effect and gets the first "
+        "answer, with null for a secret in it.",
+        minLength=1,
+        maxLength=idempotency.MAX_CHARACTERS,
+        pattern="^[!-~]([ -~]*[!-~])?$",
+    ),
+}
 
 
 def build_document(routes: Iterable[Route]) -> Json:
@@ -103,9 +119,10 @@ def build_document(routes: Iterable[Route]) -> Json:
     components = Components()
     paths: dict[str, Json] = {}
     for route in routes:
-        path = PATH_PARAMETER.sub(r"{\1}", route.path)
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route, components)
+        paths.setdefault(template(route.path), {})[route.method.lower()] = _operation(route, components)
     mark_read_only(paths.values(), components)
+    inherit_descriptions(paths.values(), components)
+    append_value_meanings(paths.values(), components)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -115,13 +132,13 @@ def build_document(routes: Iterable[Route]) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": name} for name in dict.fromkeys(_tag(path) for path in paths)],
+        "tags": tags(paths),
         "paths": paths,
         "components": {
             "schemas": {**components.schemas, **error_responses.SCHEMAS},
             "responses": error_responses.responses(),
             "headers": error_responses.HEADER_OBJECTS,
-            "parameters": {"RequestId": REQUEST_ID},
+            "parameters": HEADERS,
             "securitySchemes": SECURITY_SCHEMES,
         },
     }
@@ -131,12 +148,12 @@ def _operation(route: Route, components: Components) -> Json:
     operation: Json = {
         "operationId": route.handler.__name__,
         "summary": route.summary,
-        "tags": [_tag(route.path)],
+        "tags": [tag(route.path)],
         "security": _security(route),
         "parameters": _parameters(route, components),
         "responses": _responses(route, components),
     }
-    description = getdoc(route.handler)
+    description = description_of(route.handler.__doc__)
     if description:
         operation["description"] = description
     if route.body is not None:
@@ -144,18 +161,10 @@ def _operation(route: Route, components: Components) -> Json:
     return operation
 
 
-def _tag(path: str) -> str:
-    """Return the subject of a path: `agents` for all paths below `/api/cloud/agents/`."""
-    parts = path.strip("/").split("/")
-    if parts[0] != "api":
-        return "service"
-    return parts[2] if len(parts) > 2 and not parts[2].startswith("{") else parts[1]
-
-
 def _security(route: Route) -> list[Json]:
     match route.access:
         case Access.ANYONE:
-            return []
+            return [{}, {"UserToken": []}] if route.user_token else []
         case Access.OPERATORS:
             return [{"OperatorToken": []}]
         case Access.CALLERS:
@@ -166,25 +175,14 @@ def _security(route: Route) -> list[Json]:
 
 
 def _parameters(route: Route, components: Components) -> list[Json]:
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": _path_schema(name)}
-        for name in PATH_PARAMETER.findall(route.path)
-    ]
-    parameters.append({"$ref": "#/components/parameters/RequestId"})
+    headers = ["RequestId", "Prefer"]
     if route.by_header:
-        parameters.append(ORGANIZATION)
+        headers.append("Organization")
     if route.idempotent:
-        parameters.append(IDEMPOTENCY_KEY)
-    if route.query is not None:
-        parameters += query_parameters(route.query, components)
-    return parameters
-
-
-def _path_schema(name: str) -> Json:
-    schema: Json = {"type": "string"}
-    return (
-        {**schema, "format": "uuid"} if name == "id" or name.endswith("_id") else {**schema, "minLength": 1}
-    )
+        headers.append("IdempotencyKey")
+    query = query_parameters(route.query, components) if route.query is not None else []
+    referred = [{"$ref": f"#/components/parameters/{name}"} for name in headers]
+    return [*path_parameters(route.path), *referred, *query]
 
 
 def _request_body(route: Route, schema: Schema, components: Components) -> Json:
@@ -192,7 +190,7 @@ def _request_body(route: Route, schema: Schema, components: Components) -> Json:
     example = examples.REQUESTS.get(route.handler.__name__)
     if example is not None:
         content[JSON_TYPE] = {**content[JSON_TYPE], "example": example}
-    is_required = "required" in components.single_body(content[JSON_TYPE]["schema"])
+    is_required = "required" in components.referred(single(content[JSON_TYPE]["schema"]))
     return {"required": is_required, "content": content}
 
 
@@ -206,7 +204,7 @@ def _responses(route: Route, components: Components) -> Json:
 
 
 def _success(route: Route, components: Components) -> Json:
-    names = ["X-Request-ID"]
+    names = ["X-Request-ID", IGNORED_HEADER, APPLIED_HEADER]
     if isinstance(route.query, PageQuery):
         names.append("Link")
     if route.idempotent:

@@ -2,6 +2,7 @@
 
 from web.openapi.components import Json
 from web.paging import PageQuery
+from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, MAX_NAME_BYTES, MAX_NAMES, STRICT
 from web.routes import Access, Route
 from web.schemas.traces import TraceQuery
 
@@ -17,7 +18,7 @@ RESPONSES = {  # by status: name and description
     413: ("TooLarge", "The body is too large, or holds too many values."),
     415: ("UnsupportedMediaType", "Neither JSON nor a form, or an encoding other than gzip and deflate."),
     422: ("Unprocessable", "The idempotency key was used before, with another body."),
-    429: ("TooManyAttempts", "Too many attempts, requests or long lists; `detail` names the limit."),
+    429: ("TooManyRequests", "Too many attempts, requests or long lists; `detail` names the limit."),
     500: ("Defect", "A defect of the service; the request id finds it in the log."),
     503: ("Unavailable", "The same request may succeed soon."),
 }
@@ -27,10 +28,14 @@ HEADERS = {
     503: ["Retry-After"],
 }
 
+DETAIL: Json = {
+    "type": "string",
+    "description": "The reason in a sentence for people; programs use the status.",
+}
 SCHEMAS: dict[str, Json] = {
     "Refusal": {
         "type": "object",
-        "properties": {"detail": {"type": "string"}},
+        "properties": {"detail": DETAIL},
         "required": ["detail"],
         "description": "Why a request was refused, in a sentence.",
     },
@@ -47,7 +52,13 @@ SCHEMAS: dict[str, Json] = {
     },
     "DefectReport": {
         "type": "object",
-        "properties": {"detail": {"type": "string"}, "request_id": {"type": "string"}},
+        "properties": {
+            "detail": DETAIL,
+            "request_id": {
+                "type": "string",
+                "description": "The id of the request, by which the log has it.",
+            },
+        },
         "required": ["detail", "request_id"],
         "description": "What a client learns about a defect of the service.",
     },
@@ -63,6 +74,17 @@ HEADER_OBJECTS: dict[str, Json] = {
         "description": "The request's id, as it was sent or made here; it is in the log.",
         "required": True,
         "schema": {"type": "string"},
+    },
+    IGNORED_HEADER: {
+        "description": "What was ignored because the route does not know it, if there was anything: fields, "
+        "query parameters, and `Idempotency-Key` where it has no effect. The names are separated by commas, "
+        f"at most {MAX_NAMES}. Characters other than letters, digits and `._-` are escaped as in a URL; a "
+        f"`~` ends a name that was cut after {MAX_NAME_BYTES} bytes.",
+        "schema": {"type": "string"},
+    },
+    APPLIED_HEADER: {
+        "description": f"`{STRICT}`, if the request preferred that: no field or parameter was ignored.",
+        "schema": {"type": "string", "enum": [STRICT]},
     },
     "Link": {
         "description": '`<…>; rel="next"` while there is more, if the request has a `limit`.',
@@ -95,13 +117,11 @@ HEADER_OBJECTS: dict[str, Json] = {
 
 def statuses(route: Route) -> set[int]:
     """Return all statuses with which the route can refuse."""
-    statuses = {500, *route.refusals}
+    statuses = {400, 500, *route.refusals}  # 400: a strict request may have an unknown parameter
     if route.access is not Access.ANYONE or route.method != "GET":
         statuses.add(503)  # public reads need no database
     if route.is_rate_limited:
         statuses.add(429)
-    if route.body or route.query or route.by_header:
-        statuses.add(400)
     if isinstance(route.query, PageQuery | TraceQuery):
         statuses.add(429)  # the list may be a stream
     if route.body:
@@ -109,7 +129,7 @@ def statuses(route: Route) -> set[int]:
     if route.access is not Access.ANYONE:
         statuses.add(401)
     if route.access is Access.CALLERS:
-        statuses.add(403)
+        statuses |= {400, 403}  # also for X-Organization, which every such route checks
     if route.idempotent:
         statuses |= {409, 422}
     if "{" in route.path:

@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from inspect import cleandoc
 from typing import Any
 
 from marshmallow import Schema, fields, missing, validate
@@ -18,7 +17,6 @@ from web.fields import (
     LOCAL_PART_TEXT,
     MAX_ITEMS,
     MAX_MONEY,
-    MONEY_DECIMALS,
     Choice,
     DayOrDatetime,
     Email,
@@ -30,7 +28,9 @@ from web.fields import (
     Timezone,
     Url,
 )
+from web.filter_fields import OneOf, PhoneFilter
 from web.openapi.components import Components, Json, nullable
+from web.openapi.docstrings import attribute_docstrings, description_of
 from web.openapi.responses import enum_reference
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -51,9 +51,7 @@ MONEY: Json = {
     "type": "number",
     "minimum": 0,
     "exclusiveMaximum": math.ceil(MAX_MONEY),  # the maximum itself is not a float
-    # Not `multipleOf`: as floats even 0.1 is no multiple of a millionth.
-    "description": f"US dollars, at most {MONEY_DECIMALS} decimals.",
-}
+}  # without `multipleOf`: as floats even 0.1 is no multiple of a millionth
 FORM_DESCRIPTION = (
     "As a form: a list is a repeated field, a JSON value is written as JSON, a blank is null for a "
     "nullable field that is not text; a single blank is a list without items."
@@ -88,11 +86,12 @@ def body_reference(schema: Schema, components: Components, *, partial: bool) -> 
 
 def body_schema(schema: Schema, components: Components, *, partial: bool) -> Json:
     """Describe the object that a schema accepts; with `partial` nothing is required and nothing filled in."""
-    named = _named(schema)
+    named, texts = _named(schema), _texts(schema)
     described: Json = {
         "type": "object",
         "properties": {
-            name: field_schema(field, components, with_default=not partial) for name, field in named.items()
+            name: _described(field_schema(field, components, with_default=not partial), texts.get(name))
+            for name, field in named.items()
         },
     }
     required = [name for name, field in named.items() if field.required and not partial]
@@ -100,22 +99,22 @@ def body_schema(schema: Schema, components: Components, *, partial: bool) -> Jso
         described["required"] = required
     description = type(schema).__dict__.get("__doc__")
     if description:
-        described["description"] = cleandoc(description)
+        described["description"] = description_of(description)
     return described
 
 
 def query_parameters(schema: Schema, components: Components) -> list[Json]:
-    return [
-        {
-            "name": name,
-            "in": "query",
-            "required": field.required,
-            "schema": field_schema(
-                field, components, with_default=field.load_default is not None, can_be_null=False
-            ),
-        }
-        for name, field in _named(schema).items()
-    ]
+    texts = _texts(schema)
+    return [_query_parameter(name, field, texts, components) for name, field in _named(schema).items()]
+
+
+def _query_parameter(
+    name: str, field: fields.Field[Any], texts: Mapping[str, str], components: Components
+) -> Json:
+    with_default = field.load_default is not None
+    schema = field_schema(field, components, with_default=with_default, can_be_null=False)
+    parameter = {"name": name, "in": "query", "required": field.required, "schema": schema}
+    return _described(parameter, texts.get(name))
 
 
 def field_schema(
@@ -130,8 +129,11 @@ def field_schema(
     if with_default and field.load_default is not missing:
         default = field.load_default() if callable(field.load_default) else field.load_default
         schema = {**schema, "default": default.value if isinstance(default, StrEnum) else default}
-    description = field.metadata.get("description")
-    return {**schema, "description": description} if description else schema
+    return schema
+
+
+def _described(schema: Json, text: str | None) -> Json:
+    return {**schema, "description": text} if text else schema
 
 
 def _is_json(field: fields.Field[Any]) -> bool:
@@ -143,6 +145,13 @@ def _is_json(field: fields.Field[Any]) -> bool:
 
 def _named(schema: Schema) -> Mapping[str, fields.Field[Any]]:
     return {field.data_key or name: field for name, field in schema.load_fields.items()}
+
+
+def _texts(schema: Schema) -> dict[str, str]:
+    """Return the docstrings of a schema's fields by their names in requests."""
+    docstrings = attribute_docstrings(type(schema))
+    fields_by_name = schema.load_fields.items()
+    return {field.data_key or name: docstrings[name] for name, field in fields_by_name if name in docstrings}
 
 
 def _shape(field: fields.Field[Any], components: Components) -> Json:
@@ -177,6 +186,8 @@ def _choice(field: Choice[Any], components: Components) -> Json:
 
 def _text(field: Text) -> Json:
     schema: Json = {"type": "string"}
+    if isinstance(field, OneOf):
+        return {**schema, "enum": list(field.choices)}
     if not field.blank:
         schema["minLength"] = 1
     match field:
@@ -189,6 +200,8 @@ def _text(field: Text) -> Json:
             return {**schema, "format": "iana-timezone", "examples": ["UTC", "Europe/Vienna"]}
         case Url():
             return {**schema, "pattern": _whole(re.compile(r"https?://\S+"), field)}
+        case PhoneFilter():
+            return {**schema, "pattern": "[0-9]"}
         case Line() if not field.blank:
             return {**schema, "pattern": NOT_BLANK}
         case _:

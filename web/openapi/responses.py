@@ -5,12 +5,13 @@ from dataclasses import is_dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from inspect import cleandoc
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 from uuid import UUID
 
 from web.openapi.components import Components, Json, nullable
+from web.openapi.docstrings import attribute_docstrings, description_of
+from web.openapi.value_meanings import describe_values
 
 PLAIN: dict[Any, Json] = {
     Any: {},
@@ -48,7 +49,15 @@ def answer_schema(kind: Any, components: Components) -> Json:
 
 
 def enum_reference(kind: type[StrEnum], components: Components) -> Json:
-    return _refer(kind, components, lambda: {"type": "string", "enum": [member.value for member in kind]})
+    """Refer to the values of an enum; those with a docstring are listed in its description."""
+    return _refer(kind, components, lambda: _enum(kind))
+
+
+def _enum(kind: type[StrEnum]) -> Json:
+    schema: Json = {"type": "string", "enum": [member.value for member in kind]}
+    summary = description_of(kind.__dict__.get("__doc__"))
+    description = "\n\n".join(filter(None, [summary, describe_values(kind)]))
+    return {**schema, "description": description} if description else schema
 
 
 def _refer(kind: type, components: Components, build: Callable[[], Json]) -> Json:
@@ -65,12 +74,16 @@ def _union(kinds: Sequence[Any], components: Components) -> Json:
 def _object(kind: Any, components: Components) -> Json:
     hints = get_type_hints(kind)
     required = kind.__required_keys__ if is_typeddict(kind) else hints
+    texts = attribute_docstrings(kind)
+    properties = {name: answer_schema(hint, components) for name, hint in hints.items()}
+    for name in properties.keys() & texts.keys():
+        properties[name]["description"] = texts[name]
     schema: Json = {
         "type": "object",
-        "properties": {name: answer_schema(hint, components) for name, hint in hints.items()},
+        "properties": properties,
         "required": [name for name in hints if name in required],
     }
     description = kind.__dict__.get("__doc__")
     if description and not description.startswith(f"{kind.__name__}("):  # a dataclass's own signature
-        schema["description"] = cleandoc(description)
+        schema["description"] = description_of(description)
     return schema

@@ -11,13 +11,13 @@ from web.request.parsing import Body
 
 
 class AdapterConfigChangesBody(Body):
-    """What can be changed; template and adapter stay."""
+    """The field that can be changed; template and adapter stay."""
 
     config = JsonValue(load_default=dict)
 
 
 class AdapterConfigBody(AdapterConfigChangesBody):
-    """`config` must fit the adapter's `config_schema`; there is one for each template and adapter."""
+    """An adapter config. There is at most one for each template and adapter."""
 
     template_id = Uuid(data_key="template", required=True)
     adapter_id = Uuid(data_key="adapter", required=True)
@@ -25,16 +25,27 @@ class AdapterConfigBody(AdapterConfigChangesBody):
 
 class AdapterConfigQuery(PageQuery):
     template = Uuid(load_default=None)
+    """Only configs of this template."""
     adapter = Uuid(load_default=None)
+    """Only configs for this adapter."""
 
 
 class AdapterConfigResponse(TypedDict):
+    """The settings with which the agents of a template use an adapter."""
+
     id: UUID
+    """Chosen by the service."""
     template: UUID
+    """The template whose agents use this config."""
     adapter: UUID
+    """The adapter that gets this config with each tool call."""
     config: Any
+    """A JSON value that fits the adapter's `config_schema`, such as an API key for it; null in the answer to
+    a repeated request, and if it cannot be decrypted: then set it again."""
     created_at: datetime
+    """When the config was created."""
     updated_at: datetime
+    """When the config was last changed; at first the same as `created_at`."""
 
 
 def serialize_adapter_config(config: AdapterConfig) -> AdapterConfigResponse:

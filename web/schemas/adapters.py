@@ -12,7 +12,7 @@ from web.request.parsing import Body
 
 
 class AdapterBody(Body):
-    """The writable fields. `config_schema` is a JSON Schema (2020-12)."""
+    """The writable fields of an adapter."""
 
     name = Line(required=True, blank=False, max_length=255)
     description = Text(load_default="", max_length=MAX_SIDE_TEXT)
@@ -22,17 +22,29 @@ class AdapterBody(Body):
 
 class AdapterQuery(PageQuery):
     visibility = Choice(Visibility, load_default=None)
+    """Only adapters with this visibility."""
 
 
 class AdapterResponse(TypedDict):
+    """A package of tools that agents can be given."""
+
     id: UUID
+    """Chosen by the service; tool calls carry it, so that a server can tell whose call it is."""
     name: str
+    """Any name. If tools have the same name, models see some of them with the adapter's name in front."""
     description: str
+    """A text for people; "" if there is none."""
     visibility: Visibility
+    """Who can see and use it. New adapters are private; an operator can publish one."""
     organization_id: UUID
+    """The organization that owns the adapter, and alone may change it."""
     created_at: datetime
+    """When the adapter was created."""
     detail_url: str
+    """An http or https URL with more about it, for people; "" if there is none."""
     config_schema: dict[str, Any]
+    """The JSON Schema (2020-12) that the adapter's configs must fit, without references to other documents;
+    {}: any config."""
 
 
 def serialize_adapter(adapter: Adapter) -> AdapterResponse:

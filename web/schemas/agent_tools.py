@@ -22,30 +22,41 @@ class ToolCallBody(Body):
 
 
 class AgentToolResponse(TypedDict):
-    """A tool of the agent. `parameters` is a JSON Schema; tools without `adapter` belong to every agent."""
+    """A tool of an agent, as its model sees it."""
 
     name: str
+    """The name to call it by: letters, digits, `_` and `-`, unique among the agent's tools."""
     description: str
+    """What the tool does, and what its parameters mean if they are no JSON Schema."""
     parameters: dict[str, Any]
+    """A JSON Schema for the parameters."""
     adapter: UUID | None
+    """The adapter that the tool belongs to; null: a built-in tool, which every agent has."""
 
 
 class ToolCalledResponse(TypedDict):
-    """The result; `left_out` says what is missing if it would have been too long."""
+    """The result of a call."""
 
     result: Any
+    """The answer of the tool, as JSON or text; null if it had none."""
     left_out: NotRequired[str]
+    """What is missing from a result that would have been too long; only in that case."""
 
 
 class ToolErrorResponse(TypedDict):
-    """Why a tool refused; `code` is for programs, the other fields explain it."""
+    """Why a call failed. Some codes come with further fields, such as `status` or `errors`."""
 
     code: str
+    """A code for programs, such as `invalid`, `not_found`, `unknown_tool` or `tool_failed`."""
     message: str
+    """A sentence for the model that tells it what to do instead."""
 
 
 class ToolRefusedResponse(TypedDict):
+    """The answer to a call that failed."""
+
     error: ToolErrorResponse
+    """Why the call failed."""
 
 
 def serialize_agent_tool(definition: ToolDefinition) -> AgentToolResponse:

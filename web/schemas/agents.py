@@ -30,7 +30,11 @@ from web.request.parsing import Body
 
 
 class AgentBody(Body):
-    """The writable fields. The last five are owned by the supervisor: writing one is a message to it."""
+    """The writable fields of an agent.
+
+    `status`, `sleep_until`, `run_started_at` and `last_wake_…` are owned by its supervisor: writing one is a
+    message to it.
+    """
 
     template_id = Uuid(data_key="template", allow_none=True, load_default=None)
     parent_id = Uuid(data_key="parent", allow_none=True, load_default=None)
@@ -38,6 +42,8 @@ class AgentBody(Body):
     tags = ListOf(Line(blank=False, max_length=255), load_default=list)
     name = Line(required=True, blank=False, max_length=255)
     model = Line(blank=False, max_length=255)
+    """The model, as `<provider>/<name>`, without a provider at the default one. It may be left out if the
+    template has a `default_model`, which is then copied."""
     timezone = Timezone(load_default="UTC", blank=False, max_length=255)
     system_prompt = Text(load_default="")
     email_alias = LocalPart(allow_none=True, load_default=None, blank=False, max_length=255)
@@ -51,7 +57,11 @@ class AgentBody(Body):
     max_cost_usd_per_day = Money(allow_none=True, load_default=None)
 
     status = Choice(AgentStatus)
+    """A message to the supervisor: `running` requests a run, `sleeping` stops a run or restores an archived
+    agent, `archived` archives it. Left out at creation: `sleeping`."""
     sleep_until = Datetime(allow_none=True)
+    """A message to the supervisor: when to wake, not later than `max_sleep_hours` allows; a time in the past
+    wakes the agent now. During a run it applies if the run ends without asking for sleep."""
     run_started_at = Datetime(allow_none=True)
     last_wake_reason = Line(max_length=64)
     last_wake_interrupted_sleep_until = Datetime(allow_none=True)
@@ -78,7 +88,10 @@ class AgentBody(Body):
 
 
 class TagsBody(Body):
+    """Tags to add or to remove."""
+
     tags = ListOf(Line(blank=False, max_length=255), required=True)
+    """Tags that the agent already has, or has not, do no harm."""
 
 
 DATETIME_FIELDS = ("sleep_until", "run_started_at", "last_wake_interrupted_sleep_until")
@@ -86,43 +99,94 @@ DATETIME_FIELDS = ("sleep_until", "run_started_at", "last_wake_interrupted_sleep
 
 class AgentQuery(PageQuery):
     include_archived = Boolean(load_default=False)
+    """Whether archived agents are listed, too."""
     organization = Uuid(load_default=None)
+    """Only agents of this organization, for users who belong to several."""
     purpose = Choice(Purpose, load_default=None)
+    """Only agents with this purpose."""
     tag = ListOf(Line(blank=False, max_length=255), load_default=list)
+    """Only agents with this tag; repeat it to ask for several, all of which an agent must have."""
     template = Uuid(load_default=None)
+    """Only agents of this template."""
     status = Choice(AgentStatus, load_default=None)
+    """Only agents with this status; `archived` implies `include_archived`."""
     parent = Uuid(load_default=None)
+    """Only the children of this agent."""
+    name = Line(blank=False, load_default=None)
+    """Only agents with exactly this name, in any case."""
     search = Line(load_default=None)
+    """Only agents whose name contains this text, in any case."""
 
 
 class AgentResponse(TypedDict):
+    """A long-lived worker. It sleeps, runs when something wakes it, and sleeps again."""
+
     id: UUID
+    """Chosen by the service."""
     adapters: Sequence[UUID]
+    """The adapters whose tools the agent has. If tools have the same name, that of an earlier adapter keeps
+    it."""
     organization: UUID
+    """The organization that the agent belongs to."""
     template: UUID | None
+    """The template whose settings the agent takes where its own are blank; null: none."""
     parent_name: str
+    """The name of the parent; "" if there is none."""
     template_name: str | None
+    """The name of the template; null if there is none."""
     tags: Sequence[str]
+    """Labels of yours to filter by, in the order in which they were added."""
     name: str
+    """Any name; several agents may have the same."""
     model: str
+    """The model, as `<provider>/<name>`; without a provider at the default one. `builtin/inbox` needs no
+    network."""
     created_at: datetime
+    """When the agent was created."""
     timezone: str
+    """An IANA time zone, in which the agent is told the time, and in which a datetime without an offset is
+    read."""
     system_prompt: str
+    """Instructions to the model; "": those of the template."""
     sleep_until: datetime | None
+    """When the agent wakes by itself; null while it runs, or if only something new wakes it."""
     email_alias: str | None
+    """The local part of the agent's e-mail address, unique in the whole service in any case; null: none. The
+    service only stores it."""
     status: AgentStatus
+    """Whether the agent runs, sleeps or is archived."""
     run_started_at: datetime | None
+    """When the active run started; null if there is none."""
     last_wake_reason: str
+    """Why the last run started: `run_requested`, `notification:<source>`, `reminder`, `sleep_elapsed`,
+    `restart_recovery`, `retry_after_failure` or `uncleared_notifications`; "" before the first run."""
     last_wake_interrupted_sleep_until: datetime | None
+    """The `sleep_until` that the start of the last run cut short; null if there was none."""
     max_turns: int
+    """How many turns a run may have. 0: the template's limit, else `runs.max_turns`; a negative number: no
+    limit."""
     max_sleep_hours: int | None
+    """The maximum length of a sleep in hours, counted from the start of the run; null: no limit. A change
+    applies from the next run on."""
     harness_git_ref: str | None
+    """The branch, tag or commit whose code a process harness runs; null or "": that of the template, else the
+    newest `main`."""
     reasoning_effort: str
+    """How much the model should think; "": the effort of the template. `none` sends no effort to the
+    model."""
     debounce_window_seconds: int | None
+    """How many seconds a conversation must pause before it wakes the agent. 0: it wakes at once; null: the
+    template's window."""
     call_voice_id: str
+    """Only stored; it has no effect."""
     purpose: Purpose
+    """A label to filter by; it has no other effect."""
     parent: UUID | None
+    """The agent that this one works for; null: none. Both can send messages to each other, and parents make
+    no cycle."""
     max_cost_usd_per_day: Decimal | None
+    """What the agent may spend in a UTC day, in US dollars with at most six decimals; null: as much as the
+    template allows. 0 allows no run."""
 
 
 def serialize_agent(agent: Agent) -> AgentResponse:

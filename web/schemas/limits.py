@@ -10,30 +10,39 @@ class LimitScope(StrEnum):
     """What a limit applies to."""
 
     ORGANIZATION = "organization"
+    """The organization as a whole."""
     CREDENTIAL = "credential"  # each API key, user or run token
+    """Each API key, user or run token."""
+    USER = "user"
+    """Each user."""
     AGENT = "agent"
+    """Each agent."""
     TRACE = "trace"
+    """Each trace."""
 
 
 class LimitResponse(TypedDict):
-    """A limit by its name in the configuration.
-
-    `limit` is null if there is none. `used` is null if the limit applies to each agent, trace or
-    credential. Of requests per minute, `used` is what the caller's own credential has to wait for to be
-    refilled.
-    """
+    """A limit that the operator has set."""
 
     name: str
+    """Its name in the section `[limits]` of the configuration; a refusal names it, too."""
     per: LimitScope
+    """What the limit applies to."""
     limit: int | None
+    """The maximum; null: there is none."""
     used: int | None
+    """How much of it is in use, a few seconds ago at most; of requests per minute, how many your own
+    credential has to wait for to be refilled. null if the limit applies to each agent, trace or
+    credential."""
 
 
 class LimitsResponse(TypedDict):
     """The limits of an organization. Counts are a few seconds old at most, unless counting takes long."""
 
     organization: UUID
+    """The organization that the limits are about."""
     limits: Sequence[LimitResponse]
+    """All limits, those that are switched off included."""
 
 
 def serialize_limit(name: str, per: LimitScope, limit: int, used: int | None) -> LimitResponse:

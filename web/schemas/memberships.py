@@ -12,15 +12,24 @@ from web.schemas.accounts import UserResponse
 
 
 class MembershipChangesBody(Body):
+    """The role is all that can be changed."""
+
     role = Choice(Role)
 
 
 class MembershipResponse(TypedDict):
+    """A user's membership in an organization."""
+
     id: UUID
+    """Chosen by the service; the id of the user is another one."""
     user: UserResponse
+    """The member."""
     organization: UUID
+    """The organization that the user belongs to."""
     role: Role
+    """What the member may do. Nobody can change or grant a role above their own."""
     created_at: datetime
+    """When the user joined."""
 
 
 def serialize_member(member: Member) -> MembershipResponse:

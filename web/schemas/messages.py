@@ -10,14 +10,14 @@ from marshmallow import ValidationError
 from storage.channels.messages import Attachment, Channel, Direction, Message, MessageStatus
 from web.fields import Choice, Line, ListOf, ObjectOf, Text, Url, Uuid
 from web.json import to_json
-from web.paging import PageQuery
+from web.paging import CreatedPageQuery
 from web.request.parsing import Body
 
 MAX_ATTACHMENTS_BYTES = 262_144  # of all attachments of a message, as JSON
 
 
 class AttachmentBody(Body):
-    """A file that came with a message; it stays where it is."""
+    """A file that belongs to a message; it stays where it is."""
 
     name = Line(max_length=255, load_default="")
     content_type = Line(max_length=255, load_default="")
@@ -34,7 +34,7 @@ class _MessageBody(Body):
 
 
 class NewMessageBody(_MessageBody):
-    """Without a status, an inbound message is `received` and an outbound one is `queued`."""
+    """A new message."""
 
     agent_id = Uuid(data_key="agent", required=True)
     contact_id = Uuid(data_key="contact", allow_none=True, load_default=None)
@@ -44,9 +44,12 @@ class NewMessageBody(_MessageBody):
     body = Text(load_default="")
     attachments = ListOf(ObjectOf(AttachmentBody), load_default=list)
     status = Choice(MessageStatus, load_default=None)
+    """Left out or null: `received` if it is inbound, `queued` if it is outbound."""
 
 
 class MessageChangesBody(_MessageBody):
+    """The fields to change; agent, channel and direction stay."""
+
     contact_id = Uuid(data_key="contact", allow_none=True)
     subject = Line(max_length=998)
     body = Text()
@@ -54,24 +57,40 @@ class MessageChangesBody(_MessageBody):
     status = Choice(MessageStatus)
 
 
-class MessageQuery(PageQuery):
+class MessageQuery(CreatedPageQuery):
     agent = Uuid(load_default=None)
+    """Only messages to or from this agent."""
     contact = Uuid(load_default=None)
+    """Only messages to or from this contact."""
     channel = Choice(Channel, load_default=None)
+    """Only messages of this channel."""
     direction = Choice(Direction, load_default=None)
+    """Only messages in this direction."""
 
 
 class MessageResponse(TypedDict):
+    """A message between an agent and a contact."""
+
     id: UUID
+    """Chosen by the service; the agent's tool `open_sms_attachment` takes it."""
     agent: UUID
+    """The agent that wrote the message or gets it."""
     contact: UUID | None
+    """The contact at the other end; null if it is not known or was deleted."""
     channel: Channel
+    """The way that the message travels, and the source of an inbound message's notification."""
     direction: Direction
+    """Whether the agent gets the message or wrote it."""
     subject: str
+    """One line, for channels that have subjects; else ""."""
     body: str
+    """The text; "" if there are only attachments."""
     attachments: Sequence[Attachment]
+    """Files that belong to the message, at most 262,144 bytes of JSON together."""
     status: MessageStatus
+    """How far the message has come; the tool of its channel may set it."""
     created_at: datetime
+    """When the message was stored."""
 
 
 def serialize_message(message: Message) -> MessageResponse:

@@ -10,18 +10,35 @@ from web.fields import Boolean, Line, Money
 from web.request.parsing import Body
 
 
+class NewOrganizationBody(Body):
+    """A further organization of the user who sends it."""
+
+    name = Line(required=True, blank=False, max_length=255)
+    """What people call the organization; names need not be unique."""
+
+
 class OrganizationChangesBody(Body):
+    """The settings of an organization that its admins and owners can change."""
+
     name = Line(blank=False, max_length=255)
     paused = Boolean()
     max_cost_usd_per_day = Money(allow_none=True)
 
 
 class WholeOrganizationResponse(TypedDict):
+    """An organization, which owns agents, templates and everything else."""
+
     id: UUID
+    """Chosen by the service; `X-Organization` takes it."""
     name: str
+    """The name of the organization; several may have the same."""
     paused: bool
+    """Whether its agents are held: true stops their runs and starts no others until it is false again."""
     max_cost_usd_per_day: Decimal | None
+    """What all its agents together may spend in a UTC day, in US dollars with at most six decimals; null: no
+    cap. 0 allows no run."""
     created_at: datetime
+    """When the organization was created."""
 
 
 def serialize_whole_organization(organization: Organization) -> WholeOrganizationResponse:

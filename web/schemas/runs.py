@@ -5,61 +5,118 @@ from datetime import datetime
 from typing import TypedDict
 from uuid import UUID
 
-from storage.model import Outcome, Run
+from storage.model import Outcome, Run, Source
 from supervisors.engine.messages import RunAnswer, StopReply
-from web.fields import Boolean, Integer, Text
+from supervisors.policy.decisions import WakeReason
+from web.fields import Boolean, Integer, Text, Uuid
+from web.filter_fields import OneOf, UtcDatetime
 from web.paging import PageQuery
 from web.request.parsing import Body
 
 DEFAULT_LIMIT = 50
 
+NOTIFICATION = "notification"  # stands for all wake reasons of the form `notification:<source>`
+NOTIFICATION_REASONS = tuple(f"{NOTIFICATION}:{source}" for source in Source)
+
 
 class RunBody(Body):
+    """How to start a run. All fields may be left out."""
+
     wakeup = Boolean(load_default=True)
+    """true interrupts a sleep, a wait for messages or a backoff; false leaves an agent asleep whose
+    `sleep_until` lies ahead."""
 
 
 class StopBody(Body):
+    """How to stop. All fields may be left out."""
+
     force = Boolean(load_default=False)
+    """true cancels the run at once, without the time that it otherwise has to end by itself."""
     reason = Text(load_default="")
+    """Why it is stopped; "" if you do not say."""
 
 
 class RunQuery(PageQuery):
     limit = Integer(min_value=1, max_value=1000, load_default=DEFAULT_LIMIT)
+    """The maximum number of runs; a `Link` header leads to the next page while there is one."""
+    outcome = OneOf(tuple(Outcome), load_default=None)
+    """Only runs that ended so. A run that is under way has no outcome yet."""
+    wake_reason = OneOf((*WakeReason, NOTIFICATION, *NOTIFICATION_REASONS), load_default=None)
+    """Only runs started for this reason. `notification` stands for notifications of any source,
+    `notification:sms` for those of one."""
+    active = Boolean(load_default=None)
+    """true: only runs that are under way. false: only runs that have ended."""
+    started_after = UtcDatetime(load_default=None)
+    """Only runs started at this time or later. Without an offset it is UTC."""
+    started_before = UtcDatetime(load_default=None)
+    """Only runs started before this time. Without an offset it is UTC."""
+
+
+class AllRunQuery(RunQuery):
+    agent = Uuid(load_default=None)
+    """Only runs of this agent."""
+
+
+def wake_reasons(value: str | None) -> tuple[str, ...]:
+    """Return the wake reasons that a filter stands for; no filter stands for none of them."""
+    if value == NOTIFICATION:
+        return NOTIFICATION_REASONS
+    return () if value is None else (value,)
 
 
 class WaitQuery(Body):
-    """How many seconds to wait for the end of a run."""
+    """How long to wait for the end of a run."""
 
     wait = Integer(min_value=1, max_value=60, load_default=None)
+    """How many seconds to wait for the end of the run; left out: answer at once."""
 
 
 class RunAnsweredResponse(TypedDict):
-    """The result of a run request; `run` is the run that was started or is already running."""
+    """The answer to a run request."""
 
     status: RunAnswer
+    """What the request has led to."""
     run: UUID | None
+    """The run that was started, or is already active; null if there is none, also while it is queued."""
 
 
 class StopAnsweredResponse(TypedDict):
+    """The answer to a stop."""
+
     status: StopReply
+    """What the stop has led to."""
 
 
 class RunResponse(TypedDict):
-    """A run. `notifications` names up to 1,000 of the `notification_count` that were active at its start."""
+    """A run: one wake to sleep of an agent."""
 
     id: UUID
+    """Chosen by the service."""
     agent: UUID
+    """The agent that ran."""
     trace: UUID
+    """The trace of the run, which has the same id."""
     wake_reason: str
+    """Why it started: `run_requested`, `notification:<source>`, `reminder`, `sleep_elapsed`,
+    `restart_recovery`, `retry_after_failure` or `uncleared_notifications`."""
     notifications: Sequence[UUID]
+    """The notifications that were active at its start, longest active first, at most 1,000."""
     notification_count: int
+    """How many notifications were active at its start."""
     interrupted_sleep_until: datetime | None
+    """The end of the sleep that its start cut short; null if there was none."""
     started_at: datetime
+    """When it started."""
     ended_at: datetime | None
+    """When it ended; null while it is active."""
     turns: int
+    """How many turns it had: model calls with the tool calls that they asked for. 0 for a process harness."""
     outcome: Outcome | None
+    """How it ended; null while it is active."""
     error: str
+    """What went wrong or ended it early, such as `stopped`; "" if nothing did."""
     max_sleep_until: datetime | None
+    """The latest moment that it may let the agent sleep until; null: no limit."""
 
 
 def serialize_run(run: Run) -> RunResponse:

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
-from typing import TypedDict
+from typing import Any, TypedDict
 from uuid import UUID
 
 from storage.model import ReasoningEffort, Template
@@ -11,6 +11,8 @@ from web.request.parsing import Body
 
 
 class TemplateBody(Body):
+    """The writable fields of a template."""
+
     name = Line(required=True, blank=False, max_length=255)
     description = Text(load_default="", max_length=MAX_SIDE_TEXT)
     system_prompt = Text(load_default="")
@@ -21,37 +23,70 @@ class TemplateBody(Body):
     debounce_window_seconds = Integer(min_value=0, max_value=MAX_INT32, load_default=0)
     harness_git_ref = Line(load_default="", max_length=255)
     agent_created_webhook_url = Url(load_default="", max_length=200)
-    tool_call_secret = Text(load_default="", max_length=255)
+    tool_call_secret = Text(load_default="", max_length=255, allow_none=True)
+    """Signs webhooks and tool calls; "" leaves them unsigned. Null is like leaving the field out, so that a
+    member can send back what it has read."""
     max_cost_usd_per_day = Money(allow_none=True, load_default=None)
 
 
 class TemplateDeletionQuery(Body):
-    """With `detach` agents keep what they inherit; without it a template in use is not deleted."""
+    """How to delete a template."""
 
     detach = Boolean(load_default=False)
+    """Whether agents of the template keep the settings that they inherit; without it a template in use is not
+    deleted."""
 
 
 class TemplateResponse(TypedDict):
-    """`tool_call_secret` is null in an answer to a repeated request, instead of a secret."""
+    """Settings that many agents share. A change reaches all agents that leave the setting blank."""
 
     id: UUID
+    """Chosen by the service."""
     organization: UUID
+    """The organization that the template belongs to."""
     name: str
+    """Any name; several templates may have the same."""
     created_at: datetime
+    """When the template was created."""
     description: str
+    """A text for people; "" if there is none."""
     system_prompt: str
+    """Instructions to the model, for agents that have none of their own; "": none."""
     default_model: str
+    """The model that is copied into a new agent that names none; "": each agent must name one."""
     default_reasoning_effort: ReasoningEffort
+    """How much the model should think, for agents that do not say. `none` sends no effort to the model."""
     thinking_max_tokens: int
+    """The maximum number of tokens for thinking, sent instead of the effort to models that know it; 0: no
+    maximum is sent."""
     max_turns: int
+    """How many turns a run may have, for agents that do not say; 0: `runs.max_turns` of the service."""
     debounce_window_seconds: int
+    """How many seconds a conversation must pause before it wakes an agent that has no window of its own; 0:
+    it wakes at once."""
     harness_git_ref: str
+    """The branch, tag or commit whose code a process harness runs, for agents that do not say; "": the newest
+    `main`."""
     agent_created_webhook_url: str
+    """An http or https URL, which gets a signed POST request for each agent that is created from the
+    template; "": none."""
     tool_call_secret: str | None
+    """The secret that signs tool calls and webhooks: `whsec_` and Base64, or any other text; "": they are not
+    signed. null is a secret that is not shown: members and repeated answers never get it, and one that cannot
+    be decrypted must be set again."""
     max_cost_usd_per_day: Decimal | None
+    """What each agent without a cap of its own may spend in a UTC day, in US dollars with at most six
+    decimals; null: no cap. 0 allows no run."""
 
 
-def serialize_template(template: Template) -> TemplateResponse:
+def without_hidden_secret(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the body without a null secret, which stands for one that is not shown and changes nothing."""
+    return {name: value for name, value in body.items() if name != "tool_call_secret" or value is not None}
+
+
+def serialize_template(template: Template, *, show_secret: bool) -> TemplateResponse:
+    """Return the response; a secret is null unless it is shown."""
+    secret = template.tool_call_secret
     return {
         "id": template.id,
         "organization": template.organization_id,
@@ -66,6 +101,6 @@ def serialize_template(template: Template) -> TemplateResponse:
         "debounce_window_seconds": template.debounce_window_seconds,
         "harness_git_ref": template.harness_git_ref,
         "agent_created_webhook_url": template.agent_created_webhook_url,
-        "tool_call_secret": template.tool_call_secret,
+        "tool_call_secret": secret if show_secret or not secret else None,
         "max_cost_usd_per_day": template.max_cost_usd_per_day,
     }

@@ -11,7 +11,7 @@ from web.request.parsing import Body
 
 
 class ToolChangesBody(Body):
-    """The fields that can be changed; the adapter stays."""
+    """The fields of a tool that can be changed; its adapter stays."""
 
     name = Line(required=True, blank=False, max_length=255)
     description = Text(load_default="", max_length=MAX_SIDE_TEXT)
@@ -22,25 +22,39 @@ class ToolChangesBody(Body):
 
 
 class ToolBody(ToolChangesBody):
-    """`parameters` is any JSON value: a JSON Schema is enforced on calls, anything else only shown."""
+    """A new tool."""
 
     adapter_id = Uuid(data_key="adapter", required=True)
 
 
 class ToolQuery(PageQuery):
     adapter = Uuid(load_default=None)
+    """Only tools of this adapter."""
 
 
 class ToolResponse(TypedDict):
+    """Something that an agent can do: a URL of yours to which a call is sent."""
+
     id: UUID
+    """Chosen by the service."""
     adapter: UUID
+    """The adapter that the tool belongs to. Agents that have the adapter have the tool."""
     name: str
+    """Unique in its adapter. Models see it with `_` for all but letters, digits, `_` and `-`."""
     description: str
+    """What the tool does, as models read it; "" if there is none."""
     created_at: datetime
+    """When the tool was created."""
     parameters: Any
+    """A JSON Schema (2020-12) for objects, which calls must fit; any other value is only shown to models.
+    null: no parameters are described."""
     url: str
+    """The http or https URL to which calls are sent; "": calls fail with the code `no_url`."""
     handler: str
+    """A text of yours that is sent with each call, so that one URL can serve many tools. `channel:<channel>`
+    makes the tool deliver messages and hides it from models."""
     detail_url: str
+    """An http or https URL with more about it, for people; "" if there is none."""
 
 
 def serialize_tool(tool: Tool) -> ToolResponse:

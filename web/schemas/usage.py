@@ -16,15 +16,20 @@ DATETIME_FIELDS = ("start_date", "end_date")
 
 
 class NewUsageBody(Body):
-    """One call of a model; without `cost_usd` it is priced by the bundled price list."""
+    """One call of a model."""
 
     model = Line(required=True, blank=False, max_length=255)
     input_tokens = Integer(required=True, min_value=0, max_value=MAX_INT32)
     output_tokens = Integer(required=True, min_value=0, max_value=MAX_INT32)
     cached_tokens = Integer(min_value=0, max_value=MAX_INT32, load_default=0)
+    """How many of the input tokens came from a cache, at most `input_tokens`."""
     cost_usd = Money(allow_none=True, load_default=None)
+    """The cost in US dollars, with at most six decimals; null or left out: by the bundled price list."""
     trace_id = Uuid(data_key="trace", allow_none=True, load_default=None)
+    """The trace of the call, of the same agent; null or left out: none, or that of the run whose token is
+    used."""
     occurred_at = Datetime(allow_none=True, load_default=None)
+    """When the call was made, which decides the day that it counts for; null or left out: now."""
 
     def check_together(self, checked: Mapping[str, Any]) -> None:
         """Raise ValidationError if there are more cached than input tokens: they are part of the input."""
@@ -34,46 +39,69 @@ class NewUsageBody(Body):
 
 
 class UsageQuery(Body):
-    """The period from `start_date` to before `end_date`, by default the last 30 days."""
+    """The period to sum up."""
 
     start_date = DayOrDatetime(load_default=None)
+    """The start of the period, itself included; a date is midnight UTC. Left out: 30 days before the end."""
     end_date = DayOrDatetime(load_default=None)
+    """The end of the period, itself excluded; a date is midnight UTC. Left out: now."""
 
 
 class UsageRecordResponse(TypedDict):
-    """One call of a model. Unless it is `priced`, its cost is unknown and counts as 0."""
+    """One call of a model."""
 
     id: UUID
+    """Chosen by the service."""
     agent: UUID
+    """The agent that the call was made for."""
     trace: UUID | None
+    """The trace of the call; null if there is none."""
     model: str
+    """The name of the model, such as `openai/gpt-5`."""
     input_tokens: int
+    """Tokens sent to the model, those from a cache included."""
     output_tokens: int
+    """Tokens that the model produced."""
     cached_tokens: int
+    """The part of the input tokens that came from a cache."""
     cost_usd: Decimal
+    """The cost in US dollars, with six decimals at most; 0 also if it is not known."""
     priced: bool
+    """Whether the cost is known; false if none was given and the price list does not contain the model."""
     occurred_at: datetime
+    """When the call was made."""
 
 
 class ModelUsageResponse(TypedDict):
-    """The sums over the calls of one model. Cached tokens are part of the input tokens."""
+    """Sums over calls of one model."""
 
     input_tokens: int
+    """Tokens sent to the model, those from a cache included."""
     output_tokens: int
+    """Tokens that the model produced."""
     cached_tokens: int
+    """The part of the input tokens that came from a cache."""
     total_cost_usd: Decimal
+    """The cost in US dollars; calls without a known price count as 0."""
     llm_calls: int
+    """The number of calls."""
 
 
 class UsageResponse(ModelUsageResponse):
-    """The sums over the calls of an agent, in total and by model: the 500 most expensive of `model_count`."""
+    """The sums over the calls of an agent, in total and by model."""
 
     agent_id: UUID
+    """The id of the agent."""
     agent_name: str
+    """The name of the agent, which may have been deleted."""
     start_date: datetime
+    """The start of the period, itself included."""
     end_date: datetime
+    """The end of the period, itself excluded."""
     model_count: int
+    """The number of models that were called."""
     model_breakdown: Mapping[str, ModelUsageResponse]
+    """The sums by the name of the model, for the 500 most expensive models."""
 
 
 def serialize_usage_record(record: UsageRecord) -> UsageRecordResponse:

@@ -12,32 +12,49 @@ from web.paging import PageQuery
 
 class DeliveryQuery(PageQuery):
     agent = Uuid(load_default=None)
+    """Only deliveries about this agent, which may have been deleted."""
     template = Uuid(load_default=None)
+    """Only deliveries of this template."""
     status = Choice(DeliveryStatus, load_default=None)
+    """Only deliveries with this status."""
 
 
 class DeliveryResponse(TypedDict):
-    """`attempts` counts since creation or the last redelivery; `last_status` is that of the last answer."""
+    """The delivery of one event to the webhook of a template."""
 
     id: UUID
+    """Chosen by the service; the receiver gets it as `webhook-id`, the same with each attempt."""
     type: str
+    """The kind of event: `agent.created`."""
     agent: UUID
+    """The agent that the event is about, which may have been deleted."""
     template: UUID
+    """The template whose webhook it is, which may have been deleted."""
     url: str
+    """Where it goes: the template's URL at the time of the event."""
     status: DeliveryStatus
+    """Whether it is still to be delivered, was delivered, or was given up."""
     attempts: int
+    """How often it was sent since the event or the last redelivery."""
     created_at: datetime
+    """When the event happened."""
     next_attempt_at: datetime | None
+    """When it is sent next; null if it is no longer pending."""
     delivered_at: datetime | None
+    """When the receiver confirmed it; null if it did not."""
     failed_at: datetime | None
+    """When it was given up; null if it was not."""
     last_status: int | None
+    """The HTTP status of the last answer; null if there was none."""
     last_error: str
+    """Why the last attempt failed; "" if it did not."""
 
 
 class WholeDeliveryResponse(DeliveryResponse):
-    """With what is sent."""
+    """A delivery with what is sent."""
 
     payload: Mapping[str, Any]
+    """The body of the request: `type`, `timestamp` and `data`."""
 
 
 def serialize_delivery(delivery: WebhookDelivery) -> DeliveryResponse:

@@ -14,6 +14,7 @@ from web.errors import framework_error_response
 from web.json import json_response
 from web.observability.request_id import HEADER, fresh_id, id_of
 from web.server.acceptor import Acceptor
+from web.server.access_log import RequestHandler, access_log_options, answer_timed
 from web.server.connections import Connections, Place
 from web.server.head_limit import HEAD_TOO_LONG
 from web.server.line_limit import LineLimit
@@ -27,9 +28,9 @@ from web.server.unsent_bytes import UnsentBytes
 BACKLOG = 1024
 SHUTDOWN_SECONDS = 1.0  # for the last requests; the service has drained before
 DEFAULTS = ConnectionSettings()
+NO_ACCESS_LOG: dict[str, Any] = {"access_log": None}
 INVALID_HTTP = "The request is not valid HTTP."
 OPTIONS: dict[str, Any] = {
-    "access_log": None,  # the application logs requests itself
     "auto_decompress": False,  # `web/request/body.py` decompresses, and only bodies that are read
     "lingering_time": 0.0,  # `discard_rest` limits the bytes as well
 }
@@ -44,12 +45,14 @@ class Protocol(ReaderWatch):
 
     def __init__(self, manager: web.Server, connections: Connections, place: Place, **options: Any) -> None:
         super().__init__(manager, **options)
+        handler: RequestHandler = manager.request_handler
+        if self._logging_enabled:
+            handler = partial(answer_timed, handler)
+            self._request_handler = handler
         self._connections = connections
         self._discarded: StreamReader | None = None  # the body whose rest is being dropped
         if place is Place.OPERATORS_REQUEST:
-            self._request_handler = partial(
-                answer_operator_only, manager.request_handler, self._answer_headers
-            )
+            self._request_handler = partial(answer_operator_only, handler, self._answer_headers)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -136,6 +139,7 @@ async def serving(
     connections, manager = Connections(settings), cast(web.Server, runner.server)
 
     unsent, lines = UnsentBytes(settings.trusted_proxies), LineLimit()
+    access_log = access_log_options(settings.trusted_proxies) if settings.has_access_log else NO_ACCESS_LOG
 
     def connect(place: Place, peer: str) -> Protocol:
         return Protocol(
@@ -148,6 +152,7 @@ async def serving(
             lines=lines,
             answer_headers=headers,
             loop=asyncio.get_running_loop(),
+            **access_log,
             **OPTIONS,
         )
 

@@ -6,7 +6,10 @@ from ipaddress import IPv4Network, IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """The limits; `is_https` says whether clients reach the service by HTTPS, through a proxy."""
+    """The limits; `is_https` says whether clients reach the service by HTTPS, through a proxy.
+
+    `has_access_log`: whether each request has a line in the log.
+    """
 
     max_connections: int = 10_000
     head_seconds: float = 15.0  # for a whole request head, from the connection or from its first byte
@@ -14,6 +17,7 @@ class ConnectionSettings:
     keepalive_seconds: float = 630.0  # longer than load balancers keep an idle connection, which is 600
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     is_https: bool = False
+    has_access_log: bool = False
 
     def __post_init__(self) -> None:
         if self.max_connections < 1:

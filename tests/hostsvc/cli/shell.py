@@ -1,5 +1,6 @@
 """Runs commands of `hostsvc`: in this process for an exit code and output, or as a process of their own."""
 
+import json
 import os
 import subprocess
 import sys
@@ -84,9 +85,17 @@ def finished(process: Process | ForkedCommand) -> Finished:
 
 
 def refusal(done: Finished) -> str:
-    """Return the one line of a refused command."""
+    """Return the reason of a refused command, which is its one line, or the last one of a service's log."""
     assert done.code == 2, done
     assert done.out == "", done
-    (line,) = done.err.splitlines()
-    assert line.startswith("hostsvc: ")
-    return line.removeprefix("hostsvc: ")
+    return reason_of(done.err)
+
+
+def reason_of(err: str) -> str:
+    """Return the reason that a refused command has written, as one line of text or in its log."""
+    first, *others = err.splitlines()
+    if not others and first.startswith("hostsvc: "):
+        return first.removeprefix("hostsvc: ")
+    last = [json.loads(line) for line in (first, *others)][-1]
+    assert (last["event"], last["level"]) == ("service refused", "error")
+    return str(last["reason"])

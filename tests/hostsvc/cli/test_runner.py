@@ -12,6 +12,7 @@ from hostsvc.config import Config, DatabaseChoice
 from storage.errors import DatabaseUnavailable
 from tests.hostsvc.cli.shell import Shell, finished, hostsvc, refusal
 
+UNAVAILABLE = "the database is unavailable"
 NOBODY_LISTENS = "postgresql://somebody:hunter2@127.0.0.1:1/nothing"
 ANY_PORT = {"HOSTSVC__SERVER__PORT": "0"}
 
@@ -29,8 +30,10 @@ def test_serve_on_unreachable_database_is_one_line_with_advice(tmp_path: Path, s
 
 
 def _assert_names_unreachable_database(line: str) -> None:
-    assert line.startswith("the database cannot be reached: ")
-    assert line.endswith("; start the database 127.0.0.1:1/nothing, or correct database.url")
+    assert line == (
+        "the database is unavailable: connection refused by 127.0.0.1:1; "
+        "start the database 127.0.0.1:1/nothing, or correct database.url"
+    )
     assert "hunter2" not in line
 
 
@@ -65,7 +68,7 @@ def test_host_of_another_machine_is_one_line_naming_it(tmp_path: Path, host: str
         (OSError("odd"), "the system: odd"),
         (
             DatabaseUnavailable("refused"),
-            "refused; start the embedded database in data, or correct database.url",
+            f"{UNAVAILABLE}: refused; start the embedded database in data, or correct database.url",
         ),
     ],
 )
@@ -76,7 +79,8 @@ def test_error_message_names_what_failed(error: Exception, message: str) -> None
 def test_error_message_of_a_database_hides_its_password() -> None:
     config = Config(database=DatabaseChoice(url="postgresql://me:hunter2@db.example:5432/agents"))
     assert error_message(DatabaseUnavailable("refused"), config) == (
-        "refused; start the database db.example:5432/agents, or correct database.url"
+        "the database is unavailable: refused; "
+        "start the database db.example:5432/agents, or correct database.url"
     )
 
 

@@ -5,11 +5,8 @@ would read every agent for each notification. Plans cached before the growth are
 """
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
-import asyncpg
 import pytest
 
 from storage.agents.agents import Agents
@@ -21,6 +18,7 @@ from storage.notifications.since import RecentNotifications
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, NOW, new_notification, stored_agent
+from tests.storage.postgres.explaining_pool import ExplainingPool
 
 MANY = 3_000
 TOGETHER = 12
@@ -44,32 +42,6 @@ INSERT INTO notification (organization_id, agent_id, title, body, created_at)
 SELECT organization_id, id, 'n' || n, 'x', now() + n * interval '1 ms' FROM agent, generate_series(1, $1) AS n
 WHERE id = $2
 """
-
-
-class ExplainingPool(Pool):
-    """A copy of the given pool that explains each statement before it executes it."""
-
-    def __init__(self, pool: Pool) -> None:
-        vars(self).update(vars(pool))
-        self.rows_touched: dict[str, int] = {}
-
-    async def fetch(self, sql: str, *args: Any) -> list[asyncpg.Record]:
-        async with self._connection() as connection:
-            transaction = connection.transaction()
-            await transaction.start()
-            [(plan,)] = await connection.fetch(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", *args)
-            await transaction.rollback()
-        touched = max(_rows_touched(plan[0]["Plan"]))
-        self.rows_touched[sql] = max(touched, self.rows_touched.get(sql, 0))
-        return await super().fetch(sql, *args)
-
-
-def _rows_touched(node: dict[str, Any]) -> Iterator[int]:
-    """Yield the number of rows that each step of a plan has read, including rows it discarded."""
-    removed = sum(value for key, value in node.items() if key.startswith("Rows Removed"))
-    yield int((node["Actual Rows"] + removed) * node["Actual Loops"])
-    for child in node.get("Plans", ()):
-        yield from _rows_touched(child)
 
 
 @pytest.fixture

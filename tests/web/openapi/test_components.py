@@ -32,13 +32,6 @@ def test_name_of_another_schema_is_refused() -> None:
         components.refer("Text", bytes, lambda: TEXT)
 
 
-def test_single_body_is_found_in_list_or_alone() -> None:
-    components = Components()
-    reference = components.refer("Text", str, lambda: TEXT)
-    assert components.single_body(reference) == TEXT
-    assert components.single_body({"anyOf": [reference, {"type": "array", "items": reference}]}) == TEXT
-
-
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [

@@ -2,19 +2,9 @@
 
 from typing import Any
 
-from web.openapi.components import Components, Json
+from tests.web.openapi.operations import operation, schema_of
+from web.openapi.components import Components
 from web.openapi.read_only import mark_read_only
-
-
-def schema_of(*names: str) -> Json:
-    return {"type": "object", "properties": {name: {"type": "string"} for name in names}}
-
-
-def operation(body: Json, answer: Json) -> Json:
-    def content(schema: Json) -> Json:
-        return {"content": {"application/json": {"schema": schema}}}
-
-    return {"requestBody": content(body), "responses": {"200": content(answer)}}
 
 
 def read_only(components: Components, name: str) -> set[str]:

@@ -34,7 +34,8 @@ class OuterBody(Body):
     """A body."""
 
     name = Line(required=True, blank=False)
-    mode = Text(load_default="fast")
+    mode_name = Text(data_key="mode", load_default="fast")
+    """How it is made."""
     extra = JsonValue()
 
 
@@ -44,10 +45,7 @@ class OuterBody(Body):
         (Integer(min_value=1, max_value=5), {"type": "integer", "minimum": 1, "maximum": 5}),
         (Text(max_length=9, allow_none=True), {"type": ["string", "null"], "maxLength": 9}),
         (Boolean(load_default=True), {"type": "boolean", "default": True}),
-        (
-            Uuid(metadata={"description": "Whose."}),
-            {"type": "string", "format": "uuid", "description": "Whose."},
-        ),
+        (Uuid(), {"type": "string", "format": "uuid"}),
         (Datetime(), {"type": "string", "format": "date-time"}),
         (
             DayOrDatetime(),
@@ -77,7 +75,11 @@ def test_body_has_required_fields_and_description() -> None:
     }
     schema = components.schemas["OuterBody"]
     assert (schema["required"], schema["description"]) == (["name"], "A body.")
-    assert schema["properties"]["mode"]["default"] == "fast"
+    assert schema["properties"]["mode"] == {
+        "type": "string",
+        "default": "fast",
+        "description": "How it is made.",
+    }
 
 
 def test_partial_body_requires_and_fills_in_nothing() -> None:
@@ -99,8 +101,9 @@ def test_body_is_json_or_form() -> None:
 def test_query_parameters_are_never_null() -> None:
     class Query(Body):
         size = Integer(min_value=1, max_value=5, load_default=None, allow_none=True)
+        """The size."""
 
     schema = {"type": "integer", "minimum": 1, "maximum": 5}
     assert query_parameters(Query(), Components()) == [
-        {"name": "size", "in": "query", "required": False, "schema": schema}
+        {"name": "size", "in": "query", "required": False, "schema": schema, "description": "The size."}
     ]

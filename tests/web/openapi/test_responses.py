@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Literal, NotRequired, TypedDict
 from uuid import UUID
 
@@ -18,6 +19,15 @@ class ThingResponse(TypedDict):
 
     id: UUID
     made_at: NotRequired[datetime]
+    """When it was made."""
+
+
+class Size(StrEnum):
+    """The size of a thing."""
+
+    SMALL = "small"
+    """It fits a pocket."""
+    OTHER = "other"
 
 
 @dataclass
@@ -50,6 +60,17 @@ def test_typed_dict_has_required_properties_and_description() -> None:
     answer_schema(ThingResponse, components)
     schema = components.schemas["Thing"]
     assert (schema["required"], schema["description"]) == (["id"], "A thing.")
+    assert schema["properties"]["made_at"]["description"] == "When it was made."
+
+
+def test_enum_description_lists_documented_values() -> None:
+    components = Components()
+    answer_schema(Size, components)
+    assert components.schemas["Size"] == {
+        "type": "string",
+        "enum": ["small", "other"],
+        "description": "The size of a thing.\n\n- `small`: It fits a pocket.",
+    }
 
 
 def test_dataclass_may_refer_to_itself() -> None:

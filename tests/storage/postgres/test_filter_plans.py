@@ -1,0 +1,162 @@
+"""Filters of lists read the rows that match along an index, and few others.
+
+Among many rows few match, or none. PostgreSQL has statistics, or none yet: the database has just grown.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from storage.agents.agents import AgentFilters, Agents
+from storage.agents.state import AgentStates
+from storage.channels.contacts import ContactFilters, Contacts
+from storage.history.runs import RunFilters, Runs
+from storage.history.traces import TraceFilters, Traces
+from storage.model import Agent, Outcome
+from storage.notifications.notifications import NotificationFilters, Notifications
+from storage.postgres.paging import Page
+from storage.postgres.pool import Pool
+from storage.postgres.query import Period
+from tests.storage.factories import HOUR, NOW, stored_agent
+from tests.storage.postgres.explaining_pool import ExplainingPool
+
+MANY = 5_000
+FEW = 20  # more than twice the rows that match
+PAGE = Page(limit=10)
+
+FILL_RUNS = """
+INSERT INTO run (id, agent_id, organization_id, wake_reason, started_at, ended_at, outcome)
+SELECT gen_random_uuid(), id, organization_id, 'run_requested', $2::timestamptz - n * interval '1 s', $2,
+       'slept'
+FROM agent, generate_series(1, $1::integer) AS n
+"""
+FAIL_RUN = """
+UPDATE run SET outcome = 'failed', wake_reason = 'reminder' WHERE id IN (
+    SELECT id FROM run ORDER BY started_at LIMIT 1)
+"""
+FILL_CONTACTS = """
+INSERT INTO contact (id, organization_id, agent_id, email, phone, created_at)
+SELECT gen_random_uuid(), organization_id, id, n || '@Example.org', '+43 (1) ' || n, $2
+FROM agent, generate_series(1, $1::integer) AS n
+"""
+FILL_QUEUE = """
+INSERT INTO notification (organization_id, agent_id, title, created_at, scheduled_for)
+SELECT organization_id, id, 'n', $2::timestamptz - n * interval '1 s', CASE WHEN n = $1 THEN $2 END
+FROM agent, generate_series(1, $1::integer) AS n
+"""
+FILL_TRACES = """
+INSERT INTO trace (id, organization_id, agent_id, name, started_at)
+SELECT gen_random_uuid(), organization_id, id, 'x', $2::timestamptz - n * interval '1 s'
+FROM agent, generate_series(1, $1::integer) AS n
+"""
+FILL_AGENTS = """
+WITH copy AS (
+    INSERT INTO agent (id, organization_id, name, model, created_at)
+    SELECT gen_random_uuid(), organization_id, 'Agent ' || n, 'm', $2
+    FROM agent, generate_series(1, $1::integer) AS n RETURNING id
+)
+INSERT INTO agent_state (agent_id) SELECT id FROM copy
+"""
+
+
+@pytest.fixture(params=["with statistics", "without statistics"])
+async def explain(pool: Pool, request: pytest.FixtureRequest) -> Callable[[str], Awaitable[ExplainingPool]]:
+    """Return a function that fills a table by a statement, and returns a pool that explains."""
+
+    async def fill(*statements: str) -> ExplainingPool:
+        for statement in statements:
+            arguments = (MANY, NOW) if "$1" in statement else ()
+            await pool.execute(statement, *arguments)
+        if request.param == "with statistics":
+            await pool.execute("ANALYZE")
+        return ExplainingPool(pool)
+
+    return fill
+
+
+@pytest.fixture
+async def scout(pool: Pool) -> Agent:
+    return await stored_agent(pool)
+
+
+def require_few(pool: ExplainingPool) -> None:
+    wasteful = {sql: rows for sql, rows in pool.rows_touched.items() if rows > FEW}
+    assert not wasteful, f"too many of {MANY} rows were read: {wasteful}"
+
+
+RUN_FILTERS: list[tuple[dict[str, Any], int]] = [
+    ({}, 10),
+    ({"outcome": Outcome.FAILED}, 1),
+    ({"outcome": Outcome.BUDGET}, 0),
+    ({"wake_reasons": ("reminder",)}, 1),
+    ({"wake_reasons": ("notification:sms", "notification:api")}, 0),
+    ({"outcome": Outcome.SLEPT, "wake_reasons": ("reminder",)}, 0),
+    ({"is_active": True}, 0),
+    ({"started": Period(end=NOW - HOUR)}, 10),
+    ({"started": Period(start=NOW)}, 0),
+]
+
+
+async def test_filtered_runs_are_read_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_RUNS, FAIL_RUN)
+    for owner in (RunFilters((scout.organization_id,)), RunFilters(agent_id=scout.id)):
+        for filters, found in RUN_FILTERS:
+            named = RunFilters(owner.organization_ids, owner.agent_id, **filters)
+            assert len(await Runs(pool).list_page(named, PAGE)) == found, filters
+    require_few(pool)
+
+
+async def test_contacts_are_found_by_address_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_CONTACTS)
+    for filters in ({"email": "7@EXAMPLE.ORG"}, {"phone": "431700"}, {"created": Period(NOW, NOW + HOUR)}):
+        for agent_id in (None, scout.id):
+            named = ContactFilters((scout.organization_id,), agent_id, **filters)
+            assert len(await Contacts(pool).list_page(named, PAGE)) == (10 if "created" in filters else 1)
+    require_few(pool)
+
+
+async def test_notifications_are_found_by_time_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_QUEUE)
+    notifications = Notifications(pool, on_commit=lambda _: None, sleep=asyncio.sleep)
+    owners = (scout.organization_id,)
+    for filters, found in (
+        (NotificationFilters(owners, created=Period(end=NOW - HOUR)), 10),
+        (NotificationFilters(owners, created=Period(start=NOW)), 0),
+        (NotificationFilters(owners, scheduled=Period(NOW, NOW + HOUR)), 1),
+        (NotificationFilters(owners, scheduled=Period(NOW + HOUR)), 0),
+    ):
+        assert len(await notifications.list_page(filters, PAGE)) == found
+    require_few(pool)
+
+
+async def test_traces_are_found_by_time_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_TRACES)
+    for agent_id in (None, scout.id):
+        filters = TraceFilters(agent_id=agent_id, started=Period(NOW - 2 * HOUR, NOW - HOUR))
+        assert len(await Traces(pool).list_page([scout.organization_id], filters, PAGE)) == 10
+    require_few(pool)
+
+
+async def test_agents_are_found_by_name_along_an_index(explain: Any, scout: Agent) -> None:
+    pool = await explain(FILL_AGENTS)
+    for filters, found in (
+        (AgentFilters((scout.organization_id,), name="AGENT 7"), 1),
+        (AgentFilters((scout.organization_id,), name="agent"), 0),
+        (AgentFilters((scout.organization_id,), parent_id=scout.id), 0),
+    ):
+        assert len(await Agents(pool).list_page(filters, PAGE)) == found
+    require_few(pool)
+
+
+async def test_agents_of_all_organizations_are_found_by_name_along_an_index(
+    explain: Any, scout: Agent
+) -> None:
+    await stored_agent(await explain(FILL_AGENTS))
+    pool = await explain("SELECT 1")
+    states = AgentStates(pool)
+    assert await states.list_ids_of_name(scout.name, None, None, 200) != []
+    assert len(await states.list_ids_of_name("AGENT 7", None, None, 200)) == 1
+    assert await states.list_ids_of_name("Agent 7", scout.id, None, 200) == []
+    require_few(pool)

@@ -1,0 +1,14 @@
+"""Small operations and schemas."""
+
+from web.openapi.components import Json
+
+
+def schema_of(*names: str) -> Json:
+    return {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+
+
+def operation(body: Json, answer: Json) -> Json:
+    def content(schema: Json) -> Json:
+        return {"content": {"application/json": {"schema": schema}}}
+
+    return {"requestBody": content(body), "responses": {"200": content(answer)}}

@@ -1,0 +1,85 @@
+"""Descriptions from docstrings."""
+
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from types import ModuleType
+from typing import TypedDict
+
+import pytest
+
+from web.fields import Line, Text
+from web.openapi.docstrings import attribute_docstrings, description_of
+from web.request.parsing import Body
+
+
+class Base(TypedDict):
+    id: int
+    """The id of the base."""
+    name: str
+    """The name,
+    at most 9 characters."""
+
+
+class Derived(Base):
+    id: int
+    """The id of the derived."""
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point."""
+
+    x: int
+    """The distance from the left."""
+
+
+class Colour(StrEnum):
+    RED = "red"
+    """Like a tomato."""
+    BLUE = "blue"
+
+
+class NewBody(Body):
+    """A body."""
+
+    name = Line()
+    """The name."""
+    text = Text()
+
+
+def test_description_has_each_paragraph_on_a_line() -> None:
+    docstring = """Do this.
+
+    It is said in
+    two lines.
+    """
+    assert description_of(docstring) == "Do this.\n\nIt is said in two lines."
+    assert description_of(None) == ""
+
+
+def test_typed_dict_inherits_docstrings_and_replaces_them() -> None:
+    assert attribute_docstrings(Derived) == {
+        "id": "The id of the derived.",
+        "name": "The name, at most 9 characters.",
+    }
+
+
+def test_dataclass_enum_and_body_have_docstrings() -> None:
+    assert attribute_docstrings(Point) == {"x": "The distance from the left."}
+    assert attribute_docstrings(Colour)["RED"] == "Like a tomato."
+    assert "BLUE" not in attribute_docstrings(Colour)
+    body = attribute_docstrings(NewBody)
+    assert (body["name"], "text" in body) == ("The name.", False)
+
+
+def test_class_made_at_run_time_has_no_docstrings() -> None:
+    assert attribute_docstrings(type("Made", (), {})) == {}
+
+
+def test_module_without_source_has_no_docstrings(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = ModuleType("compiled")
+    monkeypatch.setitem(sys.modules, "compiled", compiled)
+    exec("class Point:\n    x = 1\n    'The distance from the left.'", compiled.__dict__)  # noqa: S102
+    assert attribute_docstrings(compiled.Point) == {}

@@ -1,0 +1,88 @@
+"""The addresses that the service answers at, for somebody who knows only its host."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypedDict
+
+from aiohttp import web
+
+from web.app_keys import COLLECTIONS
+from web.json import json_response
+from web.routes import Access, PublicRoute, Route
+
+API = "/api/"
+
+
+class ServiceAddressesResponse(TypedDict):
+    """Paths of the service."""
+
+    service: str
+    """The name of the service: hostsvc."""
+    api: str
+    """Below this path is the API."""
+    documentation: str
+    """A page to read and try the API."""
+    schema: str
+    """The OpenAPI document, for programs."""
+    health: str
+    """Answers 200 while the process is alive."""
+    readiness: str
+    """Answers 200 while the service can serve, else 503 with the reasons."""
+    status: str
+    """Shows what every agent is doing, and why; needs the operator's token."""
+    metrics: str
+    """The same in numbers, for Prometheus; needs the operator's token, unless the operator has opened it."""
+
+
+class ApiAddressesResponse(TypedDict):
+    """Paths of the API."""
+
+    documentation: str
+    """A page to read and try the API."""
+    schema: str
+    """The OpenAPI document, for programs."""
+    lists: Sequence[str]
+    """The paths that can be read without an id; each needs an API key or a user's token."""
+
+
+SERVICE_ADDRESSES: ServiceAddressesResponse = {
+    "service": "hostsvc",
+    "api": API,
+    "documentation": "/api/docs/",
+    "schema": "/api/schema/",
+    "health": "/healthz",
+    "readiness": "/readyz",
+    "status": "/status/",
+    "metrics": "/metrics",
+}
+
+
+async def get_service_addresses(_: web.Request) -> web.Response:
+    """Return the paths at which people, programs and operators start."""
+    return json_response(SERVICE_ADDRESSES)
+
+
+async def get_api_addresses(request: web.Request) -> web.Response:
+    """Return the paths of the API's documentation and of its lists."""
+    addresses: ApiAddressesResponse = {
+        "documentation": SERVICE_ADDRESSES["documentation"],
+        "schema": SERVICE_ADDRESSES["schema"],
+        "lists": request.app[COLLECTIONS],
+    }
+    return json_response(addresses)
+
+
+def collection_paths(routes: Iterable[Route]) -> tuple[str, ...]:
+    """Return the paths that callers can GET without an id, in the order of the routes."""
+    return tuple(
+        route.path
+        for route in routes
+        if route.method == "GET" and route.access is Access.CALLERS and "{" not in route.path
+    )
+
+
+ROUTES = (
+    PublicRoute(
+        "GET", "/", get_service_addresses, "Addresses of the service", answer=ServiceAddressesResponse
+    ),
+    PublicRoute("GET", API, get_api_addresses, "Addresses of the API", answer=ApiAddressesResponse),
+)

@@ -1,0 +1,97 @@
+"""The description of paths: their parameters, and the tags under which operations are listed."""
+
+import re
+from collections.abc import Iterable
+from itertools import pairwise
+
+from web.openapi.components import Json
+
+PARAMETER = re.compile(r"\{(\w+)(?::[^{}]*)?\}")
+
+TAGS = {
+    "auth": "Signing up, logging in and passwords. The answers hold the token that people send as `Token …`.",
+    "organizations": "Organizations own everything else. A user may belong to several.",
+    "limits": "The limits of an organization, and how much of each is in use.",
+    "memberships": "The users of an organization and their roles.",
+    "invites": "Invitations to join an organization.",
+    "api-keys": "API keys, with which programs act for an organization.",
+    "webhook-deliveries": "The webhooks that were sent, or are still to be sent, to the URLs of templates.",
+    "templates": "Settings that many agents share.",
+    "adapters": "Adapters group the tools that an agent can be given.",
+    "tools": "The tools of adapters: HTTP endpoints of yours that agents call.",
+    "adapter-configs": "The configuration of an adapter for the agents of a template.",
+    "agents": "Agents, with their runs, tools and usage. An agent runs when something wakes it, then sleeps.",
+    "runs": "The runs of all agents together.",
+    "notifications": "The queue of each agent. High-priority ones wake it and keep it awake until cleared.",
+    "contacts": "The people that agents are in touch with.",
+    "messages": "Messages between agents and contacts. An inbound one also notifies its agent.",
+    "documents": "Texts that agents keep or are given.",
+    "projects": "Pieces of work, by which documents can be grouped.",
+    "traces": "Traces record what happened in a run, or in a program of yours.",
+    "spans": "Spans are the steps of a trace, such as one call of a model or a tool.",
+    "service": "Health, status and metrics, for the operators of the service.",
+    "schema": "This document for programs.",
+    "docs": "This document for people.",
+}
+
+IDS = {  # by the part of the path before the parameter
+    "organizations": "The id of the organization.",
+    "memberships": "The id of the membership, which is not that of its user.",
+    "invites": "The id of the invite.",
+    "api-keys": "The id of the API key, which is not its prefix.",
+    "webhook-deliveries": "The id of the delivery; receivers get it as `webhook-id`.",
+    "templates": "The id of the template.",
+    "adapters": "The id of the adapter.",
+    "tools": "The id of the tool.",
+    "adapter-configs": "The id of the adapter config.",
+    "agents": "The id of the agent.",
+    "runs": "The id of the run, which is also that of its trace.",
+    "supervisors": "The id of the agent.",
+    "notifications": "The id of the notification.",
+    "contacts": "The id of the contact.",
+    "messages": "The id of the message.",
+    "documents": "The id of the document.",
+    "projects": "The id of the project.",
+    "traces": "The id of the trace.",
+    "spans": "The id of the span.",
+}
+TOOL_NAME = "The name of the tool, as the list of the agent's tools shows it."
+
+
+def template(path: str) -> str:
+    """Return the path with the bare names of its parameters: `{id}` for `{id:[^/]+}`."""
+    return PARAMETER.sub(r"{\1}", path)
+
+
+def tag(path: str) -> str:
+    """Return the subject of a path: `agents` for all paths below `/api/cloud/agents/`."""
+    parts = path.strip("/").split("/")
+    if parts[0] != "api" or len(parts) == 1:
+        return "service"
+    return parts[2] if len(parts) > 2 and not parts[2].startswith("{") else parts[1]
+
+
+def tags(paths: Iterable[str]) -> list[Json]:
+    """Describe the tags of these paths."""
+    return [{"name": name, "description": TAGS.get(name, "")} for name in dict.fromkeys(map(tag, paths))]
+
+
+def path_parameters(path: str) -> list[Json]:
+    """Describe the parameters of a path."""
+    parts = template(path).split("/")
+    return [
+        _path_parameter(match[1], collection)
+        for collection, part in pairwise(parts)
+        if (match := PARAMETER.fullmatch(part))
+    ]
+
+
+def _path_parameter(name: str, collection: str) -> Json:
+    is_id = name == "id" or name.endswith("_id")
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": IDS.get(collection, "") if is_id else TOOL_NAME,
+        "schema": {"type": "string", **({"format": "uuid"} if is_id else {"minLength": 1})},
+    }

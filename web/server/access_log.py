@@ -1,0 +1,81 @@
+"""The access log: one line for each request that was answered, or whose client has gone."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from ipaddress import IPv4Network, IPv6Network
+from time import perf_counter
+from typing import Any
+
+import structlog
+from aiohttp import web
+from aiohttp.abc import AbstractAccessLogger
+
+from web.access.auth import CALLER, IS_OPERATOR, Caller
+from web.observability.request_id import HEADER
+from web.request.client_address import FORWARDED, client_address
+
+log = structlog.get_logger("access")
+
+MAX_PATH = 500  # characters of a line; a path may be several thousand long
+BEGAN = web.RequestKey("began", float)
+
+Network = IPv4Network | IPv6Network
+RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class AccessLog(AbstractAccessLogger):
+    """Writes the lines. They hold neither query values nor credentials, which may be secret."""
+
+    __slots__ = ("_trusted_proxies",)
+
+    def __init__(
+        self, logger: logging.Logger, log_format: str, *, trusted_proxies: tuple[Network, ...]
+    ) -> None:
+        super().__init__(logger, log_format)
+        self._trusted_proxies = trusted_proxies
+
+    def log(self, request: web.BaseRequest, response: web.StreamResponse, time: float) -> None:
+        """Write the line of a request. `time`, in seconds, is the framework's, and exact to a millisecond."""
+        peer, forwarded = request.remote or "", request.headers.getall(FORWARDED, ())
+        seconds = perf_counter() - request[BEGAN] if BEGAN in request else time
+        log.info(
+            "request answered",
+            request_id=response.headers.get(HEADER, ""),
+            method=request.method,
+            path=request.path[:MAX_PATH],
+            route=_route_of(request),
+            status=response.status,
+            duration_ms=round(seconds * 1000, 3),
+            bytes=response.body_length,
+            caller=_caller_of(request),
+            client=client_address(peer, forwarded, self._trusted_proxies),
+        )
+
+
+async def answer_timed(handler: RequestHandler, request: web.BaseRequest) -> web.StreamResponse:
+    """Answer a request whose duration will be logged."""
+    request[BEGAN] = perf_counter()
+    return await handler(request)
+
+
+def access_log_options(trusted_proxies: tuple[Network, ...]) -> dict[str, Any]:
+    """Return the options by which the framework's connections call an AccessLog."""
+    return {
+        "access_log": logging.getLogger("access"),
+        "access_log_class": partial(AccessLog, trusted_proxies=trusted_proxies),
+    }
+
+
+def _caller_of(request: web.BaseRequest) -> str:
+    """Return who called, blank for a request without a valid credential."""
+    caller: Caller | None = request.get(CALLER)
+    if caller is not None:
+        return caller.identity
+    return "operator" if request.get(IS_OPERATOR) else ""
+
+
+def _route_of(request: web.BaseRequest) -> str:
+    """Return the pattern of the path, blank for a path that no route has."""
+    resource = request.match_info.route.resource if isinstance(request, web.Request) else None
+    return resource.canonical if resource else ""

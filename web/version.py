@@ -1,0 +1,5 @@
+"""The version of the service."""
+
+from importlib.metadata import version
+
+VERSION = version("hostsvc")
