@@ -43,6 +43,13 @@ UPDATE user_account SET reset_code_hash = $2, reset_code_expires_at = $3
 WHERE lower(email) = lower($1) RETURNING id
 """
 
+# A row of an unknown address would take another time, so the comparison happens in the same statement.
+HAS_RESET_CODE = """
+SELECT EXISTS (
+    SELECT FROM user_account
+    WHERE lower(email) = lower($1) AND reset_code_hash = $2 AND reset_code_expires_at > $3)
+"""
+
 # One statement checks the code, deletes it and changes the password, so that a code works only once.
 RESET_HASH = """
 UPDATE user_account
@@ -130,6 +137,11 @@ class Accounts:
     async def set_reset_code(self, email: str, code_hash: bytes, expires_at: datetime) -> bool:
         """Replace the code that resets the user's password; return False if there is no such user."""
         return await self._pool.fetchval(SET_RESET_CODE, email, code_hash, expires_at) is not None
+
+    async def has_reset_code(self, email: str, code_hash: bytes, now: datetime) -> bool:
+        """Return whether this code can reset the password of the user with this address."""
+        found: bool = await self._pool.fetchval(HAS_RESET_CODE, email, code_hash, now)
+        return found
 
     async def reset_password(
         self, email: str, code_hash: bytes, password_hash: str, now: datetime

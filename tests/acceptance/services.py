@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hostsvc.service import REPLACED
 from tests.acceptance.process import Launch, ServiceProcess, launch_fresh, spawn
 from tests.leaks import contents, refuse_secrets
 
@@ -44,7 +45,9 @@ class Services:
         return [
             line
             for line in lines
-            if '"level": "error"' in line and '"storage.postgres.leadership"' not in line
+            if '"level": "error"' in line
+            and '"storage.postgres.leadership"' not in line
+            and REPLACED not in line
         ]
 
     async def end(self) -> None:

@@ -12,10 +12,11 @@ from storage.identity.invites import Invite
 from storage.ids import new_id
 from storage.model import User
 from web.access.auth import Caller, authenticate, has_user_token, requested_organization
-from web.access.login_attempts import count_refusal, hash_password, login_attempt, verify_password
+from web.access.login_attempts import counted_attempt, hash_password, record_login, verify_password
 from web.access.path_access import load_owned, path_id
 from web.app_keys import CLOCK, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret, make_code
+from web.credentials.throttle import Attempt, AttemptKind
 from web.errors import Invalid, NotAuthenticated, PermissionDenied, require_found
 from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
@@ -93,31 +94,45 @@ async def accept_invite(request: web.Request) -> web.Response:
     invite = require_found(await app[STORAGE].invites.get(path_id(request)))
     body = await read_body(request, ACCEPTANCE if has_user_token(request) else PASSWORD_ACCEPTANCE)
     now = app[CLOCK].now()
-    with login_attempt(request):
+    with counted_attempt(request, AttemptKind.CODE, str(invite.id)) as attempt:
         is_right_code = hmac.compare_digest(hash_secret(body["code"]), invite.code_hash)
         if not (is_right_code and invite.is_open(now)):
-            raise _wrong_code(request)
-        user = await app[STORAGE].accounts.get_user_by_email(invite.email)
-        is_new = user is None
-        if body["password"] is None:
-            user = await _user_of_token(request, user)
-        elif user is None:
-            user = await _new_user(request, invite.email, body, now)
-        elif not await verify_password(request, body["password"], user.password_hash):
-            raise NotAuthenticated("Unable to log in with provided credentials.")
-    try:
-        is_accepted = await app[STORAGE].invites.accept(invite.id, user, now, is_new=is_new)
-    except NotUnique as error:  # the person has signed up in the meantime; the invite stays valid
-        raise Invalid({"email": ["user with this email already exists."]}) from error
-    organization = await app[STORAGE].organizations.get(invite.organization_id)
-    if organization is None or not is_accepted:
-        raise _wrong_code(request)
+            raise _wrong_code(attempt)
+        user, is_new = await _accepting_user(request, attempt, invite.email, body, now)
+        try:
+            is_accepted = await app[STORAGE].invites.accept(invite.id, user, now, is_new=is_new)
+        except NotUnique as error:  # the person has signed up in the meantime; the invite stays valid
+            raise Invalid({"email": ["user with this email already exists."]}) from error
+        organization = await app[STORAGE].organizations.get(invite.organization_id)
+        if organization is None or not is_accepted:
+            raise _wrong_code(attempt)
+    if "password" in body:
+        await record_login(request, user.id)
     answer: SignedUpResponse = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
         "user": serialize_user(user),
         "organization": serialize_organization(organization),
     }
     return json_response(answer)
+
+
+async def _accepting_user(
+    request: web.Request, attempt: Attempt, email: str, body: Mapping[str, Any], now: datetime
+) -> tuple[User, bool]:
+    """Return the invited user, and whether it is a new one.
+
+    Raise NotAuthenticated for a wrong password, PermissionDenied for the token of another user.
+    """
+    user = await request.app[STORAGE].accounts.get_user_by_email(email)
+    if "password" not in body:
+        return await _user_of_token(request, user), False
+    if user is None:
+        password_hash = await hash_password(request, attempt, body["password"])
+        return User(new_id(), email, body["name"], password_hash, 1, now), True
+    with counted_attempt(request, AttemptKind.PASSWORD, email) as login:
+        if not await verify_password(request, login, user, body["password"]):
+            raise NotAuthenticated("Unable to log in with provided credentials.")
+    return user, False
 
 
 async def _user_of_token(request: web.Request, invited: User | None) -> User:
@@ -130,14 +145,9 @@ async def _user_of_token(request: web.Request, invited: User | None) -> User:
     return invited
 
 
-async def _new_user(request: web.Request, email: str, body: Mapping[str, Any], now: datetime) -> User:
-    password_hash = await hash_password(request, body["password"])
-    return User(new_id(), email, body["name"], password_hash, 1, now)
-
-
-def _wrong_code(request: web.Request) -> Invalid:
-    """Count the refusal and return the error to raise."""
-    count_refusal(request)
+def _wrong_code(attempt: Attempt) -> Invalid:
+    """Count the attempt as wrong and return the error to raise."""
+    attempt.count_wrong()
     return Invalid({"code": ["The code is wrong, used or expired."]})
 
 

@@ -45,7 +45,7 @@ def _of_requests(app: web.Application, caller: Caller) -> LimitResponse:
     limit = app[RATE_LIMITS].of_callers
     if limit is None:
         return serialize_limit(OF_CALLERS, LimitScope.CREDENTIAL, 0, None)
-    per_minute = limit.buckets.per_minute
+    per_minute = limit.buckets.size
     left = limit.buckets.peek(caller.credential, app[CLOCK].monotonic()).remaining
     return serialize_limit(limit.name, LimitScope.CREDENTIAL, per_minute, per_minute - left)
 
