@@ -44,7 +44,7 @@ class Services:
         return [
             line
             for line in lines
-            if '"level": "error"' in line and '"storage.postgres.leadership"' not in line
+            if '"level":"error"' in line and '"storage.postgres.leadership"' not in line
         ]
 
     async def end(self) -> None:
