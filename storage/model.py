@@ -171,7 +171,7 @@ class Template:
     debounce_window_seconds: int
     harness_git_ref: str
     agent_created_webhook_url: str
-    tool_call_secret: str = field(repr=False)
+    tool_call_secret: str | None = field(repr=False)  # None: it cannot be decrypted
     created_at: datetime
     max_cost_usd_per_day: Decimal | None = None
 

@@ -30,7 +30,11 @@ from hostsvc.service import Service, serve
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="hostsvc", message="hostsvc %(version)s")
 def main() -> None:
-    """Host long-lived agents for organizations, over a REST API."""
+    """Host long-lived agents for organizations, over a REST API.
+
+    Settings come from the file config.toml in this directory and from variables HOSTSVC__SECTION__KEY.
+    The exit code is 0, or 2 if the command was refused; docs/operations.md lists the others.
+    """
 
 
 for command in (
@@ -65,8 +69,9 @@ def demo_command(file: Path | None, keep: bool) -> None:
 def check_config(file: Path | None) -> None:
     """Check the configuration and say where it comes from.
 
-    This includes whatever `serve` would refuse on this machine, such as a missing user or an unreachable
-    repository. It starts nothing and does not connect to the database.
+    It reports all errors at once, including those that would keep `serve` from starting on this machine,
+    such as an unknown user or an unreachable repository. It warns of variables that look like settings and
+    are none. It starts nothing and does not connect to the database.
     """
     config, errors = read_config_to_serve(file)
     for message in stray_variables(config, os.environ):
