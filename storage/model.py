@@ -14,7 +14,7 @@ class Role(StrEnum):
     OWNER = "owner"
     """May do everything. Every organization keeps at least one owner."""
     ADMIN = "admin"
-    """May do everything but change owners; API keys have this role."""
+    """May do everything but make, change or remove owners; API keys have this role."""
     MEMBER = "member"
     """May do everything but manage API keys, invites, memberships and the organization's settings."""
 
