@@ -235,6 +235,7 @@ class AgentState:
     wake_seq: int = 0
     next_due_at: datetime | None = None
     seen_until: datetime | None = None
+    stop_reason: str = ""
     version: int = field(default=0, compare=False)  # number of updates; says nothing about the agent
 
 
@@ -290,6 +291,7 @@ class AgentFacts:
     pending_at_start: int = 0  # notifications that were active when the active run started
     interrupted_sleep_until: datetime | None = None  # end of the sleep that the active run cut short
     wake_reason: str = ""  # of the active run; clients may overwrite the one in `state`
+    held_between: tuple[datetime, datetime] | None = None  # not stored: see `supervisors.engine.hold_clock`
 
 
 @dataclass(frozen=True, slots=True)
