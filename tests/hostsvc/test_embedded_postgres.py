@@ -250,6 +250,19 @@ async def test_guardian_ends_with_its_server_and_is_small(data_dir: Path) -> Non
     assert has_ended(second, 10)
 
 
+def test_server_without_a_guardian_works_and_is_logged(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hostsvc.embedded_postgres._GUARDIAN", data_dir / "missing.py")
+    server = EmbeddedPostgres(data_dir)
+    with capture_logs() as lines:
+        assert query(server.start(), "SELECT 1") == 1
+    [line] = [line for line in lines if "if this service is killed" in line["event"]]
+    assert line["log_level"] == "warning"
+    assert "missing.py" in line["reason"]
+    server.stop()
+
+
 def test_killed_server_is_restarted(data_dir: Path) -> None:
     killed_user = EmbeddedPostgres(data_dir)
     query(killed_user.start(), "CREATE TABLE kept AS SELECT 7 AS number")

@@ -107,6 +107,21 @@ def test_run_command_logs_warnings_unless_it_is_a_service(
     assert logging.getLogger().level == expected
 
 
+def test_service_warns_of_variables_that_are_no_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def work(_: Config) -> int:
+        return 0
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOSTSVC_SERVER_PORT", "80")
+    for is_service in (True, False):
+        with pytest.raises(SystemExit):
+            run_command(None, work, is_service=is_service)
+        warned = "HOSTSVC_SERVER_PORT is not a setting" in capsys.readouterr().err
+        assert warned is is_service
+
+
 def test_run_command_refuses_multi_line_errors_with_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
