@@ -113,6 +113,6 @@ async def _drop_idle(registry: Registry) -> None:
 def _log_failure(_: aiojobs.Scheduler, context: dict[str, Any]) -> None:
     log.error(
         "a maintenance service has stopped",
-        service=repr(context.get("job")),
+        service=context["job"].get_name(),
         exc_info=context.get("exception"),
     )

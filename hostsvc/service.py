@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -14,10 +14,12 @@ from aiohttp import web
 
 from hostsvc.background import database_watch_service, maintenance_services, run_maintenance
 from hostsvc.config import Config
+from hostsvc.database_wait import wait_for_database
 from hostsvc.descriptors import connection_settings, raise_descriptor_limit
 from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.end_request import EndRequest, end_on_signals
 from hostsvc.execution import Execution, open_execution, run_credentials
+from hostsvc.forced_end import force_end_after
 from hostsvc.memory import return_large_blocks, tune_garbage_collection
 from hostsvc.outbound.guarded_http import open_guarded_http
 from hostsvc.secret_cipher import encryption_notice, open_cipher_of_service, require_keys
@@ -46,6 +48,9 @@ from web.settings import WebSettings
 from web.version import VERSION
 
 log = structlog.get_logger()
+
+REPLACED = "another instance has taken the lead; this one ends"
+REPLACED_SECONDS = 3.0  # to close everything; nothing more can be stored, so nothing is lost after it
 
 Tell = Callable[[Sequence[UUID]], None]
 Serving = Callable[[web.Application], AbstractAsyncContextManager[None]]
@@ -103,7 +108,13 @@ class Service:
             )
 
 
-async def serve(config: Config, announce: Callable[[str], None], on_ready: Callable[[Service], None]) -> None:
+async def serve(
+    config: Config,
+    announce: Callable[[str], None],
+    on_ready: Callable[[Service], None],
+    *,
+    wait_for_database_seconds: float = 0.0,
+) -> None:
     """Serve until SIGTERM or SIGINT. Raise LeadershipLost if another instance takes the lead."""
     end, clock = end_on_signals(), SystemClock()
     began = clock.monotonic()
@@ -114,17 +125,26 @@ async def serve(config: Config, announce: Callable[[str], None], on_ready: Calla
         database=config.database.name,
         address=f"{config.server.host}:{config.server.port}",
     )
-    async with open_service(config, announce, end) as service:
-        if service is not None:
-            if service.notice:
-                log.warning(service.notice)
-            log.info("service ready", address=service.base_url, duration_seconds=_seconds_since(began, clock))
-            announce(f"hostsvc: listening on {service.base_url}")
-            on_ready(service)
-            await first_of(end.requested.wait(), service.leadership.wait_until_lost())
-            if not end.requested.is_set():
-                service.registry.abandon()
-                raise LeadershipLost("another instance has taken the lead; this one ends")
+    if (
+        config.database.url
+        and wait_for_database_seconds
+        and not await wait_for_database(config.database, wait_for_database_seconds, end, clock)
+    ):
+        return
+    with ExitStack() as forced_end:
+        async with open_service(config, announce, end) as service:
+            if service is not None:
+                if service.notice:
+                    log.warning(service.notice)
+                ready_after = _seconds_since(began, clock)
+                log.info("service ready", address=service.base_url, duration_seconds=ready_after)
+                announce(f"hostsvc: listening on {service.base_url}")
+                on_ready(service)
+                await first_of(end.requested.wait(), service.leadership.wait_until_lost())
+                if not end.requested.is_set():
+                    service.registry.abandon()
+                    forced_end.callback(force_end_after(REPLACED_SECONDS, REPLACED).cancel)
+                    raise LeadershipLost(REPLACED)
     log.info("service stopped", duration_seconds=_seconds_since(began, clock))
 
 

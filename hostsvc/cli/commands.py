@@ -46,11 +46,20 @@ for command in (
 
 @main.command("serve")
 @click.option("--guide", "with_guide", is_flag=True, help="Once it is ready, print commands to paste.")
+@click.option(
+    "--wait-for-database",
+    "wait_seconds",
+    type=click.FloatRange(min=0),
+    default=0,
+    metavar="SECONDS",
+    help="How long to wait at most if the server of database.url does not take connections yet.",
+)
 @config_option
-def serve_command(file: Path | None, with_guide: bool) -> None:
+def serve_command(file: Path | None, wait_seconds: float, with_guide: bool) -> None:
     """Run the service until SIGTERM or Ctrl-C."""
     token_command = _token_command(file) if with_guide else None
-    run_command(file, partial(_serve, token_command=token_command), is_service=True)
+    work = partial(_serve, token_command=token_command, wait_seconds=wait_seconds)
+    run_command(file, work, is_service=True)
 
 
 @main.command("demo")
@@ -116,7 +125,7 @@ def _token_command(file: Path | None) -> str:
     return shlex.join([*program, "operator-token", *(["--config", str(file)] if file else [])])
 
 
-async def _serve(config: Config, *, token_command: str | None) -> None:
+async def _serve(config: Config, *, token_command: str | None, wait_seconds: float) -> None:
     is_text_wanted = config.log.format != "json"
 
     def announce(line: str) -> None:
@@ -127,7 +136,7 @@ async def _serve(config: Config, *, token_command: str | None) -> None:
         if token_command and (is_text_wanted or sys.stdout.isatty()):
             click.echo(guide(service.base_url, token_command))
 
-    await serve(config, announce, on_ready)
+    await serve(config, announce, on_ready, wait_for_database_seconds=wait_seconds)
 
 
 async def _show_status(config: Config, *, selection: Selection, watch: bool, url: str | None) -> int:

@@ -49,7 +49,9 @@ LEFT JOIN LATERAL (
            CASE
                WHEN n.scheduled_for = n.activated_at AND n.activated_at > i.now THEN 'ahead'
                WHEN n.activated_at <= s.stopped_at THEN 'stopped'
-               WHEN n.activated_at <= greatest(s.last_started_at, s.seen_until) THEN 'before'
+               WHEN n.activated_at <= s.seen_until AND n.scheduled_for IS DISTINCT FROM n.activated_at
+                    THEN CASE WHEN s.stopped_at IS NULL THEN 'before' ELSE 'stopped' END
+               WHEN n.activated_at <= s.last_started_at THEN 'before'
                WHEN s.last_started_at IS NULL THEN 'since'
                WHEN n.activated_at > s.last_ended_at AND s.run_id IS NULL THEN 'since'
                ELSE 'during'
@@ -76,7 +78,7 @@ SELECT DISTINCT s.agent_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id
 WHERE n.activated_at <= $1 AND n.agent_id > $2
   AND s.status = 'sleeping' AND s.queued_at IS NULL
-  AND (s.stopped_at IS NULL OR n.activated_at > s.stopped_at)
+  AND (s.stopped_at IS NULL OR n.activated_at > greatest(s.stopped_at, s.seen_until))
   AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
 ORDER BY s.agent_id LIMIT $3
 """
@@ -88,7 +90,7 @@ SELECT DISTINCT s.agent_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id
 WHERE n.activated_at <= $1
   AND s.status = 'sleeping' AND s.queued_at IS NULL
-  AND (s.stopped_at IS NULL OR n.activated_at > s.stopped_at)
+  AND (s.stopped_at IS NULL OR n.activated_at > greatest(s.stopped_at, s.seen_until))
   AND (s.next_due_at IS NULL OR s.next_due_at <= $1)
   AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
 ORDER BY s.agent_id LIMIT $2
@@ -368,4 +370,5 @@ def _facts(rows: Sequence[asyncpg.Record], budgets: Mapping[UUID, tuple[Budget, 
         state=from_row(AgentState, rows[0]),
         budgets=budgets.get(rows[0]["agent_id"], ()),
         pending=tuple(from_row(PendingGroup, row) for row in rows if row["source"] is not None),
+        held_between=None,
     )

@@ -96,7 +96,7 @@ class Templates:
 
     async def insert(self, template: Template, receipt: Receipt | None = None) -> None:
         """Store the template. Raise AnsweredBefore if the receipt exists already."""
-        secret = self._cipher.encrypt(template.tool_call_secret, tool_call_secret_of(template.id))
+        secret = self._cipher.encrypt(template.tool_call_secret or "", tool_call_secret_of(template.id))
         row = to_row(INSERT, template, tool_call_secret=secret)
         await insert_once(self._pool, receipt, template.organization_id, INSERT, *row)
 
@@ -135,5 +135,5 @@ class Templates:
                 return
 
     def _template(self, row: Record) -> Template:
-        secret = self._cipher.decrypt(row["tool_call_secret"], tool_call_secret_of(row["id"]))
+        secret = self._cipher.decrypt_or_none(row["tool_call_secret"], tool_call_secret_of(row["id"]))
         return from_row(Template, row, tool_call_secret=secret)

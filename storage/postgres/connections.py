@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from random import uniform
-from typing import Any, TypeAlias
+from select import POLLIN, poll
+from typing import Any, TypeAlias, cast
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 from uuid import UUID
 
@@ -224,9 +225,28 @@ class Epoch:
 class PooledConnection(asyncpg.Connection):
     """A connection that is replaced when the loop's time reaches `renew_at`."""
 
-    __slots__ = ("renew_at",)
+    __slots__ = ("_input", "renew_at")
 
     renew_at: float
+    _input: poll
+
+    def watch_input(self) -> None:
+        """Make `has_unread_input` available."""
+        self._input = poll()
+        transport = cast(Any, self)._transport  # there is no public way to it
+        self._input.register(transport.get_extra_info("socket").fileno(), POLLIN)
+
+    def has_unread_input(self) -> bool:
+        """Return whether the server has sent something that the event loop has not read yet.
+
+        To an idle connection it sends nothing but the news that it closes it.
+        """
+        return bool(self._input.poll(0))
+
+
+def is_ready(connection: Connection) -> bool:
+    """Return whether an idle connection of a pool is open, and the server is not closing it."""
+    return not is_dead(connection) and not cast(PooledConnection, connection).has_unread_input()
 
 
 async def keep_session(_: Any) -> None:
@@ -254,6 +274,7 @@ async def prepare(
     """Make a new connection of a pool ready: its age, its JSON, and the fence of its instance's epoch."""
     life_seconds = max_seconds * uniform(1 - AGE_JITTER, 1)  # noqa: S311 -- spreads load
     connection.renew_at = asyncio.get_running_loop().time() + life_seconds
+    connection.watch_input()
     await connection.set_type_codec(
         "json", schema="pg_catalog", encoder=to_json, decoder=from_json, format="binary"
     )

@@ -40,7 +40,10 @@ DELETE = "DELETE FROM adapter_config WHERE id = $1 RETURNING id"
 
 @dataclass(frozen=True, slots=True)
 class AdapterConfig:
-    """The config of one adapter for one template; `organization_id` is the template's."""
+    """The config of one adapter for one template; `organization_id` is the template's.
+
+    `config` is None if it cannot be decrypted.
+    """
 
     id: UUID
     organization_id: UUID
@@ -95,5 +98,5 @@ class AdapterConfigs:
         return None if row is None else self._config(row)
 
     def _config(self, row: Record) -> AdapterConfig:
-        config = self._cipher.decrypt_json(row["config"], config_of(row["id"]))
+        config = self._cipher.decrypt_json_or_none(row["config"], config_of(row["id"]))
         return from_row(AdapterConfig, row, config=config)

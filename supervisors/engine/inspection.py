@@ -130,9 +130,9 @@ class StatusReader:
     ) -> Snapshot:
         state, context, now = facts.state, self._context, self._context.clock.now()
         run = context.runs.get(state.agent_id)
-        decision = decide(facts, now, context.policy)
         if supervisor is not None:
-            decision = supervisor.with_hold_on_wall_clock(decision, now)
+            facts = supervisor.hold_clock.on_wall_clock(facts)
+        decision = decide(facts, now, context.policy)
         is_stopping = run is not None and run.is_stopping
         phase = explanations.phase_of(facts, decision, now, run_is_stopping=is_stopping)
         has_seen_phase = supervisor is not None and supervisor.phase is phase

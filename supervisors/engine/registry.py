@@ -26,6 +26,7 @@ import structlog
 
 from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
 from supervisors.clock import Clock, wait_for_event
+from supervisors.engine.clock_history import ClockHistory
 from supervisors.engine.context import RECOVERY_SECONDS, SupervisorContext
 from supervisors.engine.drain import CANCEL_SECONDS, DrainResult, drain_runs
 from supervisors.engine.inspection import Statistics, StatusReader
@@ -86,6 +87,7 @@ class Registry:
         self._context = SupervisorContext(
             store=store,
             clock=clock,
+            clock_history=ClockHistory(clock),
             policy=policy_of(supervisor_settings, run_settings),
             timer_queue=TimerQueue(clock, lambda agent_id: self.tell(agent_id, Signal.DUE)),
             slots=RunSlots(run_settings.max_concurrent, self._offer_slot, max_runs_per_organization),
@@ -120,8 +122,10 @@ class Registry:
     def tell(self, agent_id: UUID, signal: Signal) -> None:
         """Have the agent's supervisor reconcile soon. Never fails, never blocks."""
         supervisor = self._get_supervisor(agent_id)
-        if signal is Signal.NOTIFIED and supervisor.run is not None:
-            supervisor.run.is_notified = True
+        if signal is Signal.NOTIFIED:
+            supervisor.hold_clock.note_notification()
+            if supervisor.run is not None:
+                supervisor.run.is_notified = True
         supervisor.mailbox.tell(signal)
         self._handle_soon(supervisor)
 

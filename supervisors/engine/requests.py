@@ -107,7 +107,7 @@ async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | Defe
         return StopReply.NOT_RUNNING
     is_stopping = state.run_id is not None and _is_stopping(supervisor, state)
     cause = Cause(request.caller, request.reason)
-    await supervisor.change(facts, lambda seen: transitions.stopped(seen.state, now), cause=cause)
+    await supervisor.change(facts, lambda seen: transitions.stopped(seen, now), cause=cause)
     if state.run_id is not None and run is not None and run.result is None:
         run.stop(0 if request.force else context.stop_grace_seconds)
         if is_stopping and not request.force:
@@ -174,7 +174,7 @@ async def _change_status(supervisor: Supervisor, status: AgentStatus, caller: st
                 # The rest of the write is stored already, so keep the request until runs may start.
                 await supervisor.change(facts, lambda seen: transitions.run_requested(seen.state, now))
         case AgentStatus.ARCHIVED if not is_archived:
-            await supervisor.change(facts, lambda seen: transitions.archived(seen.state, now), cause=cause)
+            await supervisor.change(facts, lambda seen: transitions.archived(seen, now), cause=cause)
             if supervisor.run is not None:
                 supervisor.run.stop(context.stop_grace_seconds)
         case AgentStatus.SLEEPING if is_archived:

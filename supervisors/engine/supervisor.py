@@ -6,56 +6,46 @@ Everything it keeps can be read again, so the registry may drop it and make a ne
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
 from uuid import UUID
 
 from storage.ids import new_id
 from storage.model import AgentFacts, AgentState, AgentStatus, Outcome, Receipt, RunEnd, RunStart, StateUpdate
 from supervisors.engine.context import SupervisorContext
+from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.lifecycle import BY_RULE, Cause, report_lost_run, report_run, report_update
 from supervisors.engine.mailbox import Mailbox
 from supervisors.engine.messages import ReceiptOf, RunAnswer, RunReply
 from supervisors.engine.notices import notice_for, quarantine_notice
 from supervisors.engine.run import ActiveRun, unknown_end
-from supervisors.engine.timer_queue import CLOCK_DRIFT_SECONDS
 from supervisors.errors import AgentGone
 from supervisors.policy import transitions
 from supervisors.policy.decisions import (
     QUARANTINE_ATTEMPT_INTERVAL,
     Decision,
     Wake,
-    WakeCause,
     active_count,
     decide,
     is_quarantined,
 )
 from supervisors.policy.phases import Phase
 
-CLOCK_DRIFT = timedelta(seconds=CLOCK_DRIFT_SECONDS)
 BACKOFF_PRECISION_SECONDS = 0.001  # timers are set by the wall clock, which is exact to a microsecond only
 MAX_CRASH_BACKOFF = QUARANTINE_ATTEMPT_INTERVAL
 
 Transition = Callable[[AgentFacts], AgentState | None]
 
 
-class HoldDeadline(NamedTuple):
-    """The end of a hold on both clocks."""
-
-    due_at: datetime
-    monotonic_at: float
-
-
 class Supervisor:
     """One agent's supervisor. Its messages are handled one at a time, in order, by the registry."""
 
     __slots__ = (
-        "_hold_deadline",
         "_phase",
         "agent_id",
         "backing_off_until",
         "context",
         "crashes",
         "has_uncertain_update",
+        "hold_clock",
         "idle_since",
         "is_gone",
         "is_handling",
@@ -79,7 +69,7 @@ class Supervisor:
         self.phase_since: datetime | None = None  # None if the phase began before it was made
         self.idle_since = 0.0  # on the monotonic clock
         self.message_log = b""  # packed by `message_log.append_message`
-        self._hold_deadline: HoldDeadline | None = None
+        self.hold_clock = HoldClock(context.clock, context.clock_history, context.policy)
 
     @property
     def phase(self) -> Phase:
@@ -105,11 +95,10 @@ class Supervisor:
     async def reconcile(self) -> str:
         """Read the agent's facts, do what the rules say, and describe that in a few words."""
         while True:
-            now = self.context.clock.now()
-            facts = await self.context.store.get_facts(self.agent_id, now)
-            if facts is None:
+            found, now = await self._read()
+            if found is None:
                 return self._on_agent_deleted()
-            self._remember(facts)
+            facts = self._remember(found)
             self.learns_of_sleep(facts)
             run = self.run
             is_over = run is None or run.result is not None
@@ -137,43 +126,22 @@ class Supervisor:
 
     async def get_facts(self) -> AgentFacts:
         """Read the agent's facts; raise AgentGone if it was deleted."""
-        facts = await self.context.store.get_facts(self.agent_id, self.context.clock.now())
+        facts, _ = await self._read()
         if facts is None:
             self.is_gone = True
             raise AgentGone("There is no such agent.")
-        self._remember(facts)
-        return facts
+        return self._remember(facts)
 
     def decide(self, facts: AgentFacts, now: datetime) -> Decision:
-        """Decide what the agent does next. A hold ends after its length, even if the clock was set back."""
+        """Decide what the agent does next. A hold ends by the monotonic clock, whatever `now` says."""
         decision = decide(facts, now, self.context.policy)
         if decision.hold is None:
-            self._hold_deadline = None
             return decision
-        due_at, clock = decision.hold.due_at, self.context.clock
-        if self._hold_deadline is None or self._hold_deadline.due_at != due_at:
-            # `now` is too old: reading the facts took time. And the hold lasts no longer than what remained
-            # when its last message arrived, even if the clock was set back to before that.
-            remaining = min(due_at - clock.now(), due_at - decision.hold.last_at)
-            # Read the monotonic clock last: the hold may be a moment too long, but never too short.
-            monotonic_at = clock.monotonic() + max(remaining, timedelta()).total_seconds()
-            self._hold_deadline = HoldDeadline(due_at, monotonic_at)
-        if clock.monotonic() < self._hold_deadline.monotonic_at:
+        remaining = self.hold_clock.ends_at(decision.hold) - self.context.clock.monotonic()
+        if (remaining <= 0) == (decision.hold.due_at <= now):
             return decision
-        return decide(facts, now, self.context.policy, hold_is_over=True)
-
-    def with_hold_on_wall_clock(self, decision: Decision, now: datetime) -> Decision:
-        """Return the decision with the time that the wall clock will show when the hold ends.
-
-        It differs from the decision's own if the wall clock was set during the hold.
-        """
-        hold, wake, deadline = decision.hold, decision.wake, self._hold_deadline
-        if hold is None or wake is None or deadline is None or deadline.due_at != hold.due_at:
-            return decision
-        ends_at = now + timedelta(seconds=deadline.monotonic_at - self.context.clock.monotonic())
-        if wake.cause is not WakeCause.HOLD or abs(ends_at - hold.due_at) <= CLOCK_DRIFT:
-            return decision
-        return replace(decision, hold=replace(hold, due_at=ends_at), wake=replace(wake, at=ends_at))
+        ends_at = now + timedelta(seconds=max(remaining, 0))
+        return decide(facts, now, self.context.policy, hold_ends_at=ends_at)
 
     async def start(
         self, facts: AgentFacts, reason: str, receipt: ReceiptOf | None = None
@@ -256,7 +224,7 @@ class Supervisor:
             if locked.facts is None:
                 self.is_gone = True
                 raise AgentGone("There is no such agent.")
-            update = self._plan(locked.facts, transition, end, receipt, now)
+            update = self._plan(self._remember(locked.facts), transition, end, receipt, now)
             if update is None or not await locked.update(update):
                 return None
         self.has_uncertain_update = False
@@ -307,11 +275,21 @@ class Supervisor:
         run.fall_asleep()
         return True
 
-    def _remember(self, facts: AgentFacts) -> None:
-        """Keep what is needed before the facts are read again."""
+    async def _read(self) -> tuple[AgentFacts | None, datetime]:
+        """Read the agent's facts, and return them with their time by the present wall clock."""
+        context = self.context
+        while True:
+            now = context.clock.now()
+            facts = await context.store.get_facts(self.agent_id, now)
+            if not context.clock_history.observe():
+                return facts, now
+
+    def _remember(self, facts: AgentFacts) -> AgentFacts:
+        """Keep what is needed before the facts are read again; return them by the present wall clock."""
         self.organization_id = facts.organization_id
         if self.run is not None:
             self.run.is_capped = bool(facts.budgets)
+        return self.hold_clock.remember(facts)
 
     def _plan(
         self,
@@ -351,9 +329,11 @@ class Supervisor:
         self.phase = decision.phase
         if decision.wake is None or decision.due_wake(now):
             context.timer_queue.cancel(self.agent_id)
-        elif decision.hold and self._hold_deadline and decision.wake.at == decision.hold.due_at:
-            monotonic_at = self._hold_deadline.monotonic_at
-            context.timer_queue.schedule(self.agent_id, decision.wake.at, monotonic_at=monotonic_at)
+        elif decision.hold:
+            ends_at = self.hold_clock.ends_at(decision.hold)
+            fixed_at = ends_at if decision.wake.at == decision.hold.due_at else None
+            # If something else is due first, the hold still ends in time when the wall clock is set back.
+            context.timer_queue.schedule(self.agent_id, decision.wake.at, fixed_at, latest=ends_at)
         else:
             context.timer_queue.schedule(self.agent_id, decision.wake.at)
         return decision.phase

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import structlog
 
-from storage.errors import DatabaseFull, RowLocked, StorageError
+from storage.errors import DatabaseFull, LeadershipLost, RowLocked, StorageError
 from supervisors.clock import Clock, wait_for_event
 from supervisors.maintenance.database_watch import DatabaseWatch, Part
 
@@ -59,7 +59,7 @@ class WriteProbe:
         """Count a request that was refused with this error, for the report."""
         if isinstance(error, RowLocked):
             self._locked += 1
-        else:
+        elif not isinstance(error, LeadershipLost):  # that is no outage, and this process ends
             self._watch.note_failure(Part.STATEMENTS, str(error), refused=1)
             self.probe_soon()
 
@@ -98,6 +98,8 @@ class WriteProbe:
                 await self._store.probe_write()
         except TimeoutError:
             self._fail(f"the server does not answer: a write has taken longer than {PROBE_SECONDS:g} s")
+        except LeadershipLost as error:
+            self._note_failure(str(error))
         except (StorageError, OSError) as error:
             self._fail(str(error))
         else:
@@ -106,10 +108,13 @@ class WriteProbe:
                 self._watch.report(Part.DATABASE, "")
 
     def _fail(self, reason: str) -> None:
+        self._note_failure(reason)
+        self._watch.report(Part.DATABASE, reason)
+
+    def _note_failure(self, reason: str) -> None:
         if self.failing_since is None:
             self.failing_since = self._clock.now()
         self.reason = reason
-        self._watch.report(Part.DATABASE, reason)
 
 
 def _require_descriptor() -> None:

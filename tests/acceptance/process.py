@@ -122,7 +122,11 @@ async def launch_fresh(
 
 
 async def spawn(
-    directory: Path, name: str, sections: Sections, launch: Launch = launch_fresh
+    directory: Path,
+    name: str,
+    sections: Sections,
+    launch: Launch = launch_fresh,
+    options: Sequence[str] = (),
 ) -> ServiceProcess:
     """Start `hostsvc serve` with a configuration file of its own, without waiting for anything."""
     config = directory / f"{name}.toml"
@@ -130,7 +134,7 @@ async def spawn(
     environment = {variable: os.environ[variable] for variable in KEPT_VARIABLES if variable in os.environ}
     log_file = directory / f"{name}.log"
     with log_file.open("ab") as log:
-        process = await launch(["serve", "--config", str(config)], directory, environment, log)
+        process = await launch(["serve", "--config", str(config), *options], directory, environment, log)
     return ServiceProcess(process, log_file)
 
 

@@ -137,3 +137,17 @@ async def test_service_ends_in_order_during_an_outage(
     await asyncio.to_thread(away.__exit__, None, None, None)
     assert exit_code == 0
     assert [line for line in lines_of(service, since) if line["level"] != "info"] == [warning]
+
+
+async def test_service_waits_for_a_database_that_starts_later(
+    external_services: Services, postgres: TcpPostgres
+) -> None:
+    away = postgres.away("fast")
+    await asyncio.to_thread(away.__enter__)
+    service = await external_services.spawn("--wait-for-database", "60")
+    line = await line_with(service, 0, "waiting for the database")
+    await asyncio.to_thread(away.__exit__, None, None, None)
+    await service.ready()
+    assert line["reason"] == f"connection refused by {postgres.address}"
+    assert line["database"] == f"the database {postgres.address}/postgres"
+    assert [each["event"] for each in lines_of(service, 0)].count("waiting for the database") == 1

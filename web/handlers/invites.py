@@ -106,7 +106,7 @@ async def accept_invite(request: web.Request) -> web.Response:
         organization = await app[STORAGE].organizations.get(invite.organization_id)
         if organization is None or not is_accepted:
             raise _wrong_code(attempt)
-    if body["password"] is not None:
+    if "password" in body:
         await record_login(request, user.id)
     answer: SignedUpResponse = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
@@ -124,7 +124,7 @@ async def _accepting_user(
     Raise NotAuthenticated for a wrong password, PermissionDenied for the token of another user.
     """
     user = await request.app[STORAGE].accounts.get_user_by_email(email)
-    if body["password"] is None:
+    if "password" not in body:
         return await _user_of_token(request, user), False
     if user is None:
         password_hash = await hash_password(request, attempt, body["password"])

@@ -1,7 +1,6 @@
 """The OpenAPI document as a whole."""
 
 from collections.abc import Iterable
-from inspect import getdoc
 from typing import Any
 
 from marshmallow import Schema
@@ -13,12 +12,14 @@ from web.json import JSON_TYPE
 from web.observability import request_id
 from web.openapi import error_responses, examples
 from web.openapi.components import Components, Json
+from web.openapi.docstrings import description_of
 from web.openapi.exchanges import single
 from web.openapi.inherited_descriptions import inherit_descriptions
 from web.openapi.paths import path_parameters, tag, tags, template
 from web.openapi.read_only import mark_read_only
 from web.openapi.requests import body_content, query_parameters
 from web.openapi.responses import answer_schema
+from web.openapi.value_meanings import append_value_meanings
 from web.paging import PageQuery
 from web.request.forms import MAX_FIELDS
 from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, PREFER_HEADER, STRICT
@@ -86,28 +87,31 @@ def _header(name: str, description: str, **limits: Any) -> Json:
     return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
 
 
-REQUEST_ID = _header(
-    request_id.HEADER, "An id for the request, to be echoed and logged: 1 to 128 printable ASCII characters."
-)
-ORGANIZATION = _header(
-    ORGANIZATION_HEADER,
-    "The organization that the request is about, one of the caller's own. Required for a user of several, "
-    "unless the body names a resource whose organization is meant.",
-    format="uuid",
-)
-PREFER = _header(
-    PREFER_HEADER,
-    f"With `{STRICT}` unknown fields and query parameters are refused instead of ignored: the 400 names each "
-    "with the most similar known name. Other preferences (RFC 7240) have no effect.",
-)
-IDEMPOTENCY_KEY = _header(
-    idempotency.HEADER,
-    "Within 24 hours, a repeated request with the same key has no second effect and gets the first answer, "
-    "with null for a secret in it.",
-    minLength=1,
-    maxLength=idempotency.MAX_CHARACTERS,
-    pattern="^[!-~]([ -~]*[!-~])?$",
-)
+HEADERS = {
+    "RequestId": _header(
+        request_id.HEADER,
+        "An id for the request, to be echoed and logged: 1 to 128 printable ASCII characters.",
+    ),
+    "Organization": _header(
+        ORGANIZATION_HEADER,
+        "The organization that the request is about, one of the caller's own. Required for a user of "
+        "several, unless the body names a resource whose organization is meant.",
+        format="uuid",
+    ),
+    "Prefer": _header(
+        PREFER_HEADER,
+        f"With `{STRICT}` unknown fields and query parameters are refused instead of ignored: the 400 names "
+        "each with the most similar known name. Other preferences (RFC 7240) have no effect.",
+    ),
+    "IdempotencyKey": _header(
+        idempotency.HEADER,
+        "Within 24 hours, a repeated request with the same key has no second effect and gets the first "
+        "answer, with null for a secret in it.",
+        minLength=1,
+        maxLength=idempotency.MAX_CHARACTERS,
+        pattern="^[!-~]([ -~]*[!-~])?$",
+    ),
+}
 
 
 def build_document(routes: Iterable[Route]) -> Json:
@@ -118,6 +122,7 @@ def build_document(routes: Iterable[Route]) -> Json:
         paths.setdefault(template(route.path), {})[route.method.lower()] = _operation(route, components)
     mark_read_only(paths.values(), components)
     inherit_descriptions(paths.values(), components)
+    append_value_meanings(paths.values(), components)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -133,7 +138,7 @@ def build_document(routes: Iterable[Route]) -> Json:
             "schemas": {**components.schemas, **error_responses.SCHEMAS},
             "responses": error_responses.responses(),
             "headers": error_responses.HEADER_OBJECTS,
-            "parameters": {"RequestId": REQUEST_ID, "Prefer": PREFER},
+            "parameters": HEADERS,
             "securitySchemes": SECURITY_SCHEMES,
         },
     }
@@ -148,7 +153,7 @@ def _operation(route: Route, components: Components) -> Json:
         "parameters": _parameters(route, components),
         "responses": _responses(route, components),
     }
-    description = getdoc(route.handler)
+    description = description_of(route.handler.__doc__)
     if description:
         operation["description"] = description
     if route.body is not None:
@@ -170,15 +175,14 @@ def _security(route: Route) -> list[Json]:
 
 
 def _parameters(route: Route, components: Components) -> list[Json]:
-    parameters = path_parameters(route.path)
-    parameters += [{"$ref": f"#/components/parameters/{name}"} for name in ("RequestId", "Prefer")]
+    headers = ["RequestId", "Prefer"]
     if route.by_header:
-        parameters.append(ORGANIZATION)
+        headers.append("Organization")
     if route.idempotent:
-        parameters.append(IDEMPOTENCY_KEY)
-    if route.query is not None:
-        parameters += query_parameters(route.query, components)
-    return parameters
+        headers.append("IdempotencyKey")
+    query = query_parameters(route.query, components) if route.query is not None else []
+    referred = [{"$ref": f"#/components/parameters/{name}"} for name in headers]
+    return [*path_parameters(route.path), *referred, *query]
 
 
 def _request_body(route: Route, schema: Schema, components: Components) -> Json:

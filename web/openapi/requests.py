@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from inspect import cleandoc
 from typing import Any
 
 from marshmallow import Schema, fields, missing, validate
@@ -30,8 +29,8 @@ from web.fields import (
     Url,
 )
 from web.filter_fields import OneOf, PhoneFilter
-from web.openapi.attribute_docstrings import attribute_docstrings
 from web.openapi.components import Components, Json, nullable
+from web.openapi.docstrings import attribute_docstrings, description_of
 from web.openapi.responses import enum_reference
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -100,7 +99,7 @@ def body_schema(schema: Schema, components: Components, *, partial: bool) -> Jso
         described["required"] = required
     description = type(schema).__dict__.get("__doc__")
     if description:
-        described["description"] = cleandoc(description)
+        described["description"] = description_of(description)
     return described
 
 

@@ -10,7 +10,7 @@ from web.request.parsing import Body
 
 
 class NewApiKeyBody(Body):
-    """An API key. Only `name` is required."""
+    """A new API key."""
 
     name = Line(required=True, blank=False, max_length=255)
     is_active = Boolean(load_default=True)
@@ -41,7 +41,7 @@ class ApiKeyResponse(TypedDict):
 
 
 class NewApiKeyResponse(ApiKeyResponse):
-    """With the key itself, which no other response contains."""
+    """An API key with the key itself, which no other response contains."""
 
     key: str | None
     """The key itself, to be sent as `Authorization: Bearer …`. It cannot be read again: the answer to a

@@ -12,7 +12,7 @@ from web.request.parsing import Body
 
 
 class ContactBody(Body):
-    """Without an agent it is for all agents of the organization."""
+    """The writable fields of a contact."""
 
     agent_id = Uuid(data_key="agent", allow_none=True, load_default=None)
     name = Line(max_length=255, load_default="")
@@ -26,7 +26,7 @@ class ContactQuery(CreatedPageQuery):
     """Only contacts of this agent; those for all agents of the organization are left out."""
     email = EmailFilter(blank=False, load_default=None)
     """Only contacts with this address; upper and lower case are the same."""
-    phone = PhoneFilter(max_length=64, load_default=None)
+    phone = PhoneFilter(load_default=None)
     """Only contacts whose number has the same digits; all other characters are ignored on both sides."""
 
 

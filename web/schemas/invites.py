@@ -24,7 +24,7 @@ class AcceptanceBody(Body):
 
     code = Line(required=True, blank=False, max_length=255)
     """The code from the answer to the invitation. It can be used once."""
-    password = Text(load_default=None, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
+    password = Text(blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
     """8 to 128 characters: that of the account if the invited address has one, else the password of the new
     account. Required unless the request has the token of that account."""
     name = Line(load_default="", max_length=255)
@@ -55,7 +55,7 @@ class InviteResponse(TypedDict):
 
 
 class NewInviteResponse(InviteResponse):
-    """With the code, which no other response contains."""
+    """An invite with its code, which no other response contains."""
 
     code: str | None
     """The secret with which the invite is accepted. Pass it on, as it cannot be read again: the answer to a

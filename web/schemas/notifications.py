@@ -13,7 +13,7 @@ from web.request.parsing import Body
 
 
 class NewNotificationBody(Body):
-    """A new notification. Only `agent` and `title` are required."""
+    """A new notification."""
 
     agent_id = Uuid(data_key="agent", required=True)
     title = Line(required=True, blank=False, max_length=MAX_SIDE_TEXT)

@@ -11,7 +11,7 @@ from web.request.parsing import Body
 
 
 class TemplateBody(Body):
-    """A template. Only `name` is required."""
+    """The writable fields of a template."""
 
     name = Line(required=True, blank=False, max_length=255)
     description = Text(load_default="", max_length=MAX_SIDE_TEXT)

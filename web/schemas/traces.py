@@ -35,7 +35,7 @@ class SpanExpansion(StrEnum):
 
 
 class NewTraceBody(Body):
-    """A trace of something that the service does not run itself. Only `agent` and `name` are required."""
+    """A trace of something that the service does not run itself."""
 
     id = Uuid()
     """An id of yours that no trace has; left out: chosen by the service."""

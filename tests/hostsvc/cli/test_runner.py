@@ -32,6 +32,16 @@ def test_serve_on_unreachable_database_is_one_line_with_advice(tmp_path: Path, s
     _assert_names_unreachable_database(line)
 
 
+def test_serve_that_waits_in_vain_is_one_line_with_advice(tmp_path: Path, shell: Shell) -> None:
+    options = ("serve", "--wait-for-database", "0.1")
+    with shell.start(tmp_path, *options, HOSTSVC__DATABASE__URL=NOBODY_LISTENS, **ANY_PORT) as process:
+        line = refusal(finished(process))
+    assert line == (
+        "the database is unavailable: connection refused by 127.0.0.1:1, after a wait of 0.1 s; "
+        "start the database 127.0.0.1:1/nothing, or correct database.url"
+    )
+
+
 def _assert_names_unreachable_database(line: str) -> None:
     assert line == (
         "the database is unavailable: connection refused by 127.0.0.1:1; "

@@ -162,7 +162,9 @@ async def test_uncleared_notification_is_retried_with_doubling_backoff(world: Wo
 
 async def test_progress_resets_the_backoff(world: World) -> None:
     agent = await world.agent()
+    await world.pause(agent.organization_id, True)
     messages = [await world.notify(agent) for _ in range(2)]
+    await world.pause(agent.organization_id, False)
     for second in (0, 1, 3):
         await world.go_to(second)
         await world.puppets[agent.id].end()

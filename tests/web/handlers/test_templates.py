@@ -193,3 +193,27 @@ async def test_member_writes_secret_but_null_changes_nothing(service: Service) -
     assert (await member.patch(path, {"tool_call_secret": "next"})).body["tool_call_secret"] is None
     assert (await owner.get(path)).body["tool_call_secret"] == "next"
     assert (await member.patch(path, {"tool_call_secret": ""})).body["tool_call_secret"] == ""
+
+
+async def test_template_with_unreadable_secret_is_read_changed_and_deleted(
+    service: Service, api: Api
+) -> None:
+    first, second = [await api.create_template(tool_call_secret="s3cret") for _ in range(2)]
+    broken = "UPDATE template SET tool_call_secret = 'hostsvc:1:0123abcd:AAAA'"
+    await service.storage.pool.execute(broken)
+    path = f"{TEMPLATES}{first['id']}/"
+
+    assert (await api.get(path)).body == {**first, "tool_call_secret": None}
+    assert [each["tool_call_secret"] for each in (await api.get(TEMPLATES)).body] == [None, None]
+    assert (await api.patch(path, {"name": "Z"})).body["tool_call_secret"] is None
+    assert (await api.patch(path, {"tool_call_secret": "next"})).body["tool_call_secret"] == "next"
+    assert (await api.get(path)).body["tool_call_secret"] == "next"
+    assert (await api.delete(f"{TEMPLATES}{second['id']}/")).status == 204
+
+
+async def test_agent_uses_template_with_unreadable_secret(service: Service, api: Api) -> None:
+    template = await api.create_template(tool_call_secret="s3cret")
+    await service.storage.pool.execute("UPDATE template SET tool_call_secret = 'hostsvc:1:0123abcd:AAAA'")
+    agent = await api.create_agent(template=template["id"])
+    listed = (await api.get(f"/api/cloud/agents/?template={template['id']}")).body
+    assert [each["id"] for each in listed] == [agent["id"]]

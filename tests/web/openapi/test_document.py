@@ -27,8 +27,10 @@ def test_operation_describes_its_route() -> None:
 def test_caller_operation_names_credentials_and_headers() -> None:
     operation = DOCUMENT["paths"]["/api/shop/things/{id}/"]["post"]
     assert operation["security"] == [{"ApiKey": []}, {"UserToken": []}, {"RunToken": []}]
-    names = [parameter.get("name") for parameter in operation["parameters"]]
-    assert names == ["id", None, None, "X-Organization", "Idempotency-Key"]
+    path_id, *headers = operation["parameters"]
+    names = [header["$ref"].rpartition("/")[2] for header in headers]
+    assert (path_id["name"], names) == ("id", ["RequestId", "Prefer", "Organization", "IdempotencyKey"])
+    assert DOCUMENT["components"]["parameters"].keys() == set(names)
     assert operation["requestBody"]["required"]
     assert "Idempotency-Replayed" in operation["responses"]["201"]["headers"]
 
