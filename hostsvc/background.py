@@ -15,6 +15,7 @@ from supervisors.clock import Clock
 from supervisors.engine.registry import Registry
 from supervisors.maintenance.agent_counter import AgentCounter
 from supervisors.maintenance.budget_renewal import BudgetRenewal
+from supervisors.maintenance.database_watch import DatabaseWatch
 from supervisors.maintenance.due_scan import DueScan
 from supervisors.maintenance.leadership_gate import LeadershipGate
 from supervisors.maintenance.loop import repeat
@@ -36,6 +37,7 @@ STUCK_CHECK_SECONDS = 10.0
 CLOSE_SECONDS = 5.0
 PROBE_PAUSE_SECONDS = 0.25
 RENEWAL_SECONDS = 5.0
+WATCH_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,11 @@ class MaintenanceService:
     name: str
     run_once: Callable[[], Awaitable[object]]
     interval_seconds: float
+
+
+def database_watch_service(watch: DatabaseWatch) -> MaintenanceService:
+    """Build the maintenance service that a standby needs as well."""
+    return MaintenanceService("database watch", watch.run_once, WATCH_SECONDS)
 
 
 def maintenance_services(
@@ -62,7 +69,7 @@ def maintenance_services(
     interval = config.supervisors.scan_interval_seconds
     gate = LeadershipGate(may_start_runs, registry, scan)
     states = storage.agent_states
-    pauses = PauseSync(states, storage.organizations, registry, clock)
+    pauses = PauseSync(states, storage.organizations, registry, clock, registry.pause_log)
     counter = AgentCounter(states, registry.statistics, clock)
     receipts = ReceiptCleaner(storage.receipts, clock)
     retention = RetentionCleaner(storage.retention, config.retention, clock)
@@ -106,6 +113,6 @@ async def _drop_idle(registry: Registry) -> None:
 def _log_failure(_: aiojobs.Scheduler, context: dict[str, Any]) -> None:
     log.error(
         "a maintenance service has stopped",
-        service=repr(context.get("job")),
+        service=context["job"].get_name(),
         exc_info=context.get("exception"),
     )

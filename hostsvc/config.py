@@ -1,16 +1,14 @@
-"""The configuration: a TOML file, overridden by `HOSTSVC__SECTION__KEY`, as the settings of each layer."""
+"""The configuration: the settings of each layer, which `hostsvc.config_reader` reads."""
 
-import re
-import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_type_hints
+from typing import Literal
 from urllib.parse import urlsplit
 
-from hostsvc.config_values import is_base_url, is_visible_ascii, parser_for
+from hostsvc.config_values import is_base_url, is_visible_ascii
 from hostsvc.llm.providers import ProviderSettings
 from hostsvc.logs import LogSettings
 from hostsvc.outbound.guarded_http import OutboundSettings
@@ -24,15 +22,16 @@ from supervisors.maintenance.retention_cleaner import RetentionSettings
 from supervisors.settings import RunSettings, SupervisorSettings, require_between
 from web.settings import MIN_SECRET_BYTES, SPAN_BODY_BYTES
 
-DEFAULT_FILE = Path("config.toml")
-ENVIRONMENT_PREFIX = "HOSTSVC__"
 POOL_DEFAULTS = DatabaseSettings(url="postgresql://")
 MODELS = "models"  # contains one section for each model provider instead of keys
-PROVIDER_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 
 class ConfigError(Exception):
-    """The configuration is invalid; the message names the key, what it must be, and what was given."""
+    """The configuration is invalid; each message names the key, what it must be, and what was given."""
+
+    def __init__(self, *messages: str) -> None:
+        super().__init__("; ".join(messages))
+        self.messages = messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +133,7 @@ class LimitSettings:
     body_bytes: int = 1_048_576
     span_metadata_bytes: int = 1_048_576
     signups_per_hour: int = 60
+    organizations_per_user: int = 100
     streams_per_caller: int = 8
     streams: int = 64
     spans_per_trace: int = MAX_SPANS_PER_TRACE
@@ -149,6 +149,7 @@ class LimitSettings:
         require_between("body_bytes", self.body_bytes, 1024, 2**30)
         require_between("span_metadata_bytes", self.span_metadata_bytes, 1024, SPAN_BODY_BYTES)
         require_between("signups_per_hour", self.signups_per_hour, 0, 10_000)
+        require_between("organizations_per_user", self.organizations_per_user, 0, 1_000_000)
         require_between("streams_per_caller", self.streams_per_caller, 1, 1000)
         require_between("streams", self.streams, 1, 10_000)
         require_between("spans_per_trace", self.spans_per_trace, 1, 10**7)
@@ -188,17 +189,20 @@ class Config:
 
     def require_models(self) -> None:
         """Raise ConfigError if the default provider is unknown, or if an API key is missing or malformed."""
+        if errors := tuple(self.model_errors()):
+            raise ConfigError(*errors)
+
+    def model_errors(self) -> Iterator[str]:
+        """Yield a message for each reason why `require_models` would raise."""
         if self.runs.default_provider not in {PROVIDER, *self.models}:
             known = ", ".join((PROVIDER, *self.models))
-            raise ConfigError(
-                f"runs.default_provider must be one of {known}, got {self.runs.default_provider!r}"
-            )
+            yield f"runs.default_provider must be one of {known}, got {self.runs.default_provider!r}"
         for name, provider in self.models.items():
             variable = f"{MODELS}.{name}.api_key_env: the variable {provider.api_key_env}"
             if provider.api_key_env and name not in self.model_keys:
-                raise ConfigError(f"{variable} is not set; set it to the API key of the provider")
-            if not is_visible_ascii(self.model_keys.get(name, "")):
-                raise ConfigError(
+                yield f"{variable} is not set; set it to the API key of the provider"
+            elif not is_visible_ascii(self.model_keys.get(name, "")):
+                yield (
                     f"{variable} does not hold an API key; "
                     "a key consists of visible ASCII characters without spaces and line breaks"
                 )
@@ -207,169 +211,6 @@ class Config:
 NOT_SECTIONS = frozenset({MODELS, "model_keys", "origins"})
 SECTIONS = tuple(section.name for section in fields(Config) if section.name not in NOT_SECTIONS)
 SUBSECTIONS = ("harness.limits",)
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
-    """One key with its unparsed value; `origin` is the file or the environment variable it stands in."""
-
-    section: str
-    key: str
-    value: object
-    origin: str
-    is_text: bool = False  # from a variable, so any type is written as text
-
-
-def load_config(file: Path | None, environment: Mapping[str, str]) -> Config:
-    """Read `file` (None: config.toml in this directory, if it exists), then the environment variables.
-
-    Raise ConfigError if anything in them is invalid.
-    """
-    if file is None and DEFAULT_FILE.exists():
-        file = DEFAULT_FILE
-    file_entries = [] if file is None else list(_file_entries(file))
-    variables = list(_environment_entries(environment))
-    origins = (*([] if file is None else [str(file)]), *(entry.origin for entry in variables))
-    config = Config(origins=origins)
-    provider_entries: list[ConfigEntry] = []
-    for entry in (*file_entries, *variables):
-        if entry.section in (*SECTIONS, *SUBSECTIONS):
-            config = _with_entry(config, entry)
-        else:
-            provider_entries.append(entry)
-    if missing := config.harness.missing():
-        raise ConfigError(f'harness.{missing} must be set because harness.kind is "process"')
-    providers = _providers(provider_entries)
-    keys = {
-        name: environment[provider.api_key_env]
-        for name, provider in providers.items()
-        if environment.get(provider.api_key_env)
-    }
-    return replace(config, models=MappingProxyType(providers), model_keys=MappingProxyType(keys))
-
-
-def _file_entries(file: Path) -> Iterator[ConfigEntry]:
-    for section, keys in _read_toml(file).items():
-        if section not in SECTIONS and section != MODELS:
-            known = ", ".join((*SECTIONS, f"{MODELS}.<provider>"))
-            raise ConfigError(f"{file}: unknown section [{section}]; the sections are {known}")
-        if not isinstance(keys, dict):
-            raise ConfigError(f"{file}: {section} is a section: write [{section}] and its keys below it")
-        if section == MODELS:
-            yield from _file_provider_entries(file, keys)
-        else:
-            yield from _file_section_entries(file, section, keys)
-
-
-def _file_section_entries(file: Path, section: str, keys: Mapping[str, Any]) -> Iterator[ConfigEntry]:
-    for key, value in keys.items():
-        name = f"{section}.{key}"
-        if name not in SUBSECTIONS:
-            yield ConfigEntry(section, key, value, str(file))
-        elif isinstance(value, dict):
-            yield from _file_section_entries(file, name, value)
-        else:
-            raise ConfigError(f"{file}: {name} is a section: write [{name}] and its keys below it")
-
-
-def _file_provider_entries(file: Path, tables: Mapping[str, Any]) -> Iterator[ConfigEntry]:
-    for name, keys in tables.items():
-        if not isinstance(keys, dict):
-            raise ConfigError(
-                f"{file}: {MODELS} contains a section for each provider: "
-                f"write [{MODELS}.<provider>] above {name}"
-            )
-        if not keys:
-            raise ConfigError(f"{file}: {MODELS}.{name} is empty: set at least base_url")
-        for key, value in keys.items():
-            yield ConfigEntry(f"{MODELS}.{name}", key, value, str(file))
-
-
-def _read_toml(file: Path) -> dict[str, Any]:
-    try:
-        with file.open("rb") as stream:
-            return tomllib.load(stream)
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
-    except ValueError as error:  # TOMLDecodeError, or UnicodeDecodeError
-        raise ConfigError(f"{file}: is not valid TOML: {error}") from error
-
-
-def _environment_entries(environment: Mapping[str, str]) -> Iterator[ConfigEntry]:
-    for name in sorted(environment):
-        if not name.startswith(ENVIRONMENT_PREFIX):
-            continue
-        section, _, key = name.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
-        if section == MODELS:
-            provider, _, key = key.partition("__")
-            section = f"{MODELS}.{provider}"
-        elif section not in SECTIONS:
-            key = ""
-        elif f"{section}.{key.partition('__')[0]}" in SUBSECTIONS:
-            subsection, _, key = key.partition("__")
-            section = f"{section}.{subsection}"
-        if name != name.upper() or not key:
-            raise ConfigError(
-                f"{name} must have the form {ENVIRONMENT_PREFIX}SECTION__KEY in capitals; "
-                f"SECTION is one of {', '.join(SECTIONS).upper()} or {MODELS.upper()}__PROVIDER"
-            )
-        yield ConfigEntry(section, key, environment[name], name, is_text=True)
-
-
-def _with_entry(config: Config, entry: ConfigEntry) -> Config:
-    section, _, subsection = entry.section.partition(".")
-    settings = getattr(config, section)
-    part = getattr(settings, subsection) if subsection else settings
-    value = _parse(type(part), entry)
-    try:
-        part = replace(part, **{entry.key: value})
-        settings = replace(settings, **{subsection: part}) if subsection else part
-        return replace(config, **{section: settings})
-    except ValueError as error:  # its message begins with the key
-        raise ConfigError(f"{entry.origin}: {entry.section}.{error}") from error
-
-
-def _providers(entries: list[ConfigEntry]) -> dict[str, ProviderSettings]:
-    """Build each provider once all of its keys are known: file and variables may each set some of them."""
-    values: dict[str, dict[str, Any]] = {}
-    origins: dict[str, str] = {}
-    for entry in entries:
-        values.setdefault(entry.section, {})[entry.key] = _parse(ProviderSettings, entry)
-        origins.setdefault(entry.section, entry.origin)
-    providers = {}
-    for section, keys in values.items():
-        name, location = section.removeprefix(f"{MODELS}."), f"{origins[section]}: {section}"
-        if name == PROVIDER or not PROVIDER_NAME.fullmatch(name):
-            raise ConfigError(
-                f"{location}: the name of a provider must consist of lowercase letters, digits and _.-, "
-                f"and must not be {PROVIDER}"
-            )
-        if "base_url" not in keys:
-            raise ConfigError(f"{location}.base_url is missing: set it to the address of the provider")
-        try:
-            providers[name] = ProviderSettings(**keys)
-        except ValueError as error:
-            raise ConfigError(f"{location}.{error}") from error
-    return providers
-
-
-def _parse(settings: type, entry: ConfigEntry) -> Any:
-    """Return the entry's value as the type that `settings` declares. Raise ConfigError if it does not fit."""
-    hints = get_type_hints(settings)
-    if entry.key not in hints:
-        raise ConfigError(
-            f"{entry.origin}: unknown key {entry.section}.{entry.key}; "
-            f"[{entry.section}] has {', '.join(hints)}"
-        )
-    is_secret = not next(setting.repr for setting in fields(settings) if setting.name == entry.key)
-    parser = parser_for(hints[entry.key])
-    try:
-        return parser.from_text(str(entry.value)) if entry.is_text else parser.from_toml(entry.value)
-    except ValueError as error:
-        given = "" if is_secret else f", got {entry.value!r}"
-        raise ConfigError(
-            f"{entry.origin}: {entry.section}.{entry.key} must be {parser.takes}{given}"
-        ) from error
 
 
 def _require_encryption_key(number: int, key: str) -> None:

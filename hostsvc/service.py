@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -12,12 +12,14 @@ from uuid import UUID
 import structlog
 from aiohttp import web
 
-from hostsvc.background import maintenance_services, run_maintenance
+from hostsvc.background import database_watch_service, maintenance_services, run_maintenance
 from hostsvc.config import Config
+from hostsvc.database_wait import wait_for_database
 from hostsvc.descriptors import connection_settings, raise_descriptor_limit
 from hostsvc.embedded_postgres import embedded_postgres
 from hostsvc.end_request import EndRequest, end_on_signals
 from hostsvc.execution import Execution, open_execution, run_credentials
+from hostsvc.forced_end import force_end_after
 from hostsvc.memory import return_large_blocks, tune_garbage_collection
 from hostsvc.outbound.guarded_http import open_guarded_http
 from hostsvc.secret_cipher import encryption_notice, open_cipher_of_service, require_keys
@@ -32,6 +34,7 @@ from storage.storage import Storage
 from supervisors.clock import Clock, SystemClock, first_of
 from supervisors.engine.messages import Signal
 from supervisors.engine.registry import Registry
+from supervisors.maintenance.database_watch import DatabaseWatch, Part
 from supervisors.maintenance.due_scan import DueScan
 from supervisors.maintenance.stuck_agent_watch import StuckAgentWatch
 from supervisors.maintenance.webhook_sender import open_webhook_sender
@@ -45,6 +48,9 @@ from web.settings import WebSettings
 from web.version import VERSION
 
 log = structlog.get_logger()
+
+REPLACED = "another instance has taken the lead; this one ends"
+REPLACED_SECONDS = 3.0  # to close everything; nothing more can be stored, so nothing is lost after it
 
 Tell = Callable[[Sequence[UUID]], None]
 Serving = Callable[[web.Application], AbstractAsyncContextManager[None]]
@@ -80,24 +86,35 @@ class Service:
         await self.writes.check()
         reasons = tuple(self._reasons())
         state = ServiceState.DEGRADED if reasons else ServiceState.READY
-        may_serve = self.leadership.is_held() and self.writes.failing_since is None
-        return Readiness(state, reasons, may_serve)
+        can_write = self.writes.failing_since is None
+        return Readiness(state, reasons, self.leadership.is_held() and can_write, can_write)
 
     def _reasons(self) -> Iterator[str]:
+        if self.writes.failing_since is not None:  # all else that needs the database fails with it
+            since = when(self.writes.failing_since)
+            yield f"The database has been unavailable since {since}: {self.writes.reason}."
+        else:
+            yield from self._lost_connections()
+        yield from self.stuck_agents.reasons()
+
+    def _lost_connections(self) -> Iterator[str]:
         if not self.leadership.is_held():
             yield "The lead is being regained; no run starts until then."
-        if self.writes.failing_since is not None:
-            yield f"Trial writes have failed since {when(self.writes.failing_since)}: {self.writes.reason}."
         if self.doorbell.away_since is not None:
             since = when(self.doorbell.away_since)
             yield (
                 f"The doorbell has been away since {since} ({self.doorbell.reason}); "
                 "until it is back, rows that other programs write wait for the next scan."
             )
-        yield from self.stuck_agents.reasons()
 
 
-async def serve(config: Config, announce: Callable[[str], None], on_ready: Callable[[Service], None]) -> None:
+async def serve(
+    config: Config,
+    announce: Callable[[str], None],
+    on_ready: Callable[[Service], None],
+    *,
+    wait_for_database_seconds: float = 0.0,
+) -> None:
     """Serve until SIGTERM or SIGINT. Raise LeadershipLost if another instance takes the lead."""
     end, clock = end_on_signals(), SystemClock()
     began = clock.monotonic()
@@ -108,17 +125,26 @@ async def serve(config: Config, announce: Callable[[str], None], on_ready: Calla
         database=config.database.name,
         address=f"{config.server.host}:{config.server.port}",
     )
-    async with open_service(config, announce, end) as service:
-        if service is not None:
-            if service.notice:
-                log.warning(service.notice)
-            log.info("service ready", address=service.base_url, duration_seconds=_seconds_since(began, clock))
-            announce(f"hostsvc: listening on {service.base_url}")
-            on_ready(service)
-            await first_of(end.requested.wait(), service.leadership.wait_until_lost())
-            if not end.requested.is_set():
-                service.registry.abandon()
-                raise LeadershipLost("another instance has taken the lead; this one ends")
+    if (
+        config.database.url
+        and wait_for_database_seconds
+        and not await wait_for_database(config.database, wait_for_database_seconds, end, clock)
+    ):
+        return
+    with ExitStack() as forced_end:
+        async with open_service(config, announce, end) as service:
+            if service is not None:
+                if service.notice:
+                    log.warning(service.notice)
+                ready_after = _seconds_since(began, clock)
+                log.info("service ready", address=service.base_url, duration_seconds=ready_after)
+                announce(f"hostsvc: listening on {service.base_url}")
+                on_ready(service)
+                await first_of(end.requested.wait(), service.leadership.wait_until_lost())
+                if not end.requested.is_set():
+                    service.registry.abandon()
+                    forced_end.callback(force_end_after(REPLACED_SECONDS, REPLACED).cancel)
+                    raise LeadershipLost(REPLACED)
     log.info("service stopped", duration_seconds=_seconds_since(began, clock))
 
 
@@ -142,6 +168,9 @@ async def open_service(
         listener = stack.enter_context(_listen(config.server.host, config.server.port))
         base_url = config.server.base_url or _url_of(listener)
         serve_app = partial(serving, listener=listener, settings=connections)
+        clock = SystemClock()
+        watch = DatabaseWatch(clock)
+        await stack.enter_async_context(run_maintenance([database_watch_service(watch)], clock))
         database = await stack.enter_async_context(open_database(config))
         await _migrate(database)
         await require_keys(config.accounts.encryption_keys, database)
@@ -149,11 +178,12 @@ async def open_service(
             if await has_leader(database):
                 log.info("standing by", address=base_url)
                 announce(f"hostsvc: standing by on {base_url}")
-            leadership = await _wait_for_leadership(stack, database, end.requested)
+            leadership = await _wait_for_leadership(stack, database, end.requested, watch)
         if leadership is None:
             yield None
             return
-        service = await _open_leader(stack, config, _url_of(listener), serve_app, database, leadership)
+        url = _url_of(listener)
+        service = await _open_leader(stack, config, url, serve_app, database, leadership, watch)
         tune_garbage_collection()
         try:
             yield service
@@ -197,17 +227,24 @@ async def open_database(config: Config) -> AsyncIterator[str]:
 
 
 async def _wait_for_leadership(
-    stack: AsyncExitStack, database: str, end_requested: asyncio.Event
+    stack: AsyncExitStack, database: str, end_requested: asyncio.Event, watch: DatabaseWatch
 ) -> Leadership | None:
     """Wait until this process leads. Return None if its end is requested first."""
-    candidacy = asyncio.ensure_future(stack.enter_async_context(lead(database, SystemClock().sleep)))
+    campaign = lead(database, SystemClock().sleep, partial(watch.report, Part.DATABASE))
+    candidacy = asyncio.ensure_future(stack.enter_async_context(campaign))
     await first_of(candidacy, end_requested.wait())
     await asyncio.wait({candidacy})
     return None if candidacy.cancelled() else candidacy.result()
 
 
 async def _open_leader(
-    stack: AsyncExitStack, config: Config, url: str, serve_app: Serving, database: str, leadership: Leadership
+    stack: AsyncExitStack,
+    config: Config,
+    url: str,
+    serve_app: Serving,
+    database: str,
+    leadership: Leadership,
+    watch: DatabaseWatch,
 ) -> Service:
     """Open storage, execution, supervisors, maintenance and the API of a process that leads."""
     enter = stack.enter_async_context
@@ -222,8 +259,10 @@ async def _open_leader(
     cipher = await open_cipher_of_service(config.accounts.encryption_keys, pool, clock.now())
     storage = _build_storage(config, pool, on_commit, on_clear, cipher, clock)
     stack.push_async_callback(storage.close)
-    writes = WriteProbe(storage.instance, clock)
+    writes = WriteProbe(storage.instance, clock, watch)
     pool.on_failure = writes.suspect
+    leadership.report = partial(writes.report_connection, Part.LEAD)
+    report_doorbell = partial(writes.report_connection, Part.DOORBELL)
     outbound = await enter(open_guarded_http(config.outbound, clock))
     webhooks = await enter(open_webhook_sender(storage.outbox, outbound, clock, random))
     settings = await _web_settings(config, storage)
@@ -232,7 +271,7 @@ async def _open_leader(
     registry = await enter(_build_registry(config, storage, execution, clock, random))
     scan = DueScan(storage.agent_states, registry, clock, random)
     # Listen before scanning, so that no row of another program is missed in between.
-    doorbell = await enter(open_notify_listener(database, on_commit, scan.run_once, clock))
+    doorbell = await enter(open_notify_listener(database, on_commit, scan.run_once, clock, report_doorbell))
     stuck_agents = StuckAgentWatch(storage.agent_states, clock)
     address, token = config.server.base_url or url, settings.operator_token
     service = Service(address, token, leadership, doorbell, registry, stuck_agents, writes)
@@ -305,6 +344,7 @@ async def _web_settings(config: Config, storage: Storage) -> WebSettings:
         signup_open=config.accounts.signup == "open",
         token_days=config.accounts.token_days,
         signups_per_hour=config.limits.signups_per_hour,
+        organizations_per_user=config.limits.organizations_per_user,
         body_bytes=config.limits.body_bytes,
         span_metadata_bytes=config.limits.span_metadata_bytes,
         streams_per_caller=config.limits.streams_per_caller,

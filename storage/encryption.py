@@ -16,13 +16,17 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+import structlog
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from storage.errors import SecretUnreadable
 from storage.postgres.json_values import EncodedJson, decoded, from_json, to_json
 
+_log = structlog.get_logger(__name__)
+
 KEY_BYTES = 32
+MAX_REPORTED = 1000  # places whose unreadable secret has been logged
 NONCE_BYTES = 12
 
 MARK = "hostsvc:"
@@ -70,6 +74,7 @@ class SecretCipher:
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
         self._keys = {key_id(key): AESGCM(key) for key in keys}
         self.key_ids = tuple(self._keys)
+        self._reported: set[str] = set()
 
     def encrypt(self, text: str, place: str) -> str:
         """Return the text as it is stored at this place; a blank one, which is no secret, stays blank."""
@@ -110,6 +115,31 @@ class SecretCipher:
             return stored
         text = self.decrypt(stored, place)
         return from_json(text.encode()) if stored.startswith(ENCRYPTED) else text
+
+    def decrypt_or_none(self, stored: str, place: str) -> str | None:
+        """Return the text that is stored at this place; None, with a line in the log, if it is unreadable."""
+        try:
+            return self.decrypt(stored, place)
+        except SecretUnreadable as error:
+            self._report(error)
+            return None
+
+    def decrypt_json_or_none(self, stored: Any, place: str) -> Any:
+        """Return the JSON value that is stored at this place; None, with a log line, if it is unreadable."""
+        try:
+            return self.decrypt_json(stored, place)
+        except SecretUnreadable as error:
+            self._report(error)
+            return None
+
+    def _report(self, error: SecretUnreadable) -> None:
+        """Log an unreadable secret once; beyond a maximum of places, log them again."""
+        if error.place in self._reported:
+            return
+        if len(self._reported) >= MAX_REPORTED:
+            self._reported.clear()
+        self._reported.add(error.place)
+        _log.error("stored secret unreadable; set it again", place=error.place, reason=str(error))
 
     def is_current(self, stored: Any) -> bool:
         """Return whether this is stored as `encrypt` would store it now: with the first key, or blank."""

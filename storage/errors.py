@@ -81,10 +81,10 @@ class LastOwner(StorageError):
 
 
 class LimitReached(StorageError):
-    """The organization stores as much as the limit `name` allows."""
+    """The organization, or `who` else, has as much as the limit `name` allows."""
 
-    def __init__(self, name: str, limit: int) -> None:
-        super().__init__(f"The organization has reached limits.{name}, which is {limit}.")
+    def __init__(self, name: str, limit: int, who: str = "The organization has") -> None:
+        super().__init__(f"{who} reached limits.{name}, which is {limit}.")
         self.name = name
         self.limit = limit
 

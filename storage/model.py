@@ -14,7 +14,7 @@ class Role(StrEnum):
     OWNER = "owner"
     """May do everything. Every organization keeps at least one owner."""
     ADMIN = "admin"
-    """May do everything but change owners; API keys have this role."""
+    """May do everything but make, change or remove owners; API keys have this role."""
     MEMBER = "member"
     """May do everything but manage API keys, invites, memberships and the organization's settings."""
 
@@ -171,7 +171,7 @@ class Template:
     debounce_window_seconds: int
     harness_git_ref: str
     agent_created_webhook_url: str
-    tool_call_secret: str = field(repr=False)
+    tool_call_secret: str | None = field(repr=False)  # None: it cannot be decrypted
     created_at: datetime
     max_cost_usd_per_day: Decimal | None = None
 
@@ -235,6 +235,7 @@ class AgentState:
     wake_seq: int = 0
     next_due_at: datetime | None = None
     seen_until: datetime | None = None
+    stop_reason: str = ""
     version: int = field(default=0, compare=False)  # number of updates; says nothing about the agent
 
 
@@ -290,6 +291,7 @@ class AgentFacts:
     pending_at_start: int = 0  # notifications that were active when the active run started
     interrupted_sleep_until: datetime | None = None  # end of the sleep that the active run cut short
     wake_reason: str = ""  # of the active run; clients may overwrite the one in `state`
+    held_between: tuple[datetime, datetime] | None = None  # not stored: see `supervisors.engine.hold_clock`
 
 
 @dataclass(frozen=True, slots=True)

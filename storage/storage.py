@@ -22,6 +22,7 @@ from storage.identity.accounts import Accounts
 from storage.identity.api_keys import ApiKeys
 from storage.identity.instance import Instance
 from storage.identity.invites import Invites
+from storage.identity.login_networks import LoginNetworks
 from storage.identity.memberships import Memberships
 from storage.identity.organizations import Organizations
 from storage.identity.token_holders import TokenHolders
@@ -65,6 +66,7 @@ class Storage:
         self.organizations = Organizations(pool)
         self.memberships = Memberships(pool, self.token_holders)
         self.invites = Invites(pool, self.token_holders)
+        self.login_networks = LoginNetworks(pool)
         self.api_keys = ApiKeys(pool)
         self.templates = Templates(pool, cipher)
         self.adapters = Adapters(pool)

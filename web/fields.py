@@ -5,7 +5,6 @@ Unlike marshmallow's own fields they refuse 3.7 for an integer, "yes" for a bool
 
 import math
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from enum import StrEnum
@@ -158,22 +157,6 @@ class _Pattern(Line):
         raise NotImplementedError
 
 
-class OneOf(Line):
-    """One of a few texts, which the refusal of any other text lists."""
-
-    default_error_messages = wording(choice='"{input}" is not a valid choice. Choose one of: {choices}.')
-
-    def __init__(self, choices: Sequence[str], **options: Any) -> None:
-        super().__init__(**options)
-        self.choices = tuple(choices)
-
-    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> str:
-        text = super()._deserialize(value, attr, data, **options)
-        if text not in self.choices:
-            raise self.make_error("choice", input=printable(text), choices=", ".join(self.choices))
-        return text
-
-
 class Email(_Pattern):
     default_error_messages = wording(pattern="Enter a valid email address.")
 
@@ -296,13 +279,6 @@ class Datetime(_Field, fields.DateTime):
         except ValueError as error:
             raise self.make_error("invalid", input=value, obj_type="datetime") from error
         return parsed if parsed.tzinfo is None else to_utc(parsed, UTC)
-
-
-class UtcDatetime(Datetime):
-    """An instant in UTC; one without an offset is UTC, too."""
-
-    def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> datetime:
-        return to_utc(super()._deserialize(value, attr, data, **options), UTC)
 
 
 class DayOrDatetime(Datetime):

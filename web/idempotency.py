@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, cast
+from uuid import UUID
 
 from aiohttp import web
 
@@ -18,9 +19,9 @@ from storage.errors import AnsweredBefore
 from storage.model import Receipt, ReceiptKey
 from web.access.auth import ORGANIZATION_HEADER, Caller
 from web.app_keys import CLOCK, IN_FLIGHT, STORAGE
-from web.errors import BadRequest, Conflict, KeyReused
-from web.json import JSON_TYPE
-from web.request.parsing import Body, read_body, read_converted
+from web.errors import BadRequest, Conflict, KeyReused, PermissionDenied
+from web.json import JSON_TYPE, json_response
+from web.request.parsing import Body, read_body, read_converted, read_items
 
 HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotency-Replayed"
@@ -61,15 +62,33 @@ async def read_body_once(request: web.Request, caller: Caller, schema: Body) -> 
 
     Raise AnsweredBefore if the request was answered before, Conflict while it is being answered.
     """
-    text, organization = request.headers.get(HEADER), request.headers.get(ORGANIZATION_HEADER)
-    if text is None:
+    if HEADER not in request.headers:
         return await read_body(request, schema)
+    organization = request.headers.get(ORGANIZATION_HEADER)
     body, body_hash = await read_converted(
         request, schema, lambda values: (schema.checked(values), _hash(organization, values))
     )
-    key = ReceiptKey(caller.credential, request.method, request.path, parse_key(text))
-    await _begin(request, Attempt(key, body_hash))
+    await _begin(request, caller, body_hash)
     return body
+
+
+async def read_items_once(
+    request: web.Request,
+    caller: Caller,
+    schema: Body,
+    max_items: int,
+    prepare: Callable[[dict[str, Any]], None],
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return the checked items of the body, as `read_items` does. Raise the errors of `read_body_once`."""
+    if HEADER not in request.headers:
+        return await read_items(request, schema, max_items, prepare)
+    organization = request.headers.get(ORGANIZATION_HEADER)
+    hashes: list[bytes] = []
+    items = await read_items(
+        request, schema, max_items, prepare, lambda value: hashes.append(_hash(organization, value))
+    )
+    await _begin(request, caller, hashes[0])
+    return items
 
 
 def receipt_of(request: web.Request, answer: web.Response) -> Receipt | None:
@@ -81,6 +100,14 @@ def receipt_of(request: web.Request, answer: web.Response) -> Receipt | None:
     return Receipt(attempt.key, attempt.body_hash, answer.status, body, now)
 
 
+def receipt_without(request: web.Request, answer: Mapping[str, Any], *secrets: str) -> Receipt | None:
+    """Return the receipt of the creation that `answer` shows, with null for these fields unless blank."""
+    if ATTEMPT not in request:
+        return None
+    shown = {**answer, **{name: None for name in secrets if answer[name]}}
+    return receipt_of(request, json_response(shown, status=201))
+
+
 def parse_key(text: str) -> str:
     """Return the key in a header, which may be quoted. Raise BadRequest if it is unusable."""
     is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
@@ -90,8 +117,10 @@ def parse_key(text: str) -> str:
     return key
 
 
-async def _begin(request: web.Request, attempt: Attempt) -> None:
+async def _begin(request: web.Request, caller: Caller, body_hash: bytes) -> None:
     """Register the request. Raise AnsweredBefore if it was answered, Conflict while it is being answered."""
+    key = parse_key(request.headers[HEADER])
+    attempt = Attempt(ReceiptKey(caller.credential, request.method, request.path, key), body_hash)
     in_flight = request.app[IN_FLIGHT]
     if attempt.key in in_flight:
         raise _still_running()
@@ -107,15 +136,27 @@ async def _replay(request: web.Request, caller: Caller) -> web.Response:
     receipt = await request.app[STORAGE].receipts.get(attempt.key)
     if receipt is None:  # it expired since it was last read
         raise _still_running()
-    if caller.run is None:  # the token of a run is limited to its own agent anyway
-        caller.require(receipt.organization_id)
+    await _require_access(request, caller, receipt.organization_id)
     if receipt.body_hash != attempt.body_hash:
         raise KeyReused
     headers = {"Content-Type": JSON_TYPE, REPLAYED_HEADER: "true"}
     return web.Response(body=receipt.answer, status=receipt.status, headers=headers)
 
 
-def _hash(organization: str | None, values: Mapping[str, Any]) -> bytes:
+async def _require_access(request: web.Request, caller: Caller, organization_id: UUID) -> None:
+    """Raise PermissionDenied unless the caller still belongs to the organization.
+
+    The roles of the caller may have been read before the first request created the organization.
+    """
+    if caller.run is not None or organization_id in caller.roles:  # a run is limited to its own agent anyway
+        return
+    user_id = caller.require_user()
+    memberships = await request.app[STORAGE].accounts.list_memberships(user_id)
+    if organization_id not in {membership.organization_id for membership in memberships}:
+        raise PermissionDenied
+
+
+def _hash(organization: str | None, values: Any) -> bytes:
     """Hash the values of a request, not its bytes: a form has another boundary each time.
 
     The encoder yields piece by piece, so that the thread of a long body does not hold up the event loop.

@@ -21,11 +21,13 @@ from web.access.auth import CALLER
 from web.access.path_access import Owned, OwnedResource
 from web.app_keys import SETTINGS, STREAMS
 from web.errors import Invalid
-from web.fields import MAX_OFFSET, Integer, UtcDatetime, Uuid, unknown_id
+from web.fields import MAX_OFFSET, Integer, Uuid, unknown_id
+from web.filter_fields import UtcDatetime
 from web.json import JSON_TYPE
 from web.observability.request_id import early_headers
 from web.page_reader import ALL, Listing, PageReader
 from web.request.parsing import Body
+from web.request.unknown_names import UNKNOWN_NAMES
 
 Item = TypeVar("Item")
 
@@ -144,7 +146,8 @@ async def send_page(
         return web.Response(body=opening + items + closing, headers=all_headers)
     caller = request[CALLER]
     with request.app[STREAMS].open(caller.credential, caller.accountable):
-        response = web.StreamResponse(headers={**all_headers, **early_headers(request)})
+        early = {**early_headers(request), **request[UNKNOWN_NAMES].headers()}
+        response = web.StreamResponse(headers={**all_headers, **early})
         with _aborting(request):
             await response.prepare(request)
             if request.method == "HEAD":

@@ -2,18 +2,29 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
 from storage.errors import StorageError
 from supervisors.engine.messages import Reply, Request, Signal
-from supervisors.engine.snapshot import Overview, Snapshot
-from supervisors.policy.phases import Phase
+from supervisors.engine.snapshot import Overview, Snapshot, SnapshotFilters
+
+
+class PauseLog(Protocol):
+    """The log of pauses."""
+
+    def report(self, organization_id: UUID, *, is_paused: bool, caller: str) -> None:
+        """Log a pause or its end, unless it was logged before."""
 
 
 class Registry(Protocol):
     """The way to all supervisors."""
+
+    @property
+    def pause_log(self) -> PauseLog:
+        """Return the log of pauses."""
 
     def tell(self, agent_id: UUID, signal: Signal) -> None:
         """Have a supervisor reconcile; never fails."""
@@ -29,6 +40,9 @@ class Registry(Protocol):
 
     def is_run_alive(self, agent_id: UUID, run_id: UUID) -> bool:
         """Return whether the run works here, or still finishes after its sleep."""
+
+    def add_cost(self, agent_id: UUID, run_id: UUID | None, cost_usd: Decimal) -> None:
+        """Count the cost of a model call that was reported for a run, if the run works here."""
 
     @property
     def max_runs_per_organization(self) -> int:
@@ -46,9 +60,7 @@ class StatusReader(Protocol):
 
     async def snapshot(self, agent_id: UUID) -> Snapshot | None: ...
 
-    async def snapshots(
-        self, phase: Phase | None, organization_id: UUID | None, limit: int
-    ) -> Sequence[Snapshot]: ...
+    async def snapshots(self, filters: SnapshotFilters, limit: int) -> Sequence[Snapshot]: ...
 
     def overview(self) -> Overview: ...
 
@@ -81,11 +93,15 @@ class HarnessStatus:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The state of the service, a sentence for each problem, and whether to send it requests."""
+    """The state of the service, a sentence for each problem, and whether to send it requests.
+
+    `can_write` tells whether the database takes writes.
+    """
 
     state: ServiceState
     reasons: tuple[str, ...] = ()
     may_serve: bool = True
+    can_write: bool = True
 
 
 class Health(Protocol):

@@ -12,10 +12,12 @@ from marshmallow import Schema
 
 from supervisors.json_limits import OFF_LOOP_BYTES
 from web.access.admission import admit_address, admit_caller, admit_operator
-from web.access.auth import CALLER, RunAccess, authenticate_operator
+from web.access.auth import CALLER, Caller, RunAccess, authenticate_operator, named_organization
+from web.idempotency import HEADER as IDEMPOTENCY_HEADER
 from web.idempotency import CallerHandler, answered_once
 from web.json import JSON_TYPE
-from web.request.parsing import ACCOUNTABLE
+from web.request.parsing import ACCOUNTABLE, note_fields
+from web.request.unknown_names import UNKNOWN_NAMES, KnownNames, UnknownNames
 
 PUBLIC_BODY_BYTES = OFF_LOOP_BYTES  # anybody can send such a body; a longer one would need room
 
@@ -47,10 +49,11 @@ class Route(ABC):
     refused: Any = None  # the type of a further body that a 400 or 404 can have
     run_access: RunAccess = RunAccess.NEVER  # the handler checks that a run keeps to its own resources
     idempotent: bool = False  # accepts an Idempotency-Key by the rules of `web.idempotency`
-    by_header: bool = False  # X-Organization chooses the organization
+    by_header: bool = False  # X-Organization chooses the organization; elsewhere it is checked only
     body_bytes: int | None = None  # the maximum size of the body, None for that of the settings
     max_items: int = 0  # the maximum length of a JSON list of bodies, 0 if only one body is accepted
     media_types: tuple[str, ...] = (JSON_TYPE,)  # of the response
+    user_token: bool = False  # of a public route: a user's token replaces the password in the body
     is_rate_limited: bool = True  # for an address; a caller has the same limit on all routes
 
     @property
@@ -58,9 +61,32 @@ class Route(ABC):
         """Return whether nothing in the body is required: a PATCH changes only what its body contains."""
         return self.method == "PATCH"
 
+    def known_names(self) -> KnownNames:
+        """Return the names that requests may contain; all others are named in the answer."""
+        ignored_headers = () if self.idempotent else (IDEMPOTENCY_HEADER,)
+        return KnownNames(self.query, self.body, self.answer, ignored_headers)
+
     @abstractmethod
     def endpoint(self) -> Handler:
         """Return the handler with everything that stands around it."""
+
+    def naming_unknown(self) -> Callable[..., Awaitable[web.StreamResponse]]:
+        """Return the handler, whose answers name what the request contains and the route does not know."""
+        known = self.known_names()
+        handler = answered_once(self.handler) if self.idempotent else self.handler
+        ignores_body = self.body is None and self.method != "GET"
+
+        async def answer(request: web.Request, *caller: Caller) -> web.StreamResponse:
+            unknown = request[UNKNOWN_NAMES] = UnknownNames(request, known)
+            if ignores_body and request.body_exists:
+                await note_fields(request)
+            response = await handler(request, *caller)
+            headers = unknown.headers()
+            if headers and not response.prepared:
+                response.headers.update(headers)
+            return response
+
+        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +98,16 @@ class PublicRoute(Route):
     body_bytes: int = PUBLIC_BODY_BYTES
 
     def endpoint(self) -> Handler:
+        handler = self.naming_unknown()
         if not self.is_rate_limited:
-            return self.handler
+            return handler
 
         async def admitted(request: web.Request) -> web.StreamResponse:
             admit_address(request)
             if self.body is not None:
                 maximum = min(self.body_bytes, request.client_max_size)
                 request = request.clone(client_max_size=maximum)
-            return await self.handler(request)
+            return await handler(request)
 
         return admitted
 
@@ -93,11 +120,12 @@ class CallerRoute(Route):
     handler: CallerHandler
 
     def endpoint(self) -> Handler:
-        handler = answered_once(self.handler) if self.idempotent else self.handler
+        handler = self.naming_unknown()
 
         async def authenticated(request: web.Request) -> web.StreamResponse:
             caller = await admit_caller(request)
             caller.require_route(self.run_access)
+            named_organization(request, caller)
             request[CALLER] = caller
             request[ACCOUNTABLE] = caller.accountable
             if self.body_bytes is not None:
@@ -116,11 +144,13 @@ class OperatorRoute(Route):
     authenticate: Callable[[web.Request], None] = authenticate_operator
 
     def endpoint(self) -> Handler:
+        handler = self.naming_unknown()
+
         async def authenticated(request: web.Request) -> web.StreamResponse:
             if self.is_rate_limited:
                 admit_operator(request, self.authenticate)
             else:
                 self.authenticate(request)
-            return await self.handler(request)
+            return await handler(request)
 
         return authenticated

@@ -15,6 +15,13 @@ AT_LEAST_ONE = (
     "tags_per_agent",
 )
 
+AT_LEAST_ZERO = (
+    "signups_per_hour",
+    "organizations_per_user",
+    "requests_per_minute",
+    "anonymous_requests_per_minute",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class WebSettings:
@@ -27,7 +34,8 @@ class WebSettings:
     operator_token: str = field(repr=False)
     open_metrics: bool = False
     signup_open: bool = True
-    signups_per_hour: int = 60  # from one client network; 0: any number
+    signups_per_hour: int = 60  # and new organizations, from one client network; 0: any number
+    organizations_per_user: int = 100  # that a user owns; 0: any number
     token_days: int = 30
     body_bytes: int = 1_048_576
     body_seconds: float = 60.0
@@ -48,9 +56,7 @@ class WebSettings:
         for name in AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.signups_per_hour < 0:
-            raise ValueError(f"signups_per_hour must be at least 0, got {self.signups_per_hour}")
-        for name in ("requests_per_minute", "anonymous_requests_per_minute"):
+        for name in AT_LEAST_ZERO:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
         if self.body_seconds <= 0:

@@ -1,10 +1,11 @@
 """The command line: `hostsvc` and its commands."""
 
+import asyncio
+import os
 import shlex
 import sys
 from functools import partial
 from pathlib import Path
-from uuid import UUID
 
 import click
 
@@ -17,18 +18,23 @@ from hostsvc.cli.database_commands import (
 )
 from hostsvc.cli.demo import demo
 from hostsvc.cli.guide import guide
-from hostsvc.cli.runner import config_option, read_config, refuse, run_command
-from hostsvc.cli.status_command import show_status, url_of
+from hostsvc.cli.runner import config_option, print_problem, read_config_to_serve, refuse, run_command
+from hostsvc.cli.status_command import PHASES_AND_STATUSES, Selection, show_status, url_of
 from hostsvc.cli.tenant_commands import accounts, adapters, pause_command, unpause_command
-from hostsvc.config import Config, ConfigError
+from hostsvc.config import Config
+from hostsvc.config_reader import stray_variables
+from hostsvc.process_harness.requirements import repository_error
 from hostsvc.service import Service, serve
-from supervisors.policy.phases import Phase
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="hostsvc", message="hostsvc %(version)s")
 def main() -> None:
-    """Host long-lived agents for organizations, over a REST API."""
+    """Host long-lived agents for organizations, over a REST API.
+
+    Settings come from the file config.toml in this directory and from variables HOSTSVC__SECTION__KEY.
+    The exit code is 0, or 2 if the command was refused; docs/operations.md lists the others.
+    """
 
 
 for command in (
@@ -40,11 +46,20 @@ for command in (
 
 @main.command("serve")
 @click.option("--guide", "with_guide", is_flag=True, help="Once it is ready, print commands to paste.")
+@click.option(
+    "--wait-for-database",
+    "wait_seconds",
+    type=click.FloatRange(min=0),
+    default=0,
+    metavar="SECONDS",
+    help="How long to wait at most if the server of database.url does not take connections yet.",
+)
 @config_option
-def serve_command(file: Path | None, with_guide: bool) -> None:
+def serve_command(file: Path | None, wait_seconds: float, with_guide: bool) -> None:
     """Run the service until SIGTERM or Ctrl-C."""
     token_command = _token_command(file) if with_guide else None
-    run_command(file, partial(_serve, token_command=token_command), is_service=True)
+    work = partial(_serve, token_command=token_command, wait_seconds=wait_seconds)
+    run_command(file, work, is_service=True)
 
 
 @main.command("demo")
@@ -61,31 +76,46 @@ def demo_command(file: Path | None, keep: bool) -> None:
 @main.command()
 @config_option
 def check_config(file: Path | None) -> None:
-    """Check the configuration and say where it comes from."""
-    config = read_config(file)
-    try:
-        config.require_models()
-    except ConfigError as error:
-        refuse(str(error))
+    """Check the configuration and say where it comes from.
+
+    It reports all errors at once, including those that would keep `serve` from starting on this machine,
+    such as an unknown user or an unreachable repository. It warns of variables that look like settings and
+    are none. It starts nothing and does not connect to the database.
+    """
+    config, errors = read_config_to_serve(file)
+    for message in stray_variables(config, os.environ):
+        print_problem(f"warning: {message}")
+    if config.harness.kind == "process" and "harness" not in errors.sections:
+        unreachable = asyncio.run(repository_error(config.harness, os.environ))
+        errors.messages += [unreachable] if unreachable else []
+    if errors.messages:
+        refuse(*errors.messages)
     click.echo(f"the configuration is valid; it comes from {', '.join(config.origins) or 'the defaults'}")
 
 
 @main.command("status")
-@click.argument("agent_id", metavar="[AGENT]", type=click.UUID, required=False)
+@click.argument("agent", metavar="[AGENT]", required=False)
 @click.option("--watch", is_flag=True, help="Show it again every second, until Ctrl-C.")
 @click.option(
-    "--phase", type=click.Choice([phase.value for phase in Phase]), help="Show only the agents in this phase."
+    "--phase",
+    metavar="PHASE",
+    type=click.Choice(PHASES_AND_STATUSES),
+    help=f"Show only the agents in this phase or with this status: {', '.join(PHASES_AND_STATUSES)}.",
 )
 @click.option("--url", metavar="URL", help="The address of the service. Without it: the configured one.")
 @config_option
 def status_command(
-    agent_id: UUID | None, watch: bool, phase: str | None, url: str | None, file: Path | None
+    agent: str | None, watch: bool, phase: str | None, url: str | None, file: Path | None
 ) -> None:
     """Show the state of a running service.
 
-    With AGENT, the id of an agent: show what it is doing and why, and what wakes it next.
+    With AGENT, the id or the name of an agent: show what it is doing and why, and what wakes it next.
+
+    The exit code is 3 if no service answers, 4 if it is a standby, and 5 if it has lost its database.
     """
-    run_command(file, partial(_show_status, agent_id=agent_id, watch=watch, phase=phase, url=url))
+    if agent and phase:
+        raise click.UsageError("--phase selects agents of the list: leave it out to show one AGENT")
+    run_command(file, partial(_show_status, selection=Selection(agent, phase), watch=watch, url=url))
 
 
 def _token_command(file: Path | None) -> str:
@@ -95,7 +125,7 @@ def _token_command(file: Path | None) -> str:
     return shlex.join([*program, "operator-token", *(["--config", str(file)] if file else [])])
 
 
-async def _serve(config: Config, *, token_command: str | None) -> None:
+async def _serve(config: Config, *, token_command: str | None, wait_seconds: float) -> None:
     is_text_wanted = config.log.format != "json"
 
     def announce(line: str) -> None:
@@ -106,11 +136,9 @@ async def _serve(config: Config, *, token_command: str | None) -> None:
         if token_command and (is_text_wanted or sys.stdout.isatty()):
             click.echo(guide(service.base_url, token_command))
 
-    await serve(config, announce, on_ready)
+    await serve(config, announce, on_ready, wait_for_database_seconds=wait_seconds)
 
 
-async def _show_status(
-    config: Config, *, agent_id: UUID | None, watch: bool, phase: str | None, url: str | None
-) -> None:
+async def _show_status(config: Config, *, selection: Selection, watch: bool, url: str | None) -> int:
     url = url.rstrip("/") if url else url_of(config.server)
-    await show_status(url, partial(databases.operator_token, config), agent_id, phase, watch=watch)
+    return await show_status(url, partial(databases.operator_token, config), selection, watch=watch)

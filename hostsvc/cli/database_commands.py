@@ -29,21 +29,25 @@ INCOMPLETE = 1
 )
 @config_option
 def migrate_command(file: Path | None, only_check: bool) -> None:
-    """Bring the database to the schema of this version."""
+    """Bring the database to the schema of this version.
+
+    The service does the same at its start.
+    """
     run_command(file, partial(_migrate, only_check=only_check))
 
 
 @click.command("operator-token")
 @config_option
 def operator_token_command(file: Path | None) -> None:
-    """Print the operator token; create one if there is none.
+    """Print the operator token, for /status/ and /metrics.
 
-    It needs no running service.
+    It is created if there is none. The command needs no running service, but the database, unless
+    operator.token is set.
     """
     run_command(file, _print_operator_token)
 
 
-@click.command("rotate-keys")
+@click.command("rotate-keys", short_help="Encrypt all stored secrets with a new key.")
 @config_option
 def rotate_keys_command(file: Path | None) -> None:
     """Encrypt all stored secrets with the first of accounts.encryption_keys.
@@ -57,9 +61,9 @@ def rotate_keys_command(file: Path | None) -> None:
 @click.command("vacuum")
 @config_option
 def vacuum_command(file: Path | None) -> None:
-    """Remove expired data now, as set by [retention].
+    """Remove expired data now.
 
-    A running service does so every hour.
+    The section [retention] says what expires when. A running service does the same every hour.
     """
     run_command(file, _vacuum)
 

@@ -12,11 +12,13 @@ import click
 import structlog
 
 from hostsvc.cli.status_client import StatusUnavailable
-from hostsvc.config import Config, ConfigError, load_config
+from hostsvc.config import Config, ConfigError
+from hostsvc.config_reader import ConfigErrors, read_config, stray_variables
 from hostsvc.embedded_postgres import EmbeddedPostgresError
 from hostsvc.logs import configure_logging, log_uncaught_errors
 from hostsvc.process_harness.cache import HarnessRefused
 from hostsvc.process_harness.git import GitError
+from hostsvc.start_checks import cannot_listen, start_errors
 from storage.errors import DatabaseRefused, DatabaseUnavailable, LeadershipLost, SecretUnreadable
 
 try:
@@ -47,7 +49,6 @@ USER_ERRORS = (
     LeadershipLost,
     NotFound,
     SecretUnreadable,
-    StatusUnavailable,
     OSError,
 )
 
@@ -60,12 +61,11 @@ config_option = click.option(
 )
 
 
-def read_config(file: Path | None) -> Config:
-    """Load the configuration; end the process with its message if it is invalid."""
-    try:
-        return load_config(file, os.environ)
-    except ConfigError as error:
-        refuse(str(error))
+def read_config_to_serve(file: Path | None) -> tuple[Config, ConfigErrors]:
+    """Read the configuration. The errors include what would keep the service from starting here."""
+    config, errors = read_config(file, os.environ)
+    errors.messages += start_errors(config, errors.sections, os.environ)
+    return config, errors
 
 
 def run_command(
@@ -76,26 +76,50 @@ def run_command(
     Only the service logs at level "info" by default, and says in the log why it ends: other commands print
     their results.
     """
-    config = read_config(file)
+    config, errors = read_config_to_serve(file) if is_service else read_config(file, os.environ)
+    if errors.sections:  # so the configuration of the log may be wrong, too
+        refuse(*errors.messages)
     is_quiet = not is_service and config.log.level == "info"
     configure_logging(replace(config.log, level="warning") if is_quiet else config.log)
     if is_service:
         log_uncaught_errors()
+        for message in stray_variables(config, os.environ):
+            log.warning(message)
+        if errors.messages:
+            _refuse_to_serve(config, *errors.messages)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         sys.exit(run_loop(work(config)))
+    except StatusUnavailable as error:
+        refuse(*error.messages, exit_code=error.exit_code)
     except USER_ERRORS as error:
+        if isinstance(error, BrokenPipeError) and not is_service:
+            raise  # nobody reads the rest, as in `hostsvc status | head`: click ends the process in silence
         message = error_message(error, config)
-        if not (is_service and config.log.is_json(sys.stderr)):
-            refuse(message)
+        if is_service:
+            _refuse_to_serve(config, message)
+        refuse(message)
+
+
+def _refuse_to_serve(config: Config, *messages: str) -> NoReturn:
+    """End the process like `refuse`, but log the messages if the log is JSON, which text would break."""
+    if not config.log.is_json(sys.stderr):
+        refuse(*messages)
+    for message in messages:
         log.error("service refused", reason=message)
-        sys.exit(REFUSED)
-
-
-def refuse(message: str) -> NoReturn:
-    """Print the message as one line on stderr and end the process with exit code 2."""
-    click.echo(f"hostsvc: {' '.join(message.split())}", err=True)
     sys.exit(REFUSED)
+
+
+def refuse(*messages: str, exit_code: int = REFUSED) -> NoReturn:
+    """Print each message as one line on stderr and end the process with the exit code."""
+    for message in messages:
+        print_problem(message)
+    sys.exit(exit_code)
+
+
+def print_problem(message: str) -> None:
+    """Print a message as one line on stderr."""
+    click.echo(f"hostsvc: {' '.join(message.split())}", err=True)
 
 
 def error_message(error: Exception, config: Config) -> str:
@@ -103,12 +127,14 @@ def error_message(error: Exception, config: Config) -> str:
     address = f"port {config.server.port} on {config.server.host}"
     match error:
         case DatabaseUnavailable():
-            return f"{error}; start {config.database.name}, or correct database.url"
+            return (
+                f"the database is unavailable: {error}; start {config.database.name}, or correct database.url"
+            )
         case OSError(errno=errno.EADDRINUSE):
             return f"{address} is in use: stop the program that uses it, or set another server.port"
         case OSError(strerror=str(reason)) if BIND_FAILED in reason:
             reason = reason.partition(BIND_FAILED)[0]
-            return f"cannot listen on {address}: {reason}; correct server.host or server.port"
+            return cannot_listen(config.server, reason)
         case OSError():
             return f"{error.filename or 'the system'}: {error.strerror or error}"
         case _:

@@ -2,38 +2,124 @@
 
 import asyncio
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from io import StringIO
 from uuid import UUID
 
+import click
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from hostsvc.cli.status_client import StatusClient, StatusUnavailable, status_client
-from hostsvc.cli.status_screen import agent_screen, service_screen
+from hostsvc.cli.status_client import (
+    AgentNotFound,
+    DatabaseLost,
+    StatusClient,
+    StatusUnavailable,
+    status_client,
+)
+from hostsvc.cli.status_screen import agent_screen, plain, service_screen
 from hostsvc.config import ServerSettings
+from hostsvc.embedded_postgres import EmbeddedPostgresError
+from storage.errors import DatabaseRefused, DatabaseUnavailable
+from storage.model import AgentStatus
+from supervisors.policy.phases import Phase
+from web.fields import parse_uuid
 
 WATCH_SECONDS = 1.0
 MAX_AGENTS = 20
+MAX_NAMES = 200  # among which a similar one is looked for
+UNLIMITED_WIDTH = 10_000  # characters of a line that goes to a file or a program
+PHASES = tuple(phase.value for phase in Phase)
+PHASES_AND_STATUSES = (*PHASES, *(status.value for status in AgentStatus if status.value not in PHASES))
 LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- where to reach a service that listens on all addresses
 
 FetchToken = Callable[[], Awaitable[str]]
+Screen = tuple[RenderableType, int]  # with the exit code
 
 
-async def show_status(
-    url: str, fetch_token: FetchToken, agent_id: UUID | None, phase: str | None, *, watch: bool
-) -> None:
-    """Print the status, with `watch` every second. Raise StatusUnavailable if the first request fails."""
-    console = Console(highlight=False)
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The agents to show: one, given by its id or its name, or those of a phase or a status."""
+
+    agent: str | None = None
+    phase: str | None = None
+
+    def filters(self) -> dict[str, str]:
+        """Return the query that selects them. A word that is a phase and a status means the phase."""
+        if self.phase is None:
+            return {}
+        return {"phase" if self.phase in PHASES else "status": self.phase}
+
+
+async def show_status(url: str, fetch_token: FetchToken, selection: Selection, *, watch: bool) -> int:
+    """Print the status, with `watch` every second, and return the exit code.
+
+    Raise StatusUnavailable if the first request fails.
+    """
     async with status_client(url) as client:
-        await client.require_service()  # before opening a database to read the token from it
-        client.token = await fetch_token()
-        screen = await _screen(client, agent_id, phase)
-        if not watch:
-            console.print(screen)
-            return
-        await _watch(console, screen, lambda: _screen(client, agent_id, phase))
+        await client.require_leader()  # before opening a database to read the token from it
+        client.token = await _token(client, url, fetch_token)
+        agent_id = await find_agent(client, selection.agent) if selection.agent else None
+        if watch:
+            await _watch(lambda: _screen(client, agent_id, selection))
+            return 0
+        screen, exit_code = await _screen(client, agent_id, selection)
+        print_screen(screen)
+        return exit_code
+
+
+async def find_agent(client: StatusClient, id_or_name: str) -> UUID:
+    """Return the id of the agent with this id, or else of the only one with this name.
+
+    Raise AgentNotFound, with the ids to choose from if several agents have the name.
+    """
+    agent_id = parse_uuid(id_or_name)
+    if agent_id is not None:
+        return agent_id
+    matches = await client.supervisors(MAX_AGENTS, name=id_or_name)  # in any case
+    exact = [agent for agent in matches if agent["name"] == id_or_name]
+    matches = exact if len(exact) == 1 else matches
+    if len(matches) > 1:
+        number = f"at least {MAX_AGENTS}" if len(matches) == MAX_AGENTS else str(len(matches))
+        raise AgentNotFound(
+            f"{number} agents have the name {id_or_name}; give one of the ids:",
+            *(f"{agent['agent']}  organization {agent['organization']}" for agent in matches),
+        )
+    if not matches:
+        names = {agent["name"] for agent in await client.supervisors(MAX_NAMES)}
+        similar = get_close_matches(id_or_name, names)
+        hint = f"; did you mean {' or '.join(plain(name) for name in similar)}?" if similar else ""
+        raise AgentNotFound(f"there is no agent with the name {id_or_name}{hint}")
+    return UUID(matches[0]["agent"])
+
+
+def print_screen(screen: RenderableType) -> None:
+    """Print a screen: as wide as the terminal, or in lines of any length for a file or a program."""
+    if sys.stdout.isatty():
+        Console(highlight=False).print(screen)
+        return
+    text = StringIO()
+    Console(highlight=False, width=UNLIMITED_WIDTH, file=text).print(screen)
+    click.echo("\n".join(line.rstrip() for line in text.getvalue().splitlines()))
+
+
+async def _token(client: StatusClient, url: str, fetch_token: FetchToken) -> str:
+    """Return the operator token. Raise DatabaseLost if it is in a database that does not answer."""
+    try:
+        return await fetch_token()
+    except (DatabaseUnavailable, DatabaseRefused, EmbeddedPostgresError, OSError) as error:
+        advice = (
+            f"the operator token cannot be read from the database ({error}); to see more, set "
+            "HOSTSVC__OPERATOR__TOKEN to the token that hostsvc operator-token printed earlier"
+        )
+        if problem := await client.readiness_problem():
+            raise DatabaseLost(f"the service at {url} runs, but cannot serve: {problem}", advice) from error
+        raise StatusUnavailable(f"the service at {url} runs and is ready, but {advice}") from error
 
 
 def url_of(server: ServerSettings) -> str:
@@ -48,17 +134,21 @@ def url_of(server: ServerSettings) -> str:
     return f"http://[{host}]:{server.port}" if ":" in host else f"http://{host}:{server.port}"
 
 
-async def _screen(client: StatusClient, agent_id: UUID | None, phase: str | None) -> RenderableType:
+async def _screen(client: StatusClient, agent_id: UUID | None, selection: Selection) -> Screen:
     if agent_id is not None:
-        return agent_screen(await client.supervisor(agent_id))
-    status, agents = await asyncio.gather(client.overview(), client.supervisors(phase, MAX_AGENTS))
-    return service_screen(status, agents, MAX_AGENTS)
+        return agent_screen(await client.supervisor(agent_id)), 0
+    status = await client.overview()
+    try:
+        agents = await client.supervisors(MAX_AGENTS, **selection.filters())
+    except DatabaseLost as error:  # the service as a whole is shown from memory
+        return service_screen(status, None, MAX_AGENTS), error.exit_code
+    return service_screen(status, agents, MAX_AGENTS), 0
 
 
-async def _watch(
-    console: Console, screen: RenderableType, fetch_screen: Callable[[], Awaitable[RenderableType]]
-) -> None:
+async def _watch(fetch_screen: Callable[[], Awaitable[Screen]]) -> None:
     """Show the screen, then fetch it again every second, even while the service does not answer."""
+    screen, _ = await fetch_screen()
+    console = Console(highlight=False)
     end_requested = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, end_requested.set)
     with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
@@ -66,11 +156,11 @@ async def _watch(
             if console.is_terminal:
                 live.update(screen, refresh=True)
             else:
-                console.print(screen)
+                print_screen(screen)
             with suppress(TimeoutError):
                 async with asyncio.timeout(WATCH_SECONDS):
                     await end_requested.wait()
             try:
-                screen = await fetch_screen()
+                screen, _ = await fetch_screen()
             except StatusUnavailable as error:
                 screen = Text(f"{error} (trying again every second)")

@@ -6,8 +6,11 @@ from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+
+from supervisors.policy.phases import Phase
 
 Json = Mapping[str, Any]
 
@@ -17,13 +20,20 @@ COLORS = {
     **dict.fromkeys(("backing_off", "quarantined", "degraded"), "red"),
     **dict.fromkeys(("archived", "paused"), "dim"),
 }
+PHASE_WIDTH = max(len(phase) for phase in Phase)
 
 
-def service_screen(status: Json, agents: Sequence[Json], max_agents: int) -> RenderableType:
-    """Render the whole service with up to `max_agents` of its agents."""
-    parts: list[RenderableType] = [_fact_table(_service_facts(status)), Text(""), _agent_table(agents)]
-    if len(agents) == max_agents:
-        parts.append(Text(f"Only {max_agents} agents are shown; --phase selects some.", style="dim"))
+def service_screen(status: Json, agents: Sequence[Json] | None, max_agents: int) -> RenderableType:
+    """Render the whole service with up to `max_agents` of its agents; None if they cannot be read."""
+    parts: list[RenderableType] = [_fact_table(_service_facts(status)), Text("")]
+    if agents is None:
+        parts.append(Text("The agents cannot be shown, because the database does not answer."))
+    elif not agents:
+        parts.append(Text("No agents to show."))
+    else:
+        parts += _agent_lines(agents)
+    if agents is not None and len(agents) == max_agents:
+        parts.append(Text(f"Only {max_agents} agents are shown; --phase selects others.", style="dim"))
     return Group(*parts)
 
 
@@ -35,9 +45,14 @@ def agent_screen(agent: Json) -> RenderableType:
     return Group(*parts)
 
 
-def moment(timestamp: str | None) -> str:
+def moment(timestamp: str) -> str:
     """Format a timestamp of the API to the second, in UTC."""
-    return f"{datetime.fromisoformat(timestamp):%Y-%m-%d %H:%M:%S}" if timestamp else "none"
+    return f"{datetime.fromisoformat(timestamp):%Y-%m-%d %H:%M:%S}"
+
+
+def counted(number: int, thing: str) -> str:
+    """Return "no agents", "1 agent", "2 agents", and so on."""
+    return f"{number or 'no'} {thing}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:
@@ -53,41 +68,73 @@ def duration(seconds: float) -> str:
 def _service_facts(status: Json) -> Iterable[tuple[str, str | Text]]:
     service, supervisors, timers = status["service"], status["supervisors"], status["timers"]
     agents, runs, database = status["agents"], status["runs"], status["database"]
-    phases = ", ".join(f"{count} {phase}" for phase, count in sorted(supervisors["by_phase"].items()))
     yield "hostsvc", f"{service['version']}, up for {duration(service['uptime_seconds'])}"
     yield "state", _state(service["state"])
     for reason in service["reasons"]:
-        yield "because", _plain(reason)
+        yield "because", plain(reason)
     yield "agents", ", ".join(f"{agents[state]} {state}" for state in ("running", "sleeping", "archived"))
-    yield "runs", f"{runs['running']} of at most {runs['limit']}, {runs['queued']} queued"
-    yield "supervisors", f"{supervisors['active']} live" + (f": {phases}" if phases else "")
-    yield "in trouble", f"{supervisors['quarantined']} quarantined, {supervisors['restarts']} restarted"
+    waiting = f"; {counted(runs['queued'], 'agent')} waiting for a slot" if runs["queued"] else ""
+    yield "runs", f"{runs['running']} active of at most {runs['limit']}{waiting}"
+    phases = ", ".join(f"{count} {phase}" for phase, count in sorted(supervisors["by_phase"].items()))
+    yield "supervisors", f"{supervisors['active'] or 'none'} in memory" + (f": {phases}" if phases else "")
+    yield "trouble", _trouble(supervisors)
     mailbox = supervisors["mailbox"]
-    yield "mailboxes", f"{mailbox['depth']} messages, at most {mailbox['deepest']} in one"
-    next_timer = f", the next for {moment(timers['next_due_at'])} UTC" if timers["next_due_at"] else ""
-    yield "timers", f"{timers['pending']} set{next_timer}"
-    yield "lateness", f"{_spread(timers['lateness_ms'])}; event loop {_spread(status['loop_lag_ms'])}"
-    yield "database", ", ".join(f"{database[name]} {name}" for name in ("connections", "idle", "waiting"))
+    deepest = f", at most {mailbox['deepest']} to one agent" if mailbox["depth"] > 1 else ""
+    yield "mailboxes", f"{counted(mailbox['depth'], 'unanswered request')}{deepest}"
+    yield "timers", _timers(timers)
+    yield "lateness", f"timers {_spread(timers['lateness_ms'])}; event loop {_spread(status['loop_lag_ms'])}"
+    idle = f", {database['idle']} idle" if database["connections"] else ""
+    requests = f", {counted(database['waiting'], 'request')} waiting for one" if database["waiting"] else ""
+    yield "database", f"{counted(database['connections'], 'connection')}{idle}{requests}"
     oldest = status["oldest_uncleared_high_seconds"]
     if oldest is not None:
-        yield "oldest", f"high-priority notification uncleared for {duration(oldest)}"
+        yield "oldest", f"a high-priority notification has been uncleared for {duration(oldest)}"
+
+
+def _trouble(supervisors: Json) -> str:
+    quarantined, restarts = supervisors["quarantined"], supervisors["restarts"]
+    parts = [f"{counted(quarantined, 'agent')} quarantined"] if quarantined else []
+    parts += [f"{counted(restarts, 'supervisor')} restarted after a crash"] if restarts else []
+    return ", ".join(parts) or "none"
+
+
+def _timers(timers: Json) -> str:
+    if not timers["pending"]:
+        return "none set"
+    due = f"{moment(timers['next_due_at'])} UTC" if timers["next_due_at"] else ""
+    first = "for" if timers["pending"] == 1 else "the next for"
+    return f"{timers['pending']} set" + (f", {first} {due}" if due else "")
 
 
 def _agent_facts(agent: Json) -> Iterable[tuple[str, str | Text]]:
-    run, wake, failures = agent["run"], agent["next_wake"], agent["failures"]
-    yield "agent", f"{_plain(agent['name'])} ({agent['agent']})"
+    run, wake, mailbox = agent["run"], agent["next_wake"], agent["mailbox"]
+    yield "agent", plain(agent["name"])
+    yield "id", agent["agent"]
     yield "organization", agent["organization"]
     since = f" since {moment(agent['since'])} UTC" if agent["since"] else ""
     yield "phase", _state(agent["phase"], since)
-    yield "why", _plain(agent["why"])
-    yield "next wake", f"{moment(wake['at'])} UTC. {_plain(wake['because'])}" if wake else "none"
+    yield "why", plain(agent["why"])
+    yield "next wake", f"{moment(wake['at'])} UTC. {plain(wake['because'])}" if wake else "nothing is set"
     if run:
-        yield "run", f"{run['id']}, turn {run['turn']}, may sleep until {moment(run['max_sleep_until'])}"
+        yield "run", run["id"]
+        yield "", _progress(run)
     if agent["blockers"]:
-        yield "uncleared", ", ".join(agent["blockers"])
-    if failures["consecutive"]:
-        yield "failures", f"{failures['consecutive']} in a row, the last: {_plain(failures['last_error'])}"
-    yield "mailbox", f"{agent['mailbox']['depth']} of at most {agent['mailbox']['limit']} messages"
+        yield "uncleared", "\n".join(agent["blockers"])
+    if agent["failures"]["consecutive"]:
+        yield "failures", _failures(agent["failures"])
+    yield "mailbox", f"{counted(mailbox['depth'], 'unanswered request')} of at most {mailbox['limit']}"
+
+
+def _progress(run: Json) -> str:
+    turn = f"turn {run['turn']}, " if run["turn"] else ""
+    limit = f"until {moment(run['max_sleep_until'])} UTC" if run["max_sleep_until"] else "for any time"
+    return f"{turn}may sleep {limit}"
+
+
+def _failures(failures: Json) -> str:
+    number = failures["consecutive"]
+    which = "the last run" if number == 1 else f"{number} in a row, the last"
+    return f"{which}: {plain(failures['last_error'])}"
 
 
 def _fact_table(facts: Iterable[tuple[str, str | Text]]) -> Table:
@@ -99,26 +146,28 @@ def _fact_table(facts: Iterable[tuple[str, str | Text]]) -> Table:
     return table
 
 
-def _agent_table(agents: Sequence[Json]) -> RenderableType:
-    if not agents:
-        return Text("No agents to show.")
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    for heading in ("agent", "phase", "next wake (UTC)"):
-        table.add_column(heading, no_wrap=heading != "agent", overflow="fold")
-    table.add_column("why", overflow="fold")
+def _agent_lines(agents: Sequence[Json]) -> Iterable[RenderableType]:
+    """Yield two lines for each agent. The first one fits 80 columns, so that an id can be copied."""
+    width = len(agents[0]["agent"])
+    yield _columns("agent".ljust(width), "phase", "next wake (UTC)")
     for agent in agents:
         wake = agent["next_wake"]
-        name = Text.assemble(_plain(agent["name"]), "\n", (agent["agent"], "dim"))
-        table.add_row(name, _state(agent["phase"]), moment(wake and wake["at"]), Text(_plain(agent["why"])))
-    return table
+        yield _columns(agent["agent"], agent["phase"], moment(wake["at"]) if wake else "")
+        yield Padding(Text(f"{plain(agent['name'])}: {plain(agent['why'])}"), (0, 0, 0, 2))
+
+
+def _columns(agent: str, phase: str, wake: str) -> Text:
+    """Return a line that is never broken."""
+    colored = phase.ljust(PHASE_WIDTH), COLORS.get(phase, "")
+    return Text.assemble((agent, "bold"), "  ", colored, "  ", wake, no_wrap=True, overflow="ignore")
 
 
 def _message_table(messages: Sequence[Json]) -> Table:
     table = Table(box=box.SIMPLE, pad_edge=False)
     for heading in ("at (UTC)", "message", "outcome"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading == "at (UTC)")
     for entry in messages:
-        table.add_row(moment(entry["at"]), Text(_plain(entry["message"])), Text(_plain(entry["outcome"])))
+        table.add_row(moment(entry["at"]), Text(plain(entry["message"])), Text(plain(entry["outcome"])))
     return table
 
 
@@ -132,6 +181,6 @@ def _spread(milliseconds: Json) -> str:
     return ", ".join(f"{name} {milliseconds[name]:g} ms" for name in ("p50", "p99", "max"))
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Replace unprintable characters: names and errors come from tenants and could hold terminal commands."""
     return "".join(character if character.isprintable() else "·" for character in text)

@@ -24,7 +24,7 @@ RESET_CODE_LIFETIME = timedelta(hours=1)
 
 @click.group()
 def accounts() -> None:
-    """Manage the users of the service."""
+    """Help users with their accounts."""
 
 
 @accounts.command("reset-password")
@@ -33,21 +33,24 @@ def accounts() -> None:
 def reset_password_command(email: str, file: Path | None) -> None:
     """Print a code for setting a new password.
 
-    The user has an hour to use it.
+    EMAIL is the address that the user signed up with. The code is valid for an hour, for one use.
     """
     run_command(file, partial(_print_reset_code, email=email))
 
 
 @click.group()
 def adapters() -> None:
-    """Manage the tool adapters of all organizations."""
+    """Share tool adapters between organizations."""
 
 
 @adapters.command("publish")
 @click.argument("adapter_id", metavar="ID", type=click.UUID)
 @config_option
 def publish_command(adapter_id: UUID, file: Path | None) -> None:
-    """Let every organization see and attach an adapter."""
+    """Let every organization see and attach an adapter.
+
+    ID is the id of the adapter.
+    """
     run_command(file, partial(_publish, adapter_id=adapter_id))
 
 

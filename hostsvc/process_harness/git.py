@@ -128,6 +128,10 @@ class Mirror:
             if is_partial or path.suffix == ".lock":
                 path.unlink(missing_ok=True)
 
+    async def require_reachable(self) -> None:
+        """Raise GitFailed unless the repository answers, without fetching anything."""
+        await self._git("ls-remote", "--quiet", "origin", "HEAD")
+
     async def fetch(self) -> None:
         """Bring the mirror up to date. Raise GitFailed. Only one call may run at a time."""
         branches, tags = (f"+{namespace}*:{namespace}*" for namespace in NAMESPACES)

@@ -5,8 +5,6 @@
 
 import asyncio
 import os
-import shutil
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,12 +18,13 @@ import structlog
 from hostsvc.process_harness.cache import HarnessCache, HarnessRefused, open_cache
 from hostsvc.process_harness.checkouts import Checkout, Checkouts, Lease, open_checkouts
 from hostsvc.process_harness.containment import Containment, choose_containment
-from hostsvc.process_harness.git import DEFAULT_REF, PROGRAMS, GitError, Mirror, address_of
+from hostsvc.process_harness.git import DEFAULT_REF, GitError, Mirror, address_of
 from hostsvc.process_harness.keeper.relay import LOOPBACK_ADDRESS
 from hostsvc.process_harness.kept_process import KeptProcess, ProcessEnd, ProcessSpec, open_kept_process
 from hostsvc.process_harness.removal import Removals, open_removals
+from hostsvc.process_harness.requirements import machine_errors
 from hostsvc.process_harness.settings import HarnessSettings, RunLimits
-from hostsvc.process_harness.users import RunUsers, UnixUser, look_up_users
+from hostsvc.process_harness.users import TRUSTED, RunUsers, UnixUser, look_up_users
 from storage.model import Agent, Outcome, Template
 from supervisors.clock import Clock, first_of, wait_for_event
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult, RunStopped
@@ -234,13 +233,10 @@ async def open_workspace(
 
     Raise HarnessRefused if this machine or the settings do not allow it.
     """
-    if sys.platform != "linux":
-        raise HarnessRefused('harness.kind "process" needs Linux')
-    for program in PROGRAMS:
-        if shutil.which(program, path=environment.get("PATH")) is None:
-            raise HarnessRefused(
-                f'{program} is not on the PATH: install it, or set harness.kind to "builtin"'
-            )
+    for lack in machine_errors(environment):
+        raise HarnessRefused(lack)
+    if not settings.user and not settings.first_user_id:
+        log.warning(TRUSTED)
     repository = address_of(settings.repository)
     async with open_cache(settings.cache_dir, repository, clock) as cache, open_removals() as removals:
         users = look_up_users(settings, cache.root, max_runs)

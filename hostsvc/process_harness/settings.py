@@ -71,8 +71,9 @@ class HarnessSettings:
         require_between("cache_commits", self.cache_commits, 1, 100_000)
         require_between("git_timeout_seconds", self.git_timeout_seconds, 0.1, YEAR_SECONDS)
 
-    def missing(self) -> str | None:
-        """Return the first key that `kind` needs and that is not set, or None."""
+    def missing(self) -> list[str]:
+        """Return the keys that `kind` needs and that are not set."""
         if self.kind == "builtin":
-            return None
-        return "repository" if not self.repository.strip() else "command" if not self.command else None
+            return []
+        needed = {"repository": self.repository.strip(), "command": self.command}
+        return [key for key, value in needed.items() if not value]

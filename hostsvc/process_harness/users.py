@@ -8,12 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
-
 from hostsvc.process_harness.cache import HarnessRefused
 from hostsvc.process_harness.settings import HarnessSettings
-
-log = structlog.get_logger()
 
 TRUSTED = "the agents' code runs as the user of this service and must be trusted; otherwise set harness.user"
 
@@ -64,7 +60,6 @@ class RunUsers:
 def look_up_users(settings: HarnessSettings, cache: Path, count: int) -> RunUsers:
     """Return the users that run the code. Raise HarnessRefused if they cannot, or cannot enter the cache."""
     if not settings.user and not settings.first_user_id:
-        log.warning(TRUSTED)
         return RunUsers((UnixUser(),), shared=True)
     if settings.user and settings.first_user_id:
         raise HarnessRefused("harness.user and harness.first_user_id exclude each other: unset one of them")

@@ -20,6 +20,7 @@ from storage.model import (
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Connection, Pool
+from storage.postgres.query import Conditions
 from storage.postgres.rows import from_row
 
 # One row for each kind of pending notification, so that a queue of any length is a handful of rows. One
@@ -48,7 +49,9 @@ LEFT JOIN LATERAL (
            CASE
                WHEN n.scheduled_for = n.activated_at AND n.activated_at > i.now THEN 'ahead'
                WHEN n.activated_at <= s.stopped_at THEN 'stopped'
-               WHEN n.activated_at <= greatest(s.last_started_at, s.seen_until) THEN 'before'
+               WHEN n.activated_at <= s.seen_until AND n.scheduled_for IS DISTINCT FROM n.activated_at
+                    THEN CASE WHEN s.stopped_at IS NULL THEN 'before' ELSE 'stopped' END
+               WHEN n.activated_at <= s.last_started_at THEN 'before'
                WHEN s.last_started_at IS NULL THEN 'since'
                WHEN n.activated_at > s.last_ended_at AND s.run_id IS NULL THEN 'since'
                ELSE 'during'
@@ -75,7 +78,7 @@ SELECT DISTINCT s.agent_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id
 WHERE n.activated_at <= $1 AND n.agent_id > $2
   AND s.status = 'sleeping' AND s.queued_at IS NULL
-  AND (s.stopped_at IS NULL OR n.activated_at > s.stopped_at)
+  AND (s.stopped_at IS NULL OR n.activated_at > greatest(s.stopped_at, s.seen_until))
   AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
 ORDER BY s.agent_id LIMIT $3
 """
@@ -87,7 +90,7 @@ SELECT DISTINCT s.agent_id FROM notification n
 JOIN agent_state s ON s.agent_id = n.agent_id
 WHERE n.activated_at <= $1
   AND s.status = 'sleeping' AND s.queued_at IS NULL
-  AND (s.stopped_at IS NULL OR n.activated_at > s.stopped_at)
+  AND (s.stopped_at IS NULL OR n.activated_at > greatest(s.stopped_at, s.seen_until))
   AND (s.next_due_at IS NULL OR s.next_due_at <= $1)
   AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
 ORDER BY s.agent_id LIMIT $2
@@ -164,6 +167,18 @@ LIST_IDS_OF_ORGANIZATION = """
 SELECT s.agent_id FROM agent_state s JOIN agent a ON a.id = s.agent_id
 WHERE a.deleted_at IS NULL AND s.agent_id > $1 AND a.organization_id = $3
 ORDER BY s.agent_id LIMIT $2
+"""
+
+# Each organization's agents of this name are found along an index.
+LIST_IDS_OF_NAME = """
+SELECT a.id AS agent_id FROM organization o
+CROSS JOIN LATERAL (
+    SELECT a.id FROM agent a
+    WHERE a.organization_id = o.id AND lower(a.name) = lower($3) AND a.deleted_at IS NULL AND a.id > $1
+    ORDER BY a.id LIMIT $2
+) a
+WHERE true /* and */
+ORDER BY a.id LIMIT $2
 """
 
 COUNT = """
@@ -290,6 +305,14 @@ class AgentStates:
         [row] = await self._pool.fetch(COUNT, now, quarantine_failures)
         return from_row(Counts, row)
 
+    async def list_ids_of_name(
+        self, name: str, organization_id: UUID | None, after: UUID | None, limit: int
+    ) -> list[UUID]:
+        """List agents with this name in any case, by id, like `list_ids`."""
+        conditions = Conditions(after or FIRST_ID, limit, name)
+        conditions.add_optional("o.id = $", organization_id)
+        return await self._list_ids(conditions.into(LIST_IDS_OF_NAME), *conditions.parameters)
+
     async def _list_ids(self, sql: str, *args: object) -> list[UUID]:
         return [row["agent_id"] for row in await self._pool.fetch(sql, *args)]
 
@@ -347,4 +370,5 @@ def _facts(rows: Sequence[asyncpg.Record], budgets: Mapping[UUID, tuple[Budget, 
         state=from_row(AgentState, rows[0]),
         budgets=budgets.get(rows[0]["agent_id"], ()),
         pending=tuple(from_row(PendingGroup, row) for row in rows if row["source"] is not None),
+        held_between=None,
     )

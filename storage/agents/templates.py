@@ -7,7 +7,7 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from storage.delivery.receipts import insert_receipt
+from storage.delivery.receipts import insert_once
 from storage.encryption import NO_ENCRYPTION, SecretCipher, tool_call_secret_of
 from storage.errors import ReferenceMissing
 from storage.model import Receipt, Template
@@ -96,10 +96,9 @@ class Templates:
 
     async def insert(self, template: Template, receipt: Receipt | None = None) -> None:
         """Store the template. Raise AnsweredBefore if the receipt exists already."""
-        async with self._pool.transaction() as connection:
-            await insert_receipt(connection, receipt, template.organization_id)
-            secret = self._cipher.encrypt(template.tool_call_secret, tool_call_secret_of(template.id))
-            await connection.execute(INSERT, *to_row(INSERT, template, tool_call_secret=secret))
+        secret = self._cipher.encrypt(template.tool_call_secret or "", tool_call_secret_of(template.id))
+        row = to_row(INSERT, template, tool_call_secret=secret)
+        await insert_once(self._pool, receipt, template.organization_id, INSERT, *row)
 
     async def get(self, template_id: UUID) -> Template | None:
         row = await self._pool.fetchrow(GET, template_id)
@@ -136,5 +135,5 @@ class Templates:
                 return
 
     def _template(self, row: Record) -> Template:
-        secret = self._cipher.decrypt(row["tool_call_secret"], tool_call_secret_of(row["id"]))
+        secret = self._cipher.decrypt_or_none(row["tool_call_secret"], tool_call_secret_of(row["id"]))
         return from_row(Template, row, tool_call_secret=secret)

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.delivery.receipts import insert_once
+from storage.model import Receipt
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
@@ -75,9 +77,13 @@ class Contacts:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def insert(self, contact: Contact) -> None:
-        """Store the contact. Raise ReferenceMissing for `agent`."""
-        await self._pool.execute(INSERT, *to_row(INSERT, contact))
+    async def insert(self, contact: Contact, receipt: Receipt | None = None) -> None:
+        """Store the contact.
+
+        Raise ReferenceMissing for `agent`, AnsweredBefore if the receipt exists already.
+        """
+        row = to_row(INSERT, contact)
+        await insert_once(self._pool, receipt, contact.organization_id, INSERT, *row)
 
     async def get(self, contact_id: UUID) -> Contact | None:
         return await fetch_one(self._pool, Contact, GET, contact_id)

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.delivery.receipts import insert_once
+from storage.model import Receipt
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
@@ -73,9 +75,13 @@ class Documents:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def insert(self, document: Document) -> None:
-        """Store the document. Raise ReferenceMissing for `agent` or `project`."""
-        await self._pool.execute(INSERT, *to_row(INSERT, document))
+    async def insert(self, document: Document, receipt: Receipt | None = None) -> None:
+        """Store the document.
+
+        Raise ReferenceMissing for `agent` or `project`, AnsweredBefore if the receipt exists already.
+        """
+        row = to_row(INSERT, document)
+        await insert_once(self._pool, receipt, document.organization_id, INSERT, *row)
 
     async def get(self, document_id: UUID) -> Document | None:
         return await fetch_one(self._pool, Document, GET, document_id)

@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from storage.delivery.receipts import insert_once
+from storage.model import Receipt
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
@@ -83,9 +85,13 @@ class Projects:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def insert(self, project: Project) -> None:
-        """Store the project. Raise ReferenceMissing for `agent`."""
-        await self._pool.execute(INSERT, *to_row(INSERT, project))
+    async def insert(self, project: Project, receipt: Receipt | None = None) -> None:
+        """Store the project.
+
+        Raise ReferenceMissing for `agent`, AnsweredBefore if the receipt exists already.
+        """
+        row = to_row(INSERT, project)
+        await insert_once(self._pool, receipt, project.organization_id, INSERT, *row)
 
     async def get(self, project_id: UUID) -> Project | None:
         return await fetch_one(self._pool, Project, GET, project_id)

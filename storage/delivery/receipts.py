@@ -56,6 +56,21 @@ async def insert_receipt(connection: Connection, receipt: Receipt | None, organi
         await connection.execute(INSERT, *receipt_row(receipt), organization_id)
 
 
+async def insert_once(
+    pool: Pool, receipt: Receipt | None, organization_id: UUID, insert: str, *row: Any
+) -> None:
+    """Execute `insert` with the values of `row`, in one transaction with the receipt if there is one.
+
+    Raise AnsweredBefore if the receipt exists already, besides the errors of the statement.
+    """
+    if receipt is None:
+        await pool.execute(insert, *row)
+        return
+    async with pool.transaction() as connection:
+        await insert_receipt(connection, receipt, organization_id)
+        await connection.execute(insert, *row)
+
+
 def receipt_row(receipt: Receipt) -> tuple[Any, ...]:
     """Return the receipt's columns in the order of `INSERT`, without the organization."""
     return (

@@ -6,11 +6,12 @@ from itertools import chain
 from typing import Any
 from uuid import UUID
 
+from storage.delivery.receipts import insert_receipt
 from storage.errors import TraceFull
-from storage.model import NewSpan
+from storage.model import NewSpan, Receipt
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
-from storage.postgres.pool import Pool
+from storage.postgres.pool import Connection, Pool
 
 MAX_SPANS_PER_TRACE = 100_000
 MAX_SHARED_CHARACTERS = 65_536  # of metadata: spans with more are written in a transaction of their own
@@ -70,6 +71,9 @@ RETURNING trace_id, span_count
 """
 
 
+GET_ORGANIZATION = "SELECT organization_id FROM trace WHERE id = $1"
+
+
 class SpanInserts:
     """Writes spans, their metadata and the number of spans of each trace."""
 
@@ -81,10 +85,17 @@ class SpanInserts:
     async def close(self) -> None:
         await self._shared.close()
 
-    async def insert(self, spans: Sequence[NewSpan]) -> None:
-        """Store all of the spans or none. Raise NotUnique, or TraceFull if a trace would have too many."""
+    async def insert(self, spans: Sequence[NewSpan], receipt: Receipt | None = None) -> None:
+        """Store all of the spans or none. Raise NotUnique, or TraceFull if a trace would have too many.
+
+        Those of a request with a receipt share no statement with others. Raise AnsweredBefore if the receipt
+        exists already.
+        """
         rows = [_span_row(new) for new in spans]
         if not rows:
+            return
+        if receipt is not None:
+            await self._insert_alone(rows, self._max_spans, receipt)
             return
         is_long = sum(len(new.metadata) for new in spans) > MAX_SHARED_CHARACTERS
         if is_long or len(_trace_ids(rows)) > 1 or not await self._shared.add(rows):
@@ -108,10 +119,14 @@ class SpanInserts:
         stored = {row["trace_id"] for row in counted}
         return [stored.issuperset(_trace_ids(rows)) for rows in groups]
 
-    async def _insert_alone(self, rows: list[SpanRow], max_spans: int) -> None:
+    async def _insert_alone(
+        self, rows: list[SpanRow], max_spans: int, receipt: Receipt | None = None
+    ) -> None:
         """Store the spans in a transaction, which locks the sizes of their traces only at its end."""
         added = Counter(trace_id for _, trace_id, *_ in rows)
         async with self._pool.transaction() as connection:
+            if receipt is not None:
+                await _insert_receipt(connection, receipt, rows)
             for chunk in _chunks(rows):
                 await connection.execute(INSERT, *zip(*chunk, strict=True))
             sizes = await connection.fetch(COUNT, list(added), list(added.values()))
@@ -119,6 +134,14 @@ class SpanInserts:
                 if size["span_count"] > max_spans:
                     trace_id, stored = size["trace_id"], size["span_count"] - added[size["trace_id"]]
                     raise TraceFull(trace_id, max_spans, stored)
+
+
+async def _insert_receipt(connection: Connection, receipt: Receipt, rows: list[SpanRow]) -> None:
+    """Store the receipt for the organization of the first span, unless its trace was deleted just now."""
+    _, trace_id, *_ = rows[0]
+    organization_id = await connection.fetchval(GET_ORGANIZATION, trace_id)
+    if organization_id is not None:
+        await insert_receipt(connection, receipt, organization_id)
 
 
 def _chunks(rows: list[SpanRow]) -> Iterator[list[SpanRow]]:

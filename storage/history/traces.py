@@ -8,12 +8,12 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from storage.delivery.receipts import insert_receipt
+from storage.delivery.receipts import insert_once
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE, SpanInserts
 from storage.model import NewSpan, Receipt, Span, Trace
 from storage.postgres.leadership import Sleep
 from storage.postgres.page_conditions import PageConditions, fetch_page
-from storage.postgres.paging import Chunk, Cursor, Page
+from storage.postgres.paging import ROW_BYTES, Chunk, Cursor, Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import ALWAYS, Conditions, Period
 from storage.postgres.rows import fetch_all, fetch_one, from_row, to_row
@@ -75,6 +75,32 @@ LIST_SPANS = """
 SELECT id, trace_id, parent_id, name, span_type, started_at, ended_at, error <> '' AS has_error FROM span
 WHERE trace_id = $1 /* and */
 ORDER BY started_at, id LIMIT $2
+"""
+
+# Go from span to span, so that little metadata is read beyond the bytes of the page: the first row that does
+# not fit is the last one, and comes without its metadata.
+LIST_EXPANDED_SPANS = """
+WITH RECURSIVE page AS (
+    SELECT coalesce($5::timestamptz, '-infinity') AS started_at,
+           coalesce($6::uuid, '00000000-0000-0000-0000-000000000000') AS id,
+           '{}'::json AS metadata, 0 AS place, 0::bigint AS total_bytes
+    UNION ALL
+    SELECT next.started_at, next.id, next.metadata, page.place + 1,
+           page.total_bytes + $4::integer + octet_length(next.name) + octet_length(next.metadata::text)
+    FROM page CROSS JOIN LATERAL (
+        SELECT s.started_at, s.id, s.name, coalesce(m.metadata, '{}') AS metadata
+        FROM span s LEFT JOIN span_metadata m ON m.span_id = s.id
+        WHERE s.trace_id = $1 AND (s.started_at, s.id) > (page.started_at, page.id)
+        ORDER BY s.started_at, s.id LIMIT 1
+    ) next
+    WHERE page.place < $2 AND (page.total_bytes <= $3 OR page.place = 1)
+)
+SELECT s.id, s.trace_id, s.parent_id, s.name, s.span_type, s.started_at, s.ended_at,
+       s.error <> '' AS has_error, place = 1 OR total_bytes <= $3 AS fits,
+       CASE WHEN place = 1 OR total_bytes <= $3 THEN page.metadata END AS metadata
+FROM page JOIN span s ON s.id = page.id
+WHERE place > 0
+ORDER BY place
 """
 
 GET_SPAN_CURSOR = "SELECT started_at, id FROM span WHERE id = $1 AND trace_id = $2"
@@ -160,6 +186,14 @@ class SpanSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpandedSpan:
+    """A span as pages of spans show it, with its metadata."""
+
+    span: SpanSummary
+    metadata: Any
+
+
+@dataclass(frozen=True, slots=True)
 class SpanWithMetadata:
     """A span with its metadata and its owners."""
 
@@ -202,9 +236,8 @@ class Traces:
 
     async def insert(self, trace: Trace, receipt: Receipt | None = None) -> None:
         """Store the trace. Raise NotUnique if the `id` is taken, AnsweredBefore if the receipt exists."""
-        async with self._pool.transaction() as connection:
-            await insert_receipt(connection, receipt, trace.organization_id)
-            await connection.execute(INSERT, *to_row(INSERT, trace))
+        row = to_row(INSERT, trace)
+        await insert_once(self._pool, receipt, trace.organization_id, INSERT, *row)
 
     async def end(self, trace_id: UUID, ending: Ending) -> Trace | None:
         """End the trace and return it; None if there is no such trace. The first end stays."""
@@ -244,6 +277,18 @@ class Traces:
             conditions.add("(started_at, id) > ($, $)", *after)
         return await fetch_all(self._pool, SpanSummary, conditions.into(LIST_SPANS), *conditions.parameters)
 
+    async def list_expanded_spans(
+        self, trace_id: UUID, after: Cursor | None, limit: int, max_bytes: int
+    ) -> Chunk[ExpandedSpan]:
+        """List up to `limit` spans with their metadata, as many as fit `max_bytes`, at least one."""
+        started_at, span_id = after or (None, None)
+        rows = await self._pool.fetch(
+            LIST_EXPANDED_SPANS, trace_id, limit + 1, max_bytes, ROW_BYTES, started_at, span_id
+        )
+        shown = [row for row in rows[:limit] if row["fits"]]
+        spans = [ExpandedSpan(from_row(SpanSummary, row), row["metadata"]) for row in shown]
+        return Chunk(spans, is_cut=len(shown) < len(rows))
+
     async def get_span_cursor(self, trace_id: UUID, span_id: UUID) -> Cursor | None:
         """Return the place of a span in the list of its trace; None if it is no span of the trace."""
         row = await self._pool.fetchrow(GET_SPAN_CURSOR, span_id, trace_id)
@@ -267,12 +312,13 @@ class Traces:
         count: int = await self._pool.fetchval(conditions.into(COUNT), *conditions.parameters)
         return count
 
-    async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
+    async def insert_spans(self, spans: Sequence[NewSpan], receipt: Receipt | None = None) -> None:
         """Store all of the spans or none. Concurrent calls share a commit, except for very long ones.
 
-        Raise NotUnique if an `id` is taken, TraceFull if a trace would have too many spans.
+        A receipt belongs to the organization of the first span. Raise NotUnique if an `id` is taken,
+        TraceFull if a trace would have too many spans, AnsweredBefore if the receipt exists already.
         """
-        await self._inserts.insert(spans)
+        await self._inserts.insert(spans, receipt)
 
     async def insert_note(self, note: NewSpan) -> None:
         """Store the span that tells why a trace has no further ones, also in a trace that is full."""

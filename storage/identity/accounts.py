@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from storage.delivery.receipts import insert_receipt
+from storage.errors import LimitReached
 from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
-from storage.model import Organization, Role, User
+from storage.model import Organization, Receipt, Role, User
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.rows import fetch_all, fetch_one, to_row
 
@@ -41,6 +43,13 @@ UPDATE user_account SET reset_code_hash = $2, reset_code_expires_at = $3
 WHERE lower(email) = lower($1) RETURNING id
 """
 
+# A row of an unknown address would take another time, so the comparison happens in the same statement.
+HAS_RESET_CODE = """
+SELECT EXISTS (
+    SELECT FROM user_account
+    WHERE lower(email) = lower($1) AND reset_code_hash = $2 AND reset_code_expires_at > $3)
+"""
+
 # One statement checks the code, deletes it and changes the password, so that a code works only once.
 RESET_HASH = """
 UPDATE user_account
@@ -58,6 +67,12 @@ ORDER BY m.created_at, m.id
 """
 
 
+# New organizations of one user wait for each other: otherwise two could pass the limit together.
+LOCK_USER = "SELECT 1 FROM user_account WHERE id = $1 FOR NO KEY UPDATE"
+
+COUNT_OWNED = "SELECT count(*) FROM membership WHERE user_id = $1 AND role = 'owner'"
+
+
 @dataclass(frozen=True, slots=True)
 class Membership:
     """One user's role in one organization."""
@@ -68,7 +83,7 @@ class Membership:
 
 
 class Accounts:
-    """The table `user_account`, and the organization that each sign-up creates."""
+    """The table `user_account`, and the organizations that users create."""
 
     def __init__(self, pool: Pool, token_holders: TokenHolders) -> None:
         self._pool = pool
@@ -78,12 +93,23 @@ class Accounts:
         """Store a user and the user's new organization. Raise NotUnique if the e-mail address is taken."""
         async with self._pool.transaction() as connection:
             await insert_user(connection, user)
-            await connection.execute(
-                INSERT_ORGANIZATION, organization.id, organization.name, organization.created_at
-            )
-            await connection.execute(
-                INSERT_MEMBERSHIP, new_id(), organization.id, user.id, Role.OWNER, organization.created_at
-            )
+            await _insert_owned(connection, organization, user.id)
+
+    async def insert_organization(
+        self, organization: Organization, owner_id: UUID, max_owned: int, receipt: Receipt | None = None
+    ) -> None:
+        """Store a further organization of a user, who owns it.
+
+        Raise LimitReached if the user owns `max_owned` organizations (0: no limit), AnsweredBefore if the
+        receipt exists already.
+        """
+        with self._token_holders.invalidating():
+            async with self._pool.transaction() as connection:
+                await insert_receipt(connection, receipt, organization.id)
+                await connection.execute(LOCK_USER, owner_id)
+                if max_owned and await connection.fetchval(COUNT_OWNED, owner_id) >= max_owned:
+                    raise LimitReached("organizations_per_user", max_owned, who="You have")
+                await _insert_owned(connection, organization, owner_id)
 
     async def get_user(self, user_id: UUID) -> User | None:
         return await fetch_one(self._pool, User, GET_USER, user_id)
@@ -112,6 +138,11 @@ class Accounts:
         """Replace the code that resets the user's password; return False if there is no such user."""
         return await self._pool.fetchval(SET_RESET_CODE, email, code_hash, expires_at) is not None
 
+    async def has_reset_code(self, email: str, code_hash: bytes, now: datetime) -> bool:
+        """Return whether this code can reset the password of the user with this address."""
+        found: bool = await self._pool.fetchval(HAS_RESET_CODE, email, code_hash, now)
+        return found
+
     async def reset_password(
         self, email: str, code_hash: bytes, password_hash: str, now: datetime
     ) -> User | None:
@@ -125,6 +156,13 @@ class Accounts:
     async def list_memberships(self, user_id: UUID) -> list[Membership]:
         """List the user's memberships, oldest first."""
         return await fetch_all(self._pool, Membership, LIST_MEMBERSHIPS, user_id)
+
+
+async def _insert_owned(connection: Connection, organization: Organization, owner_id: UUID) -> None:
+    await connection.execute(INSERT_ORGANIZATION, organization.id, organization.name, organization.created_at)
+    await connection.execute(
+        INSERT_MEMBERSHIP, new_id(), organization.id, owner_id, Role.OWNER, organization.created_at
+    )
 
 
 async def insert_user(connection: Connection, user: User) -> None:

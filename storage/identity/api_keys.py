@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from storage.model import ApiKey
+from storage.delivery.receipts import insert_once
+from storage.model import ApiKey, Receipt
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
@@ -56,9 +57,13 @@ class ApiKeys:
     async def close(self) -> None:
         await self._reads.close()
 
-    async def insert(self, key: ApiKey, key_hash: bytes) -> None:
-        """Store the key. Raise NotUnique if the prefix is taken."""
-        await self._pool.execute(INSERT, *to_row(INSERT, key, key_hash=key_hash))
+    async def insert(self, key: ApiKey, key_hash: bytes, receipt: Receipt | None = None) -> None:
+        """Store the key.
+
+        Raise NotUnique if the prefix is taken, AnsweredBefore if the receipt exists already.
+        """
+        row = to_row(INSERT, key, key_hash=key_hash)
+        await insert_once(self._pool, receipt, key.organization_id, INSERT, *row)
 
     async def get(self, key_id: UUID) -> ApiKey | None:
         return await fetch_one(self._pool, ApiKey, GET, key_id)

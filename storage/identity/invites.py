@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
+from storage.delivery.receipts import insert_once
 from storage.identity.accounts import insert_user
 from storage.identity.token_holders import TokenHolders
 from storage.ids import new_id
-from storage.model import Role, User
+from storage.model import Receipt, Role, User
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
@@ -67,8 +68,10 @@ class Invites:
         self._pool = pool
         self._token_holders = token_holders
 
-    async def insert(self, invite: Invite) -> None:
-        await self._pool.execute(INSERT, *to_row(INSERT, invite))
+    async def insert(self, invite: Invite, receipt: Receipt | None = None) -> None:
+        """Store the invitation. Raise AnsweredBefore if the receipt exists already."""
+        row = to_row(INSERT, invite)
+        await insert_once(self._pool, receipt, invite.organization_id, INSERT, *row)
 
     async def get(self, invite_id: UUID) -> Invite | None:
         return await fetch_one(self._pool, Invite, GET, invite_id)

@@ -6,6 +6,8 @@
 CREATE INDEX run_of_organization ON run (organization_id, started_at DESC, id DESC, wake_reason, outcome);
 DROP INDEX run_of_agent;
 CREATE INDEX run_of_agent ON run (agent_id, started_at DESC, id DESC, wake_reason, outcome);
+-- The runs that are under way: few among all runs, and asked for often.
+CREATE INDEX run_under_way ON run (organization_id, started_at DESC, id DESC) WHERE outcome IS NULL;
 
 -- Reminders, which are few among all notifications. A notification that is not scheduled adds nothing here.
 CREATE INDEX notification_scheduled ON notification (organization_id, created_at DESC, id DESC, scheduled_for)

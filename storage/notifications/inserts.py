@@ -18,6 +18,9 @@ from storage.postgres.pool import Connection, Pool
 # each item, inserts the accepted ones and updates the states of the agents that got a high one. The rows of
 # agent_state are locked in id order, as everywhere, so that no two transactions can deadlock. SKIP LOCKED
 # passes over rows that another transaction holds, so that such a row delays no other agent's notification.
+#
+# A notification that becomes active now is stored as later than all that the agent went through before, even
+# if the clock was set back since. Only the run's own notifications keep their time: the run must clear them.
 INSERT = """
 WITH item AS MATERIALIZED (
     SELECT i.*, a.organization_id,
@@ -32,16 +35,23 @@ WITH item AS MATERIALIZED (
         created_at, scheduled_for, activated_at, ordinal)
     LEFT JOIN agent a ON a.id = i.agent_id AND a.deleted_at IS NULL
 ), locked AS MATERIALIZED (
-    SELECT agent_id FROM agent_state
+    SELECT agent_id, run_id IS NOT NULL AS is_running,
+           greatest(last_activated_at, last_started_at, last_ended_at, stopped_at, seen_until) AS latest_at
+    FROM agent_state
     WHERE agent_id IN (SELECT agent_id FROM item WHERE permitted AND activated_at IS NOT NULL)
     ORDER BY agent_id FOR NO KEY UPDATE SKIP LOCKED
 ), judged AS MATERIALIZED (
-    SELECT item.*,
+    SELECT item.id, agent_id, item.organization_id, source, source_id, title, body, priority,
+           created_at, scheduled_for, ordinal, (activated_at = scheduled_for) IS TRUE AS is_reminder,
+           CASE WHEN activated_at = scheduled_for OR (is_running AND source = 'agent') THEN activated_at
+                WHEN activated_at IS NOT NULL
+                THEN greatest(activated_at, latest_at + interval '1 microsecond')
+           END AS activated_at,
            CASE WHEN organization_id IS NULL THEN 'missing'
                 WHEN NOT permitted THEN 'forbidden'
-                WHEN activated_at IS NOT NULL AND agent_id NOT IN (SELECT agent_id FROM locked) THEN 'locked'
+                WHEN activated_at IS NOT NULL AND locked.agent_id IS NULL THEN 'locked'
                 ELSE 'inserted' END AS verdict
-    FROM item
+    FROM item LEFT JOIN locked USING (agent_id)
 ), inserted AS (
     INSERT INTO notification (
         id, organization_id, agent_id, source, source_id, title, body, priority,
@@ -52,11 +62,13 @@ WITH item AS MATERIALIZED (
 ), updated_state AS (
     UPDATE agent_state s
     SET wake_seq = s.wake_seq + active.high,
+        last_activated_at = greatest(s.last_activated_at, active.latest_at),
         next_due_at = CASE WHEN s.status = 'sleeping' AND s.queued_at IS NULL
                            THEN least(s.next_due_at, active.due_at) ELSE s.next_due_at END
     FROM (
         SELECT agent_id, count(*) AS high,
-               min(activated_at) FILTER (WHERE activated_at > created_at) AS due_at
+               min(activated_at) FILTER (WHERE is_reminder AND activated_at > created_at) AS due_at,
+               max(activated_at) FILTER (WHERE NOT is_reminder) AS latest_at
         FROM judged WHERE verdict = 'inserted' AND activated_at IS NOT NULL GROUP BY agent_id
     ) active
     WHERE s.agent_id = active.agent_id

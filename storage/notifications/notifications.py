@@ -60,12 +60,23 @@ SET title = $2, body = $3, priority = $4, scheduled_for = $5, cleared = $6, clea
 WHERE id = $1
 """
 
-UPDATE_STATE = """
+SCHEDULE = """
 UPDATE agent_state
 SET wake_seq = wake_seq + 1,
     next_due_at = CASE WHEN status = 'sleeping' AND queued_at IS NULL
                        THEN least(next_due_at, $2) ELSE next_due_at END
 WHERE agent_id = $1
+"""
+
+# As for a new notification: later than all that the agent went through before, whatever the clock says.
+ACTIVATE = """
+UPDATE agent_state
+SET wake_seq = wake_seq + 1,
+    last_activated_at = greatest(
+        $2, greatest(last_activated_at, last_started_at, last_ended_at, stopped_at, seen_until)
+            + interval '1 microsecond')
+WHERE agent_id = $1
+RETURNING last_activated_at
 """
 
 LIST_OWNERS = """
@@ -290,6 +301,8 @@ class Notifications:
                 return None
             before = from_row(Notification, row)
             after = _changed(before, changes, now)
+            if after.activated_at is not None and after.activated_at != before.activated_at:
+                after = await _reach_agent(connection, after, now)
             await connection.execute(
                 UPDATE,
                 after.id,
@@ -301,9 +314,6 @@ class Notifications:
                 after.cleared_at,
                 after.activated_at,
             )
-            if after.activated_at is not None and after.activated_at != before.activated_at:
-                due_at = after.activated_at if after.activated_at > now else None
-                await connection.execute(UPDATE_STATE, after.agent_id, due_at)
             return before, after
 
         written = await self._pool.with_lock_retry(write)
@@ -344,3 +354,16 @@ def _changed(before: Notification, changes: Mapping[str, Any], now: datetime) ->
     since = before.activated_at if after.scheduled_for == before.scheduled_for else None
     activated_at = activation(after.priority, after.scheduled_for, now, cleared=after.cleared, since=since)
     return replace(after, cleared_at=cleared_at, activated_at=activated_at)
+
+
+async def _reach_agent(connection: Connection, changed: Notification, now: datetime) -> Notification:
+    """Update the state of the agent for which this notification becomes active, now or later.
+
+    Return the notification with the time at which it is stored as activated.
+    """
+    if changed.activated_at is not None and changed.activated_at == changed.scheduled_for:
+        due_at = changed.activated_at if changed.activated_at > now else None
+        await connection.execute(SCHEDULE, changed.agent_id, due_at)
+        return changed
+    activated_at = await connection.fetchval(ACTIVATE, changed.agent_id, changed.activated_at)
+    return replace(changed, activated_at=activated_at)

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from random import uniform
-from typing import Any, TypeAlias
+from select import POLLIN, poll
+from typing import Any, TypeAlias, cast
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 from uuid import UUID
 
@@ -28,6 +29,7 @@ from storage.errors import (
 )
 from storage.postgres.advisory_locks import LEADER, MEMBER
 from storage.postgres.constraints import constraint_error
+from storage.postgres.failure_reasons import CLOSED, failure_reason
 from storage.postgres.json_values import from_json, to_json
 
 Connection: TypeAlias = (
@@ -91,23 +93,13 @@ def translated() -> Iterator[None]:
     except _UNUSABLE as error:
         raise DatabaseRefused(f"the database cannot be used: {error}") from error
     except _READ_ONLY as error:
-        raise DatabaseReadOnly(f"the database cannot be written to: {_reason(error)}") from error
+        raise DatabaseReadOnly(f"the database cannot be written to: {failure_reason(error)}") from error
     except asyncpg.DiskFullError as error:
         raise DatabaseFull(f"the disk of the database is full: {error}") from error
     except TimeoutError as error:
-        raise NoAnswer(f"the database cannot be reached: {_reason(error)}") from error
+        raise NoAnswer(failure_reason(error)) from error
     except _UNAVAILABLE as error:
-        raise DatabaseUnavailable(f"the database cannot be reached: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    match error:
-        case TimeoutError():
-            return "no answer in time"
-        case asyncpg.TargetServerAttributeNotMatched():
-            return "the server is a standby or allows reads only"
-        case _:
-            return str(error)
+        raise DatabaseUnavailable(failure_reason(error)) from error
 
 
 @contextmanager
@@ -117,7 +109,7 @@ def check_liveness(connection: Connection) -> Iterator[None]:
         yield
     except asyncpg.InterfaceError as error:
         if is_dead(connection):
-            raise DatabaseUnavailable(f"the connection to the database is lost: {error}") from error
+            raise DatabaseUnavailable(CLOSED) from error
         raise
     except asyncpg.ReadOnlySQLTransactionError:
         # The session would keep the setting, so each later write on it would fail as well.
@@ -127,7 +119,7 @@ def check_liveness(connection: Connection) -> Iterator[None]:
         # The end of the stream has not been read yet, so the pool would still lend this connection.
         if not is_dead(connection):
             connection.terminate()
-        raise DatabaseUnavailable(f"the server is closing the connection: {error}") from error
+        raise DatabaseUnavailable(failure_reason(error)) from error
 
 
 def is_dead(connection: Connection) -> bool:
@@ -190,14 +182,19 @@ async def open_connection(url: str, **options: Any) -> Any:
         urls = host_urls(url)
         if len(urls) == 1:
             options = {"timeout": CONNECT_TIMEOUT_SECONDS} | options
-            return await asyncpg.connect(url, target_session_attrs=WRITABLE, **options)
+            try:
+                return await asyncpg.connect(url, target_session_attrs=WRITABLE, **options)
+            except TimeoutError:
+                raise
+            except OSError as error:
+                raise DatabaseUnavailable(failure_reason(error, host_of(url))) from error
         failures = []
         for host_url in urls:
             try:
                 async with asyncio.timeout(HOST_TIMEOUT_SECONDS):
                     return await asyncpg.connect(host_url, target_session_attrs=WRITABLE, **options)
             except (*_UNAVAILABLE, asyncpg.InternalClientError) as error:
-                failures.append(f"{host_of(host_url)}: {_reason(error)}")
+                failures.append(f"{host_of(host_url)}: {failure_reason(error)}")
         raise DatabaseUnavailable(f"no host of the database takes writes: {'; '.join(failures)}")
 
 
@@ -228,9 +225,28 @@ class Epoch:
 class PooledConnection(asyncpg.Connection):
     """A connection that is replaced when the loop's time reaches `renew_at`."""
 
-    __slots__ = ("renew_at",)
+    __slots__ = ("_input", "renew_at")
 
     renew_at: float
+    _input: poll
+
+    def watch_input(self) -> None:
+        """Make `has_unread_input` available."""
+        self._input = poll()
+        transport = cast(Any, self)._transport  # there is no public way to it
+        self._input.register(transport.get_extra_info("socket").fileno(), POLLIN)
+
+    def has_unread_input(self) -> bool:
+        """Return whether the server has sent something that the event loop has not read yet.
+
+        To an idle connection it sends nothing but the news that it closes it.
+        """
+        return bool(self._input.poll(0))
+
+
+def is_ready(connection: Connection) -> bool:
+    """Return whether an idle connection of a pool is open, and the server is not closing it."""
+    return not is_dead(connection) and not cast(PooledConnection, connection).has_unread_input()
 
 
 async def keep_session(_: Any) -> None:
@@ -258,6 +274,7 @@ async def prepare(
     """Make a new connection of a pool ready: its age, its JSON, and the fence of its instance's epoch."""
     life_seconds = max_seconds * uniform(1 - AGE_JITTER, 1)  # noqa: S311 -- spreads load
     connection.renew_at = asyncio.get_running_loop().time() + life_seconds
+    connection.watch_input()
     await connection.set_type_codec(
         "json", schema="pg_catalog", encoder=to_json, decoder=from_json, format="binary"
     )

@@ -37,14 +37,18 @@ KEEPALIVE = {
 }
 
 Sleep = Callable[[float], Awaitable[None]]
+Report = Callable[[str], None]  # why a connection is lost; blank once it works
 
 _log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
-async def lead(url: str, sleep: Sleep) -> AsyncIterator["Leadership"]:
-    """Stand by until this instance leads; leaving the context gives up the lead."""
-    leadership = Leadership()
+async def lead(url: str, sleep: Sleep, report: Report = lambda _: None) -> AsyncIterator["Leadership"]:
+    """Stand by until this instance leads; leaving the context gives up the lead.
+
+    Failures of the connection are passed to `report`, which may be exchanged once the instance leads.
+    """
+    leadership = Leadership(report)
     campaign = asyncio.create_task(leadership.campaign(url, sleep), name="leadership")
     elected = asyncio.create_task(leadership.wait_until_elected(), name="leadership elected")
     try:
@@ -68,9 +72,9 @@ async def has_leader(url: str) -> bool:
 class Leadership:
     """The lead of one instance, whose `epoch` no other instance ever gets."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Report = lambda _: None) -> None:
         self.epoch = Epoch(0, new_id())  # until it is elected; the first number is 1
-        self._is_away = False
+        self.report = report
         self._connection: Connection | None = None
         self._elected = asyncio.Event()
         self._over = asyncio.Event()
@@ -97,7 +101,7 @@ class Leadership:
                     async with connect(url, **KEEPALIVE) as connection:
                         await self._stand(connection, sleep)
                 except DatabaseUnavailable as error:
-                    self._report_loss(str(error))
+                    self.report(str(error))
                     await sleep(POLL_SECONDS)
         finally:
             self._over.set()
@@ -107,14 +111,16 @@ class Leadership:
         while not await connection.fetchval(TRY_LOCK, *LEADER, timeout=ANSWER_SECONDS):
             if await self._outdated(connection):
                 return
+            if self.epoch.number == 0:
+                self.report("")  # a standby needs no more than the connection
             await sleep(POLL_SECONDS)
         if self.epoch.number == 0:
             number = await _begin_epoch(connection, self.epoch.leader_id, sleep)
             self.epoch = Epoch(number, self.epoch.leader_id)
+            _log.info("lead won", epoch=self.epoch.number)
         elif await self._outdated(connection):
             return
-        _log.info("lead won", epoch=self.epoch.number)
-        self._is_away = False
+        self.report("")
         self._connection = connection
         self._elected.set()
         while True:
@@ -124,15 +130,9 @@ class Leadership:
     async def _outdated(self, connection: Connection) -> bool:
         """Return whether another instance has led since this one did; if so, end the campaign."""
         if self.epoch.number and await read_epoch(connection, ANSWER_SECONDS) != self.epoch:
-            _log.error("lead lost: another instance has taken it", epoch=self.epoch.number)
+            _log.error("lead lost", epoch=self.epoch.number, reason="another instance has taken it")
             self._over.set()
         return self._over.is_set()
-
-    def _report_loss(self, reason: str) -> None:
-        """Log that the connection is lost: once, not at each attempt to get another one."""
-        if not self._is_away:
-            _log.warning("the leader's connection is lost", epoch=self.epoch.number, reason=reason)
-        self._is_away = True
 
 
 TRY_LOCK = "SELECT pg_try_advisory_lock($1, $2)"

@@ -21,6 +21,7 @@ import psycopg2
 import structlog
 
 from storage.errors import DatabaseUnavailable, StorageError
+from storage.postgres.leadership import Report
 from storage.postgres.libpq import connect_by_libpq
 
 LISTEN = "LISTEN hostsvc_doorbell"
@@ -30,7 +31,7 @@ PROBE = "probe "
 PROBE_SECONDS = 5.0
 ANSWER_SECONDS = 3.0  # a connection silent for longer is lost
 MIN_PAUSE_SECONDS = 0.1  # before reconnecting; doubled until a connection has lasted
-MAX_PAUSE_SECONDS = 5.0
+MAX_PAUSE_SECONDS = 1.0
 CATCH_UP_SECONDS = 1.0  # minimum interval of the checks of all agents, however often it rings
 
 OnRing = Callable[[Sequence[UUID]], None]
@@ -49,14 +50,15 @@ class Clock(Protocol):
 
 @asynccontextmanager
 async def open_notify_listener(
-    url: str, on_ring: OnRing, catch_up: CatchUp, clock: Clock
+    url: str, on_ring: OnRing, catch_up: CatchUp, clock: Clock, report: Report = lambda _: None
 ) -> AsyncIterator["NotifyListener"]:
     """Yield the listener once it has heard its own probe; later it reconnects by itself.
 
     `on_ring` is called with the agents named by a ring. `catch_up` must check all agents: it is called after
-    an outage, and after a ring that names nobody. Raise a StorageError if the first connection fails.
+    an outage, and after a ring that names nobody. `report` is called with the reason when the connection
+    is lost or cannot be made, and with "" when it is back. Raise a StorageError if the first attempt fails.
     """
-    listener = NotifyListener(on_ring, catch_up, clock)
+    listener = NotifyListener(on_ring, catch_up, clock, report)
     listening = asyncio.create_task(listener.keep_listening(url), name="doorbell")
     catching_up = asyncio.create_task(listener.keep_catching_up(), name="doorbell catch-up")
     connected = asyncio.create_task(listener.wait_until_listening(), name="doorbell connected")
@@ -75,13 +77,16 @@ async def open_notify_listener(
 class NotifyListener:
     """Hears the rings for one instance. While it cannot, `away_since` is set and `reason` says why."""
 
-    def __init__(self, on_ring: OnRing, catch_up: CatchUp, clock: Clock) -> None:
+    def __init__(
+        self, on_ring: OnRing, catch_up: CatchUp, clock: Clock, report: Report = lambda _: None
+    ) -> None:
         self.away_since: datetime | None = None
         self.reason = ""
         self.last_heard_at: datetime | None = None  # a ring or a probe
         self._on_ring = on_ring
         self._catch_up = catch_up
         self._clock = clock
+        self._report = report
         self._has_connected = asyncio.Event()
         self._must_catch_up = asyncio.Event()
         self._probe = ""
@@ -181,15 +186,15 @@ class NotifyListener:
     def _connect(self) -> None:
         self._has_connected.set()
         if self.away_since is not None:
-            _log.info("the doorbell is connected again", away_since=self.away_since.isoformat())
             self.away_since = None
+            self._report("")
             self._must_catch_up.set()
 
     def _disconnect(self, reason: str) -> None:
         self.reason = reason
         if self.away_since is None:
             self.away_since = self._clock.now()
-            _log.warning("the doorbell has lost its connection", reason=reason)
+        self._report(reason)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from storage.postgres.connections import (
     PooledConnection,
     check_liveness,
     drop,
-    is_dead,
+    is_ready,
     keep_session,
     open_connection,
     prepare,
@@ -266,7 +266,7 @@ class Pool:
 
     def _is_old(self, connection: LentConnection) -> bool:
         now = asyncio.get_running_loop().time()
-        return is_dead(connection) or cast(PooledConnection, connection).renew_at <= now
+        return not is_ready(connection) or cast(PooledConnection, connection).renew_at <= now
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[LentConnection]:
@@ -338,8 +338,7 @@ class Pool:
 
     async def _take(self, seconds: float) -> LentConnection:
         while self._idle:
-            connection = self._idle.pop()
-            if not is_dead(connection):
+            if is_ready(connection := self._idle.pop()):
                 return connection
             drop(connection)
         try:

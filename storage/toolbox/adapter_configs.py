@@ -7,7 +7,9 @@ from uuid import UUID
 
 from asyncpg import Record
 
+from storage.delivery.receipts import insert_once
 from storage.encryption import NO_ENCRYPTION, SecretCipher, config_of
+from storage.model import Receipt
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
@@ -38,7 +40,10 @@ DELETE = "DELETE FROM adapter_config WHERE id = $1 RETURNING id"
 
 @dataclass(frozen=True, slots=True)
 class AdapterConfig:
-    """The config of one adapter for one template; `organization_id` is the template's."""
+    """The config of one adapter for one template; `organization_id` is the template's.
+
+    `config` is None if it cannot be decrypted.
+    """
 
     id: UUID
     organization_id: UUID
@@ -56,13 +61,15 @@ class AdapterConfigs:
         self._pool = pool
         self._cipher = cipher
 
-    async def insert(self, config: AdapterConfig) -> None:
+    async def insert(self, config: AdapterConfig, receipt: Receipt | None = None) -> None:
         """Store the config.
 
-        Raise NotUnique if the template has one for the adapter, ReferenceMissing for `template` or `adapter`.
+        Raise NotUnique if the template has one for the adapter, ReferenceMissing for `template` or `adapter`,
+        AnsweredBefore if the receipt exists already.
         """
         stored = self._cipher.encrypt_json(config.config, config_of(config.id))
-        await self._pool.execute(INSERT, *to_row(INSERT, config, config=stored))
+        row = to_row(INSERT, config, config=stored)
+        await insert_once(self._pool, receipt, config.organization_id, INSERT, *row)
 
     async def get(self, config_id: UUID) -> AdapterConfig | None:
         return self._found(await self._pool.fetchrow(GET, config_id))
@@ -91,5 +98,5 @@ class AdapterConfigs:
         return None if row is None else self._config(row)
 
     def _config(self, row: Record) -> AdapterConfig:
-        config = self._cipher.decrypt_json(row["config"], config_of(row["id"]))
+        config = self._cipher.decrypt_json_or_none(row["config"], config_of(row["id"]))
         return from_row(AdapterConfig, row, config=config)

@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from storage.model import Visibility
+from storage.delivery.receipts import insert_once
+from storage.model import Receipt, Visibility
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
@@ -69,8 +70,10 @@ class Adapters:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def insert(self, adapter: Adapter) -> None:
-        await self._pool.execute(INSERT, *to_row(INSERT, adapter))
+    async def insert(self, adapter: Adapter, receipt: Receipt | None = None) -> None:
+        """Store the adapter. Raise AnsweredBefore if the receipt exists already."""
+        row = to_row(INSERT, adapter)
+        await insert_once(self._pool, receipt, adapter.organization_id, INSERT, *row)
 
     async def get(self, adapter_id: UUID) -> Adapter | None:
         return await fetch_one(self._pool, Adapter, GET, adapter_id)

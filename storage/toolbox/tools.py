@@ -6,6 +6,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from storage.delivery.receipts import insert_receipt
+from storage.errors import ReferenceMissing
+from storage.model import Receipt
 from storage.postgres.page_conditions import PageConditions, fetch_page
 from storage.postgres.paging import Chunk, Page
 from storage.postgres.pool import Pool
@@ -17,6 +20,8 @@ INSERT INTO tool (
     id, adapter_id, name, description, parameters, is_enforced, url, handler, detail_url, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 """
+
+GET_ORGANIZATION = "SELECT organization_id FROM adapter WHERE id = $1"
 
 GET = "SELECT * FROM tool WHERE id = $1"
 
@@ -61,12 +66,19 @@ class Tools:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def insert(self, tool: Tool) -> None:
-        """Store the tool.
+    async def insert(self, tool: Tool, receipt: Receipt | None = None) -> None:
+        """Store the tool. A receipt belongs to the organization of the adapter.
 
-        Raise NotUnique if the adapter has a tool of this name, ReferenceMissing for `adapter`.
+        Raise NotUnique if the adapter has a tool of this name, ReferenceMissing for `adapter`, AnsweredBefore
+        if the receipt exists already.
         """
-        await self._pool.execute(INSERT, *to_row(INSERT, tool))
+        async with self._pool.transaction() as connection:
+            if receipt is not None:
+                organization_id = await connection.fetchval(GET_ORGANIZATION, tool.adapter_id)
+                if organization_id is None:
+                    raise ReferenceMissing("adapter")
+                await insert_receipt(connection, receipt, organization_id)
+            await connection.execute(INSERT, *to_row(INSERT, tool))
 
     async def get(self, tool_id: UUID) -> Tool | None:
         return await fetch_one(self._pool, Tool, GET, tool_id)

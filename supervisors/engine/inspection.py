@@ -25,6 +25,7 @@ from supervisors.engine.snapshot import (
     RunsResponse,
     RunTotals,
     Snapshot,
+    SnapshotFilters,
     Spread,
     SupervisorsResponse,
     TimersResponse,
@@ -80,22 +81,24 @@ class StatusReader:
             blockers = await store.list_blockers(agent_id, now, MAX_BLOCKERS)
         return self._build_snapshot(facts, blockers, self._supervisors.get(agent_id))
 
-    async def snapshots(
-        self, phase: Phase | None, organization_id: UUID | None, limit: int
-    ) -> list[Snapshot]:
-        """Return at most `limit` agents in full, by id; of one phase or organization if given."""
+    async def snapshots(self, filters: SnapshotFilters, limit: int) -> list[Snapshot]:
+        """Return at most `limit` agents in full, by id."""
         snapshots: list[Snapshot] = []
         last: UUID | None = None
         while len(snapshots) < limit:
-            ids = await self._context.store.list_ids(organization_id, last, PAGE_SIZE)
+            ids = await self._list_ids(filters, last)
             page = await asyncio.gather(*map(self.snapshot, ids))
-            snapshots.extend(
-                snapshot for snapshot in page if snapshot is not None and phase in {None, snapshot.phase}
-            )
+            snapshots.extend(snapshot for snapshot in page if snapshot and filters.show(snapshot))
             if len(ids) < PAGE_SIZE:
                 break
             last = ids[-1]
         return snapshots[:limit]
+
+    async def _list_ids(self, filters: SnapshotFilters, after: UUID | None) -> list[UUID]:
+        store = self._context.store
+        if filters.name is None:
+            return await store.list_ids(filters.organization_id, after, PAGE_SIZE)
+        return await store.list_ids_of_name(filters.name, filters.organization_id, after, PAGE_SIZE)
 
     def overview(self) -> Overview:
         """Return all agents in numbers: the last counts, corrected by what has happened in memory since."""
@@ -127,9 +130,9 @@ class StatusReader:
     ) -> Snapshot:
         state, context, now = facts.state, self._context, self._context.clock.now()
         run = context.runs.get(state.agent_id)
-        decision = decide(facts, now, context.policy)
         if supervisor is not None:
-            decision = supervisor.with_hold_on_wall_clock(decision, now)
+            facts = supervisor.hold_clock.on_wall_clock(facts)
+        decision = decide(facts, now, context.policy)
         is_stopping = run is not None and run.is_stopping
         phase = explanations.phase_of(facts, decision, now, run_is_stopping=is_stopping)
         has_seen_phase = supervisor is not None and supervisor.phase is phase

@@ -129,10 +129,11 @@ class RunRequest(Request[RunReply]):
 @final
 @dataclass(frozen=True, slots=True)
 class StopRequest(Request[StopReply]):
-    """End the run, hold, queued start or retry. `force` gives a run no grace."""
+    """End the run, hold, queued start or retry. `force` gives a run no grace. `caller` is for the log."""
 
     force: bool = False
     reason: str = ""
+    caller: str = ""
 
     def __str__(self) -> str:
         kind = "forced stop request" if self.force else "stop request"
@@ -151,16 +152,21 @@ UNSET = Unset.UNSET
 @final
 @dataclass(frozen=True, slots=True)
 class OwnedFieldsRequest(Request[None]):
-    """Write fields that the supervisor owns; `status` is applied before `sleep_until`."""
+    """Write fields that the supervisor owns; `status` is applied before `sleep_until`.
+
+    `caller` is for the log.
+    """
 
     status: AgentStatus | Unset = UNSET
     sleep_until: datetime | Unset | None = UNSET
     run_started_at: datetime | Unset | None = UNSET
     last_wake_reason: str | Unset = UNSET
     last_wake_interrupted_sleep_until: datetime | Unset | None = UNSET
+    caller: str = ""
 
     def __str__(self) -> str:
-        written = [field.name for field in fields(self) if getattr(self, field.name) is not UNSET]
+        owned = (field.name for field in fields(self) if field.name != "caller")
+        written = [name for name in owned if getattr(self, name) is not UNSET]
         return f"write of {', '.join(written)}"
 
 

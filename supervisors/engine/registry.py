@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Iterable
 from contextvars import Context
 from datetime import datetime, timedelta
+from decimal import Decimal
 from random import Random
 from typing import Any, Self
 from uuid import UUID
@@ -25,12 +26,14 @@ import structlog
 
 from storage.errors import AnsweredBefore, DatabaseUnavailable, LeadershipLost
 from supervisors.clock import Clock, wait_for_event
+from supervisors.engine.clock_history import ClockHistory
 from supervisors.engine.context import RECOVERY_SECONDS, SupervisorContext
 from supervisors.engine.drain import CANCEL_SECONDS, DrainResult, drain_runs
 from supervisors.engine.inspection import Statistics, StatusReader
 from supervisors.engine.mailbox import AnyPendingRequest, PendingRequest
 from supervisors.engine.message_log import append_message
 from supervisors.engine.messages import DeferredReply, Reply, Request, Signal
+from supervisors.engine.pause_log import PauseLog
 from supervisors.engine.requests import answer
 from supervisors.engine.run import ActiveRun, Harness
 from supervisors.engine.run_slots import RunSlots
@@ -47,6 +50,7 @@ log = structlog.get_logger()
 RETRY_AFTER = timedelta(seconds=1)
 FINISHING_SECONDS = 1.0
 DATABASE_ERRORS = (DatabaseUnavailable, LeadershipLost)  # not caused by the agent
+UNAVAILABLE = "the database is unavailable"  # without the reason, which names addresses: clients read this
 QUEUE_SIGNALS = frozenset({Signal.NOTIFIED, Signal.CLEARED})
 IDLE_PHASES = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 
@@ -54,7 +58,8 @@ IDLE_PHASES = frozenset({Phase.ASLEEP, Phase.ARCHIVED, Phase.PAUSED})
 class Registry:
     """The way to every agent's supervisor: `tell` it to reconcile, or `ask` it something.
 
-    `status` reads the supervisors; `statistics` are numbers that the maintenance services keep up to date.
+    `status` reads the supervisors; `statistics` are numbers that the maintenance services keep up to date;
+    `pause_log` tells who paused an organization.
     As a context manager it ends the active runs on leaving, and stores their ends.
     """
 
@@ -82,6 +87,7 @@ class Registry:
         self._context = SupervisorContext(
             store=store,
             clock=clock,
+            clock_history=ClockHistory(clock),
             policy=policy_of(supervisor_settings, run_settings),
             timer_queue=TimerQueue(clock, lambda agent_id: self.tell(agent_id, Signal.DUE)),
             slots=RunSlots(run_settings.max_concurrent, self._offer_slot, max_runs_per_organization),
@@ -91,6 +97,7 @@ class Registry:
             runs={},
         )
         self.statistics = Statistics()
+        self.pause_log = PauseLog()
         self.status = StatusReader(
             self._supervisors, self._context, self.statistics, supervisor_settings.mailbox_limit
         )
@@ -115,8 +122,10 @@ class Registry:
     def tell(self, agent_id: UUID, signal: Signal) -> None:
         """Have the agent's supervisor reconcile soon. Never fails, never blocks."""
         supervisor = self._get_supervisor(agent_id)
-        if signal is Signal.NOTIFIED and supervisor.run is not None:
-            supervisor.run.is_notified = True
+        if signal is Signal.NOTIFIED:
+            supervisor.hold_clock.note_notification()
+            if supervisor.run is not None:
+                supervisor.run.is_notified = True
         supervisor.mailbox.tell(signal)
         self._handle_soon(supervisor)
 
@@ -155,6 +164,12 @@ class Registry:
         """Return whether the run works here, or its harness still finishes after its sleep."""
         run = self._context.runs.get(agent_id)
         return run is not None and run.id == run_id and run.result is None
+
+    def add_cost(self, agent_id: UUID, run_id: UUID | None, cost_usd: Decimal) -> None:
+        """Count the cost of a model call that was reported for a run, if the run works here."""
+        run = self._context.runs.get(agent_id)
+        if run is not None and run.id == run_id:
+            run.cost_usd += cost_usd
 
     @property
     def max_runs_per_organization(self) -> int:
@@ -279,8 +294,8 @@ class Registry:
             supervisor.crashes = 0
         except AgentGone:
             outcome = "gone"
-        except DATABASE_ERRORS as error:
-            outcome = f"will be tried again: {error}"
+        except DATABASE_ERRORS:
+            outcome = f"will be tried again: {UNAVAILABLE}"
             self._reconcile_later(supervisor)
         except Exception as error:  # the outermost edge of a supervisor: one agent never affects another
             outcome = await self._handle_crash(supervisor, error)
@@ -293,7 +308,7 @@ class Registry:
             outcome = str(error)
             pending.refuse(error)
         except DATABASE_ERRORS as error:
-            outcome = str(error)
+            outcome = UNAVAILABLE
             pending.refuse(error)
             self._reconcile_later(supervisor)  # the update may have been committed
         except Exception as error:  # the outermost edge of a supervisor, as in `_handle_signals`

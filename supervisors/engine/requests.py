@@ -6,6 +6,7 @@ from functools import partial
 
 from storage.model import AgentFacts, AgentState, AgentStatus, Outcome, RunEnd
 from supervisors.clock import Clock, wait_for_event
+from supervisors.engine.lifecycle import Cause
 from supervisors.engine.messages import (
     DeferredReply,
     OwnedFieldsRequest,
@@ -105,7 +106,8 @@ async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | Defe
     if state.run_id is None and not _is_about_to_start(supervisor, facts):
         return StopReply.NOT_RUNNING
     is_stopping = state.run_id is not None and _is_stopping(supervisor, state)
-    await supervisor.change(facts, lambda seen: transitions.stopped(seen.state, now))
+    cause = Cause(request.caller, request.reason)
+    await supervisor.change(facts, lambda seen: transitions.stopped(seen, now), cause=cause)
     if state.run_id is not None and run is not None and run.result is None:
         run.stop(0 if request.force else context.stop_grace_seconds)
         if is_stopping and not request.force:
@@ -137,7 +139,7 @@ def _is_about_to_start(supervisor: Supervisor, facts: AgentFacts) -> bool:
 async def write_owned_fields(supervisor: Supervisor, owned: OwnedFieldsRequest) -> None:
     """Write the fields that the supervisor owns, `status` first. Raise AgentArchived."""
     if owned.status is not Unset.UNSET:
-        await _change_status(supervisor, owned.status)
+        await _change_status(supervisor, owned.status, owned.caller)
     now = supervisor.context.clock.now()
 
     def written(seen: AgentFacts) -> AgentState:
@@ -159,8 +161,8 @@ async def write_owned_fields(supervisor: Supervisor, owned: OwnedFieldsRequest) 
     await supervisor.reconcile()
 
 
-async def _change_status(supervisor: Supervisor, status: AgentStatus) -> None:
-    context = supervisor.context
+async def _change_status(supervisor: Supervisor, status: AgentStatus, caller: str) -> None:
+    context, cause = supervisor.context, Cause(caller)
     facts, now = await supervisor.get_facts(), context.clock.now()
     state = facts.state
     is_archived = state.status is AgentStatus.ARCHIVED
@@ -172,15 +174,15 @@ async def _change_status(supervisor: Supervisor, status: AgentStatus) -> None:
                 # The rest of the write is stored already, so keep the request until runs may start.
                 await supervisor.change(facts, lambda seen: transitions.run_requested(seen.state, now))
         case AgentStatus.ARCHIVED if not is_archived:
-            await supervisor.change(facts, lambda seen: transitions.archived(seen.state, now))
+            await supervisor.change(facts, lambda seen: transitions.archived(seen, now), cause=cause)
             if supervisor.run is not None:
                 supervisor.run.stop(context.stop_grace_seconds)
         case AgentStatus.SLEEPING if is_archived:
             # It may not have reconciled yet, and the phase must change for `phase_since` to be set.
             supervisor.phase = Phase.ARCHIVED
-            await supervisor.change(facts, lambda seen: transitions.restored(seen, now))
+            await supervisor.change(facts, lambda seen: transitions.restored(seen, now), cause=cause)
         case AgentStatus.SLEEPING if state.run_id is not None:
-            await stop(supervisor, StopRequest())
+            await stop(supervisor, StopRequest(caller=caller))
 
 
 async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepReply:

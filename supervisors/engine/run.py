@@ -9,13 +9,14 @@ RunError                the run failed; the message is recorded in its trace
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol, TypeVar
 from uuid import UUID
 
 import structlog
 
 from storage.errors import DatabaseUnavailable, LeadershipLost, SecretUnreadable
-from storage.model import Outcome, RunStart
+from storage.model import AgentFacts, Outcome, RunStart
 from supervisors.clock import Clock, Timer
 from supervisors.engine.messages import Reply, Request
 from supervisors.errors import AgentGone
@@ -50,17 +51,27 @@ class RunResult:
     counts_as_failure: bool = True
 
 
+def unknown_end(facts: AgentFacts) -> RunResult:
+    """Return how a run ended of which this process knows nothing."""
+    if facts.state.stopped_at is not None or facts.paused:
+        return RunResult(Outcome.STOPPED, "stopped")
+    return RunResult(Outcome.INTERRUPTED, "interrupted: the service ended, or never learned of the run")
+
+
 class ActiveRun:
     """One run in this process: how it was started, requests to end it, and its result."""
 
     def __init__(self, agent_id: UUID, start: RunStart, active_at_start: int, clock: Clock) -> None:
         self.id = start.run_id
         self.agent_id = agent_id
+        self.agent_name = ""  # both are set by the supervisor
+        self.organization_id: UUID | None = None
         self.active_at_start = active_at_start  # notifications active at the start
         self.wake_reason = start.wake_reason
         self.started_at = start.started_at
         self.max_sleep_until = start.max_sleep_until
         self.turns = 0
+        self.cost_usd = Decimal(0)  # of its model calls so far
         self.is_stopping = False
         self.is_draining = False
         self.is_notified = False  # the agent's queue has changed since the run read it
@@ -72,8 +83,14 @@ class ActiveRun:
         self._interruptible: set[asyncio.Task[object]] = set()  # cancelled at once by a stop
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
+        self._began = clock.monotonic()
         self._grace_timer: Timer | None = None
         self._grace_ends_at = 0.0  # on the monotonic clock, while there is a timer
+
+    @property
+    def seconds(self) -> float:
+        """Return how long ago it began."""
+        return self._clock.monotonic() - self._began
 
     def stop(self, grace_seconds: float) -> None:
         """Ask the run to end at its next await; cancel it after the grace."""
@@ -166,7 +183,7 @@ class ActiveRun:
             return RunResult(Outcome.FAILED, str(error))
         except (DatabaseUnavailable, LeadershipLost) as error:
             log_failure(log, "run failed: the database is unavailable", error)
-            return RunResult(Outcome.FAILED, str(error))
+            return RunResult(Outcome.FAILED, "the database was unavailable")
         except Exception as error:  # the outermost edge of a run: the agent keeps its schedule
             if isinstance(error, TimeoutError) and limit.expired():
                 return RunResult(Outcome.TIMED_OUT, f"timed out after {max_seconds:g} s")

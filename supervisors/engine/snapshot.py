@@ -118,6 +118,20 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotFilters:
+    """The agents to show; None shows all. `name` is compared in any case."""
+
+    phase: Phase | None = None
+    status: AgentStatus | None = None
+    organization_id: UUID | None = None
+    name: str | None = None
+
+    def show(self, snapshot: Snapshot) -> bool:
+        """Return whether the filters by what an agent is doing show this one."""
+        return self.phase in {None, snapshot.phase} and self.status in {None, snapshot.status}
+
+
+@dataclass(frozen=True, slots=True)
 class MailboxesResponse:
     """The requests that wait for supervisors."""
 

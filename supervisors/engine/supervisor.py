@@ -6,55 +6,46 @@ Everything it keeps can be read again, so the registry may drop it and make a ne
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
 from uuid import UUID
 
 from storage.ids import new_id
 from storage.model import AgentFacts, AgentState, AgentStatus, Outcome, Receipt, RunEnd, RunStart, StateUpdate
 from supervisors.engine.context import SupervisorContext
+from supervisors.engine.hold_clock import HoldClock
+from supervisors.engine.lifecycle import BY_RULE, Cause, report_lost_run, report_run, report_update
 from supervisors.engine.mailbox import Mailbox
 from supervisors.engine.messages import ReceiptOf, RunAnswer, RunReply
 from supervisors.engine.notices import notice_for, quarantine_notice
-from supervisors.engine.run import ActiveRun, RunResult
-from supervisors.engine.timer_queue import CLOCK_DRIFT_SECONDS
+from supervisors.engine.run import ActiveRun, unknown_end
 from supervisors.errors import AgentGone
 from supervisors.policy import transitions
 from supervisors.policy.decisions import (
     QUARANTINE_ATTEMPT_INTERVAL,
     Decision,
     Wake,
-    WakeCause,
     active_count,
     decide,
     is_quarantined,
 )
 from supervisors.policy.phases import Phase
 
-CLOCK_DRIFT = timedelta(seconds=CLOCK_DRIFT_SECONDS)
 BACKOFF_PRECISION_SECONDS = 0.001  # timers are set by the wall clock, which is exact to a microsecond only
 MAX_CRASH_BACKOFF = QUARANTINE_ATTEMPT_INTERVAL
 
 Transition = Callable[[AgentFacts], AgentState | None]
 
 
-class HoldDeadline(NamedTuple):
-    """The end of a hold on both clocks."""
-
-    due_at: datetime
-    monotonic_at: float
-
-
 class Supervisor:
     """One agent's supervisor. Its messages are handled one at a time, in order, by the registry."""
 
     __slots__ = (
-        "_hold_deadline",
         "_phase",
         "agent_id",
         "backing_off_until",
         "context",
         "crashes",
         "has_uncertain_update",
+        "hold_clock",
         "idle_since",
         "is_gone",
         "is_handling",
@@ -78,7 +69,7 @@ class Supervisor:
         self.phase_since: datetime | None = None  # None if the phase began before it was made
         self.idle_since = 0.0  # on the monotonic clock
         self.message_log = b""  # packed by `message_log.append_message`
-        self._hold_deadline: HoldDeadline | None = None
+        self.hold_clock = HoldClock(context.clock, context.clock_history, context.policy)
 
     @property
     def phase(self) -> Phase:
@@ -104,11 +95,10 @@ class Supervisor:
     async def reconcile(self) -> str:
         """Read the agent's facts, do what the rules say, and describe that in a few words."""
         while True:
-            now = self.context.clock.now()
-            facts = await self.context.store.get_facts(self.agent_id, now)
-            if facts is None:
+            found, now = await self._read()
+            if found is None:
                 return self._on_agent_deleted()
-            self._remember(facts)
+            facts = self._remember(found)
             self.learns_of_sleep(facts)
             run = self.run
             is_over = run is None or run.result is not None
@@ -136,43 +126,22 @@ class Supervisor:
 
     async def get_facts(self) -> AgentFacts:
         """Read the agent's facts; raise AgentGone if it was deleted."""
-        facts = await self.context.store.get_facts(self.agent_id, self.context.clock.now())
+        facts, _ = await self._read()
         if facts is None:
             self.is_gone = True
             raise AgentGone("There is no such agent.")
-        self._remember(facts)
-        return facts
+        return self._remember(facts)
 
     def decide(self, facts: AgentFacts, now: datetime) -> Decision:
-        """Decide what the agent does next. A hold ends after its length, even if the clock was set back."""
+        """Decide what the agent does next. A hold ends by the monotonic clock, whatever `now` says."""
         decision = decide(facts, now, self.context.policy)
         if decision.hold is None:
-            self._hold_deadline = None
             return decision
-        due_at, clock = decision.hold.due_at, self.context.clock
-        if self._hold_deadline is None or self._hold_deadline.due_at != due_at:
-            # `now` is too old: reading the facts took time. And the hold lasts no longer than what remained
-            # when its last message arrived, even if the clock was set back to before that.
-            remaining = min(due_at - clock.now(), due_at - decision.hold.last_at)
-            # Read the monotonic clock last: the hold may be a moment too long, but never too short.
-            monotonic_at = clock.monotonic() + max(remaining, timedelta()).total_seconds()
-            self._hold_deadline = HoldDeadline(due_at, monotonic_at)
-        if clock.monotonic() < self._hold_deadline.monotonic_at:
+        remaining = self.hold_clock.ends_at(decision.hold) - self.context.clock.monotonic()
+        if (remaining <= 0) == (decision.hold.due_at <= now):
             return decision
-        return decide(facts, now, self.context.policy, hold_is_over=True)
-
-    def with_hold_on_wall_clock(self, decision: Decision, now: datetime) -> Decision:
-        """Return the decision with the time that the wall clock will show when the hold ends.
-
-        It differs from the decision's own if the wall clock was set during the hold.
-        """
-        hold, wake, deadline = decision.hold, decision.wake, self._hold_deadline
-        if hold is None or wake is None or deadline is None or deadline.due_at != hold.due_at:
-            return decision
-        ends_at = now + timedelta(seconds=deadline.monotonic_at - self.context.clock.monotonic())
-        if wake.cause is not WakeCause.HOLD or abs(ends_at - hold.due_at) <= CLOCK_DRIFT:
-            return decision
-        return replace(decision, hold=replace(hold, due_at=ends_at), wake=replace(wake, at=ends_at))
+        ends_at = now + timedelta(seconds=max(remaining, 0))
+        return decide(facts, now, self.context.policy, hold_ends_at=ends_at)
 
     async def start(
         self, facts: AgentFacts, reason: str, receipt: ReceiptOf | None = None
@@ -202,8 +171,10 @@ class Supervisor:
             context.slots.release(facts.organization_id)
             return None
         self.has_uncertain_update = False
+        report_update(facts, claim)
         run = ActiveRun(self.agent_id, start, active_count(facts), context.clock)
         run.is_capped = bool(facts.budgets)
+        run.agent_name, run.organization_id = facts.name, facts.organization_id
         context.runs[self.agent_id] = run
         context.timer_queue.cancel(self.agent_id)
         self.phase = Phase.RUNNING
@@ -230,12 +201,14 @@ class Supervisor:
         end: RunEnd | None = None,
         receipt: Receipt | None = None,
         now: datetime | None = None,
+        cause: Cause = BY_RULE,
     ) -> AgentState | None:
         """Store the state that `transition` returns, with `end` and `receipt`; return it, or None if none is.
 
         If the row has changed since `facts` were read, the transition is repeated under lock, so that
         constant traffic cannot outrun the agent. `now` is the time that the next wake is computed
-        from: the present, unless a decision was already made with another. Raise AgentGone.
+        from: the present, unless a decision was already made with another. `cause` is for the log.
+        Raise AgentGone.
         """
         now = now or self.context.clock.now()
         update = self._plan(facts, transition, end, receipt, now)
@@ -245,15 +218,17 @@ class Supervisor:
             return update.after
         if await self.context.store.update(update):
             self.has_uncertain_update = False
+            report_update(facts, update, cause)
             return update.after
         async with self.context.store.locked(self.agent_id, now) as locked:
             if locked.facts is None:
                 self.is_gone = True
                 raise AgentGone("There is no such agent.")
-            update = self._plan(locked.facts, transition, end, receipt, now)
+            update = self._plan(self._remember(locked.facts), transition, end, receipt, now)
             if update is None or not await locked.update(update):
                 return None
         self.has_uncertain_update = False
+        report_update(facts, update, cause)
         return update.after
 
     def back_off(self) -> datetime:
@@ -283,8 +258,10 @@ class Supervisor:
         is_due_first = due_at is not None and retry_at is not None and now < due_at < retry_at
         after = replace(failed, next_due_at=due_at if is_due_first else retry_at)
         notice = quarantine_notice(state, after, now)
-        if not await self.context.store.update(StateUpdate(state, after, guarded=False, notice=notice)):
+        update = StateUpdate(state, after, guarded=False, notice=notice)
+        if not await self.context.store.update(update):
             return None
+        report_update(facts, update)
         self.phase = Phase.QUARANTINED if is_quarantined(replace(facts, state=after)) else Phase.BACKING_OFF
         return retry_at
 
@@ -298,11 +275,21 @@ class Supervisor:
         run.fall_asleep()
         return True
 
-    def _remember(self, facts: AgentFacts) -> None:
-        """Keep what is needed before the facts are read again."""
+    async def _read(self) -> tuple[AgentFacts | None, datetime]:
+        """Read the agent's facts, and return them with their time by the present wall clock."""
+        context = self.context
+        while True:
+            now = context.clock.now()
+            facts = await context.store.get_facts(self.agent_id, now)
+            if not context.clock_history.observe():
+                return facts, now
+
+    def _remember(self, facts: AgentFacts) -> AgentFacts:
+        """Keep what is needed before the facts are read again; return them by the present wall clock."""
         self.organization_id = facts.organization_id
         if self.run is not None:
             self.run.is_capped = bool(facts.budgets)
+        return self.hold_clock.remember(facts)
 
     def _plan(
         self,
@@ -342,9 +329,11 @@ class Supervisor:
         self.phase = decision.phase
         if decision.wake is None or decision.due_wake(now):
             context.timer_queue.cancel(self.agent_id)
-        elif decision.hold and self._hold_deadline and decision.wake.at == decision.hold.due_at:
-            monotonic_at = self._hold_deadline.monotonic_at
-            context.timer_queue.schedule(self.agent_id, decision.wake.at, monotonic_at=monotonic_at)
+        elif decision.hold:
+            ends_at = self.hold_clock.ends_at(decision.hold)
+            fixed_at = ends_at if decision.wake.at == decision.hold.due_at else None
+            # If something else is due first, the hold still ends in time when the wall clock is set back.
+            context.timer_queue.schedule(self.agent_id, decision.wake.at, fixed_at, latest=ends_at)
         else:
             context.timer_queue.schedule(self.agent_id, decision.wake.at)
         return decision.phase
@@ -352,7 +341,7 @@ class Supervisor:
     async def _store_end(self, facts: AgentFacts, run_id: UUID, run: ActiveRun | None) -> None:
         """Store how the run ended; a run that this process does not know was interrupted."""
         now = self.context.clock.now()
-        result = run.result if run is not None and run.result else _unknown_end(facts)
+        result = run.result if run is not None and run.result else unknown_end(facts)
         jitter = 0.0 if run is not None else self.context.random.uniform(0, self.context.recovery_seconds)
         end = RunEnd(run_id, result.outcome, now, run.turns if run else 0, result.error)
 
@@ -363,7 +352,8 @@ class Supervisor:
                 seen, result.outcome, result.error, now, counts=result.counts_as_failure, jitter=jitter
             )
 
-        await self.change(facts, ended, end)
+        if await self.change(facts, ended, end) is not None and run is None:
+            report_lost_run(facts, end)
 
     def _on_agent_deleted(self) -> str:
         """Stop the run, and leave the slots and the timer."""
@@ -380,14 +370,9 @@ class Supervisor:
     def _remove(self, run: ActiveRun) -> None:
         """Forget a run that is over and whose end is stored."""
         del self.context.runs[self.agent_id]
+        report_run(run)
         run.settle()
 
 
 def _has_effect(update: StateUpdate) -> bool:
     return update.after != update.before or update.end is not None or update.receipt is not None
-
-
-def _unknown_end(facts: AgentFacts) -> RunResult:
-    if facts.state.stopped_at is not None or facts.paused:
-        return RunResult(Outcome.STOPPED, "stopped")
-    return RunResult(Outcome.INTERRUPTED, "interrupted: the service ended, or never learned of the run")

@@ -8,8 +8,9 @@ computed again, except those of timers with a fixed length.
 import heapq
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from math import inf
 from uuid import UUID
 
 from supervisors.clock import Clock, Timer
@@ -27,7 +28,8 @@ class TimerEntry:
 
     at: datetime
     monotonic_at: float
-    has_fixed_length: bool  # setting the wall clock does not move it
+    latest: float  # on the monotonic clock, however the wall clock is set
+    has_fixed_length: bool = False  # setting the wall clock does not move it
 
 
 class TimerQueue:
@@ -49,16 +51,19 @@ class TimerQueue:
     def __contains__(self, agent_id: UUID) -> bool:
         return agent_id in self._entries
 
-    def schedule(self, agent_id: UUID, at: datetime, monotonic_at: float | None = None) -> None:
+    def schedule(
+        self, agent_id: UUID, at: datetime, monotonic_at: float | None = None, latest: float = inf
+    ) -> None:
         """Set the agent's timer to `at`, in place of an earlier one.
 
-        With `monotonic_at` it fires then, even if the wall clock is set: a hold has a fixed length. Otherwise
-        a time beyond the horizon is left to the due scan, which schedules it when it is near.
+        With `monotonic_at` it fires then, even if the wall clock is set: a hold has a fixed length. With
+        `latest` it fires at that monotonic moment at the latest. Otherwise a time beyond the horizon is left
+        to the due scan, which schedules it when it is near.
         """
         if monotonic_at is not None:
-            self._push(agent_id, TimerEntry(at, monotonic_at, has_fixed_length=True))
-        elif at - self._clock.now() <= HORIZON:
-            self._push(agent_id, TimerEntry(at, self._monotonic(at), has_fixed_length=False))
+            self._push(agent_id, TimerEntry(at, monotonic_at, latest, has_fixed_length=True))
+        elif latest < inf or at - self._clock.now() <= HORIZON:
+            self._push(agent_id, TimerEntry(at, min(self._monotonic(at), latest), latest))
         else:
             self.cancel(agent_id)
         self._arm_timer()
@@ -110,8 +115,9 @@ class TimerQueue:
         self._offset = offset
         entries, self._entries, self._heap = self._entries, {}, []
         for agent_id, entry in entries.items():
-            monotonic_at = entry.monotonic_at if entry.has_fixed_length else self._monotonic(entry.at)
-            self._push(agent_id, TimerEntry(entry.at, monotonic_at, entry.has_fixed_length))
+            if not entry.has_fixed_length:
+                entry = replace(entry, monotonic_at=min(self._monotonic(entry.at), entry.latest))
+            self._push(agent_id, entry)
 
     def _push(self, agent_id: UUID, entry: TimerEntry) -> None:
         self._entries[agent_id] = entry

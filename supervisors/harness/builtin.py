@@ -68,7 +68,7 @@ class BuiltinHarness:
                     await self._begin(run, ask, agent, recorder, root, usage_recorder)
                 )
         finally:
-            await _run_to_completion(_store_all(usage_recorder, recorder))
+            await _run_to_completion(_store_all(run, usage_recorder, recorder))
 
     async def _begin(
         self,
@@ -168,8 +168,9 @@ class BuiltinHarness:
         return answer
 
 
-async def _store_all(usage_recorder: UsageRecorder, recorder: SpanRecorder) -> None:
+async def _store_all(run: ActiveRun, usage_recorder: UsageRecorder, recorder: SpanRecorder) -> None:
     await usage_recorder.close()
+    run.cost_usd += usage_recorder.cost_usd
     await recorder.flush()
 
 

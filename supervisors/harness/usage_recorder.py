@@ -37,6 +37,7 @@ class UsageRecorder:
         self._prices = prices
         self._clock = clock
         self._calls: list[tuple[UUID, ModelCall]] = []
+        self.cost_usd = Decimal(0)  # of what is stored
 
     def record(self, model: str, answer: ModelResponse) -> None:
         """Keep the usage of an answer. It does not await, so that a cancelled run loses no usage."""
@@ -76,6 +77,7 @@ class UsageRecorder:
         records = [await self._priced_record(record_id, call) for record_id, call in calls]
         await asyncio.gather(*map(self._store.insert, records))
         del self._calls[: len(calls)]
+        self.cost_usd += sum((record.cost_usd for record in records), Decimal(0))
 
     async def _priced_record(self, record_id: UUID, call: ModelCall) -> UsageRecord:
         cost = await self._prices.cost_of(call)

@@ -19,6 +19,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import orjson
+import structlog
 
 from storage.postgres.json_values import to_json
 from supervisors.clock import Clock
@@ -27,10 +28,13 @@ from supervisors.fair_slots import FairSlots, QueueFull
 from supervisors.json_schema.slow_schemas import SchemaKey, SlowSchemas
 from supervisors.json_schema.worker_process import CheckRequest
 
+log = structlog.get_logger()
+
 MAX_WORKERS = 2  # one organization alone uses one of them
 MAX_WAITING = 256  # checks of one organization
 MAX_WAIT_SECONDS = 5.0
 MAX_ANSWER_SECONDS = 10.0  # a worker limits its processor time itself; this is for one that gets none
+MAX_COMPLAINT_BYTES = 4096
 LIMIT_EXCEEDED = "$: this takes too long to check."
 
 
@@ -41,6 +45,7 @@ class Worker:
     process: Process
     requests: StreamWriter
     answers: StreamReader
+    complaints: StreamReader  # what the interpreter and the library print
 
     async def ask(self, request: bytes) -> bytes:
         """Send a request line and return the answer line; empty if the process has ended."""
@@ -56,6 +61,9 @@ class Worker:
             self.process.kill()
         await self.process.wait()
         self.requests.close()
+        complaint = await self.complaints.read(MAX_COMPLAINT_BYTES)
+        if complaint:
+            log.debug("a worker for JSON Schemas has failed", reason=complaint.decode(errors="replace"))
 
 
 class SchemaChecker:
@@ -150,9 +158,11 @@ class SchemaChecker:
             "supervisors.json_schema.worker_process",
             stdin=PIPE,
             stdout=PIPE,
+            stderr=PIPE,
             env={},
         )
-        return Worker(process, cast(StreamWriter, process.stdin), cast(StreamReader, process.stdout))
+        answers, complaints = cast(StreamReader, process.stdout), cast(StreamReader, process.stderr)
+        return Worker(process, cast(StreamWriter, process.stdin), answers, complaints)
 
     async def close(self) -> None:
         for worker in self._idle:

@@ -81,7 +81,7 @@ class DueScan:
         while True:
             active = await self._store.list_with_active_notification(now, last_active, PAGE)
             for agent_id in active:
-                yield agent_id, Signal.NOTIFIED
+                yield agent_id, Signal.DUE
             if len(active) < PAGE:
                 return
             last_active = active[-1]

@@ -34,18 +34,27 @@ def max_hold_seconds(window_seconds: int, cap_seconds: int) -> int:
     return max(2 * window_seconds, min(10 * window_seconds, cap_seconds))
 
 
-def hold_for(held: Iterable[PendingGroup], window_seconds: int, cap_seconds: int) -> Hold | None:
+def hold_length(lasted: timedelta, window_seconds: int, cap_seconds: int) -> timedelta:
+    """Return the length of a hold whose last message came `lasted` after its first."""
+    longest = timedelta(seconds=max_hold_seconds(window_seconds, cap_seconds))
+    return min(lasted + timedelta(seconds=window_seconds), longest)
+
+
+def hold_for(
+    held: Iterable[PendingGroup],
+    window_seconds: int,
+    cap_seconds: int,
+    between: tuple[datetime, datetime] | None = None,
+) -> Hold | None:
     """Return the hold over these conversational notifications; None without any, or with a window of 0.
 
-    It ends one window after the last of them, but at most `max_hold_seconds` after the first.
+    It ends one window after the last of them, but at most `max_hold_seconds` after the first. `between`: the
+    times of the first and the last by the present wall clock, if it was set since they were stored.
     """
     groups = tuple(held)
     if not groups or window_seconds == 0:
         return None
-    first_at = min(group.first_at for group in groups)
-    last_at = max(group.last_at for group in groups)
-    due_at = min(
-        last_at + timedelta(seconds=window_seconds),
-        first_at + timedelta(seconds=max_hold_seconds(window_seconds, cap_seconds)),
-    )
-    return Hold(window_seconds, first_at, last_at, due_at)
+    stored = min(group.first_at for group in groups), max(group.last_at for group in groups)
+    first_at, last_at = between or stored
+    length = hold_length(last_at - first_at, window_seconds, cap_seconds)
+    return Hold(window_seconds, first_at, last_at, first_at + length)

@@ -88,10 +88,12 @@ class Decision:
         return self.wake if self.wake is not None and self.wake.at <= now else None
 
 
-def decide(facts: AgentFacts, now: datetime, policy: Policy, *, hold_is_over: bool = False) -> Decision:
+def decide(
+    facts: AgentFacts, now: datetime, policy: Policy, *, hold_ends_at: datetime | None = None
+) -> Decision:
     """Decide what the agent does next: start at the earliest proposed wake, or rest.
 
-    `hold_is_over`: the hold has lasted its full length, even if the wall clock was set back.
+    `hold_ends_at`: the end of the hold, if the monotonic clock says another one than the wall clock.
     """
     state = facts.state
     if state.status is AgentStatus.ARCHIVED:
@@ -102,8 +104,9 @@ def decide(facts: AgentFacts, now: datetime, policy: Policy, *, hold_is_over: bo
     if facts.paused:
         return Decision(Phase.PAUSED)
     hold = hold_of(facts, policy)
-    hold_ends_at = _hold_ends_at(facts, hold, now if hold_is_over else None)
-    wakes = tuple(_proposed_wakes(facts, hold_ends_at, now, policy))
+    if hold is not None and hold_ends_at is not None:
+        hold = replace(hold, due_at=hold_ends_at)
+    wakes = tuple(_proposed_wakes(facts, _hold_ends_at(facts, hold), now, policy))
     over_budget = reached_budget(facts.budgets)
     if over_budget is not None:
         wakes = tuple(_postpone(wakes, renewed_at(now)))
@@ -116,7 +119,7 @@ def hold_of(facts: AgentFacts, policy: Policy) -> Hold | None:
     """Return the hold over the conversation that reached the agent since its last start."""
     window = effective_window(facts.agent_window_seconds, facts.template_window_seconds)
     held = (group for group in facts.pending if _is_new(group) and _is_held(group, policy))
-    return hold_for(held, window, policy.debounce_cap_seconds)
+    return hold_for(held, window, policy.debounce_cap_seconds, facts.held_between)
 
 
 def active_count(facts: AgentFacts) -> int:
@@ -154,16 +157,15 @@ def pending_retry_at(facts: AgentFacts) -> datetime | None:
     return state.retry_at if is_needed else None
 
 
-def _hold_ends_at(facts: AgentFacts, hold: Hold | None, over_at: datetime | None) -> datetime | None:
+def _hold_ends_at(facts: AgentFacts, hold: Hold | None) -> datetime | None:
     """Return when the hold wakes the agent. A hold that led to a queued start does not begin again."""
     if hold is None:
         return None
-    ends_at = min(hold.due_at, over_at or hold.due_at)
     queued_at = facts.state.queued_at
     # A hold that could not have ended by `queued_at` did not lead to that start: something else did.
     if queued_at is not None and hold.first_at + timedelta(seconds=hold.window_seconds) <= queued_at:
-        return min(ends_at, queued_at)
-    return ends_at
+        return min(hold.due_at, queued_at)
+    return hold.due_at
 
 
 def _proposed_wakes(

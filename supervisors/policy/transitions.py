@@ -199,11 +199,12 @@ def run_requested(state: AgentState, now: datetime) -> AgentState:
     return replace(state, run_requested_at=state.run_requested_at or now)
 
 
-def stopped(state: AgentState, now: datetime) -> AgentState:
+def stopped(facts: AgentFacts, now: datetime) -> AgentState:
     """Stop the agent: what is active now no longer starts it, and its schedule is cleared."""
     return replace(
-        state,
+        facts.state,
         stopped_at=now,
+        seen_until=_latest_ahead_of_the_clock(facts, now) or facts.state.seen_until,
         sleep_until=None,
         run_requested_at=None,
         queued_at=None,
@@ -212,9 +213,9 @@ def stopped(state: AgentState, now: datetime) -> AgentState:
     )
 
 
-def archived(state: AgentState, now: datetime) -> AgentState:
+def archived(facts: AgentFacts, now: datetime) -> AgentState:
     """Archive the agent. Its status changes at once; a run is stopped afterwards."""
-    return replace(stopped(state, now), status=AgentStatus.ARCHIVED)
+    return replace(stopped(facts, now), status=AgentStatus.ARCHIVED)
 
 
 def restored(facts: AgentFacts, now: datetime) -> AgentState:

@@ -56,6 +56,12 @@ class ServiceProcess:
             raise Unexpected(f"ended instead of printing a line\n{self.log()}")
         return line.decode().rstrip("\n")
 
+    async def rest(self) -> str:
+        """Return what it prints from now on until its end."""
+        assert self._process.stdout is not None
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return (await self._process.stdout.read()).decode()
+
     async def ready(self) -> str:
         """Wait until it says that it listens, and return its address."""
         return await self._address(LISTENING)
@@ -65,7 +71,10 @@ class ServiceProcess:
         return await self._address(STANDING_BY)
 
     def terminate(self) -> None:
-        self._process.send_signal(signal.SIGTERM)
+        self.send_signal(signal.SIGTERM)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
 
     async def kill(self) -> None:
         """Kill it with SIGKILL."""
@@ -113,7 +122,11 @@ async def launch_fresh(
 
 
 async def spawn(
-    directory: Path, name: str, sections: Sections, launch: Launch = launch_fresh
+    directory: Path,
+    name: str,
+    sections: Sections,
+    launch: Launch = launch_fresh,
+    options: Sequence[str] = (),
 ) -> ServiceProcess:
     """Start `hostsvc serve` with a configuration file of its own, without waiting for anything."""
     config = directory / f"{name}.toml"
@@ -121,7 +134,7 @@ async def spawn(
     environment = {variable: os.environ[variable] for variable in KEPT_VARIABLES if variable in os.environ}
     log_file = directory / f"{name}.log"
     with log_file.open("ab") as log:
-        process = await launch(["serve", "--config", str(config)], directory, environment, log)
+        process = await launch(["serve", "--config", str(config), *options], directory, environment, log)
     return ServiceProcess(process, log_file)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hostsvc.service import REPLACED
 from tests.acceptance.process import Launch, ServiceProcess, launch_fresh, spawn
 from tests.leaks import contents, refuse_secrets
 
@@ -19,8 +20,8 @@ class Services:
         self._launch = launch
         self._started: list[ServiceProcess] = []
 
-    async def spawn(self, **sections: Mapping[str, Any]) -> ServiceProcess:
-        """Start a process without waiting for anything."""
+    async def spawn(self, *options: str, **sections: Mapping[str, Any]) -> ServiceProcess:
+        """Start a process, with these options of `serve`, without waiting for anything."""
         config = {
             "server": {"port": 0, **sections.pop("server", {})},
             "database": {**self.database, **sections.pop("database", {})},
@@ -28,7 +29,7 @@ class Services:
             **sections,
         }
         name = f"service-{len(self._started) + 1}"
-        process = await spawn(self.directory, name, config, self._launch)
+        process = await spawn(self.directory, name, config, self._launch, options)
         self._started.append(process)
         return process
 
@@ -44,7 +45,9 @@ class Services:
         return [
             line
             for line in lines
-            if '"level": "error"' in line and '"storage.postgres.leadership"' not in line
+            if '"level":"error"' in line
+            and '"storage.postgres.leadership"' not in line
+            and REPLACED not in line
         ]
 
     async def end(self) -> None:

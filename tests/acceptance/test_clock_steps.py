@@ -18,6 +18,7 @@ from tests.stepped_clock import SteppedClock
 pytestmark = pytest.mark.slow
 
 HOUR = timedelta(hours=1)
+SECOND = timedelta(seconds=1)
 WRITERS = 3
 PACE_SECONDS = 0.02
 WINDOW_SECONDS = 3
@@ -72,14 +73,16 @@ async def test_clock_set_forward_fires_once_what_it_passed(
 ) -> None:
     client = await sign_up(session, (await stepped_services.start(supervisors=FAST_SCAN)).url)
     reminded, later, sleeper = [await client.create_agent() for _ in range(3)]
-    held = await client.create_agent(debounce_window_seconds=600)
+    held = await client.create_agent(debounce_window_seconds=WINDOW_SECONDS)
     await _remind(client, reminded, clock, HOUR / 2)
     await _remind(client, later, clock, HOUR * 2)
     await _set_sleep(client, sleeper, clock, HOUR / 2)
-    await client.notify(held, source="sms")
-    await client.supervisor_in("holding", held)
     async with load(client):
+        await client.notify(held, source="sms")
+        began = monotonic()
         clock.set(HOUR)
+        await client.ended_run(held)
+        assert monotonic() - began >= WINDOW_SECONDS
         reasons = {
             agent: (await client.ended_run(agent))["wake_reason"] for agent in (reminded, sleeper, held)
         }
@@ -112,6 +115,38 @@ async def test_clock_set_back_makes_nothing_early_and_loses_nothing(
     clock.set(HOUR)  # now both are due
     assert (await client.ended_run(reminded))["wake_reason"] == "reminder"
     assert (await client.ended_run(sleeper))["wake_reason"] == "sleep_elapsed"
+
+
+@pytest.mark.parametrize("step", [-HOUR, -SECOND, SECOND, HOUR])
+async def test_message_after_clock_step_is_held_for_its_window(
+    stepped_services: Services, session: aiohttp.ClientSession, clock: SteppedClock, step: timedelta
+) -> None:
+    """Check I5 and scenario 24 with the real process."""
+    client = await sign_up(session, (await stepped_services.start(supervisors=FAST_SCAN)).url)
+    fresh, experienced = [await client.create_agent(debounce_window_seconds=WINDOW_SECONDS) for _ in range(2)]
+    await client.notify(experienced)
+    await client.ended_run(experienced)
+    for agent in (fresh, experienced):
+        await client.notify(agent, source="sms")
+        await client.supervisor_in("holding", agent)
+    clock.set(step)
+
+    async def hold_after_message(agent: str) -> tuple[float, float]:
+        """Return how long the hold lasted: at least and at most."""
+        runs, before = len(await client.runs(agent)), monotonic()
+        await client.notify(agent, source="sms")
+        after = monotonic()
+
+        async def started() -> bool | None:
+            return True if len(await client.runs(agent)) > runs else None
+
+        await eventually(started, f"the run of {agent} after its hold")
+        ended = monotonic()
+        return ended - after, ended - before
+
+    for shortest, longest in await asyncio.gather(*map(hold_after_message, (fresh, experienced))):
+        assert longest >= WINDOW_SECONDS
+        assert shortest < WINDOW_SECONDS + 2
 
 
 async def test_credentials_and_lockouts_outlast_steps_of_clock(

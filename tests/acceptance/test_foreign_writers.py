@@ -147,7 +147,7 @@ async def test_postgresql_restart_loses_no_wakes_and_no_doorbell(
             state = (await operator.get("/status/"))["service"]
             return " ".join(state["reasons"]) if state["state"] == "degraded" else None
 
-        assert "The doorbell has been away since" in await eventually(reasons, "the outage to show")
+        assert "The database has been unavailable" in await eventually(reasons, "the outage to show")
         server.start()
         with foreign_program(url) as program:
             program.insert(agent)

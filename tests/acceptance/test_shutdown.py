@@ -12,6 +12,7 @@ import psycopg2
 from tests.acceptance.client import Client, eventually, moment, sign_up
 from tests.acceptance.locks import locked_row
 from tests.acceptance.services import Services
+from tests.acceptance.test_log import line_of
 
 DRAIN_SECONDS = 10.0
 LATE = timedelta(seconds=1)
@@ -100,6 +101,24 @@ async def test_run_longer_than_drain_time_is_interrupted_and_resumed(
     assert [run["outcome"] for run in await again.runs(agent)] == ["interrupted", "slept"]
     assert second["wake_reason"] == "restart_recovery"
     assert [note["cleared"] for note in await again.notifications(agent)] == [True]
+
+
+async def test_second_sigterm_interrupts_the_runs_that_the_first_waits_for(
+    services: Services, session: aiohttp.ClientSession, database_url: str
+) -> None:
+    service = await services.start(server={"drain_seconds": 600}, database={"command_timeout_seconds": 2.0})
+    client = await sign_up(session, service.url)
+    agent, notification = await _agent_with_a_note(client)
+    with locked_row(database_url, notification):
+        await _start_blocked_run(client, agent)
+        service.terminate()
+        begun = await line_of(service, event="drain begun")
+        assert (begun["runs"], begun["drain_seconds"]) == (1, 600)
+        service.terminate()
+        assert await service.exit_code() == 0
+    done = await line_of(service, event="drain done")
+    assert (done["ended"], done["interrupted"]) == (0, 1)
+    assert (await line_of(service, event="end requested", again=True))["signal"] == "SIGTERM"
 
 
 async def test_queued_start_survives_restart(

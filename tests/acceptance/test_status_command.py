@@ -18,6 +18,7 @@ import pytest
 from tests.acceptance.client import Client, sign_up
 from tests.acceptance.process import KEPT_VARIABLES, PATIENCE_SECONDS, Launch, Process
 from tests.acceptance.services import OPERATOR_TOKEN, Services
+from tests.crash.faults import OwnPostgres
 
 WIDE = {"COLUMNS": "200"}
 KNOWN = {"HOSTSVC__OPERATOR__TOKEN": OPERATOR_TOKEN, **WIDE}
@@ -60,12 +61,19 @@ async def output_of(launch: Launch, directory: Path, *arguments: str, **environm
     return out
 
 
-async def refusal(launch: Launch, directory: Path, *arguments: str, **environment: str) -> str:
-    """Run the command, which must fail, and return its one line of error."""
+async def failure(launch: Launch, directory: Path, *arguments: str, **environment: str) -> tuple[int, str]:
+    """Run the command, which must print one line of error only, and return its exit code and that line."""
     code, out, err = await finished(launch, directory, *arguments, environment=environment)
-    assert (code, out) == (2, "")
+    assert out == ""
     [line] = err.splitlines()
-    return line.removeprefix("hostsvc: ")
+    return code, line.removeprefix("hostsvc: ")
+
+
+async def refusal(launch: Launch, directory: Path, *arguments: str, **environment: str) -> str:
+    """Run the command, which must be refused, and return its one line of error."""
+    code, line = await failure(launch, directory, *arguments, **environment)
+    assert code == 2
+    return line
 
 
 async def read_until(process: Process, text: str) -> str:
@@ -94,7 +102,7 @@ async def test_status_shows_the_whole_service(
     # The command finds the token like `hostsvc operator-token`, by the configuration of the service.
     screen = await output_of(launch, directory, "--url", service.url, "--config", "service-1.toml", **WIDE)
 
-    for expected in ("state        ready", "1 live: 1 holding", "0 quarantined", "Grace·[2J", agent):
+    for expected in ("state        ready", "1 in memory: 1 holding", "trouble      none", "Grace·[2J", agent):
         assert expected in screen
     assert "\x1b" not in screen
     assert snapshot["why"][:40] in " ".join(screen.split())
@@ -102,6 +110,57 @@ async def test_status_shows_the_whole_service(
     assert "No agents to show." in await output_of(
         launch, directory, "--url", service.url, "--phase", "running", **KNOWN
     )
+
+
+async def test_status_finds_an_agent_by_its_name(
+    services: Services, session: aiohttp.ClientSession, directory: Path, launch: Launch
+) -> None:
+    service = await services.start()
+    client = await sign_up(session, service.url)
+    ada, grace, other = [await client.create_agent(name=name) for name in ("Ada L", "Grace", "grace")]
+    url = ("--url", service.url)
+
+    assert ada in await output_of(launch, directory, "ada l", *url, **KNOWN)
+    code, out, err = await finished(launch, directory, "GRACE", *url, environment=KNOWN)
+    assert (code, out) == (2, "")
+    assert [line.split()[1] for line in err.splitlines()] == ["2", *sorted([grace, other])]
+    unknown = await refusal(launch, directory, "Ada", *url, **KNOWN)
+    assert unknown == "there is no agent with the name Ada; did you mean Ada L?"
+
+
+@pytest.fixture
+async def own_postgres(directory: Path) -> AsyncIterator[OwnPostgres]:
+    """A server that the test may stop."""
+    postgres = await asyncio.to_thread(OwnPostgres, directory / "own")
+    yield postgres
+    await asyncio.to_thread(postgres.stop)
+
+
+async def test_standby_and_lost_database_have_own_sentences_and_codes(
+    own_postgres: OwnPostgres, directory: Path, launch: Launch
+) -> None:
+    services = Services(directory, {"url": own_postgres.url}, launch)
+    leader = ("--url", (await services.start()).url)
+    standby = await (await services.spawn()).standing_by()
+    code, line = await failure(launch, directory, "--url", standby, **KNOWN)
+    assert (code, "is standing by" in line) == (4, True)
+
+    await asyncio.to_thread(own_postgres.stop)
+    code, out, _ = await finished(launch, directory, *leader, environment=KNOWN)
+    assert code == 5
+    assert "state        degraded" in out
+    assert "The agents cannot be shown, because the database does not answer." in out
+    code, line = await failure(launch, directory, str(uuid4()), *leader, **KNOWN)
+    assert (code, "runs, but cannot read its agents" in line) == (5, True)
+
+    without_token = {"HOSTSVC__DATABASE__URL": own_postgres.url}
+    code, out, err = await finished(launch, directory, *leader, environment=without_token)
+    state, token = err.splitlines()
+    assert (code, out) == (5, "")
+    assert "runs, but cannot serve: " in state
+    assert "the operator token cannot be read from the database" in token
+    assert "set HOSTSVC__OPERATOR__TOKEN to the token" in token
+    await services.end()
 
 
 async def test_status_shows_one_agent_with_its_messages(
@@ -121,7 +180,7 @@ async def test_status_shows_one_agent_with_its_messages(
         "holding since",
         snapshot["why"],
         blocker["id"],
-        "0 of at most 256",
+        "no unanswered requests of at most 256",
         "notified holding",
     ):
         assert expected in text
@@ -181,18 +240,24 @@ async def test_watch_redraws_the_screen_of_a_terminal(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "environment", "expected"),
+    ("arguments", "environment", "code", "expected"),
     [
-        (("--url", "http://127.0.0.1:1"), {}, "no service answers at http://127.0.0.1:1: start it"),
-        (("--url", "nonsense"), {}, "no service answers at nonsense: start it"),
-        ((), {"HOSTSVC__SERVER__PORT": "0"}, "server.port is 0, which selects any free port: set --url"),
-        ((), {"HOSTSVC__SERVER__PORT": "1"}, "no service answers at http://127.0.0.1:1: start it"),
+        (("--url", "http://127.0.0.1:1"), {}, 3, "no service answers at http://127.0.0.1:1: start it"),
+        (("--url", "nonsense"), {}, 3, "no service answers at nonsense: start it"),
+        ((), {"HOSTSVC__SERVER__PORT": "0"}, 2, "server.port is 0, which selects any free port: set --url"),
+        ((), {"HOSTSVC__SERVER__PORT": "1"}, 3, "no service answers at http://127.0.0.1:1: start it"),
     ],
 )
 async def test_missing_service_is_reported_with_advice(
-    directory: Path, launch: Launch, arguments: tuple[str, ...], environment: dict[str, str], expected: str
+    directory: Path,
+    launch: Launch,
+    arguments: tuple[str, ...],
+    environment: dict[str, str],
+    code: int,
+    expected: str,
 ) -> None:
-    assert (await refusal(launch, directory, *arguments, **environment)).startswith(expected)
+    ended_with, line = await failure(launch, directory, *arguments, **environment)
+    assert (ended_with, line[: len(expected)]) == (code, expected)
     assert os.listdir(directory) == []  # no database was created
 
 

@@ -13,19 +13,27 @@ from tests.attack.target import LOG_IN, PASSWORD, SIGN_UP, Answer, Target, calli
 KNOWN_FROM, FLOOD_FROM, SIGN_UPS_FROM, RATE_FROM = 11, 12, 13, 14
 LEAD_SECONDS = 0.2
 LOG_IN_SECONDS = 3.0  # two seconds of work may wait before it
-MAX_ATTEMPTS = 14  # ten refused attempts, four of them in flight beside the tenth
+MAX_ATTEMPTS = 36  # thirty at once, and one more every ten seconds of the flood
 REFUSED = frozenset({429, 503})
 
 
 async def log_in_flood(target: Target) -> list[Finding]:
-    """Send many anonymous log-ins at once, while a known account logs in from another address."""
+    """Send many anonymous log-ins at once, while a known account logs in from another address.
+
+    Afterwards the account logs in from the address of the flood, as it did before.
+    """
     async with calling_from(target.url, FLOOD_FROM) as flood, calling_from(target.url, KNOWN_FROM) as known:
+        await _seconds_to_log_in(target, flood)
         sending = [asyncio.create_task(_log_in(target, flood)) for _ in range(target.sizes.log_ins)]
         await asyncio.sleep(LEAD_SECONDS)
         seconds = await _seconds_to_log_in(target, known)
         statuses = Counter(answer.status for answer in await asyncio.gather(*sending))
+        neighbours = await _seconds_to_log_in(target, flood)
     return [
         at_most("a known account's log-in", seconds, LOG_IN_SECONDS * target.sizes.patience, "s"),
+        at_most(
+            "the same behind the flood's address", neighbours, LOG_IN_SECONDS * target.sizes.patience, "s"
+        ),
         at_most(
             f"attempts answered with 401, of {len(sending)}",
             statuses[401],

@@ -18,7 +18,7 @@ import orjson
 from web.errors import TooLarge
 from web.request.forms import parse_urlencoded
 from web.request.json_text import parse_json
-from web.request.parsing import parse_items
+from web.request.parsing import check_items, parse_items
 from web.request.value_limit import MAX_VALUES, check_value_count
 from web.schemas.notifications import NewNotificationBody
 from web.schemas.spans import NewSpanBody
@@ -115,7 +115,8 @@ async def _stall(*, in_thread: bool) -> float:
 
 
 def _read_spans() -> None:
-    parse_items(SPANS, "application/json", SPAN_BODY, 2000, lambda item: None)
+    items = parse_items(SPANS, "application/json", SPAN_BODY, 2000)
+    check_items(items, SPAN_BODY, 2000, lambda item: None)
 
 
 def _refused(check: Callable[[], object]) -> None:

@@ -64,7 +64,7 @@ def narrow_emails(document: Json) -> None:
 def make_money_of_millionths(document: Json) -> None:
     """Generate money in whole millionths, a rule that the document can state only in words."""
     for schema in _objects(document["components"]["schemas"]):
-        if schema.get("description") == MONEY["description"]:
+        if schema.get("exclusiveMaximum") == MONEY["exclusiveMaximum"]:
             schema["multipleOf"] = 10**-MONEY_DECIMALS
 
 

@@ -167,6 +167,7 @@ ROWS: dict[str, Row] = {
     "POST /api/organizations/auth/login/": Row(
         body={"email": Ref("account", "user.email"), "password": PASSWORD}
     ),
+    "GET /api/organizations/auth/me/": Row(),
     "POST /api/organizations/auth/logout/": Row(by=Ref("account", "token")),
     "POST /api/organizations/auth/password/": Row(
         body={"current_password": PASSWORD, "new_password": "another horse"}, by=Ref("account", "token")
@@ -180,6 +181,9 @@ ROWS: dict[str, Row] = {
     ),
     # organizations and who is in them
     "GET /api/organizations/organizations/": Row(),
+    "POST /api/organizations/organizations/": Row(
+        body={"name": "Organization of MARK"}, by=Ref("account", "token", which="founder")
+    ),
     "GET /api/organizations/organizations/{id}/": Row({"id": ORGANIZATION}),
     "PATCH /api/organizations/organizations/{id}/": Row(
         {"id": ORGANIZATION},

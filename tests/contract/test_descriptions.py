@@ -1,14 +1,22 @@
 """Everything in the OpenAPI document has a description: what a client sends, reads and calls."""
 
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
+import pytest
+
+from tests.contract.requests_by_route import key_of
 from web.app import ROUTES
+from web.openapi.docstrings import attribute_docstrings
 from web.openapi.document import build_document
+from web.openapi.paths import IDS, TAGS
+from web.routes import Route
 
 DOCUMENT = build_document(ROUTES)
 SCHEMAS = DOCUMENT["components"]["schemas"]
 OPERATIONS = [operation for item in DOCUMENT["paths"].values() for operation in item.values()]
+SENTENCE_END = re.compile(r"\.(?= |$)")
 
 
 def descriptions() -> Iterator[tuple[str, Any]]:
@@ -47,8 +55,25 @@ def test_every_part_of_document_is_described() -> None:
     )
 
 
-def test_every_description_is_made_of_sentences() -> None:
-    texts = {name: description for name, description in descriptions() if description}
-    is_enum = {f"schema {name}" for name, schema in SCHEMAS.items() if "enum" in schema}
-    wrong = {name: text for name, text in texts.items() if not text.endswith(".") and name not in is_enum}
-    assert not wrong
+def test_every_description_ends_with_a_period() -> None:
+    assert {name: text for name, text in descriptions() if text and not text.endswith(".")} == {}
+
+
+def test_fields_are_described_in_one_or_two_sentences() -> None:
+    texts = {name: text for name, text in descriptions() if name.startswith(("property", "parameter"))}
+    own = {name: text.partition("\n\n- ")[0] for name, text in texts.items()}  # without the values of an enum
+    assert {name: text for name, text in own.items() if len(SENTENCE_END.findall(text)) > 2} == {}
+
+
+def test_texts_about_tags_and_ids_are_all_used() -> None:
+    assert {tag["name"] for tag in DOCUMENT["tags"]} == TAGS.keys()
+    text = str(DOCUMENT["paths"])
+    assert [collection for collection, description in IDS.items() if description not in text] == []
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.body and route.answer], ids=key_of)
+def test_body_and_answer_share_their_descriptions(route: Route) -> None:
+    assert route.body is not None
+    answer = next(iter(get_args(route.answer)), route.answer)  # of one item, if there may be several
+    repeated = attribute_docstrings(type(route.body)).items() & attribute_docstrings(answer).items()
+    assert not repeated, "leave out the string below the field of the body: it has that of the answer"

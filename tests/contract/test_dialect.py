@@ -8,9 +8,8 @@ from itertools import zip_longest
 from typing import Any, get_type_hints
 from urllib.parse import urlencode
 
-import aiohttp
 import pytest
-from marshmallow import INCLUDE, fields
+from marshmallow import INCLUDE
 
 from storage.ids import new_id
 from tests.contract.answers import contents, normalized, send
@@ -22,11 +21,12 @@ from tests.contract.hostile import (
     refused_texts,
     refused_values,
 )
+from tests.contract.media_types import as_json, as_multipart, as_urlencoded, named_fields
 from tests.contract.requests_by_route import for_each_route
 from tests.contract.tenants import Request, Tenant, make
 from tests.web.conftest import Answer
 from web.app import ROUTES
-from web.fields import Datetime, ListOf, ObjectOf
+from web.fields import Datetime
 from web.request.parsing import Body
 from web.routes import Access, Route
 
@@ -67,10 +67,6 @@ def schema_of(route: Route) -> Body:
     return route.body
 
 
-def named_fields(schema: Any) -> dict[str, fields.Field[Any]]:
-    return {each.data_key or name: each for name, each in schema.load_fields.items()}
-
-
 def has_free_fields(route: Route) -> bool:
     """Return whether the body may have any fields, which the schema does not know."""
     return schema_of(route).unknown == INCLUDE
@@ -106,34 +102,6 @@ async def test_body_means_the_same_in_json_and_forms(ours: Tenant, route: Route)
         assert answer.status == route.status, answer
         answers.append(normalized(answer.body))
     assert answers[0] == answers[1] == answers[2]
-
-
-def as_json(request: Request) -> dict[str, Any]:
-    return {"json": request.body}
-
-
-def as_urlencoded(request: Request) -> dict[str, Any]:
-    return {"data": aiohttp.FormData(form_of(request))}
-
-
-def as_multipart(request: Request) -> dict[str, Any]:
-    return {"data": aiohttp.FormData(form_of(request), default_to_multipart=True)}
-
-
-def form_of(request: Request) -> list[tuple[str, str]]:
-    """Return the pairs of a form with the same meaning."""
-    known = named_fields(request.route.body)
-    pairs: list[tuple[str, str]] = []
-    for name, value in (request.body or {}).items():
-        each = known.get(name)
-        if isinstance(each, ListOf):
-            is_json = isinstance(each.inner, ObjectOf)
-            pairs += [(name, json.dumps(item) if is_json else item) for item in value]
-        elif isinstance(each, fields.Raw):
-            pairs.append((name, json.dumps(value)))
-        else:
-            pairs.append((name, "" if value is None else str(value)))
-    return pairs
 
 
 @with_body
@@ -175,6 +143,8 @@ async def test_empty_body_is_an_empty_object(ours: Tenant, route: Route) -> None
     required = {name: REQUIRED for name, each in named_fields(route.body).items() if each.required}
     if route.handler.__name__ == "create_agent":
         required["model"] = REQUIRED  # no template provides one
+    if route.handler.__name__ == "accept_invite":
+        required["password"] = REQUIRED  # the request has no user's token
     empty = {"data": b"", "headers": {"Content-Type": JSON}}
     spellings: tuple[dict[str, Any], ...] = ({"json": {}}, {"data": b""}, empty)
     for options in spellings:

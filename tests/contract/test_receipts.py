@@ -1,7 +1,5 @@
 """Receipts: no stored answer to a repeated request holds a secret."""
 
-from typing import Any
-
 import pytest
 
 from tests.contract.requests_by_route import for_each_route
@@ -16,11 +14,12 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 IDEMPOTENT = [route for route in ROUTES if route.idempotent]
 
 
-def secrets_in(answer: dict[str, Any]) -> dict[str, str]:
-    """Return the secrets of an answer by field."""
-    return {
-        name: answer[name] for name in SECRET_FIELDS if isinstance(answer.get(name), str) and answer[name]
-    }
+SECRETS = {  # by path: the field of the answer
+    "/api/templates/": "tool_call_secret",
+    "/api/organizations/api-keys/": "key",
+    "/api/organizations/invites/": "code",
+    "/api/toolbox/adapter-configs/": "config",
+}
 
 
 @for_each_route(IDEMPOTENT)
@@ -30,9 +29,29 @@ async def test_repeated_answer_has_null_for_each_secret(ours: Tenant, route: Rou
     once = {"Idempotency-Key": f"receipt of {route.path}"}
     first, again = [await client.post(request.path, request.body, headers=once) for _ in range(2)]
     assert again.headers["Idempotency-Replayed"] == "true"
-    secrets = secrets_in(first.body)
-    assert again.body == {**first.body, **dict.fromkeys(secrets)}
-    assert bool(secrets) == (route.path == "/api/templates/")
+    secret = SECRETS.get(route.path)
+    assert again.body == {**first.body, **({secret: None} if secret else {})}
+    assert {name for name in SECRET_FIELDS if first.body.get(name)} <= {secret}
+
+
+async def test_receipts_of_all_creations_hold_no_secret(ours: Tenant) -> None:
+    secrets: list[str] = []
+    for route in IDEMPOTENT:
+        request = await make(ours, route)
+        if route.path == "/api/toolbox/adapter-configs/":
+            request = request.with_values(config={"token": f"secret of {ours.mark}"})
+        client = ours.service.nobody.with_authorization(request.authorization)
+        once = {"Idempotency-Key": f"secrets of {route.path}"}
+        answer = await client.post(request.path, request.body, headers=once)
+        assert answer.status == route.status
+        if route.path in SECRETS:
+            shown = answer.body[SECRETS[route.path]]
+            secrets += shown.values() if isinstance(shown, dict) else [shown]
+    rows = await ours.service.storage.pool.fetch("SELECT answer FROM receipt")
+    answers = b" ".join(row["answer"] for row in rows).decode()
+    assert len(rows) >= len(IDEMPOTENT)
+    assert len(secrets) == len(SECRETS)
+    assert not [secret for secret in secrets if secret in answers]
 
 
 async def test_database_holds_no_secret_of_a_template(shared_service: Service, ours: Tenant) -> None:

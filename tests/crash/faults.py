@@ -48,6 +48,15 @@ def stopped(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
+@contextmanager
+def stopped_with_children(parent: int) -> Iterator[None]:
+    """Stop a process and those that it has started while the block lasts."""
+    with ExitStack() as resumed:
+        for pid in (parent, *_children(parent)):
+            resumed.enter_context(stopped(pid))
+        yield
+
+
 class OwnPostgres:
     """A PostgreSQL of one test, which may be killed. All methods block."""
 
@@ -71,9 +80,7 @@ class OwnPostgres:
     @contextmanager
     def stopped(self) -> Iterator[None]:
         """Stop all processes of the server while the block lasts: its connections stay and say nothing."""
-        with ExitStack() as resumed:
-            for pid in (self._pid(), *_children(self._pid())):
-                resumed.enter_context(stopped(pid))
+        with stopped_with_children(self._pid()):
             yield
 
     def kill_and_restart(self) -> None:

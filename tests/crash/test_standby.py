@@ -1,10 +1,13 @@
 """Two instances on one database: one serves, and the other takes over when it cannot."""
 
+import asyncio
 from statistics import median
 from time import perf_counter
 
 import aiohttp
+import pytest
 
+from hostsvc.service import REPLACED_SECONDS
 from tests.acceptance.client import Client, sign_up
 from tests.acceptance.locks import locked_row
 from tests.acceptance.process import ServiceProcess
@@ -14,6 +17,8 @@ from tests.crash.faults import END_LEADER_CONNECTION, END_POOL_CONNECTIONS, end_
 from tests.crash.load import Load
 from tests.crash.recording import all_is_kept
 
+STOPPED_SECONDS = 40.0  # longer than every limit on waiting for the database
+SLACK_SECONDS = 2.0  # until it notices, and for a loaded machine
 DRAIN_SECONDS = 10.0  # granted to runs at the end of a service that still leads
 WRITES_PER_ROUND = 40
 ROUNDS = 4
@@ -65,6 +70,27 @@ async def test_replaced_instance_ends_at_once_with_its_runs(
         assert await former.exit_code(within=DRAIN_SECONDS / 2) == 2
     runs = [await client.at(standby.url).ended_run(agent, number) for number in (1, 2)]
     assert [run["outcome"] for run in runs] == ["interrupted", "slept"]
+
+
+@pytest.mark.slow
+async def test_instance_stopped_for_long_ends_soon_after_it_resumes(
+    services: Services, session: aiohttp.ClientSession, database_url: str
+) -> None:
+    former, standby = await _two_instances(services)
+    load = Load(await sign_up(session, former.url), seed=23)
+    load.urls.append(standby.url)
+    async with load.going_on():
+        await load.acknowledged(30)
+        with stopped(former.pid):
+            assert await end_connections(database_url, END_LEADER_CONNECTION) == 1
+            await standby.ready()
+            await asyncio.sleep(STOPPED_SECONDS)
+        resumed_at = perf_counter()
+        assert await former.exit_code(within=DRAIN_SECONDS) == 2
+        seconds = perf_counter() - resumed_at
+        await load.acknowledged(30)
+    assert seconds < REPLACED_SECONDS + SLACK_SECONDS, former.log()
+    await all_is_kept(load, services)
 
 
 async def test_waiting_standby_does_not_slow_writes(

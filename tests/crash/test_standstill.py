@@ -1,7 +1,6 @@
 """PostgreSQL stands still under load: it keeps its connections, answers nothing, and goes on later."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -101,11 +100,11 @@ async def test_standstill_of_postgresql_is_answered_noticed_and_survived(
             growth = _resident_kib(service.pid) - memory
         await all_is_kept(load, own_services, standstill)
     assert noticed < NOTICE_SECONDS + SLACK_SECONDS, reason
-    assert re.search("has not answered a write within|no answer in time", reason)
+    assert "the server does not answer" in reason
     assert resumed < RESUME_SECONDS + SLACK_SECONDS
     assert max(watch.seconds) < ACQUIRE_SECONDS + COMMAND_SECONDS + SLACK_SECONDS
     assert growth < GROWTH_KIB
-    complaints = [line for line in service.log().splitlines() if '"level": "info"' not in line]
+    complaints = [line for line in service.log().splitlines() if '"level":"info"' not in line]
     assert len(complaints) < MAX_LINES, "\n".join(complaints)
 
 

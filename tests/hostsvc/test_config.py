@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hostsvc.config import SECTIONS, Config, ConfigError, load_config
+from hostsvc.config import SECTIONS, Config, ConfigError
+from hostsvc.config_reader import read_config, stray_variables
 from hostsvc.llm.providers import ProviderSettings
 from hostsvc.process_harness.settings import RunLimits
 from storage.model import Source
@@ -23,6 +24,13 @@ def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def load_config(file: Path | None, environment: dict[str, str]) -> Config:
+    """Return a configuration that must be valid."""
+    config, errors = read_config(file, environment)
+    assert errors.messages == []
+    return config
+
+
 def config_file(text: str) -> Path:
     file = Path("config.toml")
     file.write_text(text)
@@ -31,9 +39,8 @@ def config_file(text: str) -> Path:
 
 def refusal(text: str = "", **environment: str) -> str:
     file = config_file(text) if text else None
-    with pytest.raises(ConfigError) as caught:
-        load_config(file, environment)
-    message = str(caught.value)
+    _, errors = read_config(file, environment)
+    (message,) = errors.messages
     assert "\n" not in message
     return message
 
@@ -201,7 +208,7 @@ def test_integer_is_accepted_as_a_number() -> None:
         ),
         ("[models.a]\nstream = true", "config.toml: models.a.base_url is missing: set it to the address"),
         (
-            "[models.a]\nurl = 'http://a'",
+            "[models.a]\nbase_url = 'http://a'\nurl = 'http://a'",
             "config.toml: unknown key models.a.url; [models.a] has base_url, api",
         ),
         ("[models.a]\nbase_url = 'a.org'", "models.a.base_url must be http(s)://host[:port][/path]"),
@@ -329,14 +336,15 @@ def test_variable_with_unknown_key_is_refused() -> None:
 
 
 def test_missing_file_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"^nowhere\.toml: cannot be read: No such file or directory$"):
-        load_config(Path("nowhere.toml"), {})
+    _, errors = read_config(Path("nowhere.toml"), {})
+    assert errors.messages == ["nowhere.toml: cannot be read: No such file or directory"]
 
 
 def test_file_that_is_not_utf_8_is_refused() -> None:
     Path("config.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match=r"config\.toml: is not valid TOML"):
-        load_config(None, {})
+    _, errors = read_config(None, {})
+    (message,) = errors.messages
+    assert message.startswith("config.toml: is not valid TOML")
 
 
 @pytest.mark.parametrize(
@@ -390,3 +398,60 @@ def test_settings_built_in_code_have_the_same_limits(value: float) -> None:
         SupervisorSettings(idle_seconds=value)
     with pytest.raises(ValueError, match=r"^stop_grace_seconds must be between 0 and"):
         RunSettings(stop_grace_seconds=value)
+
+
+def test_all_errors_are_reported_with_their_sections() -> None:
+    file = config_file(
+        "[server]\nport = 70000\nhost = 1\n[harness]\nkind = 'process'\n[log]\nlevel = 'loud'\n"
+        "[models.a]\nstream = 1\n[models.b]\nbase_url = 'b'\n[serwer]\nport = 1\n"
+    )
+    config, errors = read_config(file, {"HOSTSVC__RUNS__MAX_TURNS": "x", "HOSTSVC__RUNS__MAX_SECONDS": "7"})
+    assert [message.partition(" ")[0] + " " + message.split(" ")[1] for message in errors.messages] == [
+        "config.toml: unknown",
+        "config.toml: server.port",
+        "config.toml: server.host",
+        "config.toml: log.level",
+        "HOSTSVC__RUNS__MAX_TURNS: runs.max_turns",
+        "harness.repository must",
+        "harness.command must",
+        "config.toml: models.a.stream",
+        "config.toml: models.a.base_url",
+        "config.toml: models.b.base_url",
+    ]
+    assert errors.sections == {"serwer", "server", "log", "runs", "harness", "models"}
+    assert config.runs.max_seconds == 7.0, "the valid rest is read"
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "hint"),
+    [
+        ("[server]\nprot = 1", {}, "; did you mean port?"),
+        ("[servr]\nport = 1", {}, "; did you mean server?"),
+        ("", {"HOSTSVC__SERVER__PROT": "1"}, "; did you mean port?"),
+        ("", {"HOSTSVC__SERVR__PORT": "1"}, "; did you mean HOSTSVC__SERVER__PORT?"),
+    ],
+)
+def test_unknown_name_is_refused_with_the_nearest_one(
+    text: str, environment: dict[str, str], hint: str
+) -> None:
+    assert refusal(text, **environment).endswith(hint)
+
+
+def test_variables_that_only_look_like_settings_are_found() -> None:
+    environment = {
+        "HOSTSVC_SERVER_PORT": "1",
+        "HOSTSVC_FLAVOUR": "vanilla",
+        "HOSTSVC_TEST_DATABASE_URL": "postgresql://",
+        "HOSTSVC_RUN_TOKEN": "of a run",
+        "HOSTSVC_KEY_OF_A": "named by a provider",
+        "HOSTSVC__SERVER__PORT": "1",
+        "HOSTSVC__MODELS__A__BASE_URL": "http://a",
+        "HOSTSVC__MODELS__A__API_KEY_ENV": "HOSTSVC_KEY_OF_A",
+        "PATH": "/bin",
+    }
+    flavour, port = stray_variables(load_config(None, environment), environment)
+    no_effect = "is not a setting and has no effect"
+    assert flavour == (
+        f"the variable HOSTSVC_FLAVOUR {no_effect}; settings have the form HOSTSVC__SECTION__KEY"
+    )
+    assert port == f"the variable HOSTSVC_SERVER_PORT {no_effect}; did you mean HOSTSVC__SERVER__PORT?"

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from tests.paths import ROOT
 
 PACKAGES = ("hostsvc", "storage", "supervisors", "web")
-ROW = re.compile(r"^\| `([^`]+)` \|[^|]*\|([^|]*)\|$", re.MULTILINE)
+ROW = re.compile(r"^\| `([^`]+)`[^|]*\|[^|]*\|([^|]*)\|$", re.MULTILINE)
+OF_AGENTS = ("agent", "name", "organization")  # from `lifecycle._agent`
 FIELD = re.compile(r"`(\w+)`(?: \([^)]*\))?")
 
 
@@ -30,7 +31,12 @@ def _events_of(package: str) -> Iterator[tuple[str, list[str]]]:
             event = node.args[0]
             is_log = isinstance(node.func.value, ast.Name) and node.func.value.id in {"log", "_log"}
             if is_log and isinstance(event, ast.Constant) and isinstance(event.value, str):
-                yield event.value, [keyword.arg for keyword in node.keywords if keyword.arg]
+                yield event.value, [name for keyword in node.keywords for name in _names_of(keyword)]
+
+
+def _names_of(keyword: ast.keyword) -> tuple[str, ...]:
+    """Return the field of a keyword, or those that lines about an agent have."""
+    return (keyword.arg,) if keyword.arg else OF_AGENTS
 
 
 def test_documented_events_have_the_fields_of_the_code() -> None:

@@ -1,6 +1,6 @@
 """When an agent must start, computed plainly from what is stored, without `supervisors.policy`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -14,6 +14,8 @@ CONVERSATIONAL = frozenset(
 QUARANTINED_AFTER = 5
 SECOND = timedelta(seconds=1)
 
+ArrivalOf = Callable[[Notification], datetime]  # when it became active, by the present wall clock
+
 
 @dataclass(frozen=True, slots=True)
 class Due:
@@ -24,9 +26,11 @@ class Due:
     invariant: str
 
 
-def due_of(tables: Tables, state: AgentState, now: datetime, cap_seconds: int) -> Due | None:
+def due_of(
+    tables: Tables, state: AgentState, now: datetime, cap_seconds: int, arrival: ArrivalOf
+) -> Due | None:
     """Return the earliest reason to start this sleeping agent; None if there is none."""
-    due = min(_all_due(tables, state, now, cap_seconds), key=lambda due: due.at, default=None)
+    due = min(_all_due(tables, state, now, cap_seconds, arrival), key=lambda due: due.at, default=None)
     if due is None or not is_over_budget(tables, state.agent_id, now):
         return due
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) + 24 * 3600 * SECOND
@@ -46,14 +50,16 @@ def is_over_budget(tables: Tables, agent_id: UUID, now: datetime) -> bool:
     return (cap is not None and spent >= cap) or (shared_cap is not None and spent_by_all >= shared_cap)
 
 
-def _all_due(tables: Tables, state: AgentState, now: datetime, cap_seconds: int) -> Iterator[Due]:
+def _all_due(
+    tables: Tables, state: AgentState, now: datetime, cap_seconds: int, arrival: ArrivalOf
+) -> Iterator[Due]:
     if state.run_requested_at is not None:
         yield Due(state.run_requested_at, "a run request", "I2")
     active = [one for one in tables.queue(state.agent_id) if _counts(one, state, now)]
     old = [one for one in active if _had_its_chance(one, state, now)]
     fresh = [one for one in active if one not in old]
     retry_at = _retry_at(tables, state, active, old, now)
-    for due in _by_activation(fresh, _window(tables, state), cap_seconds, state.queued_at):
+    for due in _by_activation(fresh, _window(tables, state), cap_seconds, state.queued_at, arrival):
         yield _not_in_quarantine(due, state, retry_at)
     if retry_at is not None:
         yield Due(retry_at, "a retry", "I2")
@@ -66,7 +72,11 @@ def _all_due(tables: Tables, state: AgentState, now: datetime, cap_seconds: int)
 
 
 def _by_activation(
-    fresh: list[Notification], window: int, cap_seconds: int, queued_at: datetime | None
+    fresh: list[Notification],
+    window: int,
+    cap_seconds: int,
+    queued_at: datetime | None,
+    arrival: ArrivalOf,
 ) -> Iterator[Due]:
     held = []
     for one in fresh:
@@ -74,9 +84,9 @@ def _by_activation(
         if one.scheduled_for == one.activated_at:
             yield Due(one.activated_at, f"the reminder {one.title}", "I6")
         elif one.source in CONVERSATIONAL and window:
-            held.append(one.activated_at)
+            held.append(arrival(one))
         else:
-            yield Due(one.activated_at, one.title, "I2")
+            yield Due(arrival(one), one.title, "I2")
     if held:
         quiet_at = max(held) + window * SECOND
         latest = min(held) + max(2 * window, min(10 * window, cap_seconds)) * SECOND
@@ -89,8 +99,11 @@ def _counts(one: Notification, state: AgentState, now: datetime) -> bool:
     """Return whether it is high, uncleared and not silenced by a stop, which silences no future reminder."""
     if one.activated_at is None:
         return False
-    is_ahead = one.scheduled_for == one.activated_at and one.activated_at > now
-    return is_ahead or state.stopped_at is None or one.activated_at > state.stopped_at
+    is_reminder = one.scheduled_for == one.activated_at
+    if state.stopped_at is None or (is_reminder and one.activated_at > now):
+        return True
+    seen_until = None if is_reminder else state.seen_until
+    return one.activated_at > max(state.stopped_at, seen_until or state.stopped_at)
 
 
 def _had_its_chance(one: Notification, state: AgentState, now: datetime) -> bool:
@@ -100,7 +113,7 @@ def _had_its_chance(one: Notification, state: AgentState, now: datetime) -> bool
     if state.last_started_at is None or (is_reminder and one.activated_at > now):
         return False
     if one.activated_at <= state.last_started_at or (
-        state.seen_until and one.activated_at <= state.seen_until
+        state.seen_until and one.activated_at <= state.seen_until and not is_reminder
     ):
         return True
     is_own = one.source is Source.AGENT and not is_reminder

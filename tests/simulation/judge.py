@@ -14,6 +14,7 @@ from uuid import UUID
 from storage.model import AgentState, AgentStatus, Notification, Outcome, RunEnd, RunStart, StateUpdate
 from supervisors.engine.messages import SleepGranted
 from supervisors.engine.run import ActiveRun
+from tests.simulation.arrivals import ROUNDING, Arrivals
 from tests.simulation.clock import Wall, beginning_of_moment
 from tests.simulation.due import (
     CONVERSATIONAL,
@@ -31,9 +32,9 @@ from tests.simulation.tables import Tables
 
 # The next scan repairs a lost signal. The scan itself may have to wait for the trouble to pass.
 REPAIR_SECONDS = SUPERVISORS.scan_interval_seconds + 2.0
-# Holds keep their length after a step of the wall clock, and so end early or late by that clock.
-STEP_SECONDS = 2.0 * SUPERVISORS.debounce_cap_seconds
 FAILURES = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.INTERRUPTED})
+# The reasons of a start by a hold, or by taking its messages for older ones.
+BY_MESSAGE = frozenset({*(f"notification:{source}" for source in CONVERSATIONAL), "uncleared_notifications"})
 RETRIES = frozenset({"retry_after_failure", "restart_recovery", "uncleared_notifications"})
 # The fields that only the engine writes; a new notification changes the other two.
 OWNED = tuple(name for name in AgentState.__slots__ if name not in {"wake_seq", "next_due_at", "version"})
@@ -64,6 +65,7 @@ class Judge:
         self._moved_at: dict[UUID, float] = {}
         self._set_back_at = -1.0
         self._stepped_until = 0.0
+        self._arrivals = Arrivals()
         self._unchecked: set[UUID] = set()
         self._due: dict[UUID, datetime] = {}
         self._cut_short: dict[UUID, datetime] = {}  # run -> sleep that its start ended
@@ -89,7 +91,8 @@ class Judge:
         """Take note of a step of the wall clock."""
         if seconds < 0:
             self._set_back_at = self.loop.time()
-        self._stepped_until = self.loop.time() + STEP_SECONDS
+        self._stepped_until = self.loop.time() + REPAIR_SECONDS  # until a scan notices it
+        self._arrivals.stepped()
         self._unchecked.update(self.tables.states)
 
     def began(self) -> None:
@@ -104,6 +107,11 @@ class Judge:
 
     def regained_lead(self) -> None:
         self._led_until = None
+
+    def begins(self) -> None:
+        """Take note that a process begins, which knows only the stored times of messages."""
+        for agent_id in self.tables.states:
+            self._arrivals.forgotten(self.tables.queue(agent_id), self.wall.now(), self.wall.monotonic())
 
     def died(self) -> None:
         self.is_up = False
@@ -140,6 +148,10 @@ class Judge:
         ended = self.tables.runs.get(run.id)
         if ended is not None and ended.outcome is None:
             self.condemn("I3", run.agent_id, "is granted sleep, and its run has not ended")
+
+    def activated(self, notification: Notification) -> None:
+        if notification.activated_at != notification.scheduled_for:
+            self._arrivals.activated(notification, self.wall.now(), self.wall.monotonic())
 
     def changed(self, agent_id: UUID, what: str) -> None:
         self._touched_at[agent_id] = self.loop.time()
@@ -197,21 +209,29 @@ class Judge:
         if state.status is not AgentStatus.SLEEPING or runs or is_held:
             return
         if state.queued_at is not None:
-            is_calm = self.loop.time() >= max(self._calm_at, self._slack_of_steps())
+            is_calm = self.loop.time() >= max(self._calm_at, self._stepped_until)
             if len(self._running) < self.slots and is_calm:
                 self.condemn("I2", state.agent_id, "is queued though there is a free slot")
             self._unchecked.add(state.agent_id)
             return
-        due = due_of(self.tables, state, now, SUPERVISORS.debounce_cap_seconds)
+        due = self._due_of(state, now)
         if due is None:
             return
-        # After the clock is set back, a scan finds what lies ahead once it is due.
+        queue = self.tables.queue(state.agent_id)
+        if due.invariant == "I5" and any(self._arrivals.is_vague(one, now) for one in queue):
+            self._unchecked.add(state.agent_id)
+            return
+        # After the clock is set back, a scan finds what lies ahead once it is due: also a message whose
+        # signal came while no run might start.
+        if any(one.title == due.why and one.activated_at and one.activated_at > now for one in queue):
+            self._unchecked.add(state.agent_id)
+            return
         is_ahead_again = self._moved_at.get(state.agent_id, 0.0) <= self._set_back_at
-        slack = timedelta(seconds=REPAIR_SECONDS) if is_ahead_again else timedelta()
+        slack = timedelta(seconds=REPAIR_SECONDS) if is_ahead_again else ROUNDING
         self._due[state.agent_id] = due.at + slack
         if due.at + slack <= now:
             self.condemn(due.invariant, state.agent_id, f"sleeps though {due.why} was due at {_time(due.at)}")
-        elif not is_ahead_again and (state.next_due_at is None or state.next_due_at > due.at):
+        elif not is_ahead_again and (state.next_due_at is None or state.next_due_at > due.at + ROUNDING):
             moment = _time(state.next_due_at)
             self.condemn(
                 due.invariant,
@@ -236,37 +256,34 @@ class Judge:
         self._require(has_leader or self._is_lenient(agent_id), "I1", after, "starts while another may lead")
         hours = self.tables.agents[agent_id].max_sleep_hours
         cap = None if hours is None else start.started_at + timedelta(hours=hours)
-        is_late = self._is_lenient(agent_id) or self._was_touched(agent_id)
+        is_disturbed = self._is_disturbed(agent_id) or self._was_touched(agent_id)
+        is_late = self._is_lenient(agent_id) or is_disturbed
         if not is_late:
             self._require(after.max_sleep_until == cap, "I4", after, "has another cap than it should")
-        is_stepped = self.loop.time() < self._stepped_until or self._holds_what_is_to_come(before, start)
         over_budget = is_over_budget(self.tables, agent_id, start.started_at)
         is_excused = is_late or not self.is_up  # the process that asked died during the start
-        may_spend = not over_budget or is_excused or is_stepped
+        may_spend = not over_budget or is_excused
         self._require(may_spend, "Budget", after, "starts, and may spend nothing")
         if start.wake_reason == "run_requested":
             is_asked = before.run_requested_at is not None or self._asked[agent_id] > 0
             self._require(is_asked or is_excused, "I2", after, "runs by request, and nobody has asked")
             return
-        due = due_of(self.tables, before, start.started_at, SUPERVISORS.debounce_cap_seconds)
-        if not (is_late or is_stepped):
+        due = self._due_of(before, start.started_at)
+        # A step of the clock excuses no hold: its end does not depend on the wall clock.
+        is_held = due is not None and due.invariant == "I5" and start.wake_reason in BY_MESSAGE
+        if not is_late or (is_held and not is_disturbed):
             self._require_due(after, due, start)
 
-    def _holds_what_is_to_come(self, before: AgentState, start: RunStart) -> bool:
-        """Return whether a message came before the clock was set back: the end of its hold is not stored."""
-        return any(
-            one.activated_at is not None
-            and one.activated_at > start.started_at
-            and one.activated_at != one.scheduled_for
-            and one.source in CONVERSATIONAL
-            and not (before.seen_until and one.activated_at <= before.seen_until)
-            for one in self.tables.queue(before.agent_id)
-        )
+    def _due_of(self, state: AgentState, now: datetime) -> Due | None:
+        def arrival(one: Notification) -> datetime:
+            return self._arrivals.shown_at(one, self.wall.now(), self.wall.monotonic())
+
+        return due_of(self.tables, state, now, SUPERVISORS.debounce_cap_seconds, arrival)
 
     def _require_due(self, after: AgentState, due: Due | None, start: RunStart) -> None:
         if due is None:
             self.condemn("I6", after.agent_id, f"starts by {start.wake_reason}, and nothing is there")
-        elif due.at > start.started_at:
+        elif due.at > start.started_at + ROUNDING:
             self.condemn(due.invariant, after.agent_id, f"starts before {due.why} is due, at {_time(due.at)}")
 
     def _check_end(self, before: AgentState, after: AgentState, end: RunEnd) -> None:
@@ -343,12 +360,11 @@ class Judge:
             self.condemn(invariant, of.agent_id, what)
 
     def _is_lenient(self, agent_id: UUID) -> bool:
-        lenient_until = max(self._lenient_until.get(key, 0.0) for key in (agent_id, None))
-        return self.loop.time() < max(lenient_until, self._slack_of_steps())
+        return self._is_disturbed(agent_id) or self.loop.time() < self._stepped_until
 
-    def _slack_of_steps(self) -> float:
-        """Return the time until a scan notices a step of the clock."""
-        return self._stepped_until - STEP_SECONDS + REPAIR_SECONDS
+    def _is_disturbed(self, agent_id: UUID) -> bool:
+        """Return whether a fault excuses what happens to the agent now."""
+        return self.loop.time() < max(self._lenient_until.get(key, 0.0) for key in (agent_id, None))
 
     def _was_touched(self, agent_id: UUID) -> bool:
         """Return whether it was changed at this very moment, which the supervisor need not have seen."""

@@ -3,17 +3,19 @@
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from storage.errors import Forbidden, ReferenceMissing
-from storage.model import AgentState, AgentStatus, Notification, Priority
+from storage.model import AgentState, AgentStatus, Notification, Priority, Source
 from storage.notifications.activation import activation
 from storage.notifications.inserts import NewNotification
 from storage.postgres.paging import Chunk
 from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
+
+MICROSECOND = timedelta(microseconds=1)
 
 
 class MemoryNotifications:
@@ -110,8 +112,9 @@ class MemoryNotifications:
                 await transaction.lock("agent_state", after.agent_id)
             due_at = after.activated_at if after.activated_at and after.activated_at > now else None
             transaction.write(lambda: self._write(before, after, due_at))
+        stored = self._tables.notifications[after.id]
         await asyncio.sleep(0)
-        return before, after
+        return before, stored
 
     async def _clear(self, agent_id: UUID, notification_id: UUID, now: datetime) -> bool:
         priority = await self._wire.carry(partial(self._clear_row, agent_id, notification_id, now), agent_id)
@@ -153,12 +156,25 @@ class MemoryNotifications:
 
     def _write(self, before: Notification | None, after: Notification, due_at: datetime | None) -> None:
         tables, at = self._tables, after.activated_at
-        tables.notifications[after.id] = after
         state = tables.states.get(after.agent_id)
         was_at = before.activated_at if before is not None else None
         if state is not None and at is not None and at != was_at:
+            if at != after.scheduled_for and not (before is None and _is_own(state, after)):
+                at = self._later_than_before(state, at)
+                after = replace(after, activated_at=at)
             tables.states[state.agent_id] = _rung(state, due_at)
+            tables.witness.activated(after)
+        tables.notifications[after.id] = after
         tables.witness.changed(after.agent_id, _told(before, after))
+
+    def _later_than_before(self, state: AgentState, at: datetime) -> datetime:
+        """Return `at`, but later than all that the agent went through before."""
+        tables = self._tables
+        times = (tables.last_activated_at.get(state.agent_id), state.last_started_at, state.last_ended_at)
+        latest = max(filter(None, (*times, state.stopped_at, state.seen_until)), default=None)
+        later = at if latest is None else max(at, latest + MICROSECOND)
+        tables.last_activated_at[state.agent_id] = later
+        return later
 
     def _erase(self, gone: Notification) -> None:
         del self._tables.notifications[gone.id]
@@ -194,6 +210,11 @@ def _new_row(new: NewNotification, organization_id: UUID) -> Notification:
         cleared_at=None,
         activated_at=activation(new.priority, new.scheduled_for, new.created_at),
     )
+
+
+def _is_own(state: AgentState, new: Notification) -> bool:
+    """Return whether the agent's run creates it, and so has to clear it."""
+    return state.run_id is not None and new.source is Source.AGENT
 
 
 def _rung(state: AgentState, due_at: datetime | None) -> AgentState:

@@ -87,10 +87,7 @@ class MemoryStates:
                 state.status is AgentStatus.SLEEPING
                 and state.queued_at is None
                 and not self._is_paused(state)
-                and any(
-                    at <= now and (state.stopped_at is None or at > state.stopped_at)
-                    for at in self._activations(state)
-                )
+                and any(at <= now and not _is_stopped(state, at) for at in self._activations(state))
             )
 
         return await self._page(calls, after, limit)
@@ -154,6 +151,15 @@ class MemoryStates:
             return organization_id in {None, self._tables.agents[state.agent_id].organization_id}
 
         return await self._page(belongs, after, limit)
+
+    async def list_ids_of_name(
+        self, name: str, organization_id: UUID | None, after: UUID | None, limit: int
+    ) -> list[UUID]:
+        def is_named(state: AgentState) -> bool:
+            agent = self._tables.agents[state.agent_id]
+            return agent.name.lower() == name.lower() and organization_id in {None, agent.organization_id}
+
+        return await self._page(is_named, after, limit)
 
     async def list_blockers(self, agent_id: UUID, now: datetime, limit: int) -> list[UUID]:
         def blockers(_: object) -> list[UUID]:
@@ -316,9 +322,11 @@ def _period(one: Notification, at: datetime, state: AgentState, now: datetime) -
         return ActivationPeriod.AHEAD
     if state.stopped_at is not None and at <= state.stopped_at:
         return ActivationPeriod.STOPPED
+    if state.seen_until is not None and at <= state.seen_until and one.scheduled_for != at:
+        return ActivationPeriod.BEFORE if state.stopped_at is None else ActivationPeriod.STOPPED
     if state.last_started_at is None:
         return ActivationPeriod.SINCE
-    if at <= state.last_started_at or (state.seen_until is not None and at <= state.seen_until):
+    if at <= state.last_started_at:
         return ActivationPeriod.BEFORE
     if state.last_ended_at is not None and at > state.last_ended_at and state.run_id is None:
         return ActivationPeriod.SINCE
@@ -379,6 +387,13 @@ def _left(notice: SystemNotice, agent: Agent) -> Notification:
 def _is_quarantined(state: AgentState, now: datetime, quarantine_failures: int) -> bool:
     is_ahead = state.retry_at is not None and state.retry_at > now
     return state.failures >= quarantine_failures and is_ahead and state.run_id is None
+
+
+def _is_stopped(state: AgentState, at: datetime) -> bool:
+    """Return whether a stop silences an activation at this time."""
+    if state.stopped_at is None:
+        return False
+    return at <= max(state.stopped_at, state.seen_until or state.stopped_at)
 
 
 def _plans(state: AgentState) -> list[datetime]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from supervisors.engine import requests
+from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.registry import Registry
 from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
@@ -71,24 +72,45 @@ PLANTED = (
     SLEEP_WITHOUT_WAKE_SEQ,
     PlantedBug(
         "a new message does not extend a hold",
-        debounce.hold_for,
-        "last_at + timedelta(seconds=window_seconds)",
-        "first_at + timedelta(seconds=window_seconds)",
+        debounce.hold_length,
+        "lasted + timedelta(seconds=window_seconds)",
+        "timedelta(seconds=window_seconds)",
         2,
     ),
     PlantedBug(
         "a hold has no maximum length",
-        debounce.hold_for,
-        "first_at + timedelta(seconds=max_hold_seconds",
-        "last_at + timedelta(seconds=max_hold_seconds",
+        debounce.hold_length,
+        "timedelta(seconds=window_seconds), longest",
+        "timedelta(seconds=window_seconds), lasted + longest",
         0,
+    ),
+    PlantedBug(
+        "a step of the clock moves the end of a hold",
+        HoldClock._with_times,
+        "replace(facts, held_between=shown)",
+        "facts",
+        56,
+    ),
+    PlantedBug(
+        "a message after a step of the clock counts as one from before it",
+        MemoryNotifications._later_than_before,
+        "max(at, latest + MICROSECOND)",
+        "at",
+        228,
+    ),
+    PlantedBug(
+        "a hold ends by the wall clock",
+        HoldClock._find,
+        "self._times, self._history",
+        "None, self._history",
+        42,
     ),
     PlantedBug(
         "a start ignores the status of the agent",
         memory_states.guard_holds,
         "is_unchanged = (newest",
         "is_unchanged = update.start is not None or (newest",
-        17,
+        167,
     ),
     PlantedBug(
         "the end of a run is not fenced by its id",

@@ -61,7 +61,10 @@ class Process:
             random=self._random,
         )
         self._scan = DueScan(self.storage.agent_states, self.registry, self.clock, self._random)
-        pauses = PauseSync(self.storage.agent_states, self.storage.organizations, self.registry, self.clock)
+        stores, registry = self.storage, self.registry
+        pauses = PauseSync(
+            stores.agent_states, stores.organizations, registry, self.clock, registry.pause_log
+        )
         budgets = BudgetRenewal(self.storage.agent_states, self.registry, self.clock)
         await self._scan.recover()
         services = aiojobs.Scheduler(limit=None)

@@ -128,6 +128,7 @@ class Simulation:
         harness = ScriptedHarness(process, self.judge, self.history, self._ledger, random, self.ids, costs)
         self._process = process
         self._clients = Clients(process, self._tables, self.judge, self.history, self._ledger, self.ids)
+        self.judge.begins()
         await process.begin(harness)
         self.judge.began()
 

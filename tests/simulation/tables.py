@@ -8,7 +8,7 @@ get lost in that gap, so everything that locks has the gap, with a turn of the l
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
@@ -27,6 +27,10 @@ class Witness(Protocol):
 
     def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None: ...
 
+    def activated(self, notification: Notification) -> None:
+        """Take note that a notification became active, or is scheduled to."""
+        ...
+
     def changed(self, agent_id: UUID, what: str) -> None:
         """Take note of a commit that is no state update; `what` says it in a few words."""
         ...
@@ -36,6 +40,9 @@ class Nobody:
     """A witness that ignores everything."""
 
     def moved(self, before: AgentState, after: AgentState, update: StateUpdate) -> None:
+        pass
+
+    def activated(self, notification: Notification) -> None:
         pass
 
     def changed(self, agent_id: UUID, what: str) -> None:
@@ -53,6 +60,7 @@ class Tables:
     deleted: set[UUID] = field(default_factory=set)  # deleted agents, whose rows are kept for reference
     states: dict[UUID, AgentState] = field(default_factory=dict)
     notifications: dict[UUID, Notification] = field(default_factory=dict)
+    last_activated_at: dict[UUID, datetime] = field(default_factory=dict)  # by agent; a column of its state
     runs: dict[UUID, Run] = field(default_factory=dict)
     spending: dict[tuple[UUID, date], Decimal] = field(default_factory=dict)  # by agent or organization
     locks: dict[tuple[str, UUID], asyncio.Lock] = field(default_factory=dict)

@@ -4,6 +4,7 @@ import base64
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from storage.encryption import KEY_BYTES, NO_ENCRYPTION, SecretCipher, key_id, parse_key
 from storage.errors import SecretUnreadable
@@ -92,3 +93,12 @@ def test_invalid_key_is_refused_without_repeating_it(text: str, reason: str) -> 
 
 def test_repr_of_cipher_hides_keys() -> None:
     assert "nnn" not in repr(NEW)
+
+
+def test_unreadable_secret_is_logged_once_and_read_as_none() -> None:
+    cipher, stored = SecretCipher([NEW_KEY]), OLD.encrypt("s3cret", HERE)
+    with capture_logs() as lines:
+        assert [cipher.decrypt_or_none(stored, HERE) for _ in range(3)] == [None] * 3
+        assert cipher.decrypt_json_or_none(stored, THERE) is None
+    assert [(line["log_level"], line["place"]) for line in lines] == [("error", HERE), ("error", THERE)]
+    assert cipher.decrypt_or_none(cipher.encrypt("s3cret", HERE), HERE) == "s3cret"

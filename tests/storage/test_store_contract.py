@@ -223,9 +223,9 @@ async def test_facts_contain_budgets_with_cap_and_spending(store: Store) -> None
 
 async def test_facts_group_pending_notifications_by_kind(store: Store) -> None:
     scout = await store.agent()
-    for later in (1, 5, 3):
-        await store.insert(scout, source=Source.SMS, created_at=NOW + later * SECOND)
     await store.insert(scout)
+    for later in (1, 3, 5):
+        await store.insert(scout, source=Source.SMS, created_at=NOW + later * SECOND)
     await store.insert(scout, priority=Priority.LOW)
     cleared = await store.insert(scout, source=Source.EMAIL)
     assert await store.storage.notifications.clear(scout.id, cleared.id, NOW)
@@ -253,13 +253,45 @@ async def test_notification_belongs_to_an_activation_period(
 ) -> None:
     """The agent was stopped at -20 s and ran from 0 to 60 s."""
     scout = await store.agent()
+    await store.insert(scout, created_at=NOW + arrived_at * SECOND)
     assert await store.storage.agent_states.update(end(await store.started(scout)))
     await store.put(scout, stopped_at=NOW - 20 * SECOND)
-    await store.insert(scout, created_at=NOW + arrived_at * SECOND)
 
     [group] = (await store.get_facts(scout, NOW + HOUR)).pending
 
     assert group.period is period
+
+
+async def test_activations_are_stored_in_order_after_clock_step(store: Store) -> None:
+    scout = await store.agent()
+    await store.insert(scout, created_at=NOW + HOUR)
+    assert await store.storage.agent_states.update(end(await store.started(scout, NOW + HOUR)))
+    first = await store.insert(scout, source=Source.SMS, created_at=NOW)
+    reminder = await store.insert(scout, scheduled_for=NOW + SECOND)
+    second = await store.insert(scout, source=Source.SMS, created_at=NOW + SECOND)
+    cleared = await store.storage.notifications.update(first.id, {"cleared": True}, NOW)
+    again = await store.storage.notifications.update(first.id, {"cleared": False}, NOW)
+
+    assert cleared is not None
+    assert again is not None
+    assert (second.created_at, reminder.activated_at) == (NOW + SECOND, NOW + SECOND)
+    ended_at = (await store.state(scout)).last_ended_at
+    assert ended_at is not None
+    assert first.activated_at is not None
+    assert second.activated_at is not None
+    assert again.activated_at is not None
+    assert ended_at < first.activated_at < second.activated_at < again.activated_at
+    periods = {group.period for group in (await store.get_facts(scout, NOW)).pending if not group.reminder}
+    assert periods == {ActivationPeriod.BEFORE, ActivationPeriod.SINCE}
+
+
+async def test_notification_of_the_own_run_keeps_its_time(store: Store) -> None:
+    scout = await store.agent()
+    await store.started(scout, NOW + HOUR)
+
+    own = await store.insert(scout, source=Source.AGENT, created_at=NOW)
+
+    assert own.activated_at == NOW
 
 
 async def test_only_a_reminder_is_ahead_until_it_is_due(store: Store) -> None:
@@ -280,8 +312,8 @@ async def test_only_a_reminder_is_ahead_until_it_is_due(store: Store) -> None:
 
 async def test_start_and_end_are_recorded_in_the_run(store: Store) -> None:
     scout = await store.agent()
-    later = await store.insert(scout, created_at=NOW - SECOND)
     earlier = await store.insert(scout, created_at=NOW - 2 * SECOND)
+    later = await store.insert(scout, created_at=NOW - SECOND)
     await store.insert(scout, scheduled_for=NOW + HOUR)
     running = await store.started(scout)
     assert running.run_id is not None
@@ -688,8 +720,8 @@ async def test_ids_blockers_and_counts_are_listed(store: Store) -> None:
     owner = await store.new_organization()
     one, two = await store.agent(owner.id), await store.agent(sleep_until=NOW + HOUR)
     await store.started(two)
-    later = await store.insert(one)
     earlier = await store.insert(one, created_at=NOW - MINUTE)
+    later = await store.insert(one)
     await store.insert(one, scheduled_for=NOW + MINUTE)
     await store.put(one, failures=5, retry_at=NOW + HOUR)
     states = store.storage.agent_states
@@ -697,6 +729,10 @@ async def test_ids_blockers_and_counts_are_listed(store: Store) -> None:
     assert await states.list_ids(None, None, 9) == sorted([one.id, two.id])
     assert await states.list_ids(owner.id, None, 9) == [one.id]
     assert await states.list_ids(owner.id, one.id, 9) == []
+    assert await states.list_ids_of_name(one.name.upper(), None, None, 9) == sorted([one.id, two.id])
+    assert await states.list_ids_of_name(one.name, owner.id, None, 9) == [one.id]
+    assert await states.list_ids_of_name(one.name, owner.id, one.id, 9) == []
+    assert await states.list_ids_of_name(f"{one.name}s", None, None, 9) == []
     assert await states.list_blockers(one.id, NOW, 9) == [earlier.id, later.id]
     assert await states.list_blockers(one.id, NOW - timedelta(days=1), 1) == [earlier.id]
     assert await states.count(NOW, quarantine_failures=5) == Counts(

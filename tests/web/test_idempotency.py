@@ -12,8 +12,10 @@ from supervisors.maintenance.receipt_cleaner import ReceiptCleaner
 from tests.storage.factories import HOUR
 from tests.supervisors.held_clock import HeldClock
 from tests.web.conftest import Answer, Api, Service, StartService
+from tests.web.people import as_user, new_user
 from web.app import ROUTES
 from web.app_keys import CLOCK, IN_FLIGHT
+from web.routes import Access
 
 TEMPLATES = "/api/templates/"
 AGENTS = "/api/cloud/agents/"
@@ -22,6 +24,16 @@ USAGE = f"{AGENTS}{{id}}/usage/"
 NOTIFICATIONS = "/api/defaults/notifications/"
 MESSAGES = "/api/defaults/messages/"
 TRACES = "/api/tracing/traces/"
+SPANS = "/api/tracing/spans/"
+CONTACTS = "/api/defaults/contacts/"
+DOCUMENTS = "/api/defaults/documents/"
+PROJECTS = "/api/defaults/projects/"
+ADAPTERS = "/api/toolbox/adapters/"
+TOOLS = "/api/toolbox/tools/"
+CONFIGS = "/api/toolbox/adapter-configs/"
+INVITES = "/api/organizations/invites/"
+API_KEYS = "/api/organizations/api-keys/"
+ORGANIZATIONS = "/api/organizations/organizations/"
 JSON = "application/json"
 KEY = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
@@ -34,7 +46,18 @@ BODIES: dict[str, dict[str, Any]] = {
     MESSAGES: {"agent": "{id}", "channel": "sms", "direction": "inbound"},
     TEMPLATES: {"name": "Clerk"},
     TRACES: {"agent": "{id}", "name": "outside"},
+    SPANS: {"trace": "{trace}", "name": "chat"},
+    CONTACTS: {"name": "Ada", "agent": "{id}"},
+    DOCUMENTS: {"title": "Notes"},
+    PROJECTS: {"name": "Move"},
+    ADAPTERS: {"name": "Weather"},
+    TOOLS: {"adapter": "{adapter}", "name": "look_up"},
+    CONFIGS: {"adapter": "{adapter}", "template": "{template}", "config": {"token": "s3cr3t"}},
+    INVITES: {"email": "ann@example.org"},
+    API_KEYS: {"name": "server"},
+    ORGANIZATIONS: {"name": "Acme"},
 }
+SECRETS = {CONFIGS: "config", INVITES: "code", API_KEYS: "key"}  # null in a repeated answer
 BAD_KEYS = ("", '""', "x" * 256, "a\tb", "a\u200bb", f'"{"x" * 256}"')
 COUNT = {
     AGENTS: "SELECT count(*) FROM agent",
@@ -44,6 +67,16 @@ COUNT = {
     MESSAGES: "SELECT count(*) FROM message",
     TEMPLATES: "SELECT count(*) FROM template",
     TRACES: "SELECT count(*) FROM trace",
+    SPANS: "SELECT count(*) FROM span",
+    CONTACTS: "SELECT count(*) FROM contact",
+    DOCUMENTS: "SELECT count(*) FROM document",
+    PROJECTS: "SELECT count(*) FROM project",
+    ADAPTERS: "SELECT count(*) FROM adapter",
+    TOOLS: "SELECT count(*) FROM tool",
+    CONFIGS: "SELECT count(*) FROM adapter_config",
+    INVITES: "SELECT count(*) FROM invite",
+    API_KEYS: "SELECT count(*) FROM api_key",
+    ORGANIZATIONS: "SELECT count(*) FROM organization",
 }
 
 
@@ -56,33 +89,60 @@ def is_replay(answer: Answer) -> bool:
     return bool(answer.headers.get(REPLAYED) == "true")
 
 
-def of(agent: Any, path: str) -> tuple[str, Any]:
-    """Return the path and the body of a request about this agent."""
-    body = {name: value.format(**agent) for name, value in BODIES[path].items()}
-    return path.format(**agent), body
+async def caller_of(service: Service, api: Api, path: str) -> Api:
+    """Return a client that may send requests to the path: a user, if an API key may not."""
+    if path != ORGANIZATIONS:
+        return api
+    user, _ = await new_user(service, "grace@example.org", "Parcels")
+    return as_user(service, user)
 
 
-def test_only_decided_routes_accept_key() -> None:
-    taking = {route.path for route in ROUTES if route.idempotent}
-    assert taking == BODIES.keys()
-    assert {route.method for route in ROUTES if route.idempotent} == {"POST"}
+async def request_to(api: Api, path: str) -> tuple[str, Any]:
+    """Return the path and the body of a request, about an agent and other resources of its own."""
+    agent = await api.create_agent()
+    ids = {
+        "id": agent["id"],
+        "template": (await api.create(TEMPLATES, name="Clerk"))["id"],
+        "adapter": (await api.create(ADAPTERS, name="Weather"))["id"],
+        "trace": (await api.create(TRACES, agent=agent["id"], name="outside"))["id"],
+    }
+    body = {
+        name: value.format(**ids) if isinstance(value, str) else value for name, value in BODIES[path].items()
+    }
+    return path.format(**ids), body
+
+
+def repeated(first: Answer, path: str) -> Any:
+    """Return the body that the answer to a repeated request has."""
+    return {**first.body, **({SECRETS[path]: None} if path in SECRETS else {})}
+
+
+def test_every_creation_by_a_caller_accepts_key() -> None:
+    creations = [route for route in ROUTES if route.method == "POST" and route.status == 201]
+    taking = {(route.method, route.path) for route in ROUTES if route.idempotent}
+    assert taking == {("POST", route.path) for route in creations if route.access is Access.CALLERS} | {
+        ("POST", RUN)
+    }
+    assert {path for _, path in taking} == BODIES.keys(), "add a body and a count for the new route"
 
 
 @pytest.mark.parametrize("path", BODIES)
 async def test_repeat_receives_first_answer(service: Service, api: Api, path: str) -> None:
-    where, body = of(await api.create_agent(), path)
+    where, body = await request_to(api, path)
+    api = await caller_of(service, api, path)
     first = await send(api, where, body)
     count = await service.storage.pool.fetchval(COUNT[path])
     again = await send(api, where, body)
-    assert (again.status, again.body) == (first.status, first.body)
+    assert (again.status, again.body) == (first.status, repeated(first, path))
     assert again.headers["Content-Type"] == first.headers["Content-Type"]
     assert (is_replay(first), is_replay(again)) == (False, True)
     assert await service.storage.pool.fetchval(COUNT[path]) == count
 
 
 @pytest.mark.parametrize("path", BODIES)
-async def test_key_is_refused_with_another_body(api: Api, path: str) -> None:
-    where, body = of(await api.create_agent(), path)
+async def test_key_is_refused_with_another_body(service: Service, api: Api, path: str) -> None:
+    where, body = await request_to(api, path)
+    api = await caller_of(service, api, path)
     await send(api, where, body)
     answer = await send(api, where, {**body, "one more": 1})
     assert answer.status == 422
@@ -144,11 +204,48 @@ async def test_key_belongs_to_one_path(api: Api) -> None:
     assert [answer.body["status"] for answer in answers] == ["started", "started"]
 
 
-async def test_other_routes_ignore_key(api: Api) -> None:
-    """A secret that is shown once is never stored for a replay."""
-    answers = [await send(api, "/api/organizations/api-keys/", {"name": "k"}, "") for _ in range(2)]
-    assert [answer.status for answer in answers] == [201, 201]
-    assert answers[0].body["key"] != answers[1].body["key"]
+@pytest.mark.parametrize("path", [f"{NOTIFICATIONS}clear/", f"{AGENTS}{{id}}/stop/", f"{AGENTS}{{id}}/tag/"])
+async def test_other_route_says_that_it_ignores_key(api: Api, path: str) -> None:
+    agent = await api.create_agent()
+    answers = [
+        await send(api, path.format(**agent), {"agent": agent["id"], "tags": []}, "") for _ in range(2)
+    ]
+    assert [answer.status for answer in answers] == [200, 200]
+    assert all(KEY in answer.headers["X-Ignored"] for answer in answers)
+    assert not any(is_replay(answer) for answer in answers)
+
+
+async def test_creation_with_taken_values_is_repeated(api: Api) -> None:
+    """The values of the first request are taken when it is repeated."""
+    for path in (TOOLS, CONFIGS):
+        where, body = await request_to(api, path)
+        assert (await send(api, where, body)).status == 201
+        assert is_replay(await send(api, where, body))
+        assert (await api.post(where, body)).status == 400
+    where, body = await request_to(api, SPANS)
+    body["id"] = body["trace"]
+    assert [is_replay(await send(api, where, body, "span")) for _ in range(2)] == [False, True]
+
+
+async def test_list_of_spans_is_repeated_as_a_whole(service: Service, api: Api) -> None:
+    where, body = await request_to(api, SPANS)
+    first, again = [await send(api, where, [body] * 3) for _ in range(2)]
+    assert (is_replay(first), is_replay(again)) == (False, True)
+    assert again.body == first.body
+    assert await service.storage.pool.fetchval(COUNT[SPANS]) == 3
+    assert (await send(api, where, [body] * 2)).status == 422
+    assert (await send(api, where, body)).status == 422
+    form = await send(api, where, data=body, key="form")
+    assert is_replay(await send(api, where, body, "form"))
+    assert form.body["id"] not in {span["id"] for span in first.body}
+
+
+async def test_refused_spans_leave_key_free(service: Service, api: Api) -> None:
+    where, body = await request_to(api, SPANS)
+    taken = (await api.create(where, **body))["id"]
+    assert (await send(api, where, [body, {**body, "id": taken}])).status == 400
+    assert await service.storage.pool.fetchval("SELECT count(*) FROM receipt") == 0
+    assert not is_replay(await send(api, where, body))
 
 
 async def test_repeat_during_first_request_is_conflict(service: Service, api: Api, database_url: str) -> None:
@@ -207,12 +304,13 @@ async def test_concurrent_requests_to_two_processes_make_one_row(
     service: Service, api: Api, start_service: StartService, path: str
 ) -> None:
     """After a failover the last commit of the old leader may still be on its way."""
-    where, body = of(await api.create_agent(), path)
+    where, body = await request_to(api, path)
+    api = await caller_of(service, api, path)
     before = await service.storage.pool.fetchval(COUNT[path])
     twin = Api((await start_service()).client, api.authorization)
     answers = await asyncio.gather(*(send(caller, where, body) for caller in (api, twin) * 10))
     given = [answer for answer in answers if answer.status != 409]
-    assert len({str(answer.body) for answer in given}) == 1
+    assert len({str(repeated(answer, path)) for answer in given}) == 1
     assert Counter(map(is_replay, given))[False] == 1
     assert await service.storage.pool.fetchval(COUNT[path]) == before + 1
 

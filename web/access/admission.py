@@ -55,5 +55,5 @@ def _take(request: web.Request, limit: RateLimit, client: Hashable) -> None:
         "RateLimit": f"{limit.policy};r={quota.remaining};t={seconds}",
     }
     if not quota.is_granted:
-        allowed = f"{limit.buckets.per_minute} for each {limit.clients}"
+        allowed = f"{limit.buckets.size} for each {limit.clients}"
         raise Throttled(seconds, f"limits.{limit.name} is {allowed}.")

@@ -1,6 +1,6 @@
 """The ids that the body of an agent refers to: they must exist and belong to its organization."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -16,22 +16,28 @@ NO_CIRCLES = "An agent may not be its own ancestor."
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The template and the parent of an agent; None if the body does not name one."""
+    """The organization of an agent, its template and its parent; None if the body does not name one."""
 
+    organization_id: UUID
     template: Template | None
     parent: Agent | None
 
 
-async def resolve(storage: Storage, organization_id: UUID, body: Mapping[str, Any]) -> References:
+async def resolve(
+    storage: Storage, choose_organization: Callable[[Set[UUID]], UUID], body: Mapping[str, Any]
+) -> References:
     """Return the template and the parent that a body names.
 
+    `choose_organization` returns the organization of the agent, given those of the template and the parent.
     Raise Invalid for ids that do not exist, PermissionDenied for those of another organization.
     """
     template_id, parent_id = body.get("template_id"), body.get("parent_id")
     template = await storage.templates.get(template_id) if template_id else None
     parent = await storage.agents.get(parent_id) if parent_id else None
+    owners = {resource.organization_id for resource in (template, parent) if resource is not None}
     adapters = body.get("adapters", ())
-    visible = await storage.agents.get_adapter_visibility(organization_id, adapters) if adapters else {}
+    viewer = next(iter(owners)) if owners else choose_organization(owners)
+    visible = await storage.agents.get_adapter_visibility(viewer, adapters) if adapters else {}
 
     unknown: dict[str, Any] = _unknown_items(adapters, visible)
     if template_id and template is None:
@@ -41,10 +47,10 @@ async def resolve(storage: Storage, organization_id: UUID, body: Mapping[str, An
     if unknown:
         raise Invalid(unknown)
 
-    owners = {resource.organization_id for resource in (template, parent) if resource is not None}
+    organization_id = choose_organization(owners)
     if owners - {organization_id} or not all(visible.values()):
         raise PermissionDenied
-    return References(template, parent)
+    return References(organization_id, template, parent)
 
 
 def _unknown_items(adapters: Sequence[UUID], known: Mapping[UUID, bool]) -> dict[str, Any]:

@@ -11,11 +11,14 @@ from aiohttp import web
 from storage.model import Outcome, Role
 from web.app_keys import CLOCK, REGISTRY, RUN_TOKENS, SETTINGS, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret, key_prefix
-from web.errors import BadRequest, NotAuthenticated, PermissionDenied
+from web.errors import BadRequest, Invalid, NotAuthenticated, PermissionDenied
 from web.fields import parse_uuid
 
 ORGANIZATION_HEADER = "X-Organization"
 ADMINS = frozenset({Role.OWNER, Role.ADMIN})
+NEEDS_ADMIN = "This needs the role admin or owner"
+NO_ORGANIZATION = "You belong to no organization: create one, or accept an invitation."
+SEVERAL_ORGANIZATIONS = f"You belong to several organizations: name one in {ORGANIZATION_HEADER}."
 
 
 class RunAccess(StrEnum):
@@ -60,17 +63,23 @@ class Caller:
     def organizations(self) -> tuple[UUID, ...]:
         return tuple(self.roles)
 
+    def acts_for(self, organization_id: UUID) -> bool:
+        """Return whether this is an organization of the caller, or that of its run."""
+        return organization_id in self.roles or (
+            self.run is not None and self.run.organization_id == organization_id
+        )
+
     def administered(self) -> tuple[UUID, ...]:
         """Return the organizations that the caller administers. Raise PermissionDenied if there are none."""
         administered = tuple(owner for owner, role in self.roles.items() if role in ADMINS)
         if not administered:
-            raise PermissionDenied
+            raise PermissionDenied(f"{NEEDS_ADMIN} in one of your organizations.")
         return administered
 
     def require_user(self) -> UUID:
         """Return the user who calls. Raise PermissionDenied for a key or a run."""
         if not self.is_user:
-            raise PermissionDenied
+            raise PermissionDenied("This needs the token of a user, not an API key.")
         return self.credential
 
     def require(self, organization_id: UUID) -> None:
@@ -96,34 +105,71 @@ class Caller:
         """Raise PermissionDenied for a run's token if the route is not open to it, or no longer."""
         if self.run is None or access is RunAccess.FINISHING:
             return
-        if access is RunAccess.NEVER or self.run.is_over:
-            raise PermissionDenied
+        if access is RunAccess.NEVER:
+            raise PermissionDenied("The token of a run may not do this.")
+        if self.run.is_over:
+            raise PermissionDenied(
+                "The run has gone to sleep: its token may only write usage and spans, and end its trace."
+            )
 
     def require_admin(self, organization_id: UUID) -> None:
         """Raise PermissionDenied unless the caller is an admin or owner of the organization."""
-        if self.roles.get(organization_id) not in ADMINS:
-            raise PermissionDenied
+        self.require(organization_id)
+        if not self.is_admin(organization_id):
+            raise PermissionDenied(f"{NEEDS_ADMIN}; yours is {self.roles[organization_id]}.")
+
+    def require_role(self, organization_id: UUID, role: Role) -> None:
+        """Raise PermissionDenied if the role is above the caller's in an organization of the caller."""
+        own = self.roles[organization_id]
+        if role.is_above(own):
+            raise PermissionDenied(f"This needs the role {role}; yours is {own}.")
+
+    def is_admin(self, organization_id: UUID) -> bool:
+        """Return whether the caller is an admin or owner of the organization."""
+        return self.roles.get(organization_id) in ADMINS
 
 
 CALLER = web.RequestKey("caller", Caller)
 IS_OPERATOR = web.RequestKey("is_operator", bool)
 
 
-def requested_organization(request: web.Request, caller: Caller) -> UUID:
-    """Return the organization that a request is about: that of X-Organization, else the caller's first.
+def named_organization(request: web.Request, caller: Caller) -> UUID | None:
+    """Return the organization in X-Organization; None without that header.
 
-    Raise BadRequest for a header that is no UUID, PermissionDenied for another organization.
+    Raise BadRequest for text that is no UUID, PermissionDenied for another organization than the caller's.
     """
     header = request.headers.get(ORGANIZATION_HEADER)
     if header is None:
-        if not caller.roles:
-            raise PermissionDenied
-        return next(iter(caller.roles))
+        return None
     organization_id = parse_uuid(header)
     if organization_id is None:
         raise BadRequest(f"{ORGANIZATION_HEADER}: Must be a valid UUID.")
-    caller.require(organization_id)
+    if not caller.acts_for(organization_id):
+        whose = "You do not belong to this organization."
+        if not caller.is_user:
+            whose = "The credential belongs to another organization."
+        raise PermissionDenied(f"{ORGANIZATION_HEADER}: {whose}")
     return organization_id
+
+
+def requested_organization(request: web.Request, caller: Caller) -> UUID:
+    """Return the organization that a request is about: that of X-Organization, else the caller's only one.
+
+    Raise Invalid without the header if the caller has several, PermissionDenied if it has none.
+    """
+    named = named_organization(request, caller)
+    if named is not None:
+        return named
+    if not caller.roles:
+        raise PermissionDenied(NO_ORGANIZATION)
+    if len(caller.roles) > 1:
+        raise Invalid({"organization": [SEVERAL_ORGANIZATIONS]})
+    return next(iter(caller.roles))
+
+
+def has_user_token(request: web.Request) -> bool:
+    """Return whether the request has a credential that claims to be the token of a user."""
+    return _credential(request)[0] == "token"
 
 
 async def authenticate(request: web.Request) -> Caller:

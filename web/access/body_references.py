@@ -1,13 +1,13 @@
 """The agent, contact and project that a body refers to: they must exist, in one organization."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from typing import Any
 from uuid import UUID
 
 from aiohttp import web
 
 from storage.storage import Storage
-from web.access.auth import ORGANIZATION_HEADER, Caller, requested_organization
+from web.access.auth import ORGANIZATION_HEADER, Caller, named_organization, requested_organization
 from web.access.path_access import OwnedResource
 from web.app_keys import STORAGE
 from web.errors import Invalid, PermissionDenied
@@ -33,14 +33,24 @@ async def organization_for_new(request: web.Request, caller: Caller, body: Mappi
 
     Raise Invalid for ids that do not exist, PermissionDenied for those of another organization or of several.
     """
-    owners = await _owners(request.app[STORAGE], body)
-    if not owners or ORGANIZATION_HEADER in request.headers:
-        owners.add(requested_organization(request, caller))
+    return single_organization(request, caller, await _owners(request.app[STORAGE], body))
+
+
+def single_organization(request: web.Request, caller: Caller, owners: Set[UUID]) -> UUID:
+    """Return the organization of what a body names, `owners`; if it names nothing, the requested one.
+
+    Raise PermissionDenied if `owners` are several, foreign, or another than X-Organization names.
+    """
     for owner in owners:
         caller.require(owner)
     if len(owners) > 1:
-        raise PermissionDenied
-    return owners.pop()
+        raise PermissionDenied("The body names resources of several organizations.")
+    if not owners:
+        return requested_organization(request, caller)
+    [owner] = owners
+    if named_organization(request, caller) not in {None, owner}:
+        raise PermissionDenied(f"{ORGANIZATION_HEADER} and the body name different organizations.")
+    return owner
 
 
 async def require_same_organization(

@@ -1,24 +1,31 @@
-"""Attempts at a password or a code, and sign-ups: limited for each client network."""
+"""Attempts at a password or a code, and sign-ups: limited for each client network and each account."""
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from uuid import UUID
 
 from aiohttp import web
 
-from web.app_keys import CLOCK, PASSWORDS, SETTINGS, SIGNUPS, THROTTLE
-from web.errors import Throttled
+from storage.model import User
+from web.app_keys import CLOCK, PASSWORDS, SETTINGS, SIGNUPS, STORAGE, THROTTLE
+from web.credentials.throttle import Attempt, AttemptKind, account_key
+from web.errors import UNAVAILABLE, Throttled
 from web.request.client_address import client_network
+
+NOBODY = UUID(int=0)  # no user's id
 
 
 @contextmanager
-def login_attempt(request: web.Request) -> Iterator[None]:
+def counted_attempt(request: web.Request, kind: AttemptKind, account: str = "") -> Iterator[Attempt]:
     """Count the request as an attempt in progress while the block runs.
 
-    Raise Throttled if too many attempts of the client's network are in progress or were refused lately.
+    `account` is an e-mail address, or the id of a user or an invitation. Raise Throttled if the client's
+    network has too many attempts at it in progress, or made too many wrong ones.
     """
-    with request.app[THROTTLE].attempt(client_network(request), request.app[CLOCK].monotonic()):
-        yield
+    network, now = client_network(request), request.app[CLOCK].monotonic()
+    with request.app[THROTTLE].attempt(kind, network, account_key(account), now) as attempt:
+        yield attempt
 
 
 def count_signup(request: web.Request) -> None:
@@ -33,28 +40,43 @@ def count_signup(request: web.Request) -> None:
     app[SIGNUPS].add(network, now)
 
 
-def count_refusal(request: web.Request) -> None:
-    """Count a refused attempt against the client's network."""
-    request.app[THROTTLE].count_refusal(client_network(request), request.app[CLOCK].monotonic())
-
-
-async def hash_password(request: web.Request, password: str) -> str:
+async def hash_password(request: web.Request, attempt: Attempt, password: str) -> str:
     """Return the hash of a new password. Raise Unavailable if too many passwords wait."""
-    return await request.app[PASSWORDS].hash(password, _recent_attempts(request))
+    return await request.app[PASSWORDS].hash(password, attempt.rank)
 
 
-async def verify_password(request: web.Request, password: str, password_hash: str | None) -> bool:
-    """Return whether the password is right; a wrong one counts as a refusal.
+async def verify_password(request: web.Request, attempt: Attempt, user: User | None, password: str) -> bool:
+    """Return whether the password is that of the user; a wrong one is counted.
 
-    Without a hash the answer is False, after the same time. Raise Unavailable if too many passwords wait.
+    An overdrawn attempt is checked if the user has logged in from the client's network lately. Then only a
+    right password gets in; any other attempt is refused after the same time, also for nobody's account. Raise
+    Throttled, or Unavailable if too many passwords wait.
     """
-    recent = _recent_attempts(request)
-    is_right = await request.app[PASSWORDS].verify(password, password_hash, recent)
-    if password_hash is None or not is_right:
-        count_refusal(request)
+    passwords = request.app[PASSWORDS]
+    rank, is_known = attempt.rank, False
+    if attempt.overdrawn is not None:
+        is_known = await _has_logged_in(request, user.id if user else NOBODY)
+        if not is_known:
+            await request.app[CLOCK].sleep(passwords.usual_seconds)
+            attempt.count_wrong()
+        rank = 0  # the limit of this account from this network still holds
+    is_right = await passwords.verify(password, user.password_hash if user else None, rank)
+    if user is None or not is_right:
+        attempt.count_wrong()
         return False
     return True
 
 
-def _recent_attempts(request: web.Request) -> int:
-    return request.app[THROTTLE].recent_attempts(client_network(request), request.app[CLOCK].monotonic())
+async def _has_logged_in(request: web.Request, user_id: UUID) -> bool:
+    networks = request.app[STORAGE].login_networks
+    return await networks.contains(user_id, client_network(request), request.app[CLOCK].now())
+
+
+async def record_login(request: web.Request, user_id: UUID) -> None:
+    """Remember the client's network as one from which the user has logged in, if the database takes writes.
+
+    Log-ins work while it does not.
+    """
+    networks = request.app[STORAGE].login_networks
+    with suppress(*UNAVAILABLE):
+        await networks.record(user_id, client_network(request), request.app[CLOCK].now())

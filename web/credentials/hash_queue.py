@@ -59,6 +59,11 @@ class HashQueue:
     def __exit__(self, *_: object) -> None:
         self._threads.shutdown(cancel_futures=True)
 
+    @property
+    def usual_seconds(self) -> float:
+        """Return how long one job takes, measured by the latest ones."""
+        return self._estimate
+
     async def run(self, lane: Lane, work: Callable[[], Result], recent_attempts: int) -> Result:
         """Run `work` in a thread and return its result; `recent_attempts` are those of the client's network.
 

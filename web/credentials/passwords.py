@@ -34,6 +34,11 @@ class Passwords:
     def __exit__(self, *error: object) -> None:
         self._queue.__exit__(*error)
 
+    @property
+    def usual_seconds(self) -> float:
+        """Return how long a check takes at present, without waiting for others."""
+        return self._queue.usual_seconds
+
     async def hash(self, password: str, recent_attempts: int = 0) -> str:
         """Return the hash of a new password. Raise Unavailable if too many wait."""
         return await self._queue.run(Lane.NEW, partial(self._hasher.hash, password), recent_attempts)

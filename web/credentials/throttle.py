@@ -1,55 +1,150 @@
-"""Protection against guessing: limits on the attempts of one client at passwords and codes."""
+"""Protection against guessing: limits on wrong attempts at passwords and codes.
 
+Three limits are separate. One is for each account from each client network, so that a person who mistypes
+waits alone. One is for each network, whatever the accounts, against trying one password with many accounts.
+One is for each account, whatever the networks, against guessers with many addresses.
+
+The first refuses everybody. The others would keep out a neighbour of a guesser, or the owner of the account.
+So they leave a way in: such an attempt is `overdrawn`, and may still be checked if there is a reason to trust
+the client. Accounts that do not exist are counted like others.
+"""
+
+import hashlib
 import math
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import NamedTuple
 
 from supervisors.counts import decrement
-from web.credentials.recent_events import RecentEvents
+from web.credentials.token_buckets import TokenBuckets
 from web.errors import Throttled
 
-MAX_REFUSED = 10
-WINDOW_SECONDS = 300.0
 MAX_IN_PROGRESS = 4
 RETRY_SECONDS = 1  # after which one of the attempts in progress has probably ended
+AT_ONCE = f"At most {MAX_IN_PROGRESS} attempts at one account are accepted at once from one address."
+KEY_BYTES = 16
+
+
+class AttemptKind(Enum):
+    """What is guessed. Each kind is counted by itself, but for the limit of a network."""
+
+    PASSWORD = auto()
+    CODE = auto()  # too long to be guessed, so a limit of an account would only keep its owner out
+    SIGN_UP = auto()  # counted for the network alone: whether an address has an account
+
+
+class Limit(NamedTuple):
+    """How many wrong attempts are accepted at once, the seconds until one more is, and whom it counts."""
+
+    attempts: int
+    seconds: int
+    whose: str
+
+    def buckets(self) -> TokenBuckets:
+        return TokenBuckets(self.attempts, float(self.attempts * self.seconds))
+
+    def refusal(self, wait_seconds: float) -> Throttled:
+        """Return the error that names this limit."""
+        limit = f"At most {self.attempts} wrong attempts {self.whose} are accepted, and one more"
+        return Throttled(math.ceil(wait_seconds), f"{limit} every {self.seconds} seconds.")
+
+
+OF_PAIR = Limit(10, 60, "at one account from one address")
+OF_NETWORK = Limit(30, 10, "from one address")
+OF_ACCOUNT = Limit(30, 20, "at one account")
+
+Pair = tuple[AttemptKind, str, bytes]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """An attempt in progress. It costs nothing unless it is counted as wrong."""
+
+    network: str
+    rank: int  # of its check among those of others: the recent wrong attempts of the network
+    overdrawn: Throttled | None = None  # the refusal, unless there is a reason to trust the client
+    is_wrong: bool = field(default=False, init=False)
+
+    def count_wrong(self) -> None:
+        """Count the attempt as wrong. Raise Throttled if it is overdrawn, like one that is not checked."""
+        self.is_wrong = True
+        if self.overdrawn is not None:
+            raise self.overdrawn
 
 
 class Throttle:
-    """The attempts of each client network: those refused lately, and those in progress.
+    """The recent wrong attempts; times are monotonic seconds. The tables are bounded.
 
-    Times are monotonic seconds. Ten attempts for each network also bound the attempts for each network and
-    e-mail. An attempt in progress counts like a refused one, so attempts sent at once gain nothing.
+    An attempt in progress counts like a wrong one, so attempts that are sent at once gain nothing.
     """
 
     def __init__(self) -> None:
-        self._refused = RecentEvents(MAX_REFUSED, WINDOW_SECONDS)
-        self._in_progress: Counter[str] = Counter()
+        self._of_pairs = OF_PAIR.buckets()
+        self._of_networks = OF_NETWORK.buckets()
+        self._of_accounts = OF_ACCOUNT.buckets()
+        self._in_progress: Counter[Pair] = Counter()
 
     def __repr__(self) -> str:
-        return f"<Throttle: {len(self._refused)} networks refused, {self._in_progress.total()} in progress>"
+        counts = f"{len(self._of_networks)} networks, {len(self._of_accounts)} accounts"
+        return f"<Throttle: {counts}, {self._in_progress.total()} in progress>"
 
     @contextmanager
-    def attempt(self, network: str, now: float) -> Iterator[None]:
-        """Count an attempt as in progress while the block runs.
+    def attempt(self, kind: AttemptKind, network: str, account: bytes, now: float) -> Iterator[Attempt]:
+        """Count an attempt while the block runs, and afterwards if it was wrong.
 
-        Raise Throttled after ten refused attempts within five minutes, or if four are in progress.
+        Raise Throttled if the network has made too many wrong attempts at the account, or has too many in
+        progress.
         """
-        if (wait := self._refused.wait_seconds(network, now)) > 0:
-            raise Throttled(math.ceil(wait))
-        in_progress = self._in_progress[network]
-        if in_progress >= min(MAX_IN_PROGRESS, MAX_REFUSED - self._refused.count(network, now)):
-            raise Throttled(RETRY_SECONDS)
-        self._in_progress[network] += 1
+        pair = (kind, network, account)
+        if self._in_progress[pair] >= MAX_IN_PROGRESS:
+            raise Throttled(RETRY_SECONDS, AT_ONCE)
+        quota = self._of_pairs.take(pair, now)
+        if not quota.is_granted:
+            raise OF_PAIR.refusal(quota.more_in_seconds)
+        rank = OF_NETWORK.attempts - self._of_networks.peek(network, now).remaining
+        overdrawn = self._take_shared(kind, network, account, now)
+        attempt = Attempt(network, rank + OF_PAIR.attempts - 1 - quota.remaining, overdrawn)
+        self._in_progress[pair] += 1
         try:
-            yield
+            yield attempt
         finally:
-            decrement(self._in_progress, network)
+            decrement(self._in_progress, pair)
+            if not attempt.is_wrong:
+                self._of_pairs.give_back(pair)
+                if overdrawn is None:
+                    self._give_back_shared(kind, network, account)
 
-    def count_refusal(self, network: str, now: float) -> None:
-        """Count a refused attempt."""
-        self._refused.add(network, now)
+    def _take_shared(self, kind: AttemptKind, network: str, account: bytes, now: float) -> Throttled | None:
+        """Take a token for the network and one for the account; if one is missing, none, and say why."""
+        if kind is AttemptKind.SIGN_UP:
+            return None
+        of_network = self._of_networks.take(network, now)
+        if not of_network.is_granted:
+            return OF_NETWORK.refusal(of_network.more_in_seconds)
+        if kind is AttemptKind.CODE:
+            return None
+        of_account = self._of_accounts.take(account, now)
+        if not of_account.is_granted:
+            self._of_networks.give_back(network)
+            return OF_ACCOUNT.refusal(of_account.more_in_seconds)
+        return None
 
-    def recent_attempts(self, network: str, now: float) -> int:
-        """Return how many attempts of the network are in progress or were refused lately."""
-        return self._in_progress[network] + self._refused.count(network, now)
+    def _give_back_shared(self, kind: AttemptKind, network: str, account: bytes) -> None:
+        if kind is not AttemptKind.SIGN_UP:
+            self._of_networks.give_back(network)
+        if kind is AttemptKind.PASSWORD:
+            self._of_accounts.give_back(account)
+
+
+def account_key(text: str) -> bytes:
+    """Return the key by which an e-mail address or an id is counted.
+
+    Spellings that the database may take for one address have one key: case and accents do not count.
+    """
+    folded = unicodedata.normalize("NFKD", text.casefold())
+    letters = "".join(letter for letter in folded if not unicodedata.combining(letter))
+    return hashlib.blake2b(letters.casefold().encode(), digest_size=KEY_BYTES).digest()

@@ -22,20 +22,24 @@ class Quota(NamedTuple):
 class TokenBuckets:
     """A bucket of tokens for each client; times are monotonic seconds.
 
-    A bucket holds the tokens of one minute and is filled evenly. So a client may send that many requests at
-    once, and then as many as flow in. A bucket is stored as the moment when it will be full again: a full
-    one needs no entry. The table is bounded. If it is full, a new client takes the place of the one with
-    the fullest bucket among a few, so a flood of addresses drops addresses of the flood, not busy clients.
+    A bucket holds `size` tokens, and is filled evenly within `fill_seconds`. So a client may send that many
+    requests at once, and then as many as flow in. A bucket is stored as the moment when it will be full
+    again: a full one needs no entry. The table is bounded. If it is full, a new client takes the place of the
+    one with the fullest bucket among a few, so a flood of addresses drops addresses of the flood, not busy
+    clients.
     """
 
-    def __init__(self, per_minute: int, max_clients: int = MAX_CLIENTS) -> None:
-        self.per_minute = per_minute
-        self._token_seconds = WINDOW_SECONDS / per_minute  # in which one token flows in
+    def __init__(
+        self, size: int, fill_seconds: float = WINDOW_SECONDS, max_clients: int = MAX_CLIENTS
+    ) -> None:
+        self.size = size
+        self._fill_seconds = fill_seconds
+        self._token_seconds = fill_seconds / size  # in which one token flows in
         self._max_clients = max_clients
         self._full_at: OrderedDict[Hashable, float] = OrderedDict()
 
     def __repr__(self) -> str:
-        return f"<TokenBuckets: {self.per_minute} per minute, {len(self._full_at)} clients>"
+        return f"<TokenBuckets: {self.size} in {self._fill_seconds:.0f} s, {len(self._full_at)} clients>"
 
     def __len__(self) -> int:
         return len(self._full_at)
@@ -47,18 +51,23 @@ class TokenBuckets:
             self._make_room(now)
             full_at = now
         after = max(full_at, now) + self._token_seconds
-        missing_seconds = after - now - WINDOW_SECONDS
+        missing_seconds = after - now - self._fill_seconds
         if missing_seconds > ROUNDING_SECONDS:
             return Quota(is_granted=False, remaining=0, more_in_seconds=missing_seconds)
         self._full_at[client] = after
         return self._quota(after - now)
+
+    def give_back(self, client: Hashable) -> None:
+        """Put a token that was taken back into the client's bucket."""
+        if client in self._full_at:
+            self._full_at[client] -= self._token_seconds
 
     def peek(self, client: Hashable, now: float) -> Quota:
         """Return what is left in the client's bucket, and take nothing."""
         return self._quota(max(0.0, self._full_at.get(client, now) - now))
 
     def _quota(self, seconds_to_full: float) -> Quota:
-        tokens = (WINDOW_SECONDS - seconds_to_full + ROUNDING_SECONDS) / self._token_seconds
+        tokens = (self._fill_seconds - seconds_to_full + ROUNDING_SECONDS) / self._token_seconds
         remaining = max(0, int(tokens))
         return Quota(True, remaining, (remaining + 1 - tokens) * self._token_seconds)
 

@@ -5,21 +5,25 @@ from aiohttp import web
 from storage.errors import NotUnique
 from storage.ids import new_id
 from storage.model import Organization, User
+from storage.storage import Storage
 from web.access.auth import Caller
 from web.access.login_attempts import (
-    count_refusal,
     count_signup,
+    counted_attempt,
     hash_password,
-    login_attempt,
+    record_login,
     verify_password,
 )
 from web.app_keys import CLOCK, SETTINGS, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret
-from web.errors import Invalid, NotAuthenticated, PermissionDenied
+from web.credentials.throttle import AttemptKind
+from web.errors import Invalid, NotAuthenticated, PermissionDenied, require_found
 from web.json import json_response
 from web.request.parsing import read_body
 from web.routes import CallerRoute, PublicRoute
 from web.schemas.accounts import (
+    CallerResponse,
+    CredentialKind,
     FreshTokenResponse,
     LoggedInResponse,
     LoginBody,
@@ -50,17 +54,18 @@ async def sign_up(request: web.Request) -> web.Response:
     if not app[SETTINGS].signup_open:
         raise PermissionDenied("Sign-up is closed.")
     body = await read_body(request, SIGNUP)
-    with login_attempt(request):
+    with counted_attempt(request, AttemptKind.SIGN_UP) as attempt:
         count_signup(request)
-        password_hash = await hash_password(request, body["password"])
+        password_hash = await hash_password(request, attempt, body["password"])
         now = app[CLOCK].now()
         user = User(new_id(), body["email"], body["name"], password_hash, 1, now)
         organization = Organization(new_id(), body["organization_name"], now)
         try:
             await app[STORAGE].accounts.insert_account(user, organization)
         except NotUnique as error:
-            count_refusal(request)  # so that nobody can quickly find out who has an account
+            attempt.count_wrong()  # so that nobody can quickly find out who has an account
             raise Invalid({"email": ["user with this email already exists."]}) from error
+    await record_login(request, user.id)
     answer: SignedUpResponse = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
         "user": serialize_user(user),
@@ -76,11 +81,12 @@ async def log_in(request: web.Request) -> web.Response:
     """
     app = request.app
     body = await read_body(request, LOGIN)
-    with login_attempt(request):
+    with counted_attempt(request, AttemptKind.PASSWORD, body["email"]) as attempt:
         user = await app[STORAGE].accounts.get_user_by_email(body["email"])
-        is_right = await verify_password(request, body["password"], user.password_hash if user else None)
+        is_right = await verify_password(request, attempt, user, body["password"])
     if user is None or not is_right:
         raise NotAuthenticated("Unable to log in with provided credentials.")
+    await record_login(request, user.id)
     memberships = await app[STORAGE].accounts.list_memberships(user.id)
     answer: LoggedInResponse = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, app[CLOCK].now()),
@@ -88,6 +94,38 @@ async def log_in(request: web.Request) -> web.Response:
         "organizations": [serialize_membership(membership) for membership in memberships[:MAX_ORGANIZATIONS]],
     }
     return json_response(answer)
+
+
+async def get_caller(request: web.Request, caller: Caller) -> web.Response:
+    """Return who calls: the user or the API key, and its organizations with its role in each.
+
+    The token of a run may not call this: the context of the run names its agent.
+    """
+    answer = await (_user_answer if caller.is_user else _key_answer)(request.app[STORAGE], caller)
+    return json_response(answer)
+
+
+async def _user_answer(storage: Storage, caller: Caller) -> CallerResponse:
+    user = require_found(await storage.accounts.get_user(caller.credential))
+    memberships = await storage.accounts.list_memberships(user.id)
+    return {
+        "kind": CredentialKind.USER,
+        "user": serialize_user(user),
+        "api_key": None,
+        "organizations": [serialize_membership(membership) for membership in memberships[:MAX_ORGANIZATIONS]],
+    }
+
+
+async def _key_answer(storage: Storage, caller: Caller) -> CallerResponse:
+    key = require_found(await storage.api_keys.get(caller.credential))
+    organization = require_found(await storage.organizations.get(key.organization_id))
+    role = caller.roles[organization.id]
+    return {
+        "kind": CredentialKind.API_KEY,
+        "user": None,
+        "api_key": {"id": key.id, "name": key.name},
+        "organizations": [{"id": organization.id, "name": organization.name, "role": role}],
+    }
 
 
 async def log_out(request: web.Request, caller: Caller) -> web.Response:
@@ -103,13 +141,12 @@ async def change_password(request: web.Request, caller: Caller) -> web.Response:
     """
     app, user_id = request.app, caller.require_user()
     body = await read_body(request, PASSWORD_CHANGE)
-    with login_attempt(request):
-        user = await app[STORAGE].accounts.get_user(user_id)
-        password_hash = user.password_hash if user else None
-        is_right = await verify_password(request, body["current_password"], password_hash)
-        if user is None or not is_right:
+    user = require_found(await app[STORAGE].accounts.get_user(user_id))
+    # Counted apart from log-ins, so that a guesser without the token keeps nobody from a change.
+    with counted_attempt(request, AttemptKind.PASSWORD, str(user.id)) as attempt:
+        if not await verify_password(request, attempt, user, body["current_password"]):
             raise Invalid(WRONG_PASSWORD)
-        new_hash = await hash_password(request, body["new_password"])
+        new_hash = await hash_password(request, attempt, body["new_password"])
     version = await app[STORAGE].accounts.replace_password(user, new_hash)
     if version is None:  # another request changed the password in the meantime
         raise Invalid(WRONG_PASSWORD)
@@ -124,16 +161,16 @@ async def reset_password(request: web.Request) -> web.Response:
     """
     app = request.app
     body = await read_body(request, RESET)
-    with login_attempt(request):
-        # Hash before looking at the code, so that every request takes the same time.
-        password_hash = await hash_password(request, body["new_password"])
-        now = app[CLOCK].now()
-        user = await app[STORAGE].accounts.reset_password(
-            body["email"], hash_secret(body["code"]), password_hash, now
-        )
+    accounts, code_hash, now = app[STORAGE].accounts, hash_secret(body["code"]), app[CLOCK].now()
+    with counted_attempt(request, AttemptKind.CODE, body["email"]) as attempt:
+        user = None
+        if await accounts.has_reset_code(body["email"], code_hash, now):  # else no password is hashed
+            password_hash = await hash_password(request, attempt, body["new_password"])
+            user = await accounts.reset_password(body["email"], code_hash, password_hash, now)
         if user is None:
-            count_refusal(request)
+            attempt.count_wrong()
             raise Invalid({"code": ["The code is wrong, used or expired."]})
+    await record_login(request, user.id)
     answer: FreshTokenResponse = {"token": app[USER_TOKENS].issue(user.id, user.token_version, now)}
     return json_response(answer)
 
@@ -157,6 +194,14 @@ ROUTES = (
         answer=LoggedInResponse,
         body=LOGIN,
         refusals=frozenset({401, 429}),
+    ),
+    CallerRoute(
+        "GET",
+        "/api/organizations/auth/me/",
+        get_caller,
+        "Read who calls, and in which roles",
+        answer=CallerResponse,
+        refusals=frozenset({404}),
     ),
     CallerRoute(
         "POST",

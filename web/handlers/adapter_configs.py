@@ -15,6 +15,7 @@ from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import Invalid, NotFound, PermissionDenied, require_found
 from web.fields import unknown_id
+from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
 from web.page_reader import Listing
 from web.paging import answer_list, find_owned
@@ -38,7 +39,7 @@ async def create_config(request: web.Request, caller: Caller) -> web.Response:
 
     A config that does not fit the adapter's `config_schema` is refused with 400, and so is a second one.
     """
-    body = await read_body(request, BODY)
+    body = await read_body_once(request, caller, BODY)
     template, adapter = await _load_template_and_adapter(request, body)
     caller.require(template.organization_id)
     if adapter.visibility is not Visibility.PUBLIC and adapter.organization_id != template.organization_id:
@@ -48,9 +49,10 @@ async def create_config(request: web.Request, caller: Caller) -> web.Response:
     config = AdapterConfig(
         id=new_id(), organization_id=template.organization_id, created_at=now, updated_at=now, **body
     )
+    answer = serialize_adapter_config(config)
     with refusing_constraint_errors(body):
-        await request.app[STORAGE].adapter_configs.insert(config)
-    return json_response(serialize_adapter_config(config), status=201)
+        await request.app[STORAGE].adapter_configs.insert(config, receipt_without(request, answer, "config"))
+    return json_response(answer, status=201)
 
 
 async def _load_template_and_adapter(request: web.Request, body: dict[str, Any]) -> tuple[Template, Adapter]:
@@ -135,6 +137,7 @@ ROUTES = (
         status=201,
         answer=AdapterConfigResponse,
         body=BODY,
+        idempotent=True,
     ),
     CallerRoute(
         "GET",

@@ -12,6 +12,7 @@ from web.access.auth import Caller, requested_organization
 from web.access.path_access import load, load_owned, may_see, require_visible
 from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.errors import Invalid, NotFound, require_found
+from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.page_reader import Listing
 from web.paging import answer_list
@@ -26,14 +27,15 @@ QUERY = AdapterQuery()
 async def create_adapter(request: web.Request, caller: Caller) -> web.Response:
     """Create a private adapter; only an operator can publish it. Add its tools afterwards."""
     organization_id = requested_organization(request, caller)
-    body = await read_body(request, BODY)
+    body = await read_body_once(request, caller, BODY)
     await _check_schema(request, organization_id, body)
     now = request.app[CLOCK].now()
     adapter = Adapter(
         id=new_id(), organization_id=organization_id, visibility=Visibility.PRIVATE, created_at=now, **body
     )
-    await request.app[STORAGE].adapters.insert(adapter)
-    return json_response(serialize_adapter(adapter), status=201)
+    answer = json_response(serialize_adapter(adapter), status=201)
+    await request.app[STORAGE].adapters.insert(adapter, receipt_of(request, answer))
+    return answer
 
 
 async def _check_schema(request: web.Request, organization_id: UUID, body: dict[str, Any]) -> None:
@@ -107,6 +109,7 @@ ROUTES = (
         status=201,
         answer=AdapterResponse,
         body=BODY,
+        idempotent=True,
         by_header=True,
     ),
     CallerRoute("GET", "/api/toolbox/adapters/{id}/", get_adapter, "Read an adapter", answer=AdapterResponse),

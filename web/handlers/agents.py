@@ -5,6 +5,7 @@ to its supervisor: once the settings are stored, they ask the supervisor to writ
 """
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -17,7 +18,8 @@ from storage.ids import new_id
 from storage.model import Agent, AgentStatus, Notification, Priority, Source
 from supervisors.engine.messages import OwnedFieldsRequest, Signal
 from web.access.agent_references import References, refusal, resolve
-from web.access.auth import Caller, RunAccess, requested_organization
+from web.access.auth import Caller, RunAccess
+from web.access.body_references import single_organization
 from web.access.path_access import (
     agent_of_path,
     load_agent,
@@ -71,15 +73,14 @@ async def create_agent(request: web.Request, caller: Caller) -> web.Response:
     """
     app = request.app
     storage = app[STORAGE]
-    organization_id = requested_organization(request, caller)
     body = await read_body_once(request, caller, BODY)
     _check_tags(request, body)
     localize(body, DATETIME_FIELDS, ZoneInfo(body["timezone"]))
     supervisor_fields = _pop_supervisor_fields(body)
-    references = await resolve(storage, organization_id, body)
+    references = await resolve(storage, partial(single_organization, request, caller), body)
     if "model" not in body:
         body["model"] = _inherited_model(references)
-    agent = _build_agent(organization_id, body, references, app[CLOCK].now())
+    agent = _build_agent(body, references, app[CLOCK].now())
     answer = json_response(serialize_agent(agent), status=201)
     try:
         await storage.agents.insert(agent, _parent_notification(agent), receipt_of(request, answer))
@@ -88,7 +89,11 @@ async def create_agent(request: web.Request, caller: Caller) -> web.Response:
     changes = {
         name: value for name, value in supervisor_fields.items() if value != SUPERVISOR_FIELD_DEFAULTS[name]
     }
-    return await _answer_after_supervisor(request, agent, changes) if changes else answer
+    if not changes:
+        return answer
+    return await _answer_after_supervisor(
+        request, agent, OwnedFieldsRequest(**changes, caller=caller.identity)
+    )
 
 
 def _pop_supervisor_fields(body: dict[str, Any]) -> dict[str, Any]:
@@ -103,12 +108,12 @@ def _inherited_model(references: References) -> str:
     return template.default_model
 
 
-def _build_agent(organization_id: UUID, body: dict[str, Any], references: References, now: datetime) -> Agent:
+def _build_agent(body: dict[str, Any], references: References, now: datetime) -> Agent:
     template, parent = references.template, references.parent
     lists = {"tags": tuple(body["tags"]), "adapters": tuple(dict.fromkeys(body["adapters"]))}
     return Agent(
         id=new_id(),
-        organization_id=organization_id,
+        organization_id=references.organization_id,
         template_name=template.name if template else None,
         parent_name=parent.name if parent else "",
         created_at=now,
@@ -139,14 +144,14 @@ def _parent_notification(agent: Agent) -> Notification | None:
 
 
 async def _answer_after_supervisor(
-    request: web.Request, agent: Agent, supervisor_fields: dict[str, Any]
+    request: web.Request, agent: Agent, owned: OwnedFieldsRequest
 ) -> web.Response:
     """Have the supervisor write its fields, then answer with the whole agent.
 
     Until it has, the answer stored in the receipt is still true, and a repeated request gets that one.
     """
     storage = request.app[STORAGE]
-    await request.app[REGISTRY].ask(agent.id, OwnedFieldsRequest(**supervisor_fields), admitted=True)
+    await request.app[REGISTRY].ask(agent.id, owned, admitted=True)
     agent = await storage.agents.get(agent.id) or agent
     answer = json_response(serialize_agent(agent), status=201)
     receipt = receipt_of(request, answer)
@@ -199,7 +204,7 @@ async def change_agent(request: web.Request, caller: Caller) -> web.Response:
     _check_tags(request, body)
     localize(body, DATETIME_FIELDS, ZoneInfo(body.get("timezone", agent.timezone)))
     supervisor_fields = _pop_supervisor_fields(body)
-    await resolve(storage, agent.organization_id, body)
+    await resolve(storage, lambda _: agent.organization_id, body)
     _refuse_while_archived(agent, supervisor_fields)
     if "adapters" in body:
         body["adapters"] = list(dict.fromkeys(body["adapters"]))
@@ -210,7 +215,8 @@ async def change_agent(request: web.Request, caller: Caller) -> web.Response:
     except ConstraintError as error:
         raise refusal(error, body) from error
     if supervisor_fields:
-        await app[REGISTRY].ask(agent.id, OwnedFieldsRequest(**supervisor_fields), admitted=True)
+        owned = OwnedFieldsRequest(**supervisor_fields, caller=caller.identity)
+        await app[REGISTRY].ask(agent.id, owned, admitted=True)
         changed = await storage.agents.get(agent.id)
     if body.keys() & SETTINGS_READ_BY_SUPERVISOR:
         app[REGISTRY].tell(agent.id, Signal.RELOAD)

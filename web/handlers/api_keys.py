@@ -1,5 +1,7 @@
 """API keys of an organization, for its owners and admins."""
 
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from aiohttp import web
@@ -10,8 +12,9 @@ from storage.model import ApiKey
 from web.access.auth import Caller, requested_organization
 from web.access.path_access import load_owned
 from web.app_keys import CLOCK, STORAGE
-from web.credentials.formats import NewKey, make_key
+from web.credentials.formats import make_key
 from web.errors import require_found
+from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
 from web.paging import PageQuery, answer_owned_list
 from web.request.parsing import read_body, read_query
@@ -36,31 +39,28 @@ async def create_key(request: web.Request, caller: Caller) -> web.Response:
     """
     organization_id = requested_organization(request, caller)
     caller.require_admin(organization_id)
-    body = await read_body(request, NEW_KEY)
-    key, secret = await _insert_key(request, organization_id, body["name"], is_active=body["is_active"])
-    answer: NewApiKeyResponse = {**serialize_api_key(key), "key": secret.text}
-    return json_response(answer, status=201)
-
-
-async def _insert_key(
-    request: web.Request, organization_id: UUID, name: str, *, is_active: bool
-) -> tuple[ApiKey, NewKey]:
+    body = await read_body_once(request, caller, NEW_KEY)
     while True:
-        secret, now = make_key(), request.app[CLOCK].now()
-        key = ApiKey(
-            id=new_id(),
-            organization_id=organization_id,
-            name=name,
-            prefix=secret.prefix,
-            is_active=is_active,
-            last_used_at=None,
-            created_at=now,
-        )
+        secret = make_key()
+        key = _build_key(organization_id, body, secret.prefix, request.app[CLOCK].now())
+        answer: NewApiKeyResponse = {**serialize_api_key(key), "key": secret.text}
+        receipt = receipt_without(request, answer, "key")
         try:
-            await request.app[STORAGE].api_keys.insert(key, secret.hash)
+            await request.app[STORAGE].api_keys.insert(key, secret.hash, receipt)
         except NotUnique:
             continue  # the prefix is taken, with a probability of 1 in 2.8 trillion; try another
-        return key, secret
+        return json_response(answer, status=201)
+
+
+def _build_key(organization_id: UUID, body: dict[str, Any], prefix: str, now: datetime) -> ApiKey:
+    return ApiKey(
+        id=new_id(),
+        organization_id=organization_id,
+        prefix=prefix,
+        last_used_at=None,
+        created_at=now,
+        **body,
+    )
 
 
 async def list_keys(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -105,6 +105,7 @@ ROUTES = (
         status=201,
         answer=NewApiKeyResponse,
         body=NEW_KEY,
+        idempotent=True,
         by_header=True,
     ),
     CallerRoute(

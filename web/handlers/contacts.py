@@ -10,6 +10,7 @@ from web.access.path_access import load_owned, require_agent
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
+from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.paging import answer_owned_list, period
 from web.request.parsing import read_body, read_query
@@ -25,12 +26,13 @@ async def create_contact(request: web.Request, caller: Caller) -> web.Response:
 
     Messages and the agents' messaging tools refer to it by its id.
     """
-    body = await read_body(request, BODY)
+    body = await read_body_once(request, caller, BODY)
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     contact = Contact(id=new_id(), organization_id=organization_id, created_at=now, **body)
+    answer = json_response(serialize_contact(contact), status=201)
     with refusing_constraint_errors(body):
-        await request.app[STORAGE].contacts.insert(contact)
-    return json_response(serialize_contact(contact), status=201)
+        await request.app[STORAGE].contacts.insert(contact, receipt_of(request, answer))
+    return answer
 
 
 async def list_contacts(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -86,6 +88,7 @@ ROUTES = (
         status=201,
         answer=ContactResponse,
         body=BODY,
+        idempotent=True,
         by_header=True,
     ),
     CallerRoute("GET", "/api/defaults/contacts/{id}/", get_contact, "Read a contact", answer=ContactResponse),

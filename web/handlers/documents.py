@@ -13,6 +13,7 @@ from web.access.path_access import load, load_owned, require_agent, require_owne
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
+from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.paging import answer_owned_list, period
 from web.request.parsing import read_body, read_query
@@ -28,14 +29,15 @@ async def create_document(request: web.Request, caller: Caller) -> web.Response:
 
     If the organization's documents would take more than `limits.document_bytes`, the answer is 400.
     """
-    body = await read_body(request, BODY)
+    body = await read_body_once(request, caller, BODY)
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     document = Document(id=new_id(), organization_id=organization_id, created_at=now, updated_at=now, **body)
+    answer = json_response(serialize_document(document), status=201)
     storage = request.app[STORAGE]
     with refusing_constraint_errors(body):
         async with storage.limits.document_bytes.reserved(organization_id, _bytes_of(document)):
-            await storage.documents.insert(document)
-    return json_response(serialize_document(document), status=201)
+            await storage.documents.insert(document, receipt_of(request, answer))
+    return answer
 
 
 async def list_documents(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -101,6 +103,7 @@ ROUTES = (
         status=201,
         answer=DocumentResponse,
         body=BODY,
+        idempotent=True,
         by_header=True,
     ),
     CallerRoute(

@@ -11,12 +11,14 @@ from storage.errors import NotUnique
 from storage.identity.invites import Invite
 from storage.ids import new_id
 from storage.model import User
-from web.access.auth import Caller, requested_organization
-from web.access.login_attempts import count_refusal, hash_password, login_attempt, verify_password
+from web.access.auth import Caller, authenticate, has_user_token, requested_organization
+from web.access.login_attempts import counted_attempt, hash_password, record_login, verify_password
 from web.access.path_access import load_owned, path_id
 from web.app_keys import CLOCK, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret, make_code
+from web.credentials.throttle import Attempt, AttemptKind
 from web.errors import Invalid, NotAuthenticated, PermissionDenied, require_found
+from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
 from web.paging import PageQuery, answer_owned_list
 from web.request.parsing import read_body, read_query
@@ -27,11 +29,13 @@ from web.schemas.invites import (
     InviteResponse,
     NewInviteBody,
     NewInviteResponse,
+    PasswordAcceptanceBody,
     serialize_invite,
 )
 
 NEW = NewInviteBody()
 ACCEPTANCE = AcceptanceBody()
+PASSWORD_ACCEPTANCE = PasswordAcceptanceBody()
 QUERY = PageQuery()
 LIFETIME = timedelta(days=7)
 
@@ -43,9 +47,8 @@ async def create_invite(request: web.Request, caller: Caller) -> web.Response:
     """
     organization_id = requested_organization(request, caller)
     caller.require_admin(organization_id)
-    body = await read_body(request, NEW)
-    if body["role"].is_above(caller.roles[organization_id]):
-        raise PermissionDenied
+    body = await read_body_once(request, caller, NEW)
+    caller.require_role(organization_id, body["role"])
     code, now = make_code(), request.app[CLOCK].now()
     invite = Invite(
         id=new_id(),
@@ -57,8 +60,8 @@ async def create_invite(request: web.Request, caller: Caller) -> web.Response:
         accepted_at=None,
         created_at=now,
     )
-    await request.app[STORAGE].invites.insert(invite)
     answer: NewInviteResponse = {**serialize_invite(invite), "code": code}
+    await request.app[STORAGE].invites.insert(invite, receipt_without(request, answer, "code"))
     return json_response(answer, status=201)
 
 
@@ -76,8 +79,7 @@ async def delete_invite(request: web.Request, caller: Caller) -> web.Response:
     """Delete an invite; its code stops working. An invite to a role above your own is refused with 403."""
     invites = request.app[STORAGE].invites
     invite = await load_owned(request, caller, invites.get, Caller.require_admin)
-    if invite.role.is_above(caller.roles[invite.organization_id]):
-        raise PermissionDenied
+    caller.require_role(invite.organization_id, invite.role)
     await invites.delete(invite.id)
     return web.Response(status=204)
 
@@ -85,29 +87,27 @@ async def delete_invite(request: web.Request, caller: Caller) -> web.Response:
 async def accept_invite(request: web.Request) -> web.Response:
     """Accept an invite with the password of the account, or with a new one if there is no account yet.
 
-    A wrong, used or expired code is refused with 400, a wrong password of an existing account with 401.
+    The token of the invited user's account takes the place of the password. A wrong, used or expired code is
+    refused with 400, a wrong password of an existing account with 401, the token of another account with 403.
     """
     app = request.app
     invite = require_found(await app[STORAGE].invites.get(path_id(request)))
-    body = await read_body(request, ACCEPTANCE)
+    body = await read_body(request, ACCEPTANCE if has_user_token(request) else PASSWORD_ACCEPTANCE)
     now = app[CLOCK].now()
-    with login_attempt(request):
+    with counted_attempt(request, AttemptKind.CODE, str(invite.id)) as attempt:
         is_right_code = hmac.compare_digest(hash_secret(body["code"]), invite.code_hash)
         if not (is_right_code and invite.is_open(now)):
-            raise _wrong_code(request)
-        user = await app[STORAGE].accounts.get_user_by_email(invite.email)
-        is_new = user is None
-        if user is None:
-            user = await _new_user(request, invite.email, body, now)
-        elif not await verify_password(request, body["password"], user.password_hash):
-            raise NotAuthenticated("Unable to log in with provided credentials.")
-    try:
-        is_accepted = await app[STORAGE].invites.accept(invite.id, user, now, is_new=is_new)
-    except NotUnique as error:  # the person has signed up in the meantime; the invite stays valid
-        raise Invalid({"email": ["user with this email already exists."]}) from error
-    organization = await app[STORAGE].organizations.get(invite.organization_id)
-    if organization is None or not is_accepted:
-        raise _wrong_code(request)
+            raise _wrong_code(attempt)
+        user, is_new = await _accepting_user(request, attempt, invite.email, body, now)
+        try:
+            is_accepted = await app[STORAGE].invites.accept(invite.id, user, now, is_new=is_new)
+        except NotUnique as error:  # the person has signed up in the meantime; the invite stays valid
+            raise Invalid({"email": ["user with this email already exists."]}) from error
+        organization = await app[STORAGE].organizations.get(invite.organization_id)
+        if organization is None or not is_accepted:
+            raise _wrong_code(attempt)
+    if "password" in body:
+        await record_login(request, user.id)
     answer: SignedUpResponse = {
         "token": app[USER_TOKENS].issue(user.id, user.token_version, now),
         "user": serialize_user(user),
@@ -116,14 +116,38 @@ async def accept_invite(request: web.Request) -> web.Response:
     return json_response(answer)
 
 
-async def _new_user(request: web.Request, email: str, body: Mapping[str, Any], now: datetime) -> User:
-    password_hash = await hash_password(request, body["password"])
-    return User(new_id(), email, body["name"], password_hash, 1, now)
+async def _accepting_user(
+    request: web.Request, attempt: Attempt, email: str, body: Mapping[str, Any], now: datetime
+) -> tuple[User, bool]:
+    """Return the invited user, and whether it is a new one.
+
+    Raise NotAuthenticated for a wrong password, PermissionDenied for the token of another user.
+    """
+    user = await request.app[STORAGE].accounts.get_user_by_email(email)
+    if "password" not in body:
+        return await _user_of_token(request, user), False
+    if user is None:
+        password_hash = await hash_password(request, attempt, body["password"])
+        return User(new_id(), email, body["name"], password_hash, 1, now), True
+    with counted_attempt(request, AttemptKind.PASSWORD, email) as login:
+        if not await verify_password(request, login, user, body["password"]):
+            raise NotAuthenticated("Unable to log in with provided credentials.")
+    return user, False
 
 
-def _wrong_code(request: web.Request) -> Invalid:
-    """Count the refusal and return the error to raise."""
-    count_refusal(request)
+async def _user_of_token(request: web.Request, invited: User | None) -> User:
+    """Return the invited user. Raise PermissionDenied if the token of the request belongs to another one."""
+    caller = await authenticate(request)
+    if invited is None or caller.require_user() != invited.id:
+        raise PermissionDenied(
+            "The invitation is for another e-mail address than yours; accept it with that account's password."
+        )
+    return invited
+
+
+def _wrong_code(attempt: Attempt) -> Invalid:
+    """Count the attempt as wrong and return the error to raise."""
+    attempt.count_wrong()
     return Invalid({"code": ["The code is wrong, used or expired."]})
 
 
@@ -144,6 +168,7 @@ ROUTES = (
         status=201,
         answer=NewInviteResponse,
         body=NEW,
+        idempotent=True,
         by_header=True,
     ),
     CallerRoute("DELETE", "/api/organizations/invites/{id}/", delete_invite, "Delete an invite", status=204),
@@ -154,6 +179,7 @@ ROUTES = (
         "Accept an invite: a token for the invited person",
         answer=SignedUpResponse,
         body=ACCEPTANCE,
-        refusals=frozenset({401, 429}),
+        user_token=True,
+        refusals=frozenset({401, 403, 429}),
     ),
 )

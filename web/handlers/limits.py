@@ -34,6 +34,8 @@ async def _limits(app: web.Application, organization_id: UUID) -> AsyncIterator[
     settings, streams = app[SETTINGS], app[STREAMS].in_use(organization_id)
     yield serialize_limit("streams", LimitScope.ORGANIZATION, settings.streams, streams)
     yield serialize_limit("streams_per_caller", LimitScope.CREDENTIAL, settings.streams_per_caller, None)
+    owned = settings.organizations_per_user
+    yield serialize_limit("organizations_per_user", LimitScope.USER, owned, None)
     yield serialize_limit("tags_per_agent", LimitScope.AGENT, settings.tags_per_agent, None)
     yield serialize_limit("spans_per_trace", LimitScope.TRACE, app[STORAGE].traces.max_spans, None)
 
@@ -43,7 +45,7 @@ def _of_requests(app: web.Application, caller: Caller) -> LimitResponse:
     limit = app[RATE_LIMITS].of_callers
     if limit is None:
         return serialize_limit(OF_CALLERS, LimitScope.CREDENTIAL, 0, None)
-    per_minute = limit.buckets.per_minute
+    per_minute = limit.buckets.size
     left = limit.buckets.peek(caller.credential, app[CLOCK].monotonic()).remaining
     return serialize_limit(limit.name, LimitScope.CREDENTIAL, per_minute, per_minute - left)
 

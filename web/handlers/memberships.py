@@ -6,7 +6,7 @@ from storage.identity.memberships import Member
 from web.access.auth import Caller
 from web.access.path_access import load_owned
 from web.app_keys import STORAGE
-from web.errors import PermissionDenied, require_found
+from web.errors import require_found
 from web.json import json_response
 from web.paging import PageQuery, answer_owned_list
 from web.request.parsing import read_body, read_query
@@ -46,6 +46,7 @@ async def change_membership(request: web.Request, caller: Caller) -> web.Respons
     changes = await read_body(request, CHANGES, partial=True)
     if "role" not in changes:
         return json_response(serialize_member(member))
+    caller.require_role(member.organization_id, changes["role"])
     changed = await request.app[STORAGE].memberships.update_role(
         member.id, changes["role"], by=caller.roles[member.organization_id]
     )
@@ -65,8 +66,7 @@ async def delete_membership(request: web.Request, caller: Caller) -> web.Respons
 async def _load_manageable_member(request: web.Request, caller: Caller) -> Member:
     """Return the member whose id is in the path. Raise PermissionDenied if the role is above the caller's."""
     member = await load_owned(request, caller, request.app[STORAGE].memberships.get, Caller.require_admin)
-    if member.role.is_above(caller.roles[member.organization_id]):
-        raise PermissionDenied
+    caller.require_role(member.organization_id, member.role)
     return member
 
 

@@ -1,30 +1,55 @@
-"""The caller's organizations: their names, spending caps and pauses."""
+"""The caller's organizations: new ones, and their names, spending caps and pauses."""
 
 from uuid import UUID
 
 from aiohttp import web
 
+from storage.ids import new_id
 from storage.model import Organization
 from supervisors.engine.broadcast import tell_agents_of
 from web.access.auth import Caller
+from web.access.login_attempts import count_signup
 from web.access.path_access import load
-from web.app_keys import REGISTRY, STORAGE
-from web.errors import require_found
+from web.app_keys import CLOCK, REGISTRY, SETTINGS, STORAGE
+from web.errors import PermissionDenied, require_found
+from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.page_reader import Listing
 from web.paging import PageQuery, answer_list
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
 from web.schemas.organizations import (
+    NewOrganizationBody,
     OrganizationChangesBody,
     WholeOrganizationResponse,
     serialize_whole_organization,
 )
 
+NEW = NewOrganizationBody()
 CHANGES = OrganizationChangesBody()
 QUERY = PageQuery()
 
 FIELDS_READ_BY_SUPERVISORS = frozenset({"paused", "max_cost_usd_per_day"})
+
+
+async def create_organization(request: web.Request, caller: Caller) -> web.Response:
+    """Create an organization that the calling user owns.
+
+    It counts like a sign-up: against `limits.signups_per_hour` of the address, and refused while
+    `accounts.signup` is closed. A user owns at most `limits.organizations_per_user`. An API key cannot create
+    one.
+    """
+    app, user_id = request.app, caller.require_user()
+    if not app[SETTINGS].signup_open:
+        raise PermissionDenied("Only the operator creates organizations here (accounts.signup is closed).")
+    body = await read_body_once(request, caller, NEW)
+    count_signup(request)
+    organization = Organization(new_id(), body["name"], app[CLOCK].now())
+    answer = json_response(serialize_whole_organization(organization), status=201)
+    await app[STORAGE].accounts.insert_organization(
+        organization, user_id, app[SETTINGS].organizations_per_user, receipt_of(request, answer)
+    )
+    return answer
 
 
 async def list_organizations(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -58,8 +83,11 @@ async def change_organization(request: web.Request, caller: Caller) -> web.Respo
     changes = await read_body(request, CHANGES, partial=True)
     storage = request.app[STORAGE]
     changed = require_found(await storage.organizations.update(organization.id, changes))
+    registry = request.app[REGISTRY]
+    if "paused" in changes:
+        registry.pause_log.report(changed.id, is_paused=changed.paused, caller=caller.identity)
     if changes.keys() & FIELDS_READ_BY_SUPERVISORS:
-        await tell_agents_of(changed.id, storage.agent_states, request.app[REGISTRY])
+        await tell_agents_of(changed.id, storage.agent_states, registry)
     return json_response(serialize_whole_organization(changed))
 
 
@@ -77,6 +105,17 @@ ROUTES = (
         "List the caller's organizations",
         answer=list[WholeOrganizationResponse],
         query=QUERY,
+    ),
+    CallerRoute(
+        "POST",
+        "/api/organizations/organizations/",
+        create_organization,
+        "Create an organization that the calling user owns",
+        status=201,
+        answer=WholeOrganizationResponse,
+        body=NEW,
+        idempotent=True,
+        refusals=frozenset({429}),
     ),
     CallerRoute(
         "GET",

@@ -10,6 +10,7 @@ from web.access.path_access import load_owned, require_agent
 from web.app_keys import CLOCK, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import require_found
+from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.paging import answer_owned_list, period
 from web.request.parsing import read_body, read_query
@@ -22,12 +23,13 @@ QUERY = ProjectQuery()
 
 async def create_project(request: web.Request, caller: Caller) -> web.Response:
     """Create a project, for one agent or for all agents of the organization."""
-    body = await read_body(request, BODY)
+    body = await read_body_once(request, caller, BODY)
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     project = Project(id=new_id(), organization_id=organization_id, created_at=now, updated_at=now, **body)
+    answer = json_response(serialize_project(project), status=201)
     with refusing_constraint_errors(body):
-        await request.app[STORAGE].projects.insert(project)
-    return json_response(serialize_project(project), status=201)
+        await request.app[STORAGE].projects.insert(project, receipt_of(request, answer))
+    return answer
 
 
 async def list_projects(request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -81,6 +83,7 @@ ROUTES = (
         status=201,
         answer=ProjectResponse,
         body=BODY,
+        idempotent=True,
         by_header=True,
     ),
     CallerRoute("GET", "/api/defaults/projects/{id}/", get_project, "Read a project", answer=ProjectResponse),

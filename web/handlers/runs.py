@@ -81,7 +81,7 @@ async def stop_agent(request: web.Request, caller: Caller) -> web.Response:
     """
     agent_id = await agent_of_path(request, caller)
     body = await read_body(request, STOP)
-    reply = await request.app[REGISTRY].ask(agent_id, StopRequest(**body))
+    reply = await request.app[REGISTRY].ask(agent_id, StopRequest(**body, caller=caller.identity))
     answer: StopAnsweredResponse = {"status": reply}
     return json_response(answer)
 

@@ -18,9 +18,10 @@ from web.access.path_access import load, load_owned
 from web.app_keys import CLOCK, SETTINGS, STORAGE
 from web.errors import Invalid, PermissionDenied, TooLarge
 from web.fields import unknown_id
+from web.idempotency import read_items_once, receipt_of
 from web.json import json_response, to_json
 from web.request.local_times import localize
-from web.request.parsing import read_body, read_items
+from web.request.parsing import read_body
 from web.routes import CallerRoute
 from web.schemas.spans import (
     DATETIME_FIELDS,
@@ -54,14 +55,17 @@ async def create_spans(request: web.Request, caller: Caller) -> web.Response:
     """
     traces = request.app[STORAGE].traces
     max_bytes = request.app[SETTINGS].span_metadata_bytes
-    bodies, is_list = await read_items(request, NEW, MAX_SPANS, partial(_encode_metadata, max_bytes))
+    encode = partial(_encode_metadata, max_bytes)
+    bodies, is_list = await read_items_once(request, caller, NEW, MAX_SPANS, encode)
     owners = await traces.list_owners({body["trace_id"] for body in bodies})
     spans = _build_spans(bodies, owners, request.app[CLOCK].now(), is_list)
     for trace_id, owner in owners.items():
         caller.require_trace(trace_id, owner.organization_id)
     await _check_parents(traces, spans, owners, is_list)
+    created = [serialize_span(new.span) for new in spans]
+    answer = json_response(created if is_list else created[0], status=201)
     try:
-        await traces.insert_spans(spans)
+        await traces.insert_spans(spans, receipt_of(request, answer))
     except TraceFull as error:
         full = {"trace": [TRACE_FULL.format(error.max_spans, error.stored)]}
         raise _invalid(
@@ -73,8 +77,7 @@ async def create_spans(request: web.Request, caller: Caller) -> web.Response:
             index: {"id": ID_TAKEN} for index, new in enumerate(spans) if new.span.id in taken
         }
         raise _invalid(messages, is_list) from error
-    created = [serialize_span(new.span) for new in spans]
-    return json_response(created if is_list else created[0], status=201)
+    return answer
 
 
 async def get_span(request: web.Request, caller: Caller) -> web.Response:
@@ -198,6 +201,7 @@ ROUTES = (
         answer=SpanResponse | list[SpanResponse],
         body=NEW,
         run_access=RunAccess.FINISHING,
+        idempotent=True,
         body_bytes=SPAN_BODY_BYTES,
         max_items=MAX_SPANS,
     ),

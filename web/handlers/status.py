@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from supervisors.engine.snapshot import Snapshot
+from supervisors.engine.snapshot import Snapshot, SnapshotFilters
 from web.access.path_access import path_id
 from web.app_keys import CLOCK, HARNESS, HEALTH, STARTED_AT, STATUS, STORAGE
 from web.errors import require_found
@@ -48,7 +48,8 @@ async def _service_response(app: web.Application) -> ServiceResponse:
 async def list_supervisors(request: web.Request) -> web.Response:
     """List up to `limit` agents by id, fewer if the answer would be longer than 1 MiB."""
     query = read_query(request, QUERY)
-    snapshots = await request.app[STATUS].snapshots(query["phase"], query["organization"], query["limit"])
+    filters = SnapshotFilters(query["phase"], query["status"], query["organization"], query["name"])
+    snapshots = await request.app[STATUS].snapshots(filters, query["limit"])
     return json_response(fit(snapshots, MAX_ANSWER_BYTES))
 
 

@@ -1,5 +1,7 @@
 """Templates: defaults that many agents share."""
 
+from functools import partial
+
 from aiohttp import web
 
 from storage.ids import new_id
@@ -15,7 +17,13 @@ from web.json import json_response
 from web.paging import PageQuery, answer_owned_list
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
-from web.schemas.templates import TemplateBody, TemplateDeletionQuery, TemplateResponse, serialize_template
+from web.schemas.templates import (
+    TemplateBody,
+    TemplateDeletionQuery,
+    TemplateResponse,
+    serialize_template,
+    without_hidden_secret,
+)
 
 BODY = TemplateBody()
 QUERY = PageQuery()
@@ -29,19 +37,19 @@ async def create_template(request: web.Request, caller: Caller) -> web.Response:
     """
     organization_id = requested_organization(request, caller)
     body = await read_body_once(request, caller, BODY)
+    body["tool_call_secret"] = body["tool_call_secret"] or ""
     now = request.app[CLOCK].now()
     template = Template(id=new_id(), organization_id=organization_id, created_at=now, **body)
-    answer = serialize_template(template)
-    repeated: TemplateResponse = {**answer, "tool_call_secret": None if template.tool_call_secret else ""}
+    repeated = serialize_template(template, show_secret=False)
     receipt = receipt_of(request, json_response(repeated, status=201))
     await request.app[STORAGE].templates.insert(template, receipt)
-    return json_response(answer, status=201)
+    return _answer(caller, template, status=201)
 
 
 async def get_template(request: web.Request, caller: Caller) -> web.Response:
     """Read one template."""
     template = await load_owned(request, caller, request.app[STORAGE].templates.get)
-    return json_response(serialize_template(template))
+    return _answer(caller, template)
 
 
 async def change_template(request: web.Request, caller: Caller) -> web.Response:
@@ -51,21 +59,30 @@ async def change_template(request: web.Request, caller: Caller) -> web.Response:
     """
     storage = request.app[STORAGE]
     template = await load_owned(request, caller, storage.templates.get)
-    changes = await read_body(request, BODY, partial=True)
+    changes = without_hidden_secret(await read_body(request, BODY, partial=True))
     changed = require_found(await storage.templates.update(template.id, changes))
     if changed.debounce_window_seconds != template.debounce_window_seconds:
         for agent_id in await storage.agents.list_holding_of_template(template.id):
             request.app[REGISTRY].tell(agent_id, Signal.RELOAD)
     if "max_cost_usd_per_day" in changes:
         await tell_agents_of_template(template.id, storage.agent_states, request.app[REGISTRY])
-    return json_response(serialize_template(changed))
+    return _answer(caller, changed)
 
 
 async def list_templates(request: web.Request, caller: Caller) -> web.StreamResponse:
     """List the templates of your organizations, newest first."""
     templates = request.app[STORAGE].templates
     query, owners = read_query(request, QUERY), caller.organizations
-    return await answer_owned_list(request, query, owners, templates, owners, serialize_template)
+    return await answer_owned_list(request, query, owners, templates, owners, partial(_serialize_for, caller))
+
+
+def _serialize_for(caller: Caller, template: Template) -> TemplateResponse:
+    """Return the response, whose secret only admins and owners see."""
+    return serialize_template(template, show_secret=caller.is_admin(template.organization_id))
+
+
+def _answer(caller: Caller, template: Template, status: int = 200) -> web.Response:
+    return json_response(_serialize_for(caller, template), status=status)
 
 
 async def delete_template(request: web.Request, caller: Caller) -> web.Response:

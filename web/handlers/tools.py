@@ -15,6 +15,7 @@ from web.access.path_access import load, may_see, require_adapter, require_visib
 from web.app_keys import CLOCK, SCHEMA_CHECKER, STORAGE
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import Invalid, NotFound, require_found
+from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
 from web.page_reader import Listing
 from web.paging import answer_list
@@ -35,14 +36,15 @@ async def create_tool(request: web.Request, caller: Caller) -> web.Response:
     refused.
     """
     storage = request.app[STORAGE]
-    body = await read_body(request, BODY)
+    body = await read_body_once(request, caller, BODY)
     adapter = await load_named(caller, storage.adapters.get, "adapter", body["adapter_id"])
     is_enforced = await _check_parameters(request, adapter.organization_id, body["parameters"])
     now = request.app[CLOCK].now()
     tool = Tool(id=new_id(), created_at=now, is_enforced=is_enforced, **body)
+    answer = json_response(serialize_tool(tool), status=201)
     with refusing_constraint_errors(body):
-        await storage.tools.insert(tool)
-    return json_response(serialize_tool(tool), status=201)
+        await storage.tools.insert(tool, receipt_of(request, answer))
+    return answer
 
 
 async def _check_parameters(request: web.Request, organization_id: UUID, parameters: Any) -> bool:
@@ -128,6 +130,7 @@ ROUTES = (
         status=201,
         answer=ToolResponse,
         body=BODY,
+        idempotent=True,
     ),
     CallerRoute("GET", "/api/toolbox/tools/{id}/", get_tool, "Read a tool", answer=ToolResponse),
     CallerRoute(

@@ -2,18 +2,19 @@
 
 from datetime import UTC
 from functools import partial
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
 from storage.errors import NotUnique
-from storage.history.traces import TraceFilters
+from storage.history.traces import TraceFilters, Traces
 from storage.ids import new_id
 from storage.model import Trace
-from storage.postgres.paging import Page
+from storage.postgres.paging import Chunk, Cursor, Page
 from web.access.auth import Caller, RunAccess
 from web.access.body_references import load_named
-from web.access.path_access import load, load_owned, require_owned
+from web.access.path_access import load, require_owned
 from web.app_keys import CLOCK, STORAGE, STREAMS
 from web.errors import Invalid, require_found
 from web.fields import unknown_id
@@ -24,7 +25,7 @@ from web.paging import next_link, period, send_page
 from web.request.local_times import localize
 from web.request.parsing import read_body, read_query
 from web.routes import CallerRoute
-from web.schemas.spans import serialize_span
+from web.schemas.spans import SpanResponse, serialize_span
 from web.schemas.traces import (
     FullTraceResponse,
     NewTraceBody,
@@ -34,6 +35,7 @@ from web.schemas.traces import (
     TracePageResponse,
     TraceQuery,
     TraceResponse,
+    serialize_expanded_span,
     serialize_full_trace,
     serialize_trace,
     serialize_trace_summary,
@@ -79,18 +81,37 @@ async def create_trace(request: web.Request, caller: Caller) -> web.Response:
 async def get_trace(request: web.Request, caller: Caller) -> web.Response:
     """Read a trace with one page of its spans. A `Link` header names the next page, if there is one."""
     traces = request.app[STORAGE].traces
-    trace = await load_owned(request, caller, traces.get)
+    trace = await load(request, traces.get)
+    caller.require_agent(trace.agent_id, trace.organization_id)
     query = read_query(request, SPAN_PAGE)
     after = query["after"] and await traces.get_span_cursor(trace.id, query["after"])
     if query["after"] and after is None:
         raise Invalid({"after": [unknown_id(query["after"])]})
     total = await traces.count_spans(trace.id)
-    spans = await traces.list_spans(trace.id, after, query["limit"] + 1)
-    room = MAX_ANSWER_BYTES - len(to_json(serialize_trace(trace)))
-    shown = fit([serialize_span(span) for span in spans[: query["limit"]]], max(room, MIN_SPANS_BYTES))
-    is_last = len(shown) == len(spans)
-    headers = {} if is_last else next_link(request, spans[len(shown) - 1].id, query["limit"])
+    room = max(MAX_ANSWER_BYTES - len(to_json(serialize_trace(trace))), MIN_SPANS_BYTES)
+    if query["expand"] is None:
+        spans = await _read_spans(traces, trace.id, after, query["limit"])
+    else:
+        async with request.app[STREAMS].turn(caller.accountable):  # it reads up to two megabytes
+            spans = await _read_expanded_spans(traces, trace.id, after, query["limit"], room)
+    shown = fit(spans, room)
+    is_last = len(shown) == len(spans) and not spans.is_cut
+    headers = {} if is_last else next_link(request, spans[len(shown) - 1]["id"], query["limit"])
     return json_response(serialize_full_trace(trace, shown, total), headers=headers)
+
+
+async def _read_spans(
+    traces: Traces, trace_id: UUID, after: Cursor | None, limit: int
+) -> Chunk[SpanResponse]:
+    spans = await traces.list_spans(trace_id, after, limit + 1)
+    return Chunk([serialize_span(span) for span in spans[:limit]], is_cut=len(spans) > limit)
+
+
+async def _read_expanded_spans(
+    traces: Traces, trace_id: UUID, after: Cursor | None, limit: int, max_bytes: int
+) -> Chunk[SpanResponse]:
+    spans = await traces.list_expanded_spans(trace_id, after, limit, max_bytes)
+    return Chunk([serialize_expanded_span(span) for span in spans], is_cut=spans.is_cut)
 
 
 async def end_trace(request: web.Request, caller: Caller) -> web.Response:
@@ -173,6 +194,7 @@ ROUTES = (
         "Read a trace with a page of its spans",
         answer=FullTraceResponse,
         query=SPAN_PAGE,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "POST",

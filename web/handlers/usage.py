@@ -15,7 +15,7 @@ from storage.storage import Storage
 from supervisors.llm.pricing import ModelCall
 from web.access.auth import Caller, RunAccess
 from web.access.path_access import load_owned, path_id
-from web.app_keys import CLOCK, PRICES, STORAGE
+from web.app_keys import CLOCK, PRICES, REGISTRY, STORAGE
 from web.errors import Invalid, PermissionDenied, require_found
 from web.fields import unknown_id
 from web.idempotency import read_body_once, receipt_of
@@ -79,6 +79,9 @@ async def report_usage(request: web.Request, caller: Caller) -> web.Response:
     answer = json_response(serialize_usage_record(record), status=201)
     cap_usd = None if caller.run is None else await _agent_cap(storage, agent_id, record.occurred_at)
     await storage.usage.insert(record, receipt_of(request, answer), cap_usd=cap_usd)
+    request.app[REGISTRY].add_cost(
+        agent_id, record.trace_id, record.cost_usd
+    )  # a run and its trace have one id
     return answer
 
 

@@ -22,6 +22,10 @@ class Components:
             self.schemas[name] = build()
         return {"$ref": f"#/components/schemas/{name}"}
 
+    def source(self, reference: str) -> object:
+        """Return the source of the schema behind a reference."""
+        return self._sources[reference.rpartition("/")[2]]
+
     def referred(self, reference: Json) -> Json:
         """Return the schema behind a reference; any other schema as it is."""
         name = reference.get("$ref", "").rpartition("/")[2]

@@ -1,7 +1,6 @@
 """The OpenAPI document as a whole."""
 
 from collections.abc import Iterable
-from inspect import getdoc
 from typing import Any
 
 from marshmallow import Schema
@@ -13,14 +12,17 @@ from web.json import JSON_TYPE
 from web.observability import request_id
 from web.openapi import error_responses, examples
 from web.openapi.components import Components, Json
+from web.openapi.docstrings import description_of
 from web.openapi.exchanges import single
 from web.openapi.inherited_descriptions import inherit_descriptions
 from web.openapi.paths import path_parameters, tag, tags, template
 from web.openapi.read_only import mark_read_only
 from web.openapi.requests import body_content, query_parameters
 from web.openapi.responses import answer_schema
+from web.openapi.value_meanings import append_value_meanings
 from web.paging import PageQuery
 from web.request.forms import MAX_FIELDS
+from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, PREFER_HEADER, STRICT
 from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 from web.routes import Access, Route
 from web.version import VERSION
@@ -32,18 +34,22 @@ Hosts long-lived autonomous agents for organizations. This document describes ve
 the interface; `info.version` is that of the service.
 
 **Credentials.** An API key under `Bearer` acts for its organization; a user's token under `Token` acts for \
-that user in all of the user's organizations. Operators have a token of their own, for `/status/` and \
-`/metrics` alone.
+that user in all of the user's organizations. `X-Organization` says which of them a request is about where \
+the body does not tell; any route refuses one that is not the caller's. Operators have a token of their own, \
+for `/status/` and `/metrics` alone.
 
-**Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Unknown and read-only \
-fields are ignored. What is described here is the usual way to write a value; besides, digits are taken for \
-an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a number for text. One-line text is \
-trimmed. NUL characters, lone surrogates and keys that an object has twice are refused. A datetime without \
+**Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Read-only fields are \
+ignored. So are unknown fields and query parameters, but the answer names them in `{IGNORED_HEADER}`, and \
+with `Prefer: {STRICT}` they are refused. What is described here is the usual way to write a value; \
+besides, digits are taken for an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a \
+number for text. One-line text is trimmed. NUL characters, lone surrogates and keys that an object has twice \
+are refused. A datetime without \
 an offset is local time of the agent it is about, else UTC. A body holds at most {MAX_VALUES:,} values \
 (spans {MAX_VALUES_OF_ITEMS:,}) and {MAX_FIELDS:,} fields, free JSON {MAX_DEPTH} levels and integers of \
 64 bits.
 
-**Lists** are newest first and come whole, or in pages of `limit` with a `Link` to the next one.
+**Lists** are newest first and come whole, or in pages of `limit` with a `Link` to the next one. A filter by \
+an id that does not exist finds nothing; one of another organization is refused with 403.
 
 **Paths** end with a slash; without it the answer is a 308 to the right one. Every GET route answers \
 HEAD, too. Any other method gets 405 with `Allow`, after the credential has been checked. Each answer has an \
@@ -81,21 +87,31 @@ def _header(name: str, description: str, **limits: Any) -> Json:
     return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
 
 
-REQUEST_ID = _header(
-    request_id.HEADER, "An id for the request, to be echoed and logged: 1 to 128 printable ASCII characters."
-)
-ORGANIZATION = _header(
-    ORGANIZATION_HEADER,
-    "The organization that the request is about; without it, that of the caller's oldest membership.",
-    format="uuid",
-)
-IDEMPOTENCY_KEY = _header(
-    idempotency.HEADER,
-    "Within 24 hours, a repeated request with the same key has no second effect and gets the first answer.",
-    minLength=1,
-    maxLength=idempotency.MAX_CHARACTERS,
-    pattern="^[!-~]([ -~]*[!-~])?$",
-)
+HEADERS = {
+    "RequestId": _header(
+        request_id.HEADER,
+        "An id for the request, to be echoed and logged: 1 to 128 printable ASCII characters.",
+    ),
+    "Organization": _header(
+        ORGANIZATION_HEADER,
+        "The organization that the request is about, one of the caller's own. Required for a user of "
+        "several, unless the body names a resource whose organization is meant.",
+        format="uuid",
+    ),
+    "Prefer": _header(
+        PREFER_HEADER,
+        f"With `{STRICT}` unknown fields and query parameters are refused instead of ignored: the 400 names "
+        "each with the most similar known name. Other preferences (RFC 7240) have no effect.",
+    ),
+    "IdempotencyKey": _header(
+        idempotency.HEADER,
+        "Within 24 hours, a repeated request with the same key has no second effect and gets the first "
+        "answer, with null for a secret in it.",
+        minLength=1,
+        maxLength=idempotency.MAX_CHARACTERS,
+        pattern="^[!-~]([ -~]*[!-~])?$",
+    ),
+}
 
 
 def build_document(routes: Iterable[Route]) -> Json:
@@ -106,6 +122,7 @@ def build_document(routes: Iterable[Route]) -> Json:
         paths.setdefault(template(route.path), {})[route.method.lower()] = _operation(route, components)
     mark_read_only(paths.values(), components)
     inherit_descriptions(paths.values(), components)
+    append_value_meanings(paths.values(), components)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -121,7 +138,7 @@ def build_document(routes: Iterable[Route]) -> Json:
             "schemas": {**components.schemas, **error_responses.SCHEMAS},
             "responses": error_responses.responses(),
             "headers": error_responses.HEADER_OBJECTS,
-            "parameters": {"RequestId": REQUEST_ID},
+            "parameters": HEADERS,
             "securitySchemes": SECURITY_SCHEMES,
         },
     }
@@ -136,7 +153,7 @@ def _operation(route: Route, components: Components) -> Json:
         "parameters": _parameters(route, components),
         "responses": _responses(route, components),
     }
-    description = getdoc(route.handler)
+    description = description_of(route.handler.__doc__)
     if description:
         operation["description"] = description
     if route.body is not None:
@@ -147,7 +164,7 @@ def _operation(route: Route, components: Components) -> Json:
 def _security(route: Route) -> list[Json]:
     match route.access:
         case Access.ANYONE:
-            return []
+            return [{}, {"UserToken": []}] if route.user_token else []
         case Access.OPERATORS:
             return [{"OperatorToken": []}]
         case Access.CALLERS:
@@ -158,15 +175,14 @@ def _security(route: Route) -> list[Json]:
 
 
 def _parameters(route: Route, components: Components) -> list[Json]:
-    parameters = path_parameters(route.path)
-    parameters.append({"$ref": "#/components/parameters/RequestId"})
+    headers = ["RequestId", "Prefer"]
     if route.by_header:
-        parameters.append(ORGANIZATION)
+        headers.append("Organization")
     if route.idempotent:
-        parameters.append(IDEMPOTENCY_KEY)
-    if route.query is not None:
-        parameters += query_parameters(route.query, components)
-    return parameters
+        headers.append("IdempotencyKey")
+    query = query_parameters(route.query, components) if route.query is not None else []
+    referred = [{"$ref": f"#/components/parameters/{name}"} for name in headers]
+    return [*path_parameters(route.path), *referred, *query]
 
 
 def _request_body(route: Route, schema: Schema, components: Components) -> Json:
@@ -188,7 +204,7 @@ def _responses(route: Route, components: Components) -> Json:
 
 
 def _success(route: Route, components: Components) -> Json:
-    names = ["X-Request-ID"]
+    names = ["X-Request-ID", IGNORED_HEADER, APPLIED_HEADER]
     if isinstance(route.query, PageQuery):
         names.append("Link")
     if route.idempotent:

@@ -2,6 +2,7 @@
 
 from web.openapi.components import Json
 from web.paging import PageQuery
+from web.request.unknown_names import APPLIED_HEADER, IGNORED_HEADER, MAX_NAME_BYTES, MAX_NAMES, STRICT
 from web.routes import Access, Route
 from web.schemas.traces import TraceQuery
 
@@ -74,6 +75,17 @@ HEADER_OBJECTS: dict[str, Json] = {
         "required": True,
         "schema": {"type": "string"},
     },
+    IGNORED_HEADER: {
+        "description": "What was ignored because the route does not know it, if there was anything: fields, "
+        "query parameters, and `Idempotency-Key` where it has no effect. The names are separated by commas, "
+        f"at most {MAX_NAMES}. Characters other than letters, digits and `._-` are escaped as in a URL; a "
+        f"`~` ends a name that was cut after {MAX_NAME_BYTES} bytes.",
+        "schema": {"type": "string"},
+    },
+    APPLIED_HEADER: {
+        "description": f"`{STRICT}`, if the request preferred that: no field or parameter was ignored.",
+        "schema": {"type": "string", "enum": [STRICT]},
+    },
     "Link": {
         "description": '`<…>; rel="next"` while there is more, if the request has a `limit`.',
         "schema": {"type": "string"},
@@ -105,13 +117,11 @@ HEADER_OBJECTS: dict[str, Json] = {
 
 def statuses(route: Route) -> set[int]:
     """Return all statuses with which the route can refuse."""
-    statuses = {500, *route.refusals}
+    statuses = {400, 500, *route.refusals}  # 400: a strict request may have an unknown parameter
     if route.access is not Access.ANYONE or route.method != "GET":
         statuses.add(503)  # public reads need no database
     if route.is_rate_limited:
         statuses.add(429)
-    if route.body or route.query or route.by_header:
-        statuses.add(400)
     if isinstance(route.query, PageQuery | TraceQuery):
         statuses.add(429)  # the list may be a stream
     if route.body:
@@ -119,7 +129,7 @@ def statuses(route: Route) -> set[int]:
     if route.access is not Access.ANYONE:
         statuses.add(401)
     if route.access is Access.CALLERS:
-        statuses.add(403)
+        statuses |= {400, 403}  # also for X-Organization, which every such route checks
     if route.idempotent:
         statuses |= {409, 422}
     if "{" in route.path:

@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from inspect import cleandoc
 from typing import Any
 
 from marshmallow import Schema, fields, missing, validate
@@ -25,13 +24,13 @@ from web.fields import (
     Line,
     LocalPart,
     Money,
-    OneOf,
     Text,
     Timezone,
     Url,
 )
-from web.openapi.attribute_docstrings import attribute_docstrings
+from web.filter_fields import OneOf, PhoneFilter
 from web.openapi.components import Components, Json, nullable
+from web.openapi.docstrings import attribute_docstrings, description_of
 from web.openapi.responses import enum_reference
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -100,7 +99,7 @@ def body_schema(schema: Schema, components: Components, *, partial: bool) -> Jso
         described["required"] = required
     description = type(schema).__dict__.get("__doc__")
     if description:
-        described["description"] = cleandoc(description)
+        described["description"] = description_of(description)
     return described
 
 
@@ -201,6 +200,8 @@ def _text(field: Text) -> Json:
             return {**schema, "format": "iana-timezone", "examples": ["UTC", "Europe/Vienna"]}
         case Url():
             return {**schema, "pattern": _whole(re.compile(r"https?://\S+"), field)}
+        case PhoneFilter():
+            return {**schema, "pattern": "[0-9]"}
         case Line() if not field.blank:
             return {**schema, "pattern": NOT_BLANK}
         case _:

@@ -5,13 +5,13 @@ from dataclasses import is_dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from inspect import cleandoc
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 from uuid import UUID
 
-from web.openapi.attribute_docstrings import attribute_docstrings
 from web.openapi.components import Components, Json, nullable
+from web.openapi.docstrings import attribute_docstrings, description_of
+from web.openapi.value_meanings import describe_values
 
 PLAIN: dict[Any, Json] = {
     Any: {},
@@ -55,9 +55,8 @@ def enum_reference(kind: type[StrEnum], components: Components) -> Json:
 
 def _enum(kind: type[StrEnum]) -> Json:
     schema: Json = {"type": "string", "enum": [member.value for member in kind]}
-    texts = attribute_docstrings(kind)
-    meanings = [f"- `{member.value}`: {texts[member.name]}" for member in kind if member.name in texts]
-    description = cleandoc("\n\n".join(filter(None, [kind.__dict__.get("__doc__"), "\n".join(meanings)])))
+    summary = description_of(kind.__dict__.get("__doc__"))
+    description = "\n\n".join(filter(None, [summary, describe_values(kind)]))
     return {**schema, "description": description} if description else schema
 
 
@@ -86,5 +85,5 @@ def _object(kind: Any, components: Components) -> Json:
     }
     description = kind.__dict__.get("__doc__")
     if description and not description.startswith(f"{kind.__name__}("):  # a dataclass's own signature
-        schema["description"] = cleandoc(description)
+        schema["description"] = description_of(description)
     return schema

@@ -5,7 +5,7 @@ from binascii import a2b_qp
 from collections.abc import Iterable
 from typing import Any
 
-from marshmallow import INCLUDE, Schema, fields
+from marshmallow import Schema, fields
 
 from web.errors import BadRequest, Invalid
 from web.fields import ListOf, ObjectOf, Text
@@ -87,8 +87,8 @@ def form_values(
 ) -> dict[str, Any]:
     """Return the values of a form or query by name, as its JSON would hold them.
 
-    A field that is repeated is a list if the schema says so; otherwise its last text counts. Raise Invalid
-    for texts that should be JSON and are not.
+    A field that is repeated is a list if the schema says so; otherwise its last text counts. A field that the
+    schema does not know is a text. Raise Invalid for texts that should be JSON and are not.
     """
     known = {field.data_key or name: field for name, field in schema.load_fields.items()}
     values: dict[str, Any] = {}
@@ -96,7 +96,7 @@ def form_values(
     for name, text in pairs:
         if name in known:
             texts_by_name.setdefault(name, []).append(text)
-        elif schema.unknown == INCLUDE:
+        else:
             values[name] = text
     refused: dict[str, Any] = {}
     for name, texts in texts_by_name.items():

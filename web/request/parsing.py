@@ -11,11 +11,12 @@ from marshmallow import EXCLUDE, Schema, ValidationError, fields, missing
 
 from supervisors.json_limits import OFF_LOOP_BYTES
 from web.app_keys import BODY_ROOM, BODY_TURN
-from web.errors import BadRequest, Invalid, TooLarge, UnsupportedMediaType
+from web.errors import ApiError, BadRequest, Invalid, TooLarge, UnsupportedMediaType
 from web.fields import printable
 from web.request.body import expected_bytes, read_raw
 from web.request.forms import MAX_FIELDS, form_values, parse_multipart, parse_urlencoded
 from web.request.json_text import parse_json
+from web.request.unknown_names import UNKNOWN_NAMES, KnownFields
 from web.request.value_limit import MAX_VALUES, MAX_VALUES_OF_ITEMS
 
 Result = TypeVar("Result")
@@ -48,6 +49,7 @@ class Body(Schema):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._expected = tuple(_Expected.of(name, field) for name, field in self.load_fields.items())
+        self.known = KnownFields(self)
 
     def checked(self, values: Mapping[str, Any], *, partial: bool = False) -> dict[str, Any]:
         """Return the declared fields among `values`. Raise ValidationError if one of them is wrong.
@@ -78,6 +80,9 @@ class Body(Schema):
         """Raise ValidationError if fields that are right by themselves do not go together."""
 
 
+NO_FIELDS = Body()
+
+
 async def read_body(request: web.Request, schema: Body, *, partial: bool = False) -> dict[str, Any]:
     """Return the checked fields of a request's body; for `partial` see `Body.checked`."""
     return await read_converted(request, schema, lambda values: schema.checked(values, partial=partial))
@@ -92,21 +97,52 @@ async def read_converted(
     request: web.Request, schema: Body, convert: Callable[[dict[str, Any]], Result]
 ) -> Result:
     """Return what `convert` makes of a body's values; it is called in a thread if the body is long."""
-    max_bytes = request.client_max_size
-    return await _read(request, lambda raw, media: convert(parse_body(raw, media, schema, max_bytes)))
+    max_bytes, unknown = request.client_max_size, request[UNKNOWN_NAMES]
+
+    def parse(raw: bytes, content_type: str) -> Result:
+        return unknown.convert(schema.known, parse_body(raw, content_type, schema, max_bytes), convert)
+
+    return await _read(request, parse)
 
 
 async def read_items(
-    request: web.Request, schema: Body, max_items: int, prepare: Callable[[dict[str, Any]], None]
+    request: web.Request,
+    schema: Body,
+    max_items: int,
+    prepare: Callable[[dict[str, Any]], None],
+    look_at: Callable[[Any], None] = lambda _: None,
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the checked items of a body, and whether it is a list of at most `max_items` or a single item.
 
-    `prepare` may refuse or change each item; it is called in a thread if the body is long.
+    `look_at` is called with the values of the whole body, and `prepare` may refuse or change each item; both
+    are called in a thread if the body is long.
     """
-    max_bytes = request.client_max_size
-    return await _read(
-        request, lambda raw, media: parse_items(raw, media, schema, max_items, prepare, max_bytes)
-    )
+    max_bytes, unknown = request.client_max_size, request[UNKNOWN_NAMES]
+
+    def convert(value: Any) -> tuple[list[dict[str, Any]], bool]:
+        look_at(value)
+        return check_items(value, schema, max_items, prepare)
+
+    def parse(raw: bytes, content_type: str) -> tuple[list[dict[str, Any]], bool]:
+        return unknown.convert(
+            schema.known, parse_items(raw, content_type, schema, max_items, max_bytes), convert
+        )
+
+    return await _read(request, parse)
+
+
+async def note_fields(request: web.Request) -> None:
+    """Note the fields of a body that the route does not read. Raise Invalid if the request is strict.
+
+    A body that is long, late or broken is left alone: it has no effect.
+    """
+    try:
+        await read_values(request.clone(client_max_size=OFF_LOOP_BYTES), NO_FIELDS)
+    except Invalid:
+        if request[UNKNOWN_NAMES].is_strict:
+            raise
+    except (ApiError, web.HTTPException):
+        pass
 
 
 def read_query(request: web.Request, schema: Body) -> dict[str, Any]:
@@ -146,15 +182,16 @@ def parse_body(raw: bytes, content_type: str, schema: Body, max_bytes: int = FOR
 
 
 def parse_items(
-    raw: bytes,
-    content_type: str,
-    schema: Body,
-    max_items: int,
-    prepare: Callable[[dict[str, Any]], None],
-    max_bytes: int = FORM_BYTES,
+    raw: bytes, content_type: str, schema: Body, max_items: int, max_bytes: int = FORM_BYTES
+) -> Any:
+    """Return the values of a body that may be a list of items, not yet checked; a form is a single item."""
+    return _parse(raw, content_type, schema, MAX_VALUES_OF_ITEMS, max_bytes, max_items)
+
+
+def check_items(
+    value: Any, schema: Body, max_items: int, prepare: Callable[[dict[str, Any]], None]
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Return the checked items of a body and whether it is a list; a form is a single item."""
-    value = _parse(raw, content_type, schema, MAX_VALUES_OF_ITEMS, max_bytes, max_items)
+    """Return the checked items of a body and whether it is a list. Raise Invalid if an item is wrong."""
     is_list = isinstance(value, list)
     items = _checked_items(value, schema, max_items) if is_list else [schema.checked(_as_object(value))]
     for item in items:

@@ -1,5 +1,6 @@
 """Sign-up, login and passwords: request bodies and responses, with users and their organizations."""
 
+from enum import StrEnum
 from typing import TypedDict
 from uuid import UUID
 
@@ -16,7 +17,7 @@ class SignupBody(Body):
     """A new user and a new organization."""
 
     email = Email(required=True, blank=False, max_length=254)
-    """The address to log in with, unique in the service in any case. It is not verified."""
+    """The address to log in with, unique in the service, ignoring case. It is not verified."""
     password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
     """8 to 128 characters."""
     organization_name = Line(required=True, blank=False, max_length=255)
@@ -29,7 +30,7 @@ class LoginBody(Body):
     """The credentials of a user."""
 
     email = Line(required=True, blank=False, max_length=254)
-    """The address of the account, in any case."""
+    """The address of the account, ignoring case."""
     password = Text(required=True, blank=False, max_length=MAX_PASSWORD)
     """The password of the account."""
 
@@ -47,7 +48,7 @@ class ResetBody(Body):
     """The code that an operator has given, and a new password."""
 
     email = Line(required=True, blank=False, max_length=254)
-    """The address of the account, in any case."""
+    """The address of the account, ignoring case."""
     code = Line(required=True, blank=False, max_length=255)
     """The code, which `hostsvc accounts reset-password` prints. It can be used once, within an hour."""
     new_password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
@@ -108,6 +109,38 @@ class LoggedInResponse(TypedDict):
     """The user who logged in."""
     organizations: list[PlaceResponse]
     """The organizations of the user, at most 500; the list of organizations has all."""
+
+
+class CredentialKind(StrEnum):
+    """What a caller has identified itself with."""
+
+    USER = "user"
+    """A user's token."""
+    API_KEY = "api_key"
+    """An API key."""
+
+
+class CallingKeyResponse(TypedDict):
+    """The API key that calls."""
+
+    id: UUID
+    """The key's id, as in the list of keys."""
+    name: str
+    """The key's name."""
+
+
+class CallerResponse(TypedDict):
+    """Who calls, and in which roles."""
+
+    kind: CredentialKind
+    """Whether a user or an API key calls."""
+    user: UserResponse | None
+    """The user; null for an API key."""
+    api_key: CallingKeyResponse | None
+    """The API key; null for a user."""
+    organizations: list[PlaceResponse]
+    """The caller's organizations with its role in each, oldest membership first, at most 500. A key has one,
+    in which it is an admin."""
 
 
 def serialize_user(user: User) -> UserResponse:

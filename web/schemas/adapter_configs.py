@@ -40,7 +40,8 @@ class AdapterConfigResponse(TypedDict):
     adapter: UUID
     """The adapter that gets this config with each tool call."""
     config: Any
-    """A JSON value that fits the adapter's `config_schema`, such as an API key for it."""
+    """A JSON value that fits the adapter's `config_schema`, such as an API key for it; null in the answer to
+    a repeated request, and if it cannot be decrypted: then set it again."""
     created_at: datetime
     """When the config was created."""
     updated_at: datetime

@@ -12,7 +12,7 @@ from web.request.parsing import Body
 
 
 class AdapterBody(Body):
-    """An adapter. Only `name` is required."""
+    """The writable fields of an adapter."""
 
     name = Line(required=True, blank=False, max_length=255)
     description = Text(load_default="", max_length=MAX_SIDE_TEXT)

@@ -10,7 +10,7 @@ from web.request.parsing import Body
 
 
 class NewApiKeyBody(Body):
-    """An API key. Only `name` is required."""
+    """A new API key."""
 
     name = Line(required=True, blank=False, max_length=255)
     is_active = Boolean(load_default=True)
@@ -41,10 +41,11 @@ class ApiKeyResponse(TypedDict):
 
 
 class NewApiKeyResponse(ApiKeyResponse):
-    """With the key itself, which no other response contains."""
+    """An API key with the key itself, which no other response contains."""
 
-    key: str
-    """The key itself, to be sent as `Authorization: Bearer …`. It cannot be read again."""
+    key: str | None
+    """The key itself, to be sent as `Authorization: Bearer …`. It cannot be read again: the answer to a
+    repeated request with the same `Idempotency-Key` has null."""
 
 
 def serialize_api_key(key: ApiKey) -> ApiKeyResponse:

@@ -11,7 +11,7 @@ from web.request.parsing import Body
 
 
 class DocumentBody(Body):
-    """A document. Only `title` is required."""
+    """The writable fields of a document."""
 
     agent_id = Uuid(data_key="agent", allow_none=True, load_default=None)
     project_id = Uuid(data_key="project", allow_none=True, load_default=None)

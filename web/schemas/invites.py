@@ -20,15 +20,21 @@ class NewInviteBody(Body):
 
 
 class AcceptanceBody(Body):
-    """The code of the invite, and a password."""
+    """The code of the invite, and a password or else the token of the invited user."""
 
     code = Line(required=True, blank=False, max_length=255)
     """The code from the answer to the invitation. It can be used once."""
-    password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
+    password = Text(blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
     """8 to 128 characters: that of the account if the invited address has one, else the password of the new
-    account."""
+    account. Required unless the request has the token of that account."""
     name = Line(load_default="", max_length=255)
     """The name of a new user; "" if you do not say. It does not rename an existing user."""
+
+
+class PasswordAcceptanceBody(AcceptanceBody):
+    """The same without a user's token."""
+
+    password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
 
 
 class InviteResponse(TypedDict):
@@ -49,10 +55,11 @@ class InviteResponse(TypedDict):
 
 
 class NewInviteResponse(InviteResponse):
-    """With the code, which no other response contains."""
+    """An invite with its code, which no other response contains."""
 
-    code: str
-    """The secret with which the invite is accepted. Pass it on: it cannot be read again."""
+    code: str | None
+    """The secret with which the invite is accepted. Pass it on, as it cannot be read again: the answer to a
+    repeated request with the same `Idempotency-Key` has null."""
 
 
 def serialize_invite(invite: Invite) -> InviteResponse:

@@ -13,6 +13,8 @@ class LimitScope(StrEnum):
     """The organization as a whole."""
     CREDENTIAL = "credential"  # each API key, user or run token
     """Each API key, user or run token."""
+    USER = "user"
+    """Each user."""
     AGENT = "agent"
     """Each agent."""
     TRACE = "trace"
@@ -30,8 +32,8 @@ class LimitResponse(TypedDict):
     """The maximum; null: there is none."""
     used: int | None
     """How much of it is in use, a few seconds ago at most; of requests per minute, how many your own
-    credential has to wait for to be refilled. null if the limit applies to each agent, trace or
-    credential."""
+    credential has to wait for to be refilled. null if the limit applies to each user, agent, trace
+    or credential."""
 
 
 class LimitsResponse(TypedDict):

@@ -34,7 +34,7 @@ class _MessageBody(Body):
 
 
 class NewMessageBody(_MessageBody):
-    """A new message. Only `agent`, `channel` and `direction` are required."""
+    """A new message."""
 
     agent_id = Uuid(data_key="agent", required=True)
     contact_id = Uuid(data_key="contact", allow_none=True, load_default=None)

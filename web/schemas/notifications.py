@@ -6,13 +6,14 @@ from uuid import UUID
 
 from storage.model import Notification, Priority, Source
 from storage.notifications.inserts import NewNotification
-from web.fields import MAX_SIDE_TEXT, Boolean, Choice, Datetime, Line, ListOf, Text, UtcDatetime, Uuid
+from web.fields import MAX_SIDE_TEXT, Boolean, Choice, Datetime, Line, ListOf, Text, Uuid
+from web.filter_fields import UtcDatetime
 from web.paging import CreatedPageQuery
 from web.request.parsing import Body
 
 
 class NewNotificationBody(Body):
-    """A new notification. Only `agent` and `title` are required."""
+    """A new notification."""
 
     agent_id = Uuid(data_key="agent", required=True)
     title = Line(required=True, blank=False, max_length=MAX_SIDE_TEXT)

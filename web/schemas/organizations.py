@@ -10,6 +10,12 @@ from web.fields import Boolean, Line, Money
 from web.request.parsing import Body
 
 
+class NewOrganizationBody(Body):
+    """A further organization of the user who sends it."""
+
+    name = Line(required=True, blank=False, max_length=255)
+
+
 class OrganizationChangesBody(Body):
     """The settings of an organization that its admins and owners can change."""
 

@@ -11,7 +11,7 @@ from web.request.parsing import Body
 
 
 class ProjectBody(Body):
-    """A project. Only `name` is required."""
+    """The writable fields of a project."""
 
     agent_id = Uuid(data_key="agent", allow_none=True, load_default=None)
     name = Line(required=True, blank=False, max_length=255)

@@ -8,7 +8,8 @@ from uuid import UUID
 from storage.model import Outcome, Run, Source
 from supervisors.engine.messages import RunAnswer, StopReply
 from supervisors.policy.decisions import WakeReason
-from web.fields import Boolean, Integer, OneOf, Text, UtcDatetime, Uuid
+from web.fields import Boolean, Integer, Text, Uuid
+from web.filter_fields import OneOf, UtcDatetime
 from web.paging import PageQuery
 from web.request.parsing import Body
 

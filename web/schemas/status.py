@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TypedDict
 
 from storage.delivery.outbox import OutboxSize
+from storage.model import AgentStatus
 from storage.postgres.pool import PoolSize
 from supervisors.engine.snapshot import (
     AgentsResponse,
@@ -14,7 +15,7 @@ from supervisors.engine.snapshot import (
     TimersResponse,
 )
 from supervisors.policy.phases import Phase
-from web.fields import Choice, Integer, Uuid
+from web.fields import Choice, Integer, Line, Uuid
 from web.ports import HarnessStatus, ServiceState
 from web.request.parsing import Body
 
@@ -24,8 +25,12 @@ DEFAULT_LIMIT = 100
 class SupervisorQuery(Body):
     phase = Choice(Phase, load_default=None)
     """Only agents in this phase."""
+    status = Choice(AgentStatus, load_default=None)
+    """Only agents with this status, which covers several phases."""
     organization = Uuid(load_default=None)
     """Only agents of this organization."""
+    name = Line(blank=False, max_length=255, load_default=None)
+    """Only agents with exactly this name, ignoring case."""
     limit = Integer(min_value=1, max_value=1000, load_default=DEFAULT_LIMIT)
     """The maximum number of agents."""
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
-from typing import TypedDict
+from typing import Any, TypedDict
 from uuid import UUID
 
 from storage.model import ReasoningEffort, Template
@@ -11,7 +11,7 @@ from web.request.parsing import Body
 
 
 class TemplateBody(Body):
-    """A template. Only `name` is required."""
+    """The writable fields of a template."""
 
     name = Line(required=True, blank=False, max_length=255)
     description = Text(load_default="", max_length=MAX_SIDE_TEXT)
@@ -23,7 +23,9 @@ class TemplateBody(Body):
     debounce_window_seconds = Integer(min_value=0, max_value=MAX_INT32, load_default=0)
     harness_git_ref = Line(load_default="", max_length=255)
     agent_created_webhook_url = Url(load_default="", max_length=200)
-    tool_call_secret = Text(load_default="", max_length=255)
+    tool_call_secret = Text(load_default="", max_length=255, allow_none=True)
+    """Signs webhooks and tool calls; "" leaves them unsigned. Null is like leaving the field out, so that a
+    member can send back what it has read."""
     max_cost_usd_per_day = Money(allow_none=True, load_default=None)
 
 
@@ -70,13 +72,21 @@ class TemplateResponse(TypedDict):
     template; "": none."""
     tool_call_secret: str | None
     """The secret that signs tool calls and webhooks: `whsec_` and Base64, or any other text; "": they are not
-    signed. null instead of a secret in the answer to a repeated request."""
+    signed. null is a secret that is not shown: members and repeated answers never get it, and one that cannot
+    be decrypted must be set again."""
     max_cost_usd_per_day: Decimal | None
     """What each agent without a cap of its own may spend in a UTC day, in US dollars with at most six
     decimals; null: no cap. 0 allows no run."""
 
 
-def serialize_template(template: Template) -> TemplateResponse:
+def without_hidden_secret(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the body without a null secret, which stands for one that is not shown and changes nothing."""
+    return {name: value for name, value in body.items() if name != "tool_call_secret" or value is not None}
+
+
+def serialize_template(template: Template, *, show_secret: bool) -> TemplateResponse:
+    """Return the response; a secret is null unless it is shown."""
+    secret = template.tool_call_secret
     return {
         "id": template.id,
         "organization": template.organization_id,
@@ -91,6 +101,6 @@ def serialize_template(template: Template) -> TemplateResponse:
         "debounce_window_seconds": template.debounce_window_seconds,
         "harness_git_ref": template.harness_git_ref,
         "agent_created_webhook_url": template.agent_created_webhook_url,
-        "tool_call_secret": template.tool_call_secret,
+        "tool_call_secret": secret if show_secret or not secret else None,
         "max_cost_usd_per_day": template.max_cost_usd_per_day,
     }

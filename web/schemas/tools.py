@@ -22,7 +22,7 @@ class ToolChangesBody(Body):
 
 
 class ToolBody(ToolChangesBody):
-    """A tool. Only `adapter` and `name` are required."""
+    """A new tool."""
 
     adapter_id = Uuid(data_key="adapter", required=True)
 

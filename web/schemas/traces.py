@@ -1,33 +1,41 @@
 """Traces: request bodies, queries and responses."""
 
 from datetime import datetime
-from typing import Any, TypedDict
+from enum import StrEnum
+from typing import Any, NotRequired, TypedDict
 from uuid import UUID
 
-from storage.history.traces import TraceSummary
+from storage.history.traces import ExpandedSpan, TraceSummary
 from storage.model import Trace
 from web.fields import (
     MAX_OFFSET,
     MAX_SIDE_TEXT,
     Boolean,
+    Choice,
     Datetime,
     Integer,
     JsonValue,
     Line,
     Text,
-    UtcDatetime,
     Uuid,
 )
+from web.filter_fields import UtcDatetime
 from web.request.parsing import Body
-from web.schemas.spans import SpanResponse, duration_ms
+from web.schemas.spans import SpanResponse, duration_ms, serialize_span
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
 MAX_SPANS = 1000
 
 
+class SpanExpansion(StrEnum):
+    """What the spans on the page of a trace are shown with."""
+
+    METADATA = "metadata"
+
+
 class NewTraceBody(Body):
-    """A trace of something that the service does not run itself. Only `agent` and `name` are required."""
+    """A trace of something that the service does not run itself."""
 
     id = Uuid()
     """An id of yours that no trace has; left out: chosen by the service."""
@@ -78,6 +86,8 @@ class SpanPageQuery(Body):
     """The maximum number of spans; a `Link` header leads to the next page while there is one."""
     after = Uuid(load_default=None)
     """The id of the last span of the previous page: the spans that follow it are returned."""
+    expand = Choice(SpanExpansion, load_default=None)
+    """`metadata` adds the metadata of each span. A page then ends after about 1 MiB."""
 
 
 class TraceResponse(TypedDict):
@@ -99,11 +109,18 @@ class TraceResponse(TypedDict):
     """Any JSON value."""
 
 
+class SpanOfTraceResponse(SpanResponse):
+    """A span on the page of its trace."""
+
+    metadata: NotRequired[Any]
+    """Any JSON value; only with `expand=metadata`."""
+
+
 class FullTraceResponse(TraceResponse):
     """A trace with one page of its spans."""
 
-    spans: list[SpanResponse]
-    """Spans, oldest first, without their metadata."""
+    spans: list[SpanOfTraceResponse]
+    """Spans, oldest first, without their metadata unless `expand` asks for it."""
     total_spans: int
     """The number of all spans of the trace."""
 
@@ -157,7 +174,12 @@ def serialize_trace(trace: Trace) -> TraceResponse:
     }
 
 
-def serialize_full_trace(trace: Trace, spans: list[SpanResponse], total: int) -> FullTraceResponse:
+def serialize_expanded_span(span: ExpandedSpan) -> SpanOfTraceResponse:
+    return {**serialize_span(span.span), "metadata": span.metadata}
+
+
+def serialize_full_trace(trace: Trace, spans: list[Any], total: int) -> FullTraceResponse:
+    """Return the response for a trace with these spans, which are responses or finished JSON."""
     return {**serialize_trace(trace), "spans": spans, "total_spans": total}
 
 

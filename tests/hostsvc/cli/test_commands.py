@@ -1,13 +1,16 @@
 """`hostsvc` as a process: the configuration check, the service, its guide, and the demonstration."""
 
+import os
 import re
 import subprocess
 from http.client import HTTPConnection
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from tests.curl import environment_with_curl
+from tests.git_repository import GitRepository
 from tests.hostsvc.cli.shell import Shell, finished, first_line, hostsvc, refusal, started
 
 ANY_PORT = {"HOSTSVC__SERVER__PORT": "0"}
@@ -43,6 +46,58 @@ def test_process_refuses_unknown_key_with_one_line(tmp_path: Path, shell: Shell)
     with shell.start(tmp_path, "serve") as process:
         line = refusal(finished(process))
     assert line.startswith("config.toml: unknown key server.prot; [server] has host, port")
+
+
+@pytest.mark.parametrize("command", ["check-config", "serve"])
+def test_command_refuses_with_all_errors_at_once(tmp_path: Path, command: str) -> None:
+    (tmp_path / "config.toml").write_text(
+        "[server]\nprot = 9000\n[log]\nlevel = 'loud'\n"
+        "[models.a]\nbase_url = 'http://a'\napi_key_env = 'THE_KEY'\n"
+    )
+    done = hostsvc(tmp_path, command, HOSTSVC__DATABASE__DATA_DIR="config.toml/data")
+    assert (done.code, done.out) == (2, "")
+    unknown, level, key, data_dir = done.err.splitlines()
+    assert unknown.startswith("hostsvc: config.toml: unknown key server.prot")
+    assert level.startswith("hostsvc: config.toml: log.level must be one of")
+    assert key.startswith("hostsvc: models.a.api_key_env: the variable THE_KEY is not set")
+    assert data_dir.startswith("hostsvc: database.data_dir cannot be created: ")
+
+
+def test_check_config_finds_unreachable_repository_beside_other_errors(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(
+        "[harness]\nkind = 'process'\ncommand = ['run']\nrepository = 'nowhere'\n[server]\nprot = 1\n"
+    )
+    done = hostsvc(tmp_path, "check-config", PATH=os.environ["PATH"])
+    unknown, unreachable = done.err.splitlines()
+    assert "unknown key server.prot" in unknown
+    assert unreachable.startswith("hostsvc: harness.repository cannot be fetched: git ls-remote: fatal: ")
+    assert done.code == 2
+
+
+def test_check_config_accepts_a_reachable_repository_without_traces(tmp_path: Path) -> None:
+    GitRepository.make(tmp_path / "agents")
+    (tmp_path / "config.toml").write_text(
+        "[harness]\nkind = 'process'\ncommand = ['run']\nrepository = 'agents'\n"
+    )
+    done = hostsvc(tmp_path, "check-config")
+    assert (done.code, done.err) == (0, "")
+    assert {*os.listdir(tmp_path)} == {"agents", "config.toml"}
+
+
+@pytest.mark.parametrize("code", [0, 2])
+def test_check_config_warns_of_variables_that_are_no_settings(tmp_path: Path, code: int) -> None:
+    (tmp_path / "config.toml").write_text("" if code == 0 else "[log]\nlevel = 1\n")
+    done = hostsvc(tmp_path, "check-config", HOSTSVC_SERVER_PORT="1")
+    assert done.code == code
+    assert done.err.splitlines()[0] == (
+        "hostsvc: warning: the variable HOSTSVC_SERVER_PORT is not a setting and has no effect; "
+        "did you mean HOSTSVC__SERVER__PORT?"
+    )
+
+
+def test_version_is_printed(tmp_path: Path) -> None:
+    done = hostsvc(tmp_path, "--version")
+    assert (done.code, done.out) == (0, f"hostsvc {version('hostsvc')}\n")
 
 
 @pytest.mark.parametrize("command", ["check-config", "serve"])

@@ -2,7 +2,10 @@
 
 import errno
 import logging
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +13,9 @@ import pytest
 from hostsvc.cli.runner import NotFound, error_message, run_command
 from hostsvc.config import Config, DatabaseChoice
 from storage.errors import DatabaseUnavailable
-from tests.hostsvc.cli.shell import Shell, finished, hostsvc, refusal
+from tests.hostsvc.cli.shell import Shell, finished, hostsvc, inherited, refusal
 
+UNAVAILABLE = "the database is unavailable"
 NOBODY_LISTENS = "postgresql://somebody:hunter2@127.0.0.1:1/nothing"
 ANY_PORT = {"HOSTSVC__SERVER__PORT": "0"}
 
@@ -28,9 +32,21 @@ def test_serve_on_unreachable_database_is_one_line_with_advice(tmp_path: Path, s
     _assert_names_unreachable_database(line)
 
 
+def test_serve_that_waits_in_vain_is_one_line_with_advice(tmp_path: Path, shell: Shell) -> None:
+    options = ("serve", "--wait-for-database", "0.1")
+    with shell.start(tmp_path, *options, HOSTSVC__DATABASE__URL=NOBODY_LISTENS, **ANY_PORT) as process:
+        line = refusal(finished(process))
+    assert line == (
+        "the database is unavailable: connection refused by 127.0.0.1:1, after a wait of 0.1 s; "
+        "start the database 127.0.0.1:1/nothing, or correct database.url"
+    )
+
+
 def _assert_names_unreachable_database(line: str) -> None:
-    assert line.startswith("the database cannot be reached: ")
-    assert line.endswith("; start the database 127.0.0.1:1/nothing, or correct database.url")
+    assert line == (
+        "the database is unavailable: connection refused by 127.0.0.1:1; "
+        "start the database 127.0.0.1:1/nothing, or correct database.url"
+    )
     assert "hunter2" not in line
 
 
@@ -65,7 +81,7 @@ def test_host_of_another_machine_is_one_line_naming_it(tmp_path: Path, host: str
         (OSError("odd"), "the system: odd"),
         (
             DatabaseUnavailable("refused"),
-            "refused; start the embedded database in data, or correct database.url",
+            f"{UNAVAILABLE}: refused; start the embedded database in data, or correct database.url",
         ),
     ],
 )
@@ -76,7 +92,8 @@ def test_error_message_names_what_failed(error: Exception, message: str) -> None
 def test_error_message_of_a_database_hides_its_password() -> None:
     config = Config(database=DatabaseChoice(url="postgresql://me:hunter2@db.example:5432/agents"))
     assert error_message(DatabaseUnavailable("refused"), config) == (
-        "refused; start the database db.example:5432/agents, or correct database.url"
+        "the database is unavailable: refused; "
+        "start the database db.example:5432/agents, or correct database.url"
     )
 
 
@@ -101,6 +118,36 @@ def test_run_command_logs_warnings_unless_it_is_a_service(
         run_command(None, work, is_service=is_service)
     assert ended.value.code == 7
     assert logging.getLogger().level == expected
+
+
+def test_service_warns_of_variables_that_are_no_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def work(_: Config) -> int:
+        return 0
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOSTSVC_SERVER_PORT", "80")
+    for is_service in (True, False):
+        with pytest.raises(SystemExit):
+            run_command(None, work, is_service=is_service)
+        warned = "HOSTSVC_SERVER_PORT is not a setting" in capsys.readouterr().err
+        assert warned is is_service
+
+
+def test_closed_pipe_ends_a_command_in_silence(tmp_path: Path, database_url: str) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    ended = subprocess.run(
+        [sys.executable, "-m", "hostsvc", "migrate", "--check"],
+        cwd=tmp_path,
+        env=inherited() | {"HOSTSVC__DATABASE__URL": database_url},
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(write_end)
+    assert (ended.returncode, ended.stderr) == (1, b"")
 
 
 def test_run_command_refuses_multi_line_errors_with_one_line(

@@ -4,7 +4,13 @@ from uuid import UUID
 
 import pytest
 
-from hostsvc.cli.status_client import StatusUnavailable, status_client
+from hostsvc.cli.status_client import (
+    DatabaseLost,
+    ServiceNotRunning,
+    ServiceStandingBy,
+    StatusUnavailable,
+    status_client,
+)
 from tests.hostsvc.cli.answers import serving_json
 
 AGENT = UUID(int=7)
@@ -17,23 +23,23 @@ async def test_client_reads_status_and_snapshots_with_its_token() -> None:
         "/status/": {"agents": {}},
         "/status/supervisors/?limit=20": [{"agent": "a"}, {"agent": "b"}],
         "/status/supervisors/?limit=20&phase=holding": [{"agent": "b"}],
+        "/readyz": 503,
         f"/status/supervisors/{AGENT}/": {"agent": str(AGENT)},
     }
     async with serving_json(answers, TOKEN) as url, status_client(url) as client:
-        await client.require_service()
+        await client.require_leader()
         client.token = TOKEN
         assert await client.overview() == {"agents": {}}
-        assert [each["agent"] for each in await client.supervisors(None, 20)] == ["a", "b"]
-        assert [each["agent"] for each in await client.supervisors("holding", 20)] == ["b"]
+        assert [each["agent"] for each in await client.supervisors(20)] == ["a", "b"]
+        assert [each["agent"] for each in await client.supervisors(20, phase="holding")] == ["b"]
         assert await client.supervisor(AGENT) == {"agent": str(AGENT)}
 
 
 @pytest.mark.parametrize(
     ("status", "message"),
     [
-        (401, "has another operator token: set operator.token to it"),
+        (401, "has another operator token: set operator.token or HOSTSVC__OPERATOR__TOKEN to it"),
         (404, "returned 404, so it is probably not hostsvc: correct --url"),
-        (503, "is standing by, or its database is unavailable"),
         (500, "returned 500, so it is probably not hostsvc"),
     ],
 )
@@ -55,5 +61,29 @@ async def test_missing_service_is_reported_with_its_url() -> None:
     async with serving_json({}) as url:
         pass
     async with status_client(url) as client:
-        with pytest.raises(StatusUnavailable, match=f"^no service answers at {url}: start it, or set --url$"):
-            await client.require_service()
+        with pytest.raises(
+            ServiceNotRunning, match=f"^no service answers at {url}: start it, or set --url$"
+        ) as caught:
+            await client.require_leader()
+    assert caught.value.exit_code == 3
+
+
+async def test_other_program_at_the_address_is_not_taken_for_a_service() -> None:
+    for answers in ({}, {"/healthz": 503}):
+        async with serving_json(answers) as url, status_client(url) as client:
+            with pytest.raises(StatusUnavailable, match="probably not hostsvc") as caught:
+                await client.require_leader()
+        assert caught.value.exit_code == 2
+
+
+async def test_standby_and_lost_database_are_told_apart() -> None:
+    alive = {"/healthz": {"status": "ok"}}
+    async with serving_json({**alive, "/status/": 503}) as url, status_client(url) as client:
+        with pytest.raises(ServiceStandingBy, match=f"the service at {url} is standing by") as standby:
+            await client.require_leader()
+    lost = {**alive, "/status/": 401, "/status/supervisors/?limit=20": 503, "/readyz": 503}
+    async with serving_json(lost) as url, status_client(url) as client:
+        await client.require_leader()
+        with pytest.raises(DatabaseLost, match=f"the service at {url} runs, but cannot read") as database:
+            await client.supervisors(20)
+    assert (standby.value.exit_code, database.value.exit_code) == (4, 5)

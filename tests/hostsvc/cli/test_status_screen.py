@@ -50,13 +50,12 @@ def test_agent_screen_omits_unknown_start_of_phase() -> None:
 
 def test_moment_is_formatted_to_the_second() -> None:
     assert moment("2026-11-20T10:28:36.013826Z") == "2026-11-20 10:28:36"
-    assert moment(None) == "none"
 
 
 def test_agent_screen_omits_what_is_missing() -> None:
     assert printed(agent_screen(snapshot())).endswith(
         "phase asleep since 2026-11-20 10:28:36 UTC why Asleep until something wakes it. "
-        "next wake none mailbox 0 of at most 256 messages"
+        "next wake nothing is set mailbox no unanswered requests of at most 256"
     )
 
 
@@ -66,40 +65,122 @@ def test_agent_screen_contains_run_and_failures() -> None:
 
     text = printed(agent_screen(snapshot(phase="running", run=run, failures=failures)))
 
-    assert "run 4711, turn 3, may sleep until 2026-11-20 18:28:36" in text
+    assert "run 4711 turn 3, may sleep until 2026-11-20 18:28:36 UTC" in text
     assert "failures 2 in a row, the last: away·[31m·" in text
 
 
+def test_agent_screen_omits_unknown_turn_and_limit_of_sleep() -> None:
+    run = {"id": "4711", "turn": 0, "max_sleep_until": None}
+    failures = {"consecutive": 1, "last_error": "away", "retry_at": None}
+    text = printed(agent_screen(snapshot(phase="running", run=run, failures=failures)))
+    assert "run 4711 may sleep for any time failures the last run: away mailbox" in text
+
+
+def service_status(
+    *,
+    agents: int = 0,
+    trouble: int = 0,
+    requests: int = 0,
+    timers: tuple[int, str | None] = (0, None),
+    connections: int = 1,
+    oldest: float | None = None,
+) -> dict[str, Any]:
+    spread = {"p50": None, "p99": None, "max": None}
+    return {
+        "service": {"version": "0.1.0", "uptime_seconds": 61, "state": "ready", "reasons": []},
+        "agents": {"running": agents, "sleeping": agents, "archived": agents},
+        "runs": {"running": agents, "limit": 100, "queued": agents},
+        "supervisors": {
+            "active": agents,
+            "by_phase": {"running": agents} if agents else {},
+            "quarantined": trouble,
+            "restarts": trouble,
+            "mailbox": {"depth": requests, "deepest": requests},
+        },
+        "timers": {"pending": timers[0], "next_due_at": timers[1], "lateness_ms": spread},
+        "loop_lag_ms": spread,
+        "database": {"connections": connections, "idle": connections, "waiting": requests},
+        "oldest_uncleared_high_seconds": oldest,
+    }
+
+
+NONE = """\
+hostsvc 0.1.0, up for 1 min 1 s
+state ready
+agents 0 running, 0 sleeping, 0 archived
+runs 0 active of at most 100
+supervisors none in memory
+trouble none
+mailboxes no unanswered requests
+timers none set
+lateness timers not measured yet; event loop not measured yet
+database no connections
+No agents to show.
+"""
+ONE = """\
+hostsvc 0.1.0, up for 1 min 1 s
+state ready
+agents 1 running, 1 sleeping, 1 archived
+runs 1 active of at most 100; 1 agent waiting for a slot
+supervisors 1 in memory: 1 running
+trouble 1 agent quarantined, 1 supervisor restarted after a crash
+mailboxes 1 unanswered request
+timers 1 set, for 2026-11-20 10:28:36 UTC
+lateness timers not measured yet; event loop not measured yet
+database 1 connection, 1 idle, 1 request waiting for one
+oldest a high-priority notification has been uncleared for 1 min 1 s
+No agents to show.
+"""
+MANY = """\
+hostsvc 0.1.0, up for 1 min 1 s
+state ready
+agents 2 running, 2 sleeping, 2 archived
+runs 2 active of at most 100; 2 agents waiting for a slot
+supervisors 2 in memory: 2 running
+trouble 2 agents quarantined, 2 supervisors restarted after a crash
+mailboxes 2 unanswered requests, at most 2 to one agent
+timers 2 set, the next for 2026-11-20 10:28:36 UTC
+lateness timers not measured yet; event loop not measured yet
+database 2 connections, 2 idle, 2 requests waiting for one
+oldest a high-priority notification has been uncleared for 1 min 1 s
+No agents to show.
+"""
+DUE = "2026-11-20T10:28:36Z"
+
+
 @pytest.mark.parametrize(
-    ("pending", "next_due_at", "expected"),
+    ("status", "expected"),
     [
-        (0, None, "timers 0 set lateness"),
-        (2, "2026-11-20T10:28:36Z", "2 set, the next for 2026-11-20 10:28:36 UTC"),
+        (service_status(connections=0), NONE),
+        (service_status(agents=1, trouble=1, requests=1, timers=(1, DUE), oldest=61), ONE),
+        (
+            service_status(agents=2, trouble=2, requests=2, timers=(2, DUE), connections=2, oldest=61),
+            MANY,
+        ),
     ],
 )
-def test_service_screen_shows_next_timer_if_there_is_one(
-    pending: int, next_due_at: str | None, expected: str
-) -> None:
-    spread = {"p50": None, "p99": None, "max": None}
-    status = {
-        "service": {"version": "0.1.0", "uptime_seconds": 61, "state": "ready", "reasons": []},
-        "agents": {"running": 0, "sleeping": pending, "archived": 0},
-        "runs": {"running": 0, "limit": 100, "queued": 0},
-        "supervisors": {
-            "active": 0,
-            "by_phase": {},
-            "quarantined": 0,
-            "restarts": 0,
-            "mailbox": {"depth": 3, "deepest": 2},
-        },
-        "timers": {"pending": pending, "next_due_at": next_due_at, "lateness_ms": spread},
-        "loop_lag_ms": spread,
-        "database": {"connections": 1, "idle": 1, "waiting": 0},
-        "oldest_uncleared_high_seconds": None,
-    }
-    text = printed(service_screen(status, [], 20))
-    assert expected in text
-    assert "mailboxes 3 messages, at most 2 in one" in text
+def test_service_screen_is_english_for_none_one_and_many(status: dict[str, Any], expected: str) -> None:
+    assert printed(service_screen(status, [], 20)) == " ".join(expected.split())
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_no_id_is_broken_on_a_narrow_terminal(width: int) -> None:
+    wake = {"at": DUE, "because": "A reminder falls due."}
+    agent = snapshot(
+        name="Grace " * 20,
+        why="It waits. " * 20,
+        next_wake=wake,
+        phase="backing_off",
+        run={"id": "01a1f880-33df-73ec-b86e-a7ed267184cc", "turn": 3, "max_sleep_until": DUE},
+        blockers=[f"01a1f880-33df-73ec-b86e-a7ed267184{number}" for number in range(10, 20)],
+    )
+    for screen in (agent_screen(agent), service_screen(service_status(), [agent], 20)):
+        output = StringIO()
+        Console(width=width, file=output).print(screen)
+        text = output.getvalue()
+        assert agent["agent"] in text
+        assert ("uncleared" in text) == all(blocker in text for blocker in agent["blockers"])
+        assert max(map(len, text.splitlines())) <= max(width, 70)
 
 
 def test_colors_belong_to_known_phases_and_states() -> None:

@@ -10,15 +10,15 @@ from hostsvc.process_harness.settings import HarnessSettings
 @pytest.mark.parametrize(
     ("fields", "missing"),
     [
-        ({}, None),
-        ({"repository": "/srv/agents.git"}, None),
-        ({"kind": "process"}, "repository"),
-        ({"kind": "process", "repository": " "}, "repository"),
-        ({"kind": "process", "repository": "/srv/agents.git"}, "command"),
-        ({"kind": "process", "repository": "/srv/agents.git", "command": ("run",)}, None),
+        ({}, []),
+        ({"repository": "/srv/agents.git"}, []),
+        ({"kind": "process"}, ["repository", "command"]),
+        ({"kind": "process", "repository": " ", "command": ("run",)}, ["repository"]),
+        ({"kind": "process", "repository": "/srv/agents.git"}, ["command"]),
+        ({"kind": "process", "repository": "/srv/agents.git", "command": ("run",)}, []),
     ],
 )
-def test_missing_names_the_key_that_the_kind_needs(fields: dict[str, Any], missing: str | None) -> None:
+def test_missing_names_the_keys_that_the_kind_needs(fields: dict[str, Any], missing: list[str]) -> None:
     assert HarnessSettings(**fields).missing() == missing
 
 

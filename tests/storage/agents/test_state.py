@@ -75,9 +75,9 @@ async def test_concurrent_reads_each_get_their_own_facts(states: AgentStates, po
 
 async def test_pending_notifications_are_grouped_by_kind(states: AgentStates, pool: Pool) -> None:
     agent = await stored_agent(pool)
-    for later in (1, 5, 3):
-        await insert_high(pool, agent, source=Source.SMS, created_at=NOW + later * SECOND)
     await insert_high(pool, agent, created_at=NOW)
+    for later in (1, 3, 5):
+        await insert_high(pool, agent, source=Source.SMS, created_at=NOW + later * SECOND)
     await insert_high(pool, agent, priority=Priority.LOW)
     cleared = await insert_high(pool, agent, source=Source.EMAIL)
     await Notifications(pool, lambda _: None, sleep=asyncio.sleep).clear(agent.id, cleared, NOW)
@@ -131,10 +131,10 @@ async def test_notification_belongs_to_an_activation_period(
 ) -> None:
     # The agent was stopped at -20 s and ran from 0 to 60 s.
     agent = await stored_agent(pool)
+    await insert_high(pool, agent, created_at=NOW + created_second * SECOND)
     running = await started_state(states, agent)
     assert await states.update(end_update(running))
     await pool.execute("UPDATE agent_state SET stopped_at = $1", NOW - 20 * SECOND)
-    await insert_high(pool, agent, created_at=NOW + created_second * SECOND)
 
     [group] = (await get_facts(states, agent, NOW + HOUR)).pending
 
@@ -192,8 +192,8 @@ async def test_running_and_queued_agents_are_listed_longest_first(states: AgentS
 
 async def test_blockers_are_active_notifications_oldest_first(states: AgentStates, pool: Pool) -> None:
     agent = await stored_agent(pool)
-    later = await insert_high(pool, agent, created_at=NOW)
     earlier = await insert_high(pool, agent, created_at=NOW - MINUTE)
+    later = await insert_high(pool, agent, created_at=NOW)
     fell_due = await insert_high(pool, agent, created_at=NOW - HOUR, scheduled_for=NOW - SECOND)
     await insert_high(pool, agent, scheduled_for=NOW + SECOND)
     await insert_high(pool, agent, priority=Priority.LOW)

@@ -9,7 +9,10 @@ from types import NoneType
 
 import pytest
 
+from storage.channels.contacts import Contact
+from storage.channels.documents import Document
 from storage.channels.messages import Channel, Direction, Message, MessageStatus
+from storage.channels.projects import Project, ProjectStatus
 from storage.delivery.receipts import StoredAnswer
 from storage.errors import AnsweredBefore, Forbidden, NotUnique, StorageError
 from storage.history.usage import UsageRecord
@@ -17,17 +20,23 @@ from storage.ids import new_id
 from storage.model import Agent, AgentState, AgentStatus, Receipt, StateUpdate, Trace
 from storage.postgres.pool import Pool
 from storage.storage import Storage
+from storage.toolbox.adapter_configs import AdapterConfig
 from supervisors.clock import SystemClock
 from supervisors.maintenance.receipt_cleaner import BATCH, LIFETIME, ReceiptCleaner
 from tests.storage.factories import (
     HOUR,
     NOW,
     SECOND,
+    adapter,
     agent,
+    api_key,
     new_notification,
+    new_span,
+    open_invite,
     receipt,
     stored_agent,
     template,
+    tool,
 )
 from tests.supervisors.held_clock import HeldClock
 
@@ -35,6 +44,9 @@ Effect = Callable[[Storage, Agent, Receipt], Awaitable[object]]
 
 COUNT_EFFECTS = """
 SELECT (SELECT count(*) FROM template) + (SELECT count(*) FROM agent) + (SELECT count(*) FROM notification)
+     + (SELECT count(*) FROM contact) + (SELECT count(*) FROM document) + (SELECT count(*) FROM project)
+     + (SELECT count(*) FROM adapter) + (SELECT count(*) FROM tool) + (SELECT count(*) FROM adapter_config)
+     + (SELECT count(*) FROM invite) + (SELECT count(*) FROM api_key) + (SELECT count(*) FROM span)
      + (SELECT count(*) FROM message) + (SELECT count(*) FROM trace) + (SELECT count(*) FROM usage_record)
      + (SELECT count(*) FROM agent_state WHERE run_requested_at IS NOT NULL)
 """
@@ -100,6 +112,57 @@ async def insert_usage(storage: Storage, scout: Agent, kept: Receipt) -> None:
     await storage.usage.insert(record, kept)
 
 
+async def insert_contact(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    contact = Contact(new_id(), scout.organization_id, scout.id, "Ada", "", "", {}, NOW)
+    await storage.contacts.insert(contact, kept)
+
+
+async def insert_document(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    document = Document(new_id(), scout.organization_id, None, None, "Notes", "", "", NOW, NOW)
+    await storage.documents.insert(document, kept)
+
+
+async def insert_project(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    project = Project(new_id(), scout.organization_id, None, "Move", "", ProjectStatus.ACTIVE, NOW, NOW)
+    await storage.projects.insert(project, kept)
+
+
+async def insert_adapter(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    await storage.adapters.insert(adapter(scout.organization_id), kept)
+
+
+async def insert_tool(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    weather = adapter(scout.organization_id, id=scout.id)
+    if await storage.adapters.get(weather.id) is None:
+        await storage.adapters.insert(weather)
+    await storage.tools.insert(tool(weather.id), kept)
+
+
+async def insert_config(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    weather = adapter(scout.organization_id, id=scout.id)
+    concierge = template(scout.organization_id, id=scout.id)
+    if await storage.adapters.get(weather.id) is None:
+        await storage.adapters.insert(weather)
+        await storage.templates.insert(concierge)
+    config = AdapterConfig(new_id(), scout.organization_id, concierge.id, weather.id, {}, NOW, NOW)
+    await storage.adapter_configs.insert(config, kept)
+
+
+async def insert_invite(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    await storage.invites.insert(open_invite(scout.organization_id), kept)
+
+
+async def insert_api_key(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    await storage.api_keys.insert(api_key(scout.organization_id, prefix="taken"), b"hash", kept)
+
+
+async def insert_spans(storage: Storage, scout: Agent, kept: Receipt) -> None:
+    trace = Trace(scout.id, scout.organization_id, scout.id, "", NOW, None, "", {})
+    if await storage.traces.get(trace.id) is None:
+        await storage.traces.insert(trace)
+    await storage.traces.insert_spans([new_span(trace.id), new_span(trace.id)], kept)
+
+
 async def request_run(storage: Storage, scout: Agent, kept: Receipt) -> None:
     assert await storage.agent_states.update(request_update(await get_state(storage, scout), kept))
 
@@ -127,6 +190,15 @@ EFFECTS = (
     receive_message,
     insert_trace,
     insert_usage,
+    insert_contact,
+    insert_document,
+    insert_project,
+    insert_adapter,
+    insert_tool,
+    insert_config,
+    insert_invite,
+    insert_api_key,
+    insert_spans,
     request_run,
     request_run_under_lock,
 )

@@ -1,7 +1,9 @@
 """Traces and their spans: inserting, listing and ending them."""
 
+import json
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -29,10 +31,12 @@ from storage.model import (
     StateUpdate,
     Trace,
 )
+from storage.postgres.json_values import decoded
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool
 from storage.postgres.query import Period
 from tests.storage.factories import HOUR, NOW, SECOND, new_span, stored_agent, template
+from tests.storage.postgres.explaining_pool import ExplainingPool
 
 INSERT_TRACE = """
 INSERT INTO trace (id, agent_id, organization_id, name, started_at, error, metadata)
@@ -81,6 +85,41 @@ async def test_trace_has_metadata_but_its_listed_spans_do_not(traces: Traces, po
     assert [tuple(row) for row in stored] == [(root.span.id, {"gen_ai.request.model": "builtin/inbox"})]
     assert await traces.get(new_id()) is None
     assert await traces.list_spans(new_id()) == []
+
+
+async def test_expanded_spans_end_with_the_bytes_of_the_page(traces: Traces, pool: Pool) -> None:
+    trace_id, other_id = [await stored_trace(pool, await stored_agent(pool)) for _ in range(2)]
+    long = {"screenshot": "x" * 100_000}
+    spans = [
+        new_span(trace_id, metadata, started_at=NOW + number * SECOND)
+        for number, metadata in enumerate((None, long, long, long, {"a": 1}))
+    ]
+    await traces.insert_spans([*spans, new_span(other_id, long)])
+    expected = [(summary_of(new), json.loads(str(new.metadata))) for new in spans]
+
+    async def listed(after: int | None, limit: int, max_bytes: int) -> tuple[list[Any], bool]:
+        cursor = None if after is None else (spans[after].span.started_at, spans[after].span.id)
+        chunk = await traces.list_expanded_spans(trace_id, cursor, limit, max_bytes)
+        return [(each.span, decoded(each.metadata)) for each in chunk], chunk.is_cut
+
+    assert await listed(None, 9, 250_000) == (expected[:3], True)
+    assert await listed(2, 9, 250_000) == (expected[3:], False)
+    assert await listed(None, 9, 1) == (expected[:1], True)
+    assert await listed(1, 1, 1) == (expected[2:3], True)
+    assert await listed(0, 2, 250_000) == (expected[1:3], True)
+    assert await listed(2, 2, 250_000) == (expected[3:], False)
+    assert await listed(4, 9, 250_000) == ([], False)
+
+
+async def test_expanded_page_reads_no_span_beyond_its_bytes(pool: Pool) -> None:
+    trace_id = await stored_trace(pool, await stored_agent(pool))
+    explaining = ExplainingPool(pool)
+    await Traces(pool).insert_spans([new_span(trace_id, {"screenshot": "x" * 10_000}) for _ in range(500)])
+
+    chunk = await Traces(explaining).list_expanded_spans(trace_id, None, 1000, 45_000)
+
+    assert (len(chunk), chunk.is_cut) == (4, True)
+    assert max(explaining.rows_touched.values()) <= 10
 
 
 async def test_page_returns_total_number_of_traces(traces: Traces, pool: Pool) -> None:

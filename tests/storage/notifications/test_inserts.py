@@ -38,7 +38,8 @@ UPDATE_STATE = "UPDATE agent_state SET retries = retries + 1 WHERE agent_id = $1
 LIST_DUE = "SELECT agent_id, next_due_at FROM agent_state WHERE next_due_at IS NOT NULL"
 
 LIST_FIRST_REMINDERS = """
-SELECT agent_id, min(activated_at) FROM notification WHERE activated_at > created_at GROUP BY agent_id
+SELECT agent_id, min(activated_at) FROM notification
+WHERE activated_at = scheduled_for AND activated_at > created_at GROUP BY agent_id
 """
 
 MARK_DELETED = "UPDATE agent SET deleted_at = now() WHERE id = $1"

@@ -78,7 +78,8 @@ async def test_error_names_every_host_and_its_reason(monkeypatch: pytest.MonkeyP
     async with silent_server() as silent:
         url = f"postgresql://me:secret@127.0.0.2:1,127.0.0.1:{silent}/x?sslmode=disable"
         with pytest.raises(
-            DatabaseUnavailable, match=r"127\.0\.0\.2:1: .*; 127.*: no answer in time"
+            DatabaseUnavailable,
+            match=r"127\.0\.0\.2:1: connection refused.*; 127.*: the server does not answer",
         ) as raised:
             async with connect(url):
                 pass
@@ -90,7 +91,7 @@ async def test_read_only_database_is_not_connected(database_url: str) -> None:
         with pytest.raises(DatabaseReadOnly, match="standby or allows reads only"):
             async with connect(database_url):
                 pass
-        with pytest.raises(DatabaseUnavailable, match="read-only"):
+        with pytest.raises(DatabaseUnavailable, match="standby or allows reads only"):
             async with connect_by_libpq(database_url):
                 pass
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from storage.agents.agents import AgentFilters, Agents
+from storage.agents.state import AgentStates
 from storage.channels.contacts import ContactFilters, Contacts
 from storage.history.runs import RunFilters, Runs
 from storage.history.traces import TraceFilters, Traces
@@ -146,4 +147,16 @@ async def test_agents_are_found_by_name_along_an_index(explain: Any, scout: Agen
         (AgentFilters((scout.organization_id,), parent_id=scout.id), 0),
     ):
         assert len(await Agents(pool).list_page(filters, PAGE)) == found
+    require_few(pool)
+
+
+async def test_agents_of_all_organizations_are_found_by_name_along_an_index(
+    explain: Any, scout: Agent
+) -> None:
+    await stored_agent(await explain(FILL_AGENTS))
+    pool = await explain("SELECT 1")
+    states = AgentStates(pool)
+    assert await states.list_ids_of_name(scout.name, None, None, 200) != []
+    assert len(await states.list_ids_of_name("AGENT 7", None, None, 200)) == 1
+    assert await states.list_ids_of_name("Agent 7", scout.id, None, 200) == []
     require_few(pool)

@@ -1,6 +1,14 @@
 """Connections through libpq: addresses are tried in turn, and errors are storage errors."""
 
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from socket import create_server, socketpair
+from typing import Any
+
 import pytest
+import uvloop
 
 from storage.errors import DatabaseRefused, DatabaseUnavailable
 from storage.postgres.libpq import connect_by_libpq
@@ -49,3 +57,40 @@ async def test_unknown_url_parameter_is_refused(database_url: str) -> None:
     with pytest.raises(DatabaseRefused, match=r"the database URL cannot be used: .*no_such_thing"):
         async with connect_by_libpq(f"{database_url}&no_such_thing=1"):
             pass
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_refused_connections_leave_nothing_in_the_loop(
+    run: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    with create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    descriptors = Path("/proc/self/fd")
+
+    async def knock() -> None:
+        counts = set()
+        for _ in range(5):
+            with pytest.raises(DatabaseUnavailable, match=f"^connection refused by 127.0.0.1:{port}$"):
+                async with connect_by_libpq(f"postgresql://postgres@127.0.0.1:{port}/postgres"):
+                    pass
+            counts.add(len(os.listdir(descriptors)))
+        assert len(counts) == 1, "descriptors leak"
+
+    run(knock())
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_connection_closed_twice_spares_the_next_descriptor(
+    database_url: str, run: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
+    async def close_twice() -> None:
+        async with connect_by_libpq(database_url) as connection:
+            connection.close()
+            one, other = socketpair()
+            with other:
+                _, writer = await asyncio.open_connection(sock=one)
+                connection.close()
+                writer.close()
+                await writer.wait_closed()
+
+    run(close_twice())

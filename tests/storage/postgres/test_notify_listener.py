@@ -180,7 +180,7 @@ async def test_lost_connection_is_replaced_and_caught_up(database_url: str) -> N
             await until(lambda: log.catch_ups == attempt, "a catch-up")  # noqa: B023
             await until(lambda: len(log.rings) == attempt, "a row written during the catch-up")  # noqa: B023
             assert listener.away_since is None
-        assert "server closed the connection" in listener.reason or "terminating" in listener.reason
+        assert "the server" in listener.reason
 
 
 async def test_disconnected_listener_tells_since_when_and_why(own_server: EmbeddedPostgres) -> None:
@@ -192,7 +192,7 @@ async def test_disconnected_listener_tells_since_when_and_why(own_server: Embedd
         away_since = listener.away_since
         assert away_since is not None
         assert before <= away_since <= SystemClock().now()
-        await until(lambda: "No such file or directory" in listener.reason, "a failed attempt to connect")
+        await until(lambda: "there is no server at /" in listener.reason, "a failed attempt to connect")
         assert listener.away_since == away_since
         assert log.catch_ups == 0
 

@@ -234,7 +234,7 @@ async def test_bug_in_a_statement_is_not_reported_as_unavailable(pool: Pool) -> 
 async def test_command_timeout_raises_and_the_pool_recovers(database_url: str) -> None:
     settings = DatabaseSettings(url=database_url, pool_size=1, command_timeout_seconds=0.05)
     async with open_pool(settings, epoch=None) as pool:
-        with pytest.raises(DatabaseUnavailable, match="no answer in time"):
+        with pytest.raises(DatabaseUnavailable, match="the server does not answer"):
             await pool.execute("SELECT pg_sleep(60)")
         assert await pool.fetchval("SELECT 1") == 1
 
@@ -290,7 +290,7 @@ async def test_connection_that_dies_at_once_raises_database_unavailable(database
 
 
 async def test_missing_server_raises_database_unavailable(tmp_path: object) -> None:
-    with pytest.raises(DatabaseUnavailable, match="cannot be reached"):
+    with pytest.raises(DatabaseUnavailable, match="there is no server at /"):
         async with open_pool(DatabaseSettings(url=f"postgresql:///x?host={tmp_path}"), epoch=None):
             pass
 

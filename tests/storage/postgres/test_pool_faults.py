@@ -1,8 +1,9 @@
 """The pool while sessions are read-only, old or dead, and while statements get no answer."""
 
 import asyncio
-from contextlib import suppress
+from contextlib import closing, suppress
 
+import psycopg2
 import pytest
 
 from storage.errors import DatabaseReadOnly, DatabaseUnavailable, NoAnswer
@@ -16,6 +17,10 @@ from tests.storage.postgres.test_pool import (
     end_connections,
 )
 
+END_OTHERS_AND_WAIT = """
+    SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
 READ_ONLY_SESSION = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
 
 
@@ -76,6 +81,15 @@ async def test_dead_connections_are_replaced(database_url: str) -> None:
                 await asyncio.sleep(0.01)
         await pool.renew_connections()
         assert await pool.fetchval("SELECT 1") == 1
+
+
+async def test_connections_that_the_server_is_closing_are_not_used(database_url: str) -> None:
+    async with open_pool(DatabaseSettings(url=database_url, pool_size=2), epoch=None) as pool:
+        await asyncio.gather(pool.fetchval("SELECT 1"), pool.fetchval("SELECT 1"))
+        with closing(psycopg2.connect(database_url)) as other, other.cursor() as cursor:
+            cursor.execute(END_OTHERS_AND_WAIT)  # blocks the event loop, so it reads nothing
+        await pool.execute(INSERT_ORGANIZATION, new_id(), "one", NOW)
+        assert await pool.fetchval("SELECT count(*) FROM organization") == 1
 
 
 async def test_young_connections_are_not_replaced(database_url: str) -> None:

@@ -75,7 +75,9 @@ async def is_away(_: StateUpdate) -> None:
 
 async def test_clearing_between_runs_resets_the_backoff(world: World) -> None:
     agent = await world.agent()
+    await world.pause(agent.organization_id, True)
     first, _ = [await world.notify(agent) for _ in range(2)]
+    await world.pause(agent.organization_id, False)
     for second in (0, 1, 3):
         await world.go_to(second)
         await world.puppets[agent.id].end()
@@ -90,7 +92,9 @@ async def test_clearing_between_runs_resets_the_backoff(world: World) -> None:
 
 async def test_failed_run_that_cleared_something_is_retried_soon(world: World) -> None:
     agent = await world.agent()
+    await world.pause(agent.organization_id, True)
     messages = [await world.notify(agent) for _ in range(2)]
+    await world.pause(agent.organization_id, False)
     for second in (0, 1, 3):
         await world.go_to(second)
         await world.puppets[agent.id].fail()

@@ -21,23 +21,14 @@ LONGEST_WINDOW = 2**31 - 1
 
 
 async def test_clock_set_forward_fires_what_became_due(world: World) -> None:
-    reminded, sleeper, held = (
-        await world.agent(),
-        await world.agent(sleep_until=world.at(2000)),
-        await world.agent(debounce_window_seconds=1800),
-    )
+    reminded, sleeper = await world.agent(), await world.agent(sleep_until=world.at(2000))
     await world.remind(reminded, 1000)
-    await world.sms(held)
     later = await world.agent(sleep_until=world.at(2 * HOUR))
     world.clock.step(HOUR)
     await world.scan.run_once()
     await world.wait_until_idle()
 
-    for agent, reason in (
-        (reminded, "reminder"),
-        (sleeper, "sleep_elapsed"),
-        (held, "notification:sms"),
-    ):
+    for agent, reason in ((reminded, "reminder"), (sleeper, "sleep_elapsed")):
         assert await world.wakes(agent) == [(HOUR, reason)]
     assert await world.wakes(later) == []
     await world.go_to(2 * HOUR)

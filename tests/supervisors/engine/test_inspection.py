@@ -5,7 +5,7 @@ import asyncio
 from storage.model import AgentStatus
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunRequest, Signal, StopRequest
-from supervisors.engine.snapshot import Spread
+from supervisors.engine.snapshot import SnapshotFilters, Spread
 from supervisors.maintenance.agent_counter import AgentCounter
 from supervisors.maintenance.loop_lag import LoopLagProbe
 from supervisors.policy.phases import Phase
@@ -68,7 +68,8 @@ async def test_snapshots_are_filtered_by_phase_and_organization(world: World) ->
     await world.start(agents[1])
 
     async def list_indexes(phase: Phase | None, organization: bool, limit: int = 10) -> list[int]:
-        snapshots = await world.registry.status.snapshots(phase, ours if organization else None, limit)
+        filters = SnapshotFilters(phase, organization_id=ours if organization else None)
+        snapshots = await world.registry.status.snapshots(filters, limit)
         return [[agent.id for agent in agents].index(snapshot.agent) for snapshot in snapshots]
 
     assert await list_indexes(None, False) == [0, 1, 2]

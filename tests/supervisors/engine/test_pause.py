@@ -26,7 +26,9 @@ class Organization:
     def new_pause_sync(self) -> PauseSync:
         """Create the PauseSync of a process that has just started."""
         world = self.world
-        return PauseSync(world.states, Organizations(world.pool), world.registry, world.clock)
+        return PauseSync(
+            world.states, Organizations(world.pool), world.registry, world.clock, world.registry.pause_log
+        )
 
     async def pause(self) -> None:
         """Pause or unpause it, and let the service notice."""
@@ -374,7 +376,9 @@ async def test_pause_sync_repeats_after_a_database_error(world: World) -> None:
     agent = await world.agent()
     organization = await organization_of(agent, world)
     failing_once = FailingOnceStates(world.pool)
-    pause_sync = PauseSync(failing_once, Organizations(world.pool), world.registry, world.clock)
+    pause_sync = PauseSync(
+        failing_once, Organizations(world.pool), world.registry, world.clock, world.registry.pause_log
+    )
     await pause_sync.run_once()
     await world.start(agent)
     await organization.write(paused=True)

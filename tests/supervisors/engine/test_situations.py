@@ -98,6 +98,7 @@ async def known_moments(world: World, agent: Agent, seen: Snapshot) -> set[str]:
     today = world.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
     derived = (
         seen.next_wake.at if seen.next_wake else None,
+        seen.debounce.first_at if seen.debounce else None,
         seen.debounce.due_at if seen.debounce else None,
         today + timedelta(days=1) if "budget" in seen.why else None,
     )

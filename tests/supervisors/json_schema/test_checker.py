@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from supervisors.errors import ChecksPending
 from supervisors.json_schema import checker as checker_module
@@ -139,6 +140,15 @@ async def test_worker_without_processor_time_is_replaced(
     assert worker.process.returncode == -signal.SIGKILL
     monkeypatch.undo()
     assert await checker.find_errors(OTHER, PLACE, PORT, {"port": 1}) == []
+
+
+async def test_failing_worker_writes_nothing_but_a_line_for_debugging(
+    checker: SchemaChecker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with capture_logs() as logged:
+        assert await checker._ask(b"nonsense\n") == b""
+    assert capfd.readouterr().err == ""
+    assert [(line["log_level"], "JSONDecodeError" in line["reason"]) for line in logged] == [("debug", True)]
 
 
 async def test_hostile_pattern_is_matched_in_time(checker: SchemaChecker) -> None:

@@ -57,7 +57,7 @@ async def test_due_agents_are_signalled_and_later_ones_get_timers() -> None:
 
     await scan.run_once()
 
-    assert registry.signals == [(due, Signal.DUE), (active, Signal.NOTIFIED)]
+    assert registry.signals == [(due, Signal.DUE), (active, Signal.DUE)]
     assert registry.timers == [(soon, NOW + MINUTE)]
 
 

@@ -9,6 +9,7 @@ import pytest
 from storage.errors import DatabaseUnavailable
 from storage.ids import new_id
 from supervisors.engine.messages import Signal
+from supervisors.engine.pause_log import PauseLog
 from supervisors.maintenance.pause_sync import PauseSync
 from supervisors.ports import StateStore
 from tests.supervisors.held_clock import HeldClock
@@ -47,14 +48,14 @@ class Organizations:
 async def test_first_sync_signals_agents_without_next_due_at() -> None:
     registry = RecordingRegistry()
 
-    await PauseSync(cast(StateStore, Agents()), Organizations(), registry, HeldClock()).run_once()
+    await PauseSync(cast(StateStore, Agents()), Organizations(), registry, HeldClock(), PauseLog()).run_once()
 
     assert registry.signals == [(UNARMED, Signal.RELOAD)]
 
 
 async def test_begin_and_end_of_a_pause_signal_the_organization_once() -> None:
     registry, organizations, organization_id = RecordingRegistry(), Organizations(), new_id()
-    sync = PauseSync(cast(StateStore, Agents()), organizations, registry, HeldClock())
+    sync = PauseSync(cast(StateStore, Agents()), organizations, registry, HeldClock(), PauseLog())
     await sync.run_once()
     registry.signals.clear()
 
@@ -71,7 +72,7 @@ async def test_begin_and_end_of_a_pause_signal_the_organization_once() -> None:
 
 async def test_failed_sync_is_repeated_by_the_next_one() -> None:
     registry, organizations, agents = RecordingRegistry(), Organizations(), Agents()
-    sync = PauseSync(cast(StateStore, agents), organizations, registry, HeldClock())
+    sync = PauseSync(cast(StateStore, agents), organizations, registry, HeldClock(), PauseLog())
     await sync.run_once()
     organizations.paused, agents.is_available = [new_id()], False
     with pytest.raises(DatabaseUnavailable):

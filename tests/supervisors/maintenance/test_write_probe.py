@@ -1,15 +1,14 @@
-"""The write probe: its verdict, and the lines it logs about an outage."""
+"""The write probe: its verdict on the database."""
 
 import asyncio
-from collections.abc import MutableMapping
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from storage.errors import DatabaseFull, DatabaseUnavailable, RowLocked
 from supervisors.maintenance import write_probe
-from supervisors.maintenance.write_probe import FRESH_SECONDS, IDLE_SECONDS, QUIET_SECONDS, WriteProbe
+from supervisors.maintenance.database_watch import DatabaseWatch
+from supervisors.maintenance.write_probe import FRESH_SECONDS, IDLE_SECONDS, WriteProbe
 from tests.storage.factories import NOW
 from tests.supervisors.held_clock import HeldClock
 
@@ -31,8 +30,9 @@ class Store:
             raise self.error
 
 
-def lines(logged: list[MutableMapping[str, Any]]) -> list[tuple[str, str]]:
-    return [(line["log_level"], line["event"]) for line in logged]
+def probe_of(store: Store) -> WriteProbe:
+    clock = HeldClock()
+    return WriteProbe(store, clock, DatabaseWatch(clock))
 
 
 async def advance(clock: HeldClock, seconds: float) -> None:
@@ -45,7 +45,7 @@ async def advance(clock: HeldClock, seconds: float) -> None:
 
 async def test_failed_write_is_named_until_one_succeeds() -> None:
     store, clock = Store(), HeldClock()
-    probe = WriteProbe(store, clock)
+    probe = WriteProbe(store, clock, DatabaseWatch(clock))
     store.error = DatabaseUnavailable("too many connections")
     await probe.check()
     assert probe.failing_since == NOW
@@ -61,7 +61,7 @@ async def test_failed_write_is_named_until_one_succeeds() -> None:
 
 async def test_callers_share_a_fresh_result() -> None:
     store, clock = Store(), HeldClock()
-    probe = WriteProbe(store, clock)
+    probe = WriteProbe(store, clock, DatabaseWatch(clock))
     await asyncio.gather(*(probe.check() for _ in range(10)))
     clock.advance(FRESH_SECONDS)
     await probe.check()
@@ -75,14 +75,14 @@ async def test_silent_database_fails_within_the_limit(monkeypatch: pytest.Monkey
     monkeypatch.setattr(write_probe, "PROBE_SECONDS", 0.02)
     store = Store()
     store.is_silent = True
-    probe = WriteProbe(store, HeldClock())
+    probe = probe_of(store)
     await probe.check()
-    assert probe.reason == "the database has not answered a write within 0.02 s"
+    assert probe.reason == "the server does not answer: a write has taken longer than 0.02 s"
 
 
 async def test_failed_statement_is_followed_by_a_probe_at_once() -> None:
     store, clock = Store(), HeldClock()
-    probe = WriteProbe(store, clock)
+    probe = WriteProbe(store, clock, DatabaseWatch(clock))
     await probe.check()
     running = asyncio.create_task(probe.run_once())
     await asyncio.sleep(0)
@@ -95,7 +95,7 @@ async def test_failed_statement_is_followed_by_a_probe_at_once() -> None:
 
 async def test_idle_database_is_probed_seldom() -> None:
     store, clock = Store(), HeldClock()
-    probe = WriteProbe(store, clock)
+    probe = WriteProbe(store, clock, DatabaseWatch(clock))
     running = asyncio.create_task(probe.run_once())
     await advance(clock, IDLE_SECONDS - 0.1)
     assert store.probes == 0
@@ -106,7 +106,7 @@ async def test_idle_database_is_probed_seldom() -> None:
 
 async def test_full_disk_is_believed_while_writes_report_it() -> None:
     store, clock = Store(), HeldClock()
-    probe = WriteProbe(store, clock)
+    probe = WriteProbe(store, clock, DatabaseWatch(clock))
     probe.suspect(DatabaseFull("the disk of the database is full"))
     await probe.check()  # this small write has found room
     assert probe.reason == "the disk of the database is full"
@@ -120,34 +120,13 @@ async def test_used_up_descriptors_are_a_failure(monkeypatch: pytest.MonkeyPatch
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(write_probe, "socket", refuse)
-    probe = WriteProbe(Store(), HeldClock())
+    probe = probe_of(Store())
     await probe.check()
     assert probe.reason == "no connection can be accepted, and no file opened: Too many open files"
 
 
-async def test_outage_is_logged_once_when_it_begins_and_ends() -> None:
-    store, clock = Store(), HeldClock()
-    probe = WriteProbe(store, clock)
-    error = store.error = DatabaseUnavailable("connection refused")
-    with capture_logs() as logged:
-        for _ in range(100):
-            probe.suspect(error)
-            probe.count_refusal(error)
-            clock.advance(0.1)
-            await probe.run_once()
-        assert lines(logged) == [("warning", "the database fails; its requests are refused until it is back")]
-        store.error = None
-        await probe.run_once()
-        running = asyncio.create_task(probe.run_once())
-        await advance(clock, QUIET_SECONDS)
-        await running
-    assert lines(logged)[1:] == [("info", "the database is back")]
-    assert (logged[0]["reason"], logged[1]["refused"]) == ("connection refused", 100)
-    assert logged[1]["seconds"] == pytest.approx(10, abs=0.2)
-
-
 async def test_refusals_for_locked_rows_are_counted_in_one_line() -> None:
-    probe = WriteProbe(Store(), HeldClock())
+    probe = probe_of(Store())
     for _ in range(50):
         probe.count_refusal(RowLocked("canceling statement due to lock timeout"))
     probe._suspected.set()

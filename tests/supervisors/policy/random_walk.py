@@ -126,11 +126,11 @@ class RandomAgent:
         if self.state.run_id is not None or self.state.queued_at or is_about_to_start:
             self.run_is_stopping = self.state.run_id is not None
             if self.state.status is not AgentStatus.ARCHIVED:
-                self.state = transitions.stopped(self.state, self.now)
+                self.state = transitions.stopped(self.get_facts(), self.now)
 
     def it_is_archived(self) -> None:
         self.run_is_stopping = self.state.run_id is not None
-        self.state = transitions.archived(self.state, self.now)
+        self.state = transitions.archived(self.get_facts(), self.now)
 
     def it_is_restored(self) -> None:
         if self.state.status is AgentStatus.ARCHIVED:

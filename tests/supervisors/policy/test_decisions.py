@@ -160,7 +160,7 @@ def test_finished_hold_wakes_even_if_the_clock_was_set_back() -> None:
     seen = facts(None, waiting(Source.SMS, NOW + HOUR), agent_window_seconds=60)
 
     assert decided(seen).due_wake(NOW) is None
-    wake = decide(seen, NOW, POLICY, hold_is_over=True).due_wake(NOW)
+    wake = decide(seen, NOW, POLICY, hold_ends_at=NOW).due_wake(NOW)
     assert wake == Wake(NOW, "notification:sms", WakeCause.HOLD)
 
 

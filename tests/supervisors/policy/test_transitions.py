@@ -222,11 +222,11 @@ def test_stop_clears_every_plan_of_a_start() -> None:
         retry_reason=WakeReason.RETRY_AFTER_FAILURE,
     )
 
-    assert transitions.stopped(before, NOW) == state(stopped_at=NOW)
+    assert transitions.stopped(facts(before), NOW) == state(stopped_at=NOW)
 
 
 def test_archived_agent_stays_archived_when_its_run_ends() -> None:
-    archived = transitions.archived(running(), NOW)
+    archived = transitions.archived(facts(running()), NOW)
 
     assert archived.status is AgentStatus.ARCHIVED
     assert ended(facts(archived), Outcome.STOPPED).status is AgentStatus.ARCHIVED

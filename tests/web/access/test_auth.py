@@ -2,11 +2,14 @@
 
 from uuid import UUID
 
+import pytest
+
 from storage.model import Role
 from tests.web.conftest import Api, Service
-from tests.web.people import as_user, join, new_user
+from tests.web.people import as_user, founder, join, new_user, staff
 
 KEYS = "/api/organizations/api-keys/"
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 BAD_CREDENTIALS = (
     (None, "Authentication credentials were not provided."),
@@ -48,11 +51,12 @@ async def test_user_token_of_an_older_version_is_refused(service: Service) -> No
 
 
 async def test_user_of_two_organizations_reads_both(service: Service, api: Api) -> None:
-    user, _ = await new_user(service)
+    user, own = await new_user(service)
     theirs = await api.create_agent(name="theirs")
     await join(service, user, UUID(theirs["organization"]), Role.MEMBER)
     ann = as_user(service, user)
-    await ann.create_agent(name="mine")
+    mine = {"name": "mine", "model": "m"}
+    await ann.post("/api/cloud/agents/", mine, headers={"X-Organization": str(own.id)})
     agents = (await ann.get("/api/cloud/agents/")).body
     assert {agent["name"] for agent in agents} == {"mine", "theirs"}
 
@@ -62,10 +66,75 @@ async def test_organization_header_says_where_a_resource_is_created(service: Ser
     second = (await api.create_agent())["organization"]
     await join(service, user, UUID(second), Role.MEMBER)
     ann = as_user(service, user)
-    assert (await ann.create_agent(name="mine"))["organization"] == str(own.id)
     agent = {"name": "x", "model": "m"}
-    created = await ann.post("/api/cloud/agents/", agent, headers={"X-Organization": second})
-    assert created.body["organization"] == second
+    for organization in (str(own.id), second):
+        created = await ann.post("/api/cloud/agents/", agent, headers={"X-Organization": organization})
+        assert created.body["organization"] == organization
     for header, status in ((str(own.id), 403), ("7", 400)):
         answer = await api.post("/api/cloud/agents/", agent, headers={"X-Organization": header})
         assert answer.status == status
+
+
+async def test_template_in_the_body_says_where_an_agent_is_created(service: Service, api: Api) -> None:
+    user, own = await new_user(service)
+    template = await api.create_template()
+    await join(service, user, UUID(template["organization"]), Role.MEMBER)
+    ann = as_user(service, user)
+    agent = {"name": "x", "model": "m", "template": template["id"]}
+    created = await ann.post("/api/cloud/agents/", agent)
+    assert (created.status, created.body["organization"]) == (201, template["organization"])
+    answer = await ann.post("/api/cloud/agents/", agent, headers={"X-Organization": str(own.id)})
+    assert (answer.status, answer.body) == (
+        403,
+        {"detail": "X-Organization and the body name different organizations."},
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "whose"),
+    [
+        ("none", 400, "Must be a valid UUID."),
+        (UNKNOWN, 403, "You do not belong to this organization."),
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/templates/", f"/api/cloud/agents/{UNKNOWN}/", "/api/tracing/traces/"])
+async def test_unusable_organization_header_is_refused_on_every_route(
+    service: Service, path: str, header: str, status: int, whose: str
+) -> None:
+    user, _ = await new_user(service)
+    answer = await as_user(service, user).get(path, headers={"X-Organization": header})
+    assert (answer.status, answer.body) == (status, {"detail": f"X-Organization: {whose}"})
+
+
+async def test_header_must_name_the_organization_of_the_key(api: Api, other: Api) -> None:
+    foreign = (await other.create_agent())["organization"]
+    answer = await api.get("/api/templates/", headers={"X-Organization": foreign})
+    whose = "The credential belongs to another organization."
+    assert (answer.status, answer.body) == (403, {"detail": f"X-Organization: {whose}"})
+
+
+async def test_user_without_organizations_is_told_what_to_do(service: Service) -> None:
+    user, own = await new_user(service)
+    await service.storage.pool.execute("DELETE FROM membership WHERE organization_id = $1", own.id)
+    answer = await as_user(service, user).post("/api/templates/", {"name": "Clerk"})
+    assert answer.status == 403
+    assert answer.body == {"detail": "You belong to no organization: create one, or accept an invitation."}
+
+
+async def test_refusal_names_the_role_that_is_missing(service: Service) -> None:
+    _, organization = await founder(service)
+    member, _ = await staff(service, organization, Role.MEMBER)
+    admin, admins_membership = await staff(service, organization, Role.ADMIN)
+    path = f"/api/organizations/organizations/{organization.id}/"
+    refused = await member.patch(path, {"name": "Mine"})
+    assert refused.body == {"detail": "This needs the role admin or owner; yours is member."}
+    refused = await member.get("/api/organizations/invites/")
+    assert refused.body == {"detail": "This needs the role admin or owner in one of your organizations."}
+    refused = await admin.patch(f"/api/organizations/memberships/{admins_membership}/", {"role": "owner"})
+    assert (refused.status, refused.body) == (403, {"detail": "This needs the role owner; yours is admin."})
+
+
+async def test_key_is_told_that_a_users_token_is_needed(api: Api) -> None:
+    answer = await api.post("/api/organizations/auth/logout/")
+    assert answer.status == 403
+    assert answer.body == {"detail": "This needs the token of a user, not an API key."}

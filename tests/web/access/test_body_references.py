@@ -14,8 +14,17 @@ SECOND = new_id()
 CALLER = Caller(new_id(), {OURS: Role.MEMBER, SECOND: Role.MEMBER})
 
 
-async def test_new_resource_belongs_to_first_organization_by_default() -> None:
-    assert await organization_for_new(request_to(storage_of()), CALLER, {}) == OURS
+async def test_new_resource_belongs_to_only_organization_of_caller() -> None:
+    caller = Caller(new_id(), {OURS: Role.MEMBER})
+    assert await organization_for_new(request_to(storage_of()), caller, {}) == OURS
+
+
+async def test_caller_with_several_organizations_must_name_one() -> None:
+    with pytest.raises(Invalid) as refused:
+        await organization_for_new(request_to(storage_of()), CALLER, {})
+    assert refused.value.body == {
+        "organization": ["You belong to several organizations: name one in X-Organization."]
+    }
 
 
 async def test_new_resource_belongs_to_organization_of_header() -> None:

@@ -84,7 +84,7 @@ async def test_run_writes_only_its_own_record(api: Api) -> None:
         (TRACES, {"agent": agent["id"], "name": "x"}),
     ):
         assert (await own.post(path, body)).status == 403, path
-    for path in (f"{TRACES}{run}/", f"{SPANS}{span['id']}/", usage_of(agent), TRACES):
+    for path in (f"{TRACES}{bobs_run}/", f"{SPANS}{span['id']}/", usage_of(agent), TRACES):
         assert (await own.get(path)).status == 403, path
 
 
@@ -93,3 +93,29 @@ async def test_usage_reported_by_run_belongs_to_its_trace(api: Api) -> None:
     run, own = await start_run(api, agent)
     record = await own.create(usage_of(agent), **CALL)
     assert record["trace"] == run
+
+
+async def test_run_reads_the_runs_and_traces_of_its_agent(service: Service, api: Api) -> None:
+    agent, sibling = await api.create_agent(), await api.create_agent()
+    earlier, _ = await start_run(api, agent)
+    await service.storage.pool.execute(SLEEP, UUID(earlier), datetime.now(UTC))
+    await api.post(f"/api/cloud/agents/{agent['id']}/stop/")
+    run, own = await start_run(api, agent)
+    foreign, _ = await start_run(api, sibling)
+    runs = f"/api/cloud/agents/{agent['id']}/runs/"
+    await own.create(SPANS, trace=run, name="step", metadata={"a": 1})
+
+    assert [each["id"] for each in (await own.get(runs)).body] == [run, earlier]
+    assert [each["id"] for each in (await own.get(f"{runs}?active=true")).body] == [run]
+    assert (await own.get(f"{runs}{earlier}/")).body["id"] == earlier
+    for trace in (run, earlier):
+        assert (await own.get(f"{TRACES}{trace}/?expand=metadata")).body["id"] == trace
+    for path in (
+        f"/api/cloud/agents/{sibling['id']}/runs/",
+        f"/api/cloud/agents/{sibling['id']}/runs/{foreign}/",
+        f"{TRACES}{foreign}/",
+        "/api/cloud/runs/",
+    ):
+        assert (await own.get(path)).status == 403, path
+    await service.storage.pool.execute(SLEEP, UUID(run), datetime.now(UTC))
+    assert (await own.get(runs)).status == 403

@@ -3,12 +3,19 @@
 from ipaddress import ip_network
 from typing import Any
 
-from tests.web.conftest import Answer, Service, StartService
+from tests.web.conftest import Answer, Api, Service, StartService
+from tests.web.people import as_user, new_user
 
 SIGNUP = "/api/organizations/auth/signup/"
 LOGIN = "/api/organizations/auth/login/"
+ME = "/api/organizations/auth/me/"
 KEYS = "/api/organizations/api-keys/"
 ANN = {"email": "Ann@Example.com", "password": "correct horse", "organization_name": " Acme ", "name": "Ann"}
+REFUSE_WRITES = """
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'No space left on device' USING ERRCODE = 'disk_full'; END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON login_network EXECUTE FUNCTION refuse();
+"""
 WRONG = {"detail": "Unable to log in with provided credentials."}
 
 
@@ -71,14 +78,17 @@ async def test_signup_is_refused_when_closed(start_service: StartService) -> Non
     assert (answer.status, answer.body) == (403, {"detail": "Sign-up is closed."})
 
 
-async def test_address_is_locked_out_after_ten_refused_logins(start_service: StartService) -> None:
+async def test_account_is_locked_out_at_one_address_after_ten_refused_logins(
+    start_service: StartService,
+) -> None:
     service = await start_service(trusted_proxies=(ip_network("127.0.0.0/8"),))
     await sign_up(service)
     for _ in range(10):
         assert (await log_in(service, "ann@example.com", "wrong")).status == 401
     answer = await log_in(service, "ann@example.com", ANN["password"])
     assert answer.status == 429
-    assert 0 < int(answer.headers["Retry-After"]) <= 300
+    assert 0 < int(answer.headers["Retry-After"]) <= 60
+    assert "10 wrong attempts at one account from one address" in answer.body["detail"]
     elsewhere = {"X-Forwarded-For": "203.0.113.9"}
     assert (await log_in(service, "ann@example.com", ANN["password"], **elsewhere)).status == 200
 
@@ -87,4 +97,32 @@ async def test_validation_errors_do_not_count_as_refused_logins(service: Service
     await sign_up(service)
     for _ in range(11):
         assert (await service.nobody.post(LOGIN, {})).status == 400
+    assert (await log_in(service, "ann@example.com", ANN["password"])).status == 200
+
+
+async def test_user_reads_who_it_is_and_its_roles(service: Service) -> None:
+    user, organization = await new_user(service, "ann@example.com")
+    answer = await as_user(service, user).get(ME)
+    assert answer.body == {
+        "kind": "user",
+        "user": {"id": str(user.id), "email": "ann@example.com", "name": "Ann"},
+        "api_key": None,
+        "organizations": [{"id": str(organization.id), "name": "Acme", "role": "owner"}],
+    }
+
+
+async def test_key_reads_which_key_it_is(api: Api) -> None:
+    [key] = (await api.get(KEYS)).body
+    answer = await api.get(ME)
+    assert answer.body == {
+        "kind": "api_key",
+        "user": None,
+        "api_key": {"id": key["id"], "name": "tests"},
+        "organizations": [{**answer.body["organizations"][0], "name": "Acme", "role": "admin"}],
+    }
+
+
+async def test_login_works_while_disk_of_database_is_full(service: Service) -> None:
+    await sign_up(service)
+    await service.storage.pool.execute(REFUSE_WRITES)
     assert (await log_in(service, "ann@example.com", ANN["password"])).status == 200

@@ -77,3 +77,18 @@ async def test_configs_of_another_organization_are_out_of_reach(api: Api, other:
     )
     for path in (ADAPTERS, TOOLS, CONFIGS):
         assert (await api.get(f"{path}{new_id()}/")).status == 404
+
+
+async def test_unreadable_config_is_shown_as_null_replaced_and_deleted(service: Service, api: Api) -> None:
+    adapter, template = await create_adapter(api), await api.create_template()
+    config = await api.create(CONFIGS, template=template["id"], adapter=adapter["id"], config={"a": 1})
+    path, broken = (
+        f"{CONFIGS}{config['id']}/",
+        "UPDATE adapter_config SET config = '\"hostsvc:1:0123abcd:A\"'",
+    )
+    await service.storage.pool.execute(broken)
+    assert (await api.get(CONFIGS)).body == [{**config, "config": None}]
+    assert (await api.patch(path, {"config": {"a": 2}})).body["config"] == {"a": 2}
+    assert (await api.get(path)).body["config"] == {"a": 2}
+    await service.storage.pool.execute(broken)
+    assert (await api.delete(path)).status == 204

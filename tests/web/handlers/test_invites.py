@@ -8,7 +8,7 @@ import pytest
 
 from storage.model import Role
 from tests.web.conftest import Answer, Api, Service
-from tests.web.people import founder, staff
+from tests.web.people import as_user, founder, new_user, staff
 
 INVITES = "/api/organizations/invites/"
 LOGIN = "/api/organizations/auth/login/"
@@ -164,3 +164,32 @@ async def test_invite_is_deleted_by_those_who_could_create_it(service: Service, 
     assert (await owner.delete(f"{INVITES}{for_owner['id']}/")).status == 204
     assert (await owner.delete(f"{INVITES}{for_owner['id']}/")).status == 404
     assert (await owner.get(INVITES)).body == []
+
+
+async def test_signed_in_user_accepts_without_password(service: Service, api: Api) -> None:
+    bob, _ = await new_user(service, "Bob@example.com")
+    invite = await create_invite(api, role="admin")
+
+    path, code = f"{INVITES}{invite['id']}/accept/", {"code": invite["code"]}
+    answer = await as_user(service, bob).post(path, code)
+
+    assert (answer.status, answer.body["user"]["id"]) == (200, str(bob.id))
+    me = (await as_user(service, bob).get("/api/organizations/auth/me/")).body
+    assert [each["role"] for each in me["organizations"]] == ["owner", "admin"]
+    assert (await as_user(service, bob).post(path, code)).status == 400
+
+
+async def test_token_of_another_user_accepts_nothing(service: Service, api: Api) -> None:
+    eve, _ = await new_user(service, "eve@example.com")
+    invite = await create_invite(api)
+    path = f"{INVITES}{invite['id']}/accept/"
+
+    refused = await as_user(service, eve).post(path, {"code": invite["code"]})
+    guessed = await as_user(service, eve).post(path, {"code": "guessed"})
+    expired = await service.nobody.with_authorization("Token x").post(path, {"code": invite["code"]})
+
+    assert refused.status == 403
+    assert refused.body["detail"].startswith("The invitation is for another e-mail address than yours")
+    assert (guessed.status, guessed.body) == (400, WRONG_CODE)
+    assert (expired.status, expired.body) == (401, {"detail": "Invalid token."})
+    assert (await accept(service, invite)).status == 200

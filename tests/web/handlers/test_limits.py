@@ -48,6 +48,7 @@ async def test_limits_are_shown_with_their_use(start_service: StartService) -> N
             {"name": "concurrent_runs", "per": "organization", "limit": None, "used": 1},
             {"name": "streams", "per": "organization", "limit": 64, "used": 0},
             {"name": "streams_per_caller", "per": "credential", "limit": 8, "used": None},
+            {"name": "organizations_per_user", "per": "user", "limit": 100, "used": None},
             {"name": "tags_per_agent", "per": "agent", "limit": 1000, "used": None},
             {"name": "spans_per_trace", "per": "trace", "limit": 100_000, "used": None},
         ],
@@ -61,7 +62,9 @@ async def test_header_chooses_the_organization_to_show(service: Service, api: Ap
     theirs = (await other.get(LIMITS)).body["organization"]
     await join(service, user, UUID(theirs), Role.MEMBER)
     ann = as_user(service, user)
-    assert (await ann.get(LIMITS)).body["organization"] == str(own.id)
+    assert (await ann.get(LIMITS)).status == 400
+    ours = await ann.get(LIMITS, headers={"X-Organization": str(own.id)})
+    assert ours.body["organization"] == str(own.id)
     shown = (await ann.get(LIMITS, headers={"X-Organization": theirs})).body
     assert (shown["organization"], shown["limits"][1]["used"]) == (theirs, 2)
     assert (await api.get(LIMITS, headers={"X-Organization": theirs})).status == 403

@@ -1,12 +1,13 @@
 """Organizations over HTTP: members read them, owners and admins change and pause them."""
 
+import asyncio
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
 from storage.model import Role
-from tests.web.conftest import Api, Service
+from tests.web.conftest import Api, Service, StartService
 from tests.web.people import as_user, founder, join, new_user, staff
 
 ORGANIZATIONS = "/api/organizations/organizations/"
@@ -129,3 +130,56 @@ async def test_pause_stops_runs_and_holds_starts_until_it_ends(service: Service,
     await service.registry.wait_until_idle()
     runs = (await api.get(f"{path}/runs/")).body
     assert [run["wake_reason"] for run in runs] == ["notification:browser", "run_requested"]
+
+
+async def test_user_owns_an_organization_it_creates(service: Service) -> None:
+    ann, first = await founder(service)
+
+    created = await ann.create(ORGANIZATIONS, name=" Second ")
+
+    assert (created["name"], created["paused"]) == ("Second", False)
+    assert (await ann.get(f"{ORGANIZATIONS}{created['id']}/")).body == created
+    me = (await ann.get("/api/organizations/auth/me/")).body
+    assert [(each["id"], each["role"]) for each in me["organizations"]] == [
+        (str(first.id), "owner"),
+        (created["id"], "owner"),
+    ]
+
+
+async def test_repeated_creation_makes_one_organization(service: Service) -> None:
+    ann, _ = await founder(service)
+    key = {"Idempotency-Key": "one"}
+
+    answers = [await ann.post(ORGANIZATIONS, {"name": "Second"}, headers=key) for _ in range(2)]
+
+    assert [answer.status for answer in answers] == [201, 201]
+    assert answers[0].body == answers[1].body
+    assert answers[1].headers["Idempotency-Replayed"] == "true"
+    assert len((await ann.get(ORGANIZATIONS)).body) == 2
+
+
+async def test_key_creates_no_organization(api: Api) -> None:
+    answer = await api.post(ORGANIZATIONS, {"name": "Second"})
+    assert answer.status == 403
+    assert answer.body == {"detail": "This needs the token of a user, not an API key."}
+
+
+async def test_closed_sign_up_closes_new_organizations(start_service: StartService) -> None:
+    ann, _ = await founder(await start_service(signup_open=False))
+    answer = await ann.post(ORGANIZATIONS, {"name": "Second"})
+    assert answer.status == 403
+    assert "accounts.signup is closed" in answer.body["detail"]
+
+
+async def test_new_organizations_count_as_sign_ups(start_service: StartService) -> None:
+    ann, _ = await founder(await start_service(signups_per_hour=1))
+    statuses = [(await ann.post(ORGANIZATIONS, {"name": "Second"})).status for _ in range(2)]
+    assert statuses == [201, 429]
+
+
+async def test_user_owns_limited_organizations_also_if_created_at_once(start_service: StartService) -> None:
+    ann, _ = await founder(await start_service(organizations_per_user=3))
+    answers = await asyncio.gather(*(ann.post(ORGANIZATIONS, {"name": "More"}) for _ in range(5)))
+    assert sorted(answer.status for answer in answers) == [201, 201, 400, 400, 400]
+    refused = next(answer for answer in answers if answer.status == 400)
+    assert refused.body == {"detail": "You have reached limits.organizations_per_user, which is 3."}

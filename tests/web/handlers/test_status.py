@@ -1,5 +1,7 @@
 """The status for operators over HTTP, and readiness in each state."""
 
+from urllib.parse import quote
+
 from tests.web.conftest import Api, Service
 from tests.web.handlers.unknown import UNKNOWN_ID
 from web.ports import Readiness, ServiceState
@@ -32,8 +34,20 @@ async def test_supervisors_are_listed_filtered_and_read_one_by_one(service: Serv
     assert (shown["phase"], shown["organization"]) == ("asleep", agent["organization"])
     assert (await service.operator.get(f"/status/supervisors/{UNKNOWN_ID}/")).status == 404
     assert (await service.operator.get("/status/supervisors/?phase=dead")).status == 400
+    (sleeping,) = (await service.operator.get("/status/supervisors/?status=sleeping")).body
+    assert sleeping["agent"] == agent["id"]
     by_organization = f"/status/supervisors/?organization={agent['organization']}&limit=1"
     assert len((await service.operator.get(by_organization)).body) == 1
+
+
+async def test_supervisors_are_found_by_name_in_any_case(service: Service, api: Api) -> None:
+    grace = await api.create_agent(name="Grace Hopper")
+    await api.create_agent(name="Grace")
+    for name, found in (("grace hopper", [grace["id"]]), ("Hopper", [])):
+        listed = (await service.operator.get(f"/status/supervisors/?name={quote(name)}")).body
+        assert [snapshot["agent"] for snapshot in listed] == found
+    assert (await service.operator.get("/status/supervisors/?name=")).status == 400
+    assert (await service.operator.get(f"/status/supervisors/?name={'x' * 256}")).status == 400
 
 
 async def test_status_needs_the_operator_token(service: Service, api: Api) -> None:

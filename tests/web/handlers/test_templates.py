@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from tests.web.conftest import Api
+from storage.model import Role
+from tests.web.conftest import Api, Service
 from tests.web.handlers.unknown import UNKNOWN_ID
+from tests.web.people import founder, staff
 
 TEMPLATES = "/api/templates/"
 MAX_INT32 = 2**31 - 1
@@ -163,3 +165,55 @@ async def test_template_of_another_organization_is_not_deleted(api: Api, other: 
     template = await api.create_template()
     assert (await other.delete(f"{TEMPLATES}{template['id']}/?detach=true")).status == 403
     assert (await api.get(f"{TEMPLATES}{template['id']}/")).body == template
+
+
+async def test_only_admins_are_shown_the_secret(service: Service) -> None:
+    owner, organization = await founder(service)
+    admin, _ = await staff(service, organization, Role.ADMIN)
+    member, _ = await staff(service, organization, Role.MEMBER)
+    template = await owner.create_template(tool_call_secret="s3cret")
+    path = f"/api/templates/{template['id']}/"
+    for caller, secret in ((owner, "s3cret"), (admin, "s3cret"), (member, None)):
+        assert (await caller.get(path)).body["tool_call_secret"] == secret
+        assert (await caller.get("/api/templates/")).body[0]["tool_call_secret"] == secret
+        assert (await caller.patch(path, {"name": "Z"})).body["tool_call_secret"] == secret
+
+
+async def test_member_writes_secret_but_null_changes_nothing(service: Service) -> None:
+    owner, organization = await founder(service)
+    member, _ = await staff(service, organization, Role.MEMBER)
+    template = await member.create_template(tool_call_secret="first")
+    path = f"/api/templates/{template['id']}/"
+    assert template["tool_call_secret"] is None
+    assert (await owner.get(path)).body["tool_call_secret"] == "first"
+
+    read = (await member.get(path)).body
+    assert (await member.patch(path, read)).status == 200
+    assert (await owner.get(path)).body["tool_call_secret"] == "first"
+    assert (await member.patch(path, {"tool_call_secret": "next"})).body["tool_call_secret"] is None
+    assert (await owner.get(path)).body["tool_call_secret"] == "next"
+    assert (await member.patch(path, {"tool_call_secret": ""})).body["tool_call_secret"] == ""
+
+
+async def test_template_with_unreadable_secret_is_read_changed_and_deleted(
+    service: Service, api: Api
+) -> None:
+    first, second = [await api.create_template(tool_call_secret="s3cret") for _ in range(2)]
+    broken = "UPDATE template SET tool_call_secret = 'hostsvc:1:0123abcd:AAAA'"
+    await service.storage.pool.execute(broken)
+    path = f"{TEMPLATES}{first['id']}/"
+
+    assert (await api.get(path)).body == {**first, "tool_call_secret": None}
+    assert [each["tool_call_secret"] for each in (await api.get(TEMPLATES)).body] == [None, None]
+    assert (await api.patch(path, {"name": "Z"})).body["tool_call_secret"] is None
+    assert (await api.patch(path, {"tool_call_secret": "next"})).body["tool_call_secret"] == "next"
+    assert (await api.get(path)).body["tool_call_secret"] == "next"
+    assert (await api.delete(f"{TEMPLATES}{second['id']}/")).status == 204
+
+
+async def test_agent_uses_template_with_unreadable_secret(service: Service, api: Api) -> None:
+    template = await api.create_template(tool_call_secret="s3cret")
+    await service.storage.pool.execute("UPDATE template SET tool_call_secret = 'hostsvc:1:0123abcd:AAAA'")
+    agent = await api.create_agent(template=template["id"])
+    listed = (await api.get(f"/api/cloud/agents/?template={template['id']}")).body
+    assert [each["id"] for each in listed] == [agent["id"]]

@@ -6,12 +6,13 @@ from uuid import UUID
 
 from storage.ids import new_id
 from storage.model import NewSpan, Span
-from tests.web.conftest import Api, Service
+from tests.web.conftest import SETTINGS, Api, Service
 from tests.web.handlers.unknown import UNKNOWN_ID
 from web.handlers.traces import MIN_SPANS_BYTES
 from web.json import to_json
 
 TRACES = "/api/tracing/traces/"
+SPANS = "/api/tracing/spans/"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 INSERT = """
@@ -109,6 +110,39 @@ async def test_page_of_spans_is_bounded_in_bytes(service: Service, api: Api) -> 
     assert max(len(to_json(body)) for body in bodies) < 900_000 + MIN_SPANS_BYTES + 2_000
 
 
+async def test_trace_expands_metadata_on_demand(api: Api) -> None:
+    agent = await api.create_agent()
+    trace = await api.create(TRACES, agent=agent["id"], name="night")
+    path, sent = f"{TRACES}{trace['id']}/", [{"a": [1, None]}, None, "text", {}]
+    spans = await api.post(SPANS, [{"trace": trace["id"], "name": "x", "metadata": each} for each in sent])
+    plain = (await api.get(path)).body
+    answer = await api.get(f"{path}?expand=metadata")
+    expected = [{**span, "metadata": each} for span, each in zip(plain["spans"], sent, strict=True)]
+    assert answer.body == {**plain, "spans": expected}
+    assert plain["spans"] == spans.body
+    assert [page["spans"][0] for page in await pages(api, f"{path}?expand=metadata&limit=1")] == expected
+    refused = await api.get(f"{path}?expand=spans")
+    assert (refused.status, list(refused.body)) == (400, ["expand"])
+
+
+async def test_expanded_page_is_bounded_in_bytes(service: Service, api: Api) -> None:
+    trace_id = await make_trace(service, await api.create_agent(), 0)
+    spans = [
+        Span(new_id(), trace_id, None, f"s{number}", "llm", START + timedelta(seconds=number), None, "")
+        for number in range(8)
+    ]
+    longest = to_json({"screenshot": "x" * (SETTINGS.span_metadata_bytes - 20)}).decode()
+    for span, metadata in zip(spans, ["{}", longest, *["[1]"] * 4, longest, longest], strict=True):
+        await service.storage.traces.insert_spans([NewSpan(span, metadata)])
+
+    read = await pages(api, f"{TRACES}{trace_id}/?expand=metadata")
+
+    names = [[span["name"] for span in page["spans"]] for page in read]
+    assert names == [["s0"], ["s1"], ["s2", "s3", "s4", "s5"], ["s6"], ["s7"]]
+    assert max(len(to_json(page)) for page in read) < SETTINGS.span_metadata_bytes + 1000
+    assert {page["total_spans"] for page in read} == {8}
+
+
 async def test_after_must_be_a_span_of_the_trace(service: Service, api: Api) -> None:
     agent = await api.create_agent()
     trace_id, other_id = [await make_trace(service, agent, hour) for hour in range(2)]
@@ -157,7 +191,9 @@ async def test_traces_are_filtered(service: Service, api: Api) -> None:
     await make_span(service, await make_trace(service, bob, 2), error="failed")
 
     async def names(query: str) -> list[str]:
-        return [trace["name"] for trace in (await api.get(f"{TRACES}?{query}")).body["results"]]
+        page = (await api.get(f"{TRACES}?{query}")).body
+        assert (await api.get(f"{TRACES}list/?{query}")).body == [page]
+        return [trace["name"] for trace in page["results"]]
 
     assert await names("") == ["t2", "t1", "t0"]
     assert await names(f"agent={ann['id']}") == ["t0"]
@@ -165,6 +201,7 @@ async def test_traces_are_filtered(service: Service, api: Api) -> None:
     assert await names("has_error=true") == ["t2", "t1"]
     assert await names("has_error=false") == ["t0"]
     assert await names("started_after=2026-01-01T01:00:00Z&started_before=2026-01-01T02:00:00") == ["t1"]
+    assert await names("started_after=2026-01-01T01:00&limit=1&offset=1") == ["t1"]
 
 
 async def test_traces_outlive_their_agent(service: Service, api: Api) -> None:

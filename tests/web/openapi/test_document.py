@@ -20,15 +20,17 @@ def test_operation_describes_its_route() -> None:
     assert operation["description"] == "All of them."
     assert operation["tags"] == ["things"]
     assert operation["security"] == []
-    assert [parameter.get("name") for parameter in operation["parameters"]] == [None, "size"]
+    assert [parameter.get("name") for parameter in operation["parameters"]] == [None, None, "size"]
     assert operation["responses"]["200"]["content"]["application/json"]["schema"]["items"] == THING
 
 
 def test_caller_operation_names_credentials_and_headers() -> None:
     operation = DOCUMENT["paths"]["/api/shop/things/{id}/"]["post"]
     assert operation["security"] == [{"ApiKey": []}, {"UserToken": []}, {"RunToken": []}]
-    names = [parameter.get("name") for parameter in operation["parameters"]]
-    assert names == ["id", None, "X-Organization", "Idempotency-Key"]
+    path_id, *headers = operation["parameters"]
+    names = [header["$ref"].rpartition("/")[2] for header in headers]
+    assert (path_id["name"], names) == ("id", ["RequestId", "Prefer", "Organization", "IdempotencyKey"])
+    assert DOCUMENT["components"]["parameters"].keys() == set(names)
     assert operation["requestBody"]["required"]
     assert "Idempotency-Replayed" in operation["responses"]["201"]["headers"]
 

@@ -12,7 +12,7 @@ from web.routes import CallerRoute, Route
     [
         (LIST, {400, 429, 500}),
         (CREATE, {400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 503}),
-        (STATUS, {401, 429, 500, 503}),
+        (STATUS, {400, 401, 429, 500, 503}),
     ],
 )
 def test_statuses_follow_from_route(route: Route, expected: set[int]) -> None:

@@ -12,7 +12,7 @@ from marshmallow import ValidationError
 from web.errors import ApiError, TooLarge
 from web.fields import Boolean, Datetime, Integer, JsonValue, Line, ListOf, ObjectOf, Text
 from web.request.forms import MAX_FIELDS
-from web.request.parsing import Body, parse_body, parse_items
+from web.request.parsing import Body, check_items, parse_body, parse_items
 from web.request.value_limit import MAX_VALUES
 
 JSON = "application/json"
@@ -174,23 +174,25 @@ def test_repeated_json_in_form_is_read_once() -> None:
     assert load(b"config={&config=1", FORM) == {"config": 1}
 
 
-def accept(_: object) -> None:
-    """Refuse no item."""
+def read_items(raw: bytes, content_type: str, max_items: int) -> tuple[list[dict[str, Any]], bool]:
+    return check_items(
+        parse_items(raw, content_type, SCHEMA, max_items), SCHEMA, max_items, lambda item: None
+    )
 
 
 def test_list_of_bodies_is_checked_item_by_item() -> None:
-    assert parse_items(b'[{"count": 1}, {"count": "2"}]', JSON, SCHEMA, 2, accept) == (
+    assert read_items(b'[{"count": 1}, {"count": "2"}]', JSON, 2) == (
         [{"count": 1}, {"count": 2}],
         True,
     )
-    assert parse_items(b'{"count": 1}', JSON, SCHEMA, 2, accept) == ([{"count": 1}], False)
-    assert parse_items(b"count=1&count=2", FORM, SCHEMA, 2, accept) == ([{"count": 2}], False)
-    assert parse_items(b"[]", JSON, SCHEMA, 2, accept) == ([], True)
+    assert read_items(b'{"count": 1}', JSON, 2) == ([{"count": 1}], False)
+    assert read_items(b"count=1&count=2", FORM, 2) == ([{"count": 2}], False)
+    assert read_items(b"[]", JSON, 2) == ([], True)
 
 
 def test_refusals_in_list_stand_under_their_index() -> None:
     with pytest.raises(ApiError) as refused:
-        parse_items(b'[{}, 7, {"count": 11}]', JSON, SCHEMA, 3, accept)
+        read_items(b'[{}, 7, {"count": 11}]', JSON, 3)
     assert refused.value.body == {
         "1": {"non_field_errors": ["Invalid data. Expected a dictionary, but got int."]},
         "2": {"count": ["Ensure this value is less than or equal to 10."]},
@@ -199,7 +201,7 @@ def test_refusals_in_list_stand_under_their_index() -> None:
 
 def test_list_of_bodies_has_maximum_length() -> None:
     with pytest.raises(ApiError) as refused:
-        parse_items(b"[{}, {}, {}]", JSON, SCHEMA, 2, accept)
+        read_items(b"[{}, {}, {}]", JSON, 2)
     assert refused.value.body == {"non_field_errors": ["Ensure this field has no more than 2 elements."]}
 
 

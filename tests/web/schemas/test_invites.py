@@ -13,7 +13,7 @@ from tests.web.schemas.checks import (
     refuse,
     serve,
 )
-from web.schemas.invites import AcceptanceBody, NewInviteBody, serialize_invite
+from web.schemas.invites import AcceptanceBody, NewInviteBody, PasswordAcceptanceBody, serialize_invite
 
 
 def test_invited_person_becomes_a_member_by_default() -> None:
@@ -25,8 +25,9 @@ def test_invited_person_becomes_a_member_by_default() -> None:
 
 
 def test_acceptance_needs_code_and_password() -> None:
-    assert refuse(AcceptanceBody(), {}) == {"code": REQUIRED, "password": REQUIRED}
-    assert accept(AcceptanceBody(), {"code": " c ", "password": "correct horse"}) == {
+    assert refuse(PasswordAcceptanceBody(), {}) == {"code": REQUIRED, "password": REQUIRED}
+    assert accept(AcceptanceBody(), {"code": "c"})["password"] is None
+    assert accept(PasswordAcceptanceBody(), {"code": " c ", "password": "correct horse"}) == {
         "code": "c",
         "password": "correct horse",
         "name": "",

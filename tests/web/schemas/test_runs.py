@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.model import Outcome, Run
+from storage.model import Outcome, Run, Source
 from tests.web.schemas.checks import (
     ID,
     ID_TEXT,
@@ -15,7 +15,15 @@ from tests.web.schemas.checks import (
     refuse,
     serve,
 )
-from web.schemas.runs import DEFAULT_LIMIT, RunBody, RunQuery, StopBody, WaitQuery, serialize_run
+from web.schemas.runs import (
+    DEFAULT_LIMIT,
+    RunBody,
+    RunQuery,
+    StopBody,
+    WaitQuery,
+    serialize_run,
+    wake_reasons,
+)
 
 
 def test_run_wakes_a_sleeping_agent_by_default() -> None:
@@ -28,6 +36,13 @@ def test_stop_is_gentle_by_default() -> None:
 
 def test_list_of_runs_has_a_default_limit() -> None:
     assert accept(RunQuery(), {})["limit"] == DEFAULT_LIMIT
+
+
+def test_wake_reason_is_exact_or_all_notifications() -> None:
+    assert wake_reasons("reminder") == ("reminder",)
+    assert wake_reasons("notification:sms") == ("notification:sms",)
+    assert set(wake_reasons("notification")) == {f"notification:{source}" for source in Source}
+    assert wake_reasons(None) == ()
 
 
 @pytest.mark.parametrize("wait", ["0", "61", "", "x"])

@@ -49,7 +49,7 @@ def test_response_has_every_field() -> None:
         tool_call_secret="s3cret",
         created_at=NOON,
     )
-    assert serve(serialize_template(template)) == {
+    assert serve(serialize_template(template, show_secret=True)) == {
         "id": ID_TEXT,
         "organization": ORGANIZATION_ID_TEXT,
         "name": "Clerk",

@@ -1,13 +1,19 @@
-"""The docstrings of attributes: the string below a field of a class describes that field.
+"""Descriptions from docstrings, also from those of attributes: the string below a field describes it.
 
-Python does not keep them, so they are read from the source.
+Python does not keep the docstrings of attributes, so they are read from the source.
 """
 
 import ast
 import sys
 from functools import cache
-from inspect import getsource
+from inspect import cleandoc, getsource
 from itertools import pairwise
+
+
+def description_of(docstring: str | None) -> str:
+    """Return a docstring with each paragraph on a line of its own: some viewers keep all line breaks."""
+    paragraphs = cleandoc(docstring or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 @cache
@@ -34,5 +40,8 @@ def attribute_docstrings(kind: type) -> dict[str, str]:
 
 @cache
 def _class_definitions(module_name: str) -> dict[str, ast.ClassDef]:
-    tree = ast.parse(getsource(sys.modules[module_name]))
-    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    try:
+        source = getsource(sys.modules[module_name])
+    except (OSError, TypeError):  # only compiled files are installed: serve without descriptions
+        return {}
+    return {node.name: node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)}

@@ -1,11 +1,15 @@
-"""Docstrings of attributes, read from the source."""
+"""Descriptions from docstrings."""
 
+import sys
 from dataclasses import dataclass
 from enum import StrEnum
+from types import ModuleType
 from typing import TypedDict
 
+import pytest
+
 from web.fields import Line, Text
-from web.openapi.attribute_docstrings import attribute_docstrings
+from web.openapi.docstrings import attribute_docstrings, description_of
 from web.request.parsing import Body
 
 
@@ -45,6 +49,16 @@ class NewBody(Body):
     text = Text()
 
 
+def test_description_has_each_paragraph_on_a_line() -> None:
+    docstring = """Do this.
+
+    It is said in
+    two lines.
+    """
+    assert description_of(docstring) == "Do this.\n\nIt is said in two lines."
+    assert description_of(None) == ""
+
+
 def test_typed_dict_inherits_docstrings_and_replaces_them() -> None:
     assert attribute_docstrings(Derived) == {
         "id": "The id of the derived.",
@@ -60,5 +74,12 @@ def test_dataclass_enum_and_body_have_docstrings() -> None:
     assert (body["name"], "text" in body) == ("The name.", False)
 
 
-def test_class_without_source_has_no_docstrings() -> None:
+def test_class_made_at_run_time_has_no_docstrings() -> None:
     assert attribute_docstrings(type("Made", (), {})) == {}
+
+
+def test_module_without_source_has_no_docstrings(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = ModuleType("compiled")
+    monkeypatch.setitem(sys.modules, "compiled", compiled)
+    exec("class Point:\n    x = 1\n    'The distance from the left.'", compiled.__dict__)  # noqa: S102
+    assert attribute_docstrings(compiled.Point) == {}

@@ -1,0 +1,68 @@
+"""Checks of a valid configuration against this machine, before anything is started."""
+
+import errno
+import os
+import socket
+from collections.abc import Iterator, Mapping, Set
+from pathlib import Path
+
+from hostsvc.config import MODELS, Config, ServerSettings
+from hostsvc.process_harness.requirements import machine_errors, user_error
+
+PRIVILEGED_PORTS = range(1, 1024)
+
+
+def start_errors(config: Config, invalid: Set[str], environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a message for each thing that would keep the service from starting, changing nothing.
+
+    Sections in `invalid` have errors of their own, so nothing is derived from them (blank: from any).
+    It connects to nothing, and does not try `harness.containment`.
+    """
+    if "" in invalid:
+        return
+    if not invalid & {MODELS, "runs"}:
+        yield from config.model_errors()
+    if "server" not in invalid and (address_error := _address_error(config.server)):
+        yield address_error
+    if "database" not in invalid and not config.database.url:
+        yield from _directory_errors("database.data_dir", config.database.data_dir)
+    if not invalid & {"harness", "runs"} and config.harness.kind == "process":
+        yield from machine_errors(environment)
+        yield from _directory_errors("harness.cache_dir", config.harness.cache_dir)
+        existing = _nearest_existing(config.harness.cache_dir)
+        if refused := user_error(config.harness, config.runs.max_concurrent, existing):
+            yield refused
+
+
+def cannot_listen(server: ServerSettings, reason: str) -> str:
+    """Return the message about an address on which this machine cannot listen."""
+    return (
+        f"cannot listen on port {server.port} on {server.host}: {reason}; correct server.host or server.port"
+    )
+
+
+def _address_error(server: ServerSettings) -> str | None:
+    """Return why nobody can listen on the address; None also if somebody does, such as the service itself."""
+    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
+    port = server.port if server.port in PRIVILEGED_PORTS else 0
+    try:
+        with socket.socket(family) as probe:
+            probe.bind((server.host, port))
+    except OSError as error:
+        return (
+            None if error.errno == errno.EADDRINUSE else cannot_listen(server, error.strerror or str(error))
+        )
+    return None
+
+
+def _directory_errors(key: str, directory: Path) -> Iterator[str]:
+    existing = _nearest_existing(directory)
+    if not existing.is_dir():
+        yield f"{key} cannot be created: {existing} is not a directory; set {key} to another one"
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        yield f"{key}: this user cannot write in {existing}; set {key} to a directory where it can"
+
+
+def _nearest_existing(directory: Path) -> Path:
+    path = directory.expanduser().absolute()
+    return next(each for each in (path, *path.parents) if os.path.exists(each))

@@ -1,0 +1,119 @@
+"""The log of a real process in JSON: every line parses, and nothing else is printed."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import aiohttp
+
+from tests.acceptance.client import eventually, sign_up
+from tests.acceptance.process import Launch, Process, Sections, ServiceProcess, spawn
+from tests.paths import ROOT
+
+LOG = {"format": "json", "access": True}
+
+# Run by the interpreter at its start: on SIGUSR1 it does what careless libraries do.
+CARELESS = """
+import asyncio, logging, signal, threading, warnings
+
+def misbehave(*_):
+    warnings.warn("careful", UserWarning)
+    logging.getLogger("library").error("two\\nlines")
+    threading.Thread(target=lambda: 1 // 0).start()
+    asyncio.get_event_loop().call_soon(lambda: {}["nothing"])
+
+signal.signal(signal.SIGUSR1, misbehave)
+"""
+
+
+def lines_of(process: ServiceProcess) -> list[dict[str, Any]]:
+    """Return the complete lines of the log, each of which must be JSON."""
+    complete, _, _ = process.log().rpartition("\n")
+    return [json.loads(line) for line in complete.splitlines()]
+
+
+def events_of(process: ServiceProcess) -> list[str]:
+    return [line["event"] for line in lines_of(process) if line["logger"] != "access"]
+
+
+async def line_of(process: ServiceProcess, **fields: Any) -> dict[str, Any]:
+    """Wait for the first line with these fields."""
+
+    async def find() -> dict[str, Any] | None:
+        return next((line for line in lines_of(process) if _has(line, fields)), None)
+
+    return await eventually(find, f"the log to say {fields}")
+
+
+def _has(line: dict[str, Any], fields: dict[str, Any]) -> bool:
+    return all(line.get(name) == value for name, value in fields.items())
+
+
+async def launch_careless(
+    arguments: Sequence[str], directory: Path, environment: Mapping[str, str], log: IO[bytes]
+) -> Process:
+    """Start `hostsvc` with a careless library, whose warnings are no errors, and with a guide."""
+    (directory / "sitecustomize.py").write_text(CARELESS)
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-W", "default", "-m", "hostsvc", *arguments, "--guide"),
+        cwd=directory,
+        env={**environment, "PYTHONPATH": f"{directory}{os.pathsep}{ROOT}"},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=log,
+    )
+
+
+async def test_json_log_tells_the_whole_life_and_nothing_else_is_printed(
+    directory: Path, session: aiohttp.ClientSession, database_url: str
+) -> None:
+    sections: Sections = {"server": {"port": 0}, "database": {"url": database_url}, "log": LOG}
+    process = await spawn(directory, "told", sections, launch_careless)
+    try:
+        client = await sign_up(session, (await line_of(process, event="service ready"))["address"])
+        agent = await client.create_agent()
+        await client.notify(agent)
+        run = await client.ended_run(agent)
+        ended = await line_of(process, event="run ended")
+        broken = await client.create_agent(name="Broken", model="nobody/nothing")
+        await client.notify(broken)
+        failed = await line_of(process, event="run ended", agent=broken)
+        assert await client.status_of("/nowhere/?code=hunter2") == 404
+        process.send_signal(signal.SIGUSR1)
+        uncaught = await line_of(process, event="uncaught error")
+        asyncio_error = await line_of(process, logger="asyncio")
+        process.terminate()
+        assert await process.exit_code() == 0
+    finally:
+        await process.close()
+
+    assert await process.rest() == ""
+    assert "hunter2" not in process.log()
+    start = ["service starting", "database migrated", "lead won", "recovered"]
+    assert [event for event in events_of(process) if event in start] == start
+    assert events_of(process)[-4:] == ["end requested", "drain begun", "drain done", "service stopped"]
+    assert (ended["agent"], ended["run"], ended["outcome"]) == (agent, run["id"], "slept")
+    assert failed["error"].startswith('There is no model provider "nobody"')
+    assert "ZeroDivisionError" in uncaught["exception"]
+    assert "KeyError" in asyncio_error["exception"]
+    assert any("UserWarning: careful" in event for event in events_of(process))
+    [missing] = [line for line in lines_of(process) if line.get("path") == "/nowhere/"]
+    assert (missing["status"], missing["route"]) == (404, "")
+
+
+async def test_start_line_names_sources_and_database_without_password(
+    directory: Path, launch: Launch
+) -> None:
+    url = "postgresql://somebody:hunter2@127.0.0.1:1/nothing"
+    process = await spawn(directory, "refused", {"server": {"port": 0}, "database": {"url": url}}, launch)
+    assert await process.exit_code() == 2
+    start, refused = lines_of(process)
+    assert start["configuration"] == [str(directory / "refused.toml")]
+    assert start["database"] == "the database 127.0.0.1:1/nothing"
+    assert (refused["event"], refused["level"]) == ("service refused", "error")
+    assert "hunter2" not in process.log()

@@ -1,0 +1,168 @@
+"""X-Ignored and `Prefer: handling=strict`, tested on every route."""
+
+import json
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from marshmallow import INCLUDE
+
+from tests.contract.answers import contents, send
+from tests.contract.media_types import as_json, as_multipart, as_urlencoded
+from tests.contract.requests_by_route import for_each_route
+from tests.contract.tenants import Request, Tenant, make
+from tests.web.conftest import Answer
+from web.app import ROUTES
+from web.routes import Route
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+KEY = "Idempotency-Key"
+IGNORED = "X-Ignored"
+APPLIED = "Preference-Applied"
+STRICT = {"Prefer": "handling=strict"}
+UNKNOWN = {"no_such_field": {"a": [1]}, "größe, x\n": 1}
+UNKNOWN_TOKENS = ["no_such_field", "gr%C3%B6%C3%9Fe%2C%20x%0A"]
+QUERY = "no_such_parameter=1"
+
+every_route = for_each_route(ROUTES)
+reading = for_each_route([route for route in ROUTES if route.method == "GET"])
+writing = for_each_route([route for route in ROUTES if route.method != "GET"])
+naming_fields = [
+    route for route in ROUTES if route.method != "GET" and not (route.body and route.body.unknown == INCLUDE)
+]
+
+
+async def sent(tenant: Tenant, request: Request, query: str = "", **options: Any) -> Answer:
+    """Send the request with this query."""
+    request = replace(request, path=f"{request.path}?{query}" if query else request.path)
+    return await send(tenant.service, request, **options)
+
+
+def ignored(answer: Answer) -> list[str]:
+    return [name for name in answer.headers.get(IGNORED, "").split(", ") if name]
+
+
+@every_route
+async def test_answer_to_plain_request_names_nothing(ours: Tenant, route: Route) -> None:
+    answer = await sent(ours, await make(ours, route))
+    assert answer.status == route.status
+    assert not answer.headers.keys() & {IGNORED, APPLIED}
+
+
+@every_route
+async def test_answer_names_unknown_parameter_and_useless_key(ours: Tenant, route: Route) -> None:
+    request = await make(ours, route)
+    answer = await sent(ours, request, QUERY, headers={KEY: f"unknown names of {request.path}"})
+    assert answer.status == route.status
+    assert ignored(answer) == ["no_such_parameter", *([] if route.idempotent else [KEY])]
+    if route.idempotent:
+        again = await sent(ours, request, QUERY, headers={KEY: f"unknown names of {request.path}"})
+        assert again.headers["Idempotency-Replayed"] == "true"
+        assert ignored(again) == ["no_such_parameter"]
+
+
+@for_each_route(naming_fields)
+async def test_answer_names_unknown_fields_in_every_media_type(ours: Tenant, route: Route) -> None:
+    for write in (as_json, as_urlencoded, as_multipart):
+        request = (await make(ours, route)).with_values(no_such_field="x", no_such_list="[1]")
+        answer = await sent(ours, request, QUERY, **write(request))
+        assert answer.status == route.status, answer
+        assert ignored(answer) == ["no_such_field", "no_such_list", "no_such_parameter"]
+
+
+@for_each_route(naming_fields)
+async def test_odd_names_of_fields_are_escaped(ours: Tenant, route: Route) -> None:
+    answer = await sent(ours, (await make(ours, route)).with_values(**UNKNOWN))
+    assert (answer.status, ignored(answer)) == (route.status, UNKNOWN_TOKENS)
+
+
+@for_each_route([route for route in naming_fields if route.body])
+async def test_form_names_unknown_fields(ours: Tenant, route: Route) -> None:
+    request = await make(ours, route)
+    for name, value in UNKNOWN.items():
+        raw = urlencode({name: json.dumps(value)}).encode()
+        headers = {"Content-Type": "application/x-www-form-urlencoded", **STRICT}
+        answer = await sent(ours, request, data=raw, headers=headers)
+        assert answer.status == 400
+        assert answer.body[name] == ["Unknown field."]
+
+
+@every_route
+async def test_strict_request_is_accepted_and_says_so(ours: Tenant, route: Route) -> None:
+    answer = await sent(ours, await make(ours, route), headers=STRICT)
+    assert answer.status == route.status, answer
+    assert answer.headers[APPLIED] == "handling=strict"
+    assert IGNORED not in answer.headers
+
+
+@every_route
+async def test_strict_request_with_unknown_parameter_has_no_effect(ours: Tenant, route: Route) -> None:
+    request = await make(ours, route)
+    before = await contents(ours.service.storage.pool)
+    answer = await sent(ours, request, QUERY, headers=STRICT)
+    assert (answer.status, answer.body) == (400, {"no_such_parameter": ["Unknown query parameter."]})
+    assert await contents(ours.service.storage.pool) == before
+
+
+@for_each_route(naming_fields)
+async def test_strict_request_with_unknown_field_has_no_effect(ours: Tenant, route: Route) -> None:
+    request = (await make(ours, route)).with_values(**UNKNOWN)
+    before = await contents(ours.service.storage.pool)
+    answer = await sent(ours, request, headers=STRICT)
+    assert (answer.status, answer.body) == (400, {name: ["Unknown field."] for name in UNKNOWN})
+    assert await contents(ours.service.storage.pool) == before
+
+
+@for_each_route([route for route in ROUTES if route.body is None and route.method != "GET"])
+async def test_unreadable_body_of_route_without_one_is_left_alone(ours: Tenant, route: Route) -> None:
+    for data, content_type in ((b"{", "application/json"), (b"x", "text/plain"), (b"[" * 40_000, "")):
+        request = await make(ours, route)
+        answer = await sent(ours, request, data=data, headers={"Content-Type": content_type})
+        assert answer.status == route.status
+        assert not ignored(answer)
+
+
+@reading
+async def test_body_of_get_is_not_read(ours: Tenant, route: Route) -> None:
+    answer = await sent(ours, await make(ours, route), json=UNKNOWN)
+    assert answer.status == route.status
+    assert not ignored(answer)
+
+
+async def test_resource_can_be_sent_back_as_it_was_read(ours: Tenant) -> None:
+    for path, body in (
+        ("/api/templates/", {"name": "Clerk"}),
+        ("/api/defaults/contacts/", {"name": "Ada"}),
+        ("/api/toolbox/adapters/", {"name": "Weather"}),
+    ):
+        created = await ours.key.create(path, **body)
+        answer = await ours.key.request("PATCH", f"{path}{created['id']}/", json=created, headers=STRICT)
+        assert answer.status == 200, answer
+
+
+async def test_streamed_list_names_what_it_ignored(ours: Tenant) -> None:
+    for _ in range(4):
+        await ours.key.create("/api/templates/", name="Clerk", system_prompt="x" * 100_000)
+    answer = await ours.key.request("GET", "/api/templates/?offst=1", headers={KEY: "x"})
+    assert "Content-Length" not in answer.headers, "the list is streamed"
+    assert ignored(answer) == ["offst", KEY]
+    strict = await ours.key.request("GET", "/api/templates/", headers=STRICT)
+    assert strict.headers[APPLIED] == "handling=strict"
+
+
+async def test_list_of_spans_names_unknown_fields_once(ours: Tenant) -> None:
+    agent = await ours.key.create_agent()
+    trace = await ours.key.create("/api/tracing/traces/", agent=agent["id"], name="outside")
+    spans = [{"trace": trace["id"], "name": "x", "colour": number} for number in range(3)]
+    answer = await ours.key.post("/api/tracing/spans/", spans)
+    assert (answer.status, ignored(answer)) == (201, ["colour"])
+    strict = await ours.key.post("/api/tracing/spans/", [*spans, {}], headers=STRICT)
+    assert (strict.status, strict.body) == (
+        400,
+        {
+            "3": {"trace": ["This field is required."], "name": ["This field is required."]},
+            "colour": ["Unknown field."],
+        },
+    )

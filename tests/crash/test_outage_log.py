@@ -1,0 +1,153 @@
+"""An outage of an external PostgreSQL, as its operator sees it: in the log, /readyz and /status/."""
+
+import asyncio
+import json
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.acceptance.client import Client, eventually, sign_up
+from tests.acceptance.process import Launch, ServiceProcess
+from tests.acceptance.services import OPERATOR_TOKEN, Services
+from tests.crash.load import Load
+from tests.crash.tcp_postgres import TcpPostgres
+
+pytestmark = pytest.mark.xdist_group("tcp postgres")  # they share one server, and stop it
+
+UNAVAILABLE = "the database is unavailable"
+BACK = "the database is available again"
+REASONS = {
+    "fast": "connection refused by {address}",
+    "immediate": "connection refused by {address}",
+    "kill": "connection refused by {address}",
+    "suspend": "the server does not answer: a write has taken longer than 1.5 s",
+}
+NOT_FOR_OPERATORS = ("Traceback", "Errno", "Error", "0x", " object at ", "<")
+slow = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[TcpPostgres]:
+    directory = Path(tempfile.mkdtemp(prefix="hostsvc-tests-"))
+    server = TcpPostgres(directory)
+    try:
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(directory)
+
+
+@pytest.fixture
+async def external_services(
+    directory: Path, postgres: TcpPostgres, launch: Launch
+) -> AsyncIterator[Services]:
+    services = Services(directory, {"url": postgres.url}, launch)
+    yield services
+    await services.close()
+
+
+def lines_of(service: ServiceProcess, since: int) -> list[dict[str, Any]]:
+    """Return the lines of the log from this character on. Each must be JSON."""
+    return [json.loads(line) for line in service.log()[since:].splitlines()]
+
+
+async def line_with(service: ServiceProcess, since: int, event: str) -> dict[str, Any]:
+    """Wait for the line with this event, and return it."""
+
+    async def look() -> dict[str, Any] | None:
+        return next((line for line in lines_of(service, since) if line["event"] == event), None)
+
+    return await eventually(look, f"the line {event!r}")
+
+
+async def reasons_of(client: Client) -> tuple[str, list[str]]:
+    """Return the reasons that /readyz and /status/ give."""
+    async with client.session.get(f"{client.url}/readyz") as response:
+        readiness = await response.json()
+    operator = {"Authorization": f"Bearer {OPERATOR_TOKEN}"}
+    async with client.session.get(f"{client.url}/status/", headers=operator) as response:
+        return readiness["detail"], (await response.json())["service"]["reasons"]
+
+
+@pytest.mark.parametrize(
+    "way", ["fast", pytest.param("immediate", marks=slow), "kill", pytest.param("suspend", marks=slow)]
+)
+async def test_outage_is_one_warning_and_one_line_at_its_end(
+    external_services: Services, session: aiohttp.ClientSession, postgres: TcpPostgres, way: str
+) -> None:
+    service = await external_services.start()
+    load = Load(await sign_up(session, service.url), seed=51)
+    reason = REASONS[way].format(address=postgres.address)
+    async with load.going_on():
+        await load.acknowledged(20)
+        since = len(service.log())
+        away = postgres.away(way)
+        await asyncio.to_thread(away.__enter__)
+        warning = await line_with(service, since, UNAVAILABLE)
+        readiness, (status,) = await reasons_of(load.client)
+        await asyncio.to_thread(away.__exit__, None, None, None)
+        await load.acknowledged(20)
+    end = await line_with(service, since, BACK)
+    lines = lines_of(service, since)
+    assert warning["reason"] == reason
+    assert readiness == status
+    assert status.startswith("The database has been unavailable since 20")
+    assert status.endswith(f" UTC: {reason}.")
+    assert end["seconds"] > 0
+    assert [line for line in lines if line["level"] != "info"] == [warning]
+    assert [line["event"] for line in lines].count(BACK) == 1
+    assert not [line for line in lines if line["logger"].startswith(("asyncio", "asyncpg", "aio", "psycopg"))]
+    for text in (*map(json.dumps, lines), status):
+        assert not [word for word in NOT_FOR_OPERATORS if word in text], text
+
+
+async def test_standby_reports_an_outage_once_as_well(
+    external_services: Services, session: aiohttp.ClientSession, postgres: TcpPostgres
+) -> None:
+    await external_services.start()
+    standby = await external_services.spawn()
+    await standby.standing_by()
+    since = len(standby.log())
+    away = postgres.away("fast")
+    await asyncio.to_thread(away.__enter__)
+    warning = await line_with(standby, since, UNAVAILABLE)
+    await asyncio.to_thread(away.__exit__, None, None, None)
+    await line_with(standby, since, BACK)
+    assert warning["reason"] == f"connection refused by {postgres.address}"
+    # It may win the lead when the database is back, and then log what a leader logs at its start.
+    watched = [line for line in lines_of(standby, since) if line["logger"].endswith("database_watch")]
+    assert [line["event"] for line in watched] == [UNAVAILABLE, BACK]
+
+
+async def test_service_ends_in_order_during_an_outage(
+    external_services: Services, session: aiohttp.ClientSession, postgres: TcpPostgres
+) -> None:
+    service = await external_services.start()
+    since = len(service.log())
+    away = postgres.away("fast")
+    await asyncio.to_thread(away.__enter__)
+    warning = await line_with(service, since, UNAVAILABLE)
+    service.terminate()
+    exit_code = await service.exit_code()
+    await asyncio.to_thread(away.__exit__, None, None, None)
+    assert exit_code == 0
+    assert [line for line in lines_of(service, since) if line["level"] != "info"] == [warning]
+
+
+async def test_service_waits_for_a_database_that_starts_later(
+    external_services: Services, postgres: TcpPostgres
+) -> None:
+    away = postgres.away("fast")
+    await asyncio.to_thread(away.__enter__)
+    service = await external_services.spawn("--wait-for-database", "60")
+    line = await line_with(service, 0, "waiting for the database")
+    await asyncio.to_thread(away.__exit__, None, None, None)
+    await service.ready()
+    assert line["reason"] == f"connection refused by {postgres.address}"
+    assert line["database"] == f"the database {postgres.address}/postgres"
+    assert [each["event"] for each in lines_of(service, 0)].count("waiting for the database") == 1

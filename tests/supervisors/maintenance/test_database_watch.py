@@ -1,0 +1,158 @@
+"""The database watch: the lines it logs about an outage, and no others."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from storage.errors import DatabaseUnavailable
+from supervisors.maintenance.database_watch import QUIET_SECONDS, SETTLE_SECONDS, DatabaseWatch, Part
+from supervisors.maintenance.write_probe import WriteProbe
+from tests.supervisors.held_clock import HeldClock
+
+REFUSED = "connection refused by db:5432"
+
+
+class Night:
+    """A watch, its clock, and what it logs. Time passes in steps, after each of which the watch is called."""
+
+    def __init__(self) -> None:
+        self.clock = HeldClock()
+        self.watch = DatabaseWatch(self.clock)
+        self.logged: list[Any] = []
+
+    async def passes(self, seconds: float, *failing: tuple[Part, str], refused: int = 0) -> None:
+        """Let time pass while these parts fail at each attempt."""
+        for _ in range(round(seconds * 2)):
+            for part, reason in failing:
+                self.watch.report(part, reason)
+            if refused:
+                self.watch.note_failure(Part.STATEMENTS, "the server closed the connection", refused)
+            self.clock.advance(0.5)
+            self._call_watch()
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the level and the event of the lines since the last call."""
+        found = [(line["log_level"], line["event"]) for line in self.logged]
+        self.logged.clear()
+        return found
+
+    def _call_watch(self) -> None:
+        """Run the watch as far as it goes without waiting."""
+        call = self.watch.run_once()
+        with suppress(StopIteration):
+            call.send(None)
+        call.close()
+
+
+@pytest.fixture
+def night() -> Iterator[Night]:
+    night = Night()
+    with capture_logs() as night.logged:
+        yield night
+
+
+async def test_outage_is_one_line_a_minute_and_two_more(night: Night) -> None:
+    await night.passes(1, (Part.DATABASE, "the server is shutting down"))
+    assert night.lines() == [], "the trial write may know more"
+    await night.passes(2, (Part.DATABASE, REFUSED), (Part.LEAD, REFUSED), (Part.DOORBELL, REFUSED), refused=5)
+    assert [line["reason"] for line in night.logged] == [REFUSED]
+    assert night.lines() == [("warning", "the database is unavailable")]
+    await night.passes(178, (Part.DATABASE, REFUSED), (Part.LEAD, REFUSED))
+    assert [line["seconds"] for line in night.logged] == [60, 120, 180]
+    assert night.lines() == [("warning", "the database is still unavailable")] * 3
+    for part in Part:
+        night.watch.report(part, "")
+    await night.passes(QUIET_SECONDS)
+    [line] = night.logged
+    assert (line["seconds"], line["refused"]) == (pytest.approx(181, abs=1), 20)
+    assert night.lines() == [("info", "the database is available again")]
+    await night.passes(600)
+    assert night.lines() == []
+
+
+async def test_outage_shorter_than_the_first_pause_is_reported(night: Night) -> None:
+    await night.passes(0.5, (Part.DATABASE, REFUSED))
+    night.watch.report(Part.DATABASE, "")
+    await night.passes(SETTLE_SECONDS + QUIET_SECONDS)
+    assert night.lines() == [
+        ("warning", "the database is unavailable"),
+        ("info", "the database is available again"),
+    ]
+
+
+async def test_outage_that_returns_at_once_is_the_same(night: Night) -> None:
+    for _ in range(10):
+        await night.passes(3, (Part.DATABASE, REFUSED))
+        night.watch.report(Part.DATABASE, "")
+        await night.passes(QUIET_SECONDS - 1)
+    assert night.lines() == [
+        ("warning", "the database is unavailable"),
+        ("warning", "the database is still unavailable"),
+    ]
+
+
+async def test_statements_that_fail_late_prolong_no_outage(night: Night) -> None:
+    await night.passes(10, (Part.DATABASE, REFUSED))
+    night.watch.report(Part.DATABASE, "")
+    await night.passes(QUIET_SECONDS - 1, refused=1)
+    night.logged.clear()
+    await night.passes(QUIET_SECONDS)
+    assert [line["seconds"] for line in night.logged] == [pytest.approx(10, abs=0.5)]
+    assert night.lines() == [("info", "the database is available again")]
+
+
+async def test_broken_connection_alone_is_no_outage_of_the_database(night: Night) -> None:
+    await night.passes(0.5, refused=3)
+    await night.passes(SETTLE_SECONDS + QUIET_SECONDS)
+    assert [line["event"] for line in night.logged] == [
+        "some statements failed, although the database takes writes",
+        "statements succeed again",
+    ]
+
+
+async def test_doorbell_that_stays_away_is_reported_after_the_outage(night: Night) -> None:
+    away = (Part.DOORBELL, "no pg_hba.conf entry")
+    await night.passes(10, (Part.DATABASE, REFUSED), away)
+    night.watch.report(Part.DATABASE, "")
+    await night.passes(QUIET_SECONDS + SETTLE_SECONDS, away)
+    assert [line["event"] for line in night.logged] == [
+        "the database is unavailable",
+        "the database is available again",
+        "the connection of the doorbell is lost; rows of other programs wait for the next scan",
+    ]
+
+
+async def test_outage_of_the_database_follows_that_of_the_doorbell(night: Night) -> None:
+    away = (Part.DOORBELL, "no pg_hba.conf entry")
+    await night.passes(10, away)
+    night.logged.clear()
+    await night.passes(10, away, (Part.DATABASE, REFUSED))
+    assert night.lines() == [("warning", "the database is unavailable")]
+
+
+async def test_watch_waits_without_timers_while_nothing_fails() -> None:
+    clock = HeldClock()
+    watch = DatabaseWatch(clock)
+    running = asyncio.create_task(watch.run_once())
+    await asyncio.sleep(0)
+    assert clock.timers() == []
+    watch.report(Part.DATABASE, REFUSED)
+    await running
+
+
+async def test_failure_of_probe_and_requests_reaches_the_watch(night: Night) -> None:
+    class Away:
+        async def probe_write(self) -> None:
+            raise DatabaseUnavailable(REFUSED)
+
+    probe = WriteProbe(Away(), night.clock, night.watch)
+    probe.count_refusal(DatabaseUnavailable("the server closed the connection"))
+    await probe.run_once()
+    await night.passes(SETTLE_SECONDS)
+    assert [(line["event"], line["reason"]) for line in night.logged] == [
+        ("the database is unavailable", REFUSED)
+    ]
