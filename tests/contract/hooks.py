@@ -46,6 +46,7 @@ PASSWORD = "correct horse"
 STATE = re.compile(
     r"cached_tokens: Ensure this value is less than or equal to [0-9]+\."
     r"|model: This field is required\."
+    r"|password: This field is required\."
     r"|(config|config_schema): \$.*"
     r"|config_schema: A \$ref may not leave the document\."
     r"|.*Invalid pk .* - object does not exist\."
