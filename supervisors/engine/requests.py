@@ -148,13 +148,6 @@ async def write_owned_fields(supervisor: Supervisor, owned: OwnedFieldsRequest) 
             if after.status is AgentStatus.ARCHIVED:
                 raise AgentArchived("The agent is archived.")
             after = transitions.rescheduled(seen, owned.sleep_until, now)
-        if owned.run_started_at is not Unset.UNSET:
-            after = replace(after, run_started_at=owned.run_started_at)
-        if owned.last_wake_reason is not Unset.UNSET:
-            after = replace(after, last_wake_reason=owned.last_wake_reason)
-        interrupted = owned.last_wake_interrupted_sleep_until
-        if interrupted is not Unset.UNSET:
-            after = replace(after, last_wake_interrupted_sleep_until=interrupted)
         return after
 
     await supervisor.change(await supervisor.get_facts(), written)
