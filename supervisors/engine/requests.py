@@ -107,7 +107,7 @@ async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | Defe
         return StopReply.NOT_RUNNING
     is_stopping = state.run_id is not None and _is_stopping(supervisor, state)
     cause = Cause(request.caller, request.reason)
-    await supervisor.change(facts, lambda seen: transitions.stopped(seen, now), cause=cause)
+    await supervisor.change(facts, lambda seen: transitions.stopped(seen, now, request.reason), cause=cause)
     if state.run_id is not None and run is not None and run.result is None:
         run.stop(0 if request.force else context.stop_grace_seconds)
         if is_stopping and not request.force:
