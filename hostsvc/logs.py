@@ -1,19 +1,27 @@
 """Logging: our lines and those of libraries go to stderr, as JSON or, on a terminal, as readable text."""
 
+import json
 import logging
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
+import orjson
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from supervisors.clock import SystemClock
+from supervisors.timestamps import format_timestamp
 from web.observability.request_id import name_request
 
 log = structlog.get_logger()
 
+CLOCK = SystemClock()
+ENCODER = json.JSONEncoder(default=repr, separators=(",", ":"))
+LEVELS = {"warn": "warning", "exception": "error"}  # of methods whose names differ
 HIDDEN = "(hidden)"
 SECRET_KEYS = frozenset(
     {
@@ -50,24 +58,15 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     renderers = _renderers(not settings.is_json(stream), stream)
     handler = _LineHandler(stream)
-    shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        name_request,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.ExtraAdder(),
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        hide_secrets,
-    ]
     structlog.configure(
-        processors=[*shared, *renderers],
+        processors=[complete, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=_LineLogger,
         cache_logger_on_first_use=True,
     )
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=[structlog.stdlib.ExtraAdder(), complete],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
         )
     )
@@ -87,7 +86,7 @@ class _LineHandler(logging.StreamHandler[TextIO]):
         self.acquire()
         try:
             self.stream.write(f"{line}\n")
-            self.flush()
+            self.stream.flush()
         except (OSError, ValueError):  # the disk is full, the reader has gone, or the stream is closed
             pass
         finally:
@@ -133,12 +132,36 @@ def _renderers(console: bool, stream: TextIO) -> list[Processor]:
                 colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
             ),
         ]
-    return [structlog.processors.format_exc_info, begin_with_event, structlog.processors.JSONRenderer()]
+    return [render_json]
 
 
-def begin_with_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Put first what each line has."""
-    return {"timestamp": event["timestamp"], "level": event["level"], "event": event["event"], **event}
+def complete(logger: Any, method: str, event: EventDict) -> EventDict:
+    """Add what every line has, and hide secrets.
+
+    One function does it all, because the steps of a chain cost more than their work, and each run has two
+    lines.
+    """
+    record = event.get("_record")  # of a library
+    line = {
+        "timestamp": format_timestamp(CLOCK.now()),
+        "level": LEVELS.get(method, method),
+        "event": event["event"],
+        **structlog.contextvars.get_contextvars(),
+        **event,
+        "logger": record.name if record else logger.name,
+    }
+    return hide_secrets(logger, method, name_request(logger, method, line))
+
+
+def render_json(logger: WrappedLogger, method: str, event: EventDict) -> str:
+    """Return the line as JSON in ASCII, so that no terminal and no reader finds other ends of lines in it."""
+    if "exc_info" in event:
+        event = structlog.processors.format_exc_info(logger, method, event)
+    with suppress(TypeError):  # half a surrogate pair, or a number of more than 64 bits
+        line = orjson.dumps(event, default=repr)
+        if line.isascii():
+            return line.decode()
+    return ENCODER.encode(event)
 
 
 def escape_control_characters(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -164,6 +187,7 @@ def _escaped(text: str) -> str:
 
 def hide_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Replace values under SECRET_KEYS, as a last line of defence."""
-    for key in SECRET_KEYS & event.keys():
-        event[key] = HIDDEN
+    if not SECRET_KEYS.isdisjoint(event):
+        for key in SECRET_KEYS & event.keys():
+            event[key] = HIDDEN
     return event

@@ -130,7 +130,7 @@ class Leadership:
     async def _outdated(self, connection: Connection) -> bool:
         """Return whether another instance has led since this one did; if so, end the campaign."""
         if self.epoch.number and await read_epoch(connection, ANSWER_SECONDS) != self.epoch:
-            _log.error("lead lost: another instance has taken it", epoch=self.epoch.number)
+            _log.error("lead lost", epoch=self.epoch.number, reason="another instance has taken it")
             self._over.set()
         return self._over.is_set()
 

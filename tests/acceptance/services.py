@@ -45,7 +45,7 @@ class Services:
         return [
             line
             for line in lines
-            if '"level": "error"' in line
+            if '"level":"error"' in line
             and '"storage.postgres.leadership"' not in line
             and REPLACED not in line
         ]

@@ -57,10 +57,10 @@ def _has(line: dict[str, Any], fields: dict[str, Any]) -> bool:
 async def launch_careless(
     arguments: Sequence[str], directory: Path, environment: Mapping[str, str], log: IO[bytes]
 ) -> Process:
-    """Start `hostsvc` with a careless library, whose warnings are no errors."""
+    """Start `hostsvc` with a careless library, whose warnings are no errors, and with a guide."""
     (directory / "sitecustomize.py").write_text(CARELESS)
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-W", "default", "-m", "hostsvc", *arguments),
+        *(sys.executable, "-W", "default", "-m", "hostsvc", *arguments, "--guide"),
         cwd=directory,
         env={**environment, "PYTHONPATH": f"{directory}{os.pathsep}{ROOT}"},
         stdin=asyncio.subprocess.DEVNULL,

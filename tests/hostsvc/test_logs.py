@@ -175,3 +175,13 @@ def test_uncaught_errors_of_interpreter_and_threads_are_logged(monkeypatch: pyte
         ("uncaught error", "critical", "ZeroDivisionError: integer division or modulo by zero"),
         ("uncaught error", "critical", "LookupError: a bug"),
     ]
+
+
+@pytest.mark.parametrize("value", ["\ud800", "Zoë\u2028", 2**70, {1, 2}, {1: 2}, float("nan")])
+def test_every_value_makes_a_line_of_ascii(value: Any) -> None:
+    stream = io.StringIO()
+    configure_logging(LogSettings(), stream)
+    structlog.get_logger("ours").info("said", value=value)
+    assert stream.getvalue().isascii()
+    [line] = lines(stream)
+    assert (line["event"], "value" in line) == ("said", True)

@@ -116,9 +116,9 @@ class AgentQuery(PageQuery):
     parent = Uuid(load_default=None)
     """Only the children of this agent."""
     name = Line(blank=False, load_default=None)
-    """Only agents with exactly this name, in any case."""
+    """Only agents with exactly this name, ignoring case."""
     search = Line(load_default=None)
-    """Only agents whose name contains this text, in any case."""
+    """Only agents whose name contains this text, ignoring case."""
 
 
 class AgentResponse(TypedDict):
@@ -154,8 +154,8 @@ class AgentResponse(TypedDict):
     sleep_until: datetime | None
     """When the agent wakes by itself; null while it runs, or if only something new wakes it."""
     email_alias: str | None
-    """The local part of the agent's e-mail address, unique in the whole service in any case; null: none. The
-    service only stores it."""
+    """The local part of the agent's e-mail address, unique in the whole service, ignoring case; null: none.
+    The service only stores it."""
     status: AgentStatus
     """Whether the agent runs, sleeps or is archived."""
     run_started_at: datetime | None

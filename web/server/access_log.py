@@ -37,19 +37,20 @@ class AccessLog(AbstractAccessLogger):
 
     def log(self, request: web.BaseRequest, response: web.StreamResponse, time: float) -> None:
         """Write the line of a request. `time`, in seconds, is the framework's, and exact to a millisecond."""
-        peer, forwarded = request.remote or "", request.headers.getall(FORWARDED, ())
-        seconds = perf_counter() - request[BEGAN] if BEGAN in request else time
+        is_handled = BEGAN in request  # a malformed one is not, and has neither headers nor a route
+        seconds = perf_counter() - request[BEGAN] if is_handled else time
+        forwarded = request.headers.getall(FORWARDED, ()) if is_handled else ()
         log.info(
             "request answered",
             request_id=response.headers.get(HEADER, ""),
             method=request.method,
             path=request.path[:MAX_PATH],
-            route=_route_of(request),
+            route=_route_of(request) if is_handled else "",
             status=response.status,
             duration_ms=round(seconds * 1000, 3),
             bytes=response.body_length,
             caller=_caller_of(request),
-            client=client_address(peer, forwarded, self._trusted_proxies),
+            client=client_address(request.remote or "", forwarded, self._trusted_proxies),
         )
 
 

@@ -1,5 +1,6 @@
 """The access log: a line for each request, without secrets, and nothing unless it is wanted."""
 
+import asyncio
 from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Any
@@ -90,3 +91,13 @@ async def test_no_request_has_a_line_by_default(start_service: StartService) -> 
         for _ in range(2):
             await service.nobody.get("/healthz")
     assert logged == []
+
+
+async def test_malformed_request_has_a_line_with_its_id(service: Service, logged: Lines) -> None:
+    reader, writer = await asyncio.open_connection(*service.address)
+    writer.write(b"NONSENSE\r\n\r\n")
+    head = await reader.read()  # to the end of the connection, which follows the line
+    writer.close()
+    [line] = answered(logged)
+    assert (line["status"], line["route"], line["caller"]) == (400, "", "")
+    assert f"X-Request-ID: {line['request_id']}".encode() in head
