@@ -86,8 +86,8 @@ class Service:
         await self.writes.check()
         reasons = tuple(self._reasons())
         state = ServiceState.DEGRADED if reasons else ServiceState.READY
-        may_serve = self.leadership.is_held() and self.writes.failing_since is None
-        return Readiness(state, reasons, may_serve)
+        can_write = self.writes.failing_since is None
+        return Readiness(state, reasons, self.leadership.is_held() and can_write, can_write)
 
     def _reasons(self) -> Iterator[str]:
         if self.writes.failing_since is not None:  # all else that needs the database fails with it

@@ -93,11 +93,15 @@ class HarnessStatus:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The state of the service, a sentence for each problem, and whether to send it requests."""
+    """The state of the service, a sentence for each problem, and whether to send it requests.
+
+    `can_write` tells whether the database takes writes.
+    """
 
     state: ServiceState
     reasons: tuple[str, ...] = ()
     may_serve: bool = True
+    can_write: bool = True
 
 
 class Health(Protocol):

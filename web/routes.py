@@ -81,8 +81,9 @@ class Route(ABC):
             if ignores_body and request.body_exists:
                 await note_fields(request)
             response = await handler(request, *caller)
-            if not response.prepared:
-                response.headers.update(unknown.headers())
+            headers = unknown.headers()
+            if headers and not response.prepared:
+                response.headers.update(headers)
             return response
 
         return answer

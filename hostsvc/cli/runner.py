@@ -93,6 +93,8 @@ def run_command(
     except StatusUnavailable as error:
         refuse(*error.messages, exit_code=error.exit_code)
     except USER_ERRORS as error:
+        if isinstance(error, BrokenPipeError) and not is_service:
+            raise  # nobody reads the rest, as in `hostsvc status | head`: click ends the process in silence
         message = error_message(error, config)
         if is_service:
             _refuse_to_serve(config, message)

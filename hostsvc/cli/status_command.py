@@ -105,8 +105,7 @@ def print_screen(screen: RenderableType) -> None:
         return
     text = StringIO()
     Console(highlight=False, width=UNLIMITED_WIDTH, file=text).print(screen)
-    for line in text.getvalue().splitlines():
-        click.echo(line.rstrip())
+    click.echo("\n".join(line.rstrip() for line in text.getvalue().splitlines()))
 
 
 async def _token(client: StatusClient, url: str, fetch_token: FetchToken) -> str:
@@ -115,8 +114,8 @@ async def _token(client: StatusClient, url: str, fetch_token: FetchToken) -> str
         return await fetch_token()
     except (DatabaseUnavailable, DatabaseRefused, EmbeddedPostgresError, OSError) as error:
         advice = (
-            f"the operator token cannot be read from the database ({error}); set operator.token or "
-            "HOSTSVC__OPERATOR__TOKEN to see the status without it"
+            f"the operator token cannot be read from the database ({error}); to see more, set "
+            "HOSTSVC__OPERATOR__TOKEN to the token that hostsvc operator-token printed earlier"
         )
         if problem := await client.readiness_problem():
             raise DatabaseLost(f"the service at {url} runs, but cannot serve: {problem}", advice) from error

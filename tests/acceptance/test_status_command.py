@@ -159,7 +159,7 @@ async def test_standby_and_lost_database_have_own_sentences_and_codes(
     assert (code, out) == (5, "")
     assert "runs, but cannot serve: " in state
     assert "the operator token cannot be read from the database" in token
-    assert "set operator.token or HOSTSVC__OPERATOR__TOKEN" in token
+    assert "set HOSTSVC__OPERATOR__TOKEN to the token" in token
     await services.end()
 
 

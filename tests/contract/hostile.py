@@ -25,6 +25,7 @@ from web.fields import (
     Url,
     Uuid,
 )
+from web.filter_fields import EmailFilter, OneOf, PhoneFilter
 
 RefusedValues = Iterator[tuple[Any, Any]]
 
@@ -150,22 +151,34 @@ def _of_text(field: Text) -> RefusedValues:
     yield from _all(("\0", "x\0y"), NO_NULS)
     if not field.blank:
         yield from _all(("", " \n ") if isinstance(field, Line) else ("",), BLANK)
-    match field:
-        case Email():
-            yield from _all(("nobody", "a@b", "a b@example.org", f"{'a' * 65}@example.org"), NO_ADDRESS)
-        case LocalPart():
-            yield from _all(("a b", "a@b", ".a"), NO_LOCAL_PART)
-        case Timezone():
-            yield "Mars/Base", ['"Mars/Base" is not a valid choice.']
-            return
-        case Url():
-            yield from _all(("ftp://example.org/", "example.org", "http://", "http://a:99999/"), NO_URL)
+    yield from _of_pattern(field)
+    if isinstance(field, Timezone):
+        return  # a longer text is no time zone, either
     for validator in field.validators:
         if isinstance(validator, validate.Length) and validator.max is not None:
             message = f"Ensure this field has no more than {validator.max} characters."
             yield _long(field, validator.max + 1), [message]
         elif isinstance(validator, validate.Length) and validator.min is not None:
             yield "x", [f"Ensure this field has at least {validator.min} characters."]
+
+
+def _of_pattern(field: Text) -> RefusedValues:
+    """Yield texts that the kind of the field refuses."""
+    match field:
+        case Email():
+            yield from _all(("nobody", "a@b", f"{'a' * 65}@example.org"), NO_ADDRESS)
+            if not isinstance(field, EmailFilter):
+                yield "a b@example.org", [NO_ADDRESS]
+        case PhoneFilter():
+            yield "none", ["Enter a telephone number with at least one digit."]
+        case OneOf():
+            yield "x", [f'"x" is not a valid choice. Choose one of: {", ".join(field.choices)}.']
+        case LocalPart():
+            yield from _all(("a b", "a@b", ".a"), NO_LOCAL_PART)
+        case Timezone():
+            yield "Mars/Base", ['"Mars/Base" is not a valid choice.']
+        case Url():
+            yield from _all(("ftp://example.org/", "example.org", "http://", "http://a:99999/"), NO_URL)
 
 
 def _long(field: Text, length: int) -> str:

@@ -40,6 +40,7 @@ print("started", flush=True)
 sys.stdin.read()
 """
 LONG_SECONDS = 60.0  # longer than a test
+GRACE_SECONDS = 2.0  # longer than a start
 MAX_GUARDIAN_BYTES = 6 << 20
 
 
@@ -210,16 +211,16 @@ def test_server_ends_soon_after_its_last_user_is_killed(data_dir: Path) -> None:
 
 
 def test_server_stays_for_a_service_restarted_at_once(data_dir: Path) -> None:
-    with using(data_dir, 0.5):
-        running, guarding = postmaster(data_dir), guardian(data_dir)
-        assert guarding is not None
+    with using(data_dir, GRACE_SECONDS):
+        running = postmaster(data_dir)
+        assert running is not None
+    server = EmbeddedPostgres(data_dir)
+    url = server.start()
+    assert not has_ended(running, GRACE_SECONDS + 0.5)
     with using(data_dir, LONG_SECONDS):
+        assert query(url, "SELECT 1") == 1
         assert postmaster(data_dir) == running
-        assert not has_ended(guarding, 1.0)
-        server = EmbeddedPostgres(data_dir)
-        assert query(server.start(), "SELECT 1") == 1
         server.stop()
-    assert running is not None
     assert has_ended(running, 10), "the guardian does not wait for the new user"
 
 
@@ -248,6 +249,19 @@ async def test_guardian_ends_with_its_server_and_is_small(data_dir: Path) -> Non
     assert second is not None
     server.stop()
     assert has_ended(second, 10)
+
+
+def test_server_without_a_guardian_works_and_is_logged(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hostsvc.embedded_postgres._GUARDIAN", data_dir / "missing.py")
+    server = EmbeddedPostgres(data_dir)
+    with capture_logs() as lines:
+        assert query(server.start(), "SELECT 1") == 1
+    [line] = [line for line in lines if "if this service is killed" in line["event"]]
+    assert line["log_level"] == "warning"
+    assert "missing.py" in line["reason"]
+    server.stop()
 
 
 def test_killed_server_is_restarted(data_dir: Path) -> None:

@@ -69,6 +69,7 @@ async def test_service_that_cannot_write_is_degraded_and_not_ready() -> None:
     service = Service("http://127.0.0.1:8080", "token", part, part, part, part, writes)
     readiness = await service.readiness()
     assert (readiness.state, readiness.may_serve) == (ServiceState.DEGRADED, False)
+    assert not readiness.can_write
     [reason] = readiness.reasons
     assert reason.startswith("The database has been unavailable since 2026-11-20 10:28:36")
     assert reason.endswith("the disk of the database is full.")

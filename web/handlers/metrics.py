@@ -22,7 +22,7 @@ async def get_metrics(request: web.Request) -> web.Response:
     app, accept = request.app, request.headers.get("Accept", "")
     scrape = Scrape(
         version=VERSION,
-        state=(await app[HEALTH].readiness()).state,
+        readiness=await app[HEALTH].readiness(),
         overview=app[STATUS].overview(),
         database=app[STORAGE].pool.size(),
         requests=app[REQUEST_COUNTS].snapshot(),

@@ -18,7 +18,7 @@ from storage.postgres.pool import PoolSize
 from supervisors.engine.snapshot import Overview, Spread
 from supervisors.policy.phases import Phase
 from web.observability.request_counts import BUCKET_SECONDS, Answered
-from web.ports import ServiceState
+from web.ports import Readiness, ServiceState
 
 BOUNDS = (*map(str, BUCKET_SECONDS), "+Inf")
 
@@ -28,7 +28,7 @@ class Scrape(Collector):
     """The state of the service at one moment, as an unregistered collector of prometheus_client."""
 
     version: str
-    state: ServiceState
+    readiness: Readiness
     overview: Overview
     database: PoolSize
     requests: Mapping[Answered, Sequence[float]]
@@ -41,7 +41,7 @@ class Scrape(Collector):
         yield InfoMetricFamily("hostsvc", "The version of the service.", {"version": self.version})
         yield _filled(
             Gauges("hostsvc_state", "1 for the state that the service is in.", labels=("state",)),
-            [(state, state is self.state) for state in ServiceState],
+            [(state, state is self.readiness.state) for state in ServiceState],
         )
         yield from _of_supervisors(self.overview)
         yield from _of_runs(self.overview)
@@ -60,6 +60,11 @@ class Scrape(Collector):
             self.refusals.items(),
         )
         yield from _of_requests(self.requests)
+        yield Gauges(
+            "hostsvc_database_writable",
+            "1 while the database takes trial writes, 0 during an outage.",
+            int(self.readiness.can_write),
+        )
         yield from _of_database(self.database)
         yield _filled(
             Gauges("hostsvc_loop_lag_seconds", "How late the event loop was.", labels=("quantile",)),

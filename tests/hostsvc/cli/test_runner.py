@@ -2,7 +2,10 @@
 
 import errno
 import logging
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ import pytest
 from hostsvc.cli.runner import NotFound, error_message, run_command
 from hostsvc.config import Config, DatabaseChoice
 from storage.errors import DatabaseUnavailable
-from tests.hostsvc.cli.shell import Shell, finished, hostsvc, refusal
+from tests.hostsvc.cli.shell import Shell, finished, hostsvc, inherited, refusal
 
 UNAVAILABLE = "the database is unavailable"
 NOBODY_LISTENS = "postgresql://somebody:hunter2@127.0.0.1:1/nothing"
@@ -115,6 +118,36 @@ def test_run_command_logs_warnings_unless_it_is_a_service(
         run_command(None, work, is_service=is_service)
     assert ended.value.code == 7
     assert logging.getLogger().level == expected
+
+
+def test_service_warns_of_variables_that_are_no_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def work(_: Config) -> int:
+        return 0
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOSTSVC_SERVER_PORT", "80")
+    for is_service in (True, False):
+        with pytest.raises(SystemExit):
+            run_command(None, work, is_service=is_service)
+        warned = "HOSTSVC_SERVER_PORT is not a setting" in capsys.readouterr().err
+        assert warned is is_service
+
+
+def test_closed_pipe_ends_a_command_in_silence(tmp_path: Path, database_url: str) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    ended = subprocess.run(
+        [sys.executable, "-m", "hostsvc", "migrate", "--check"],
+        cwd=tmp_path,
+        env=inherited() | {"HOSTSVC__DATABASE__URL": database_url},
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(write_end)
+    assert (ended.returncode, ended.stderr) == (1, b"")
 
 
 def test_run_command_refuses_multi_line_errors_with_one_line(

@@ -133,6 +133,6 @@ async def test_unreadable_token_is_reported_with_the_state_of_the_service(
         raise DatabaseUnavailable("the database cannot be reached: refused")
 
     async with serving_json({**ALIVE, "/readyz": readiness}, TOKEN) as url:
-        with pytest.raises(StatusUnavailable, match=r"set operator\.token or HOSTSVC__OPERATOR") as caught:
+        with pytest.raises(StatusUnavailable, match=r"set HOSTSVC__OPERATOR__TOKEN to the token") as caught:
             await show_status(url, lost_token, Selection(), watch=False)
     assert type(caught.value) is kind

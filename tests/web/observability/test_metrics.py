@@ -169,6 +169,12 @@ async def test_current_state_is_one_and_others_zero(service: Service, state: Ser
     assert states == {each: each is state for each in ServiceState}
 
 
+@pytest.mark.parametrize("can_write", [True, False])
+async def test_outage_of_the_database_shows(service: Service, can_write: bool) -> None:
+    service.health.stated = Readiness(ServiceState.DEGRADED, ("Because.",), can_write=can_write)
+    assert (await scrape(service)).value("hostsvc_database_writable") == can_write
+
+
 async def test_tasks_of_the_loop_are_counted(service: Service) -> None:
     before = (await scrape(service)).value("hostsvc_tasks") or 0
     forever = asyncio.Event()
