@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from uuid import UUID
 
 from aiohttp import web
@@ -10,8 +10,10 @@ from aiohttp import web
 from storage.model import User
 from web.app_keys import CLOCK, PASSWORDS, SETTINGS, SIGNUPS, STORAGE, THROTTLE
 from web.credentials.throttle import Attempt, AttemptKind, account_key
-from web.errors import Throttled
+from web.errors import UNAVAILABLE, Throttled
 from web.request.client_address import client_network
+
+NOBODY = UUID(int=0)  # no user's id
 
 
 @contextmanager
@@ -53,7 +55,7 @@ async def verify_password(request: web.Request, attempt: Attempt, user: User | N
     passwords = request.app[PASSWORDS]
     rank, is_known = attempt.rank, False
     if attempt.overdrawn is not None:
-        is_known = user is not None and await _has_logged_in(request, user.id)
+        is_known = await _has_logged_in(request, user.id if user else NOBODY)
         if not is_known:
             await request.app[CLOCK].sleep(passwords.usual_seconds)
             attempt.count_wrong()
@@ -71,6 +73,10 @@ async def _has_logged_in(request: web.Request, user_id: UUID) -> bool:
 
 
 async def record_login(request: web.Request, user_id: UUID) -> None:
-    """Remember the client's network as one from which the user has logged in."""
+    """Remember the client's network as one from which the user has logged in, if the database takes writes.
+
+    Log-ins work while it does not.
+    """
     networks = request.app[STORAGE].login_networks
-    await networks.record(user_id, client_network(request), request.app[CLOCK].now())
+    with suppress(*UNAVAILABLE):
+        await networks.record(user_id, client_network(request), request.app[CLOCK].now())

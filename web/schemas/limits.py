@@ -32,8 +32,8 @@ class LimitResponse(TypedDict):
     """The maximum; null: there is none."""
     used: int | None
     """How much of it is in use, a few seconds ago at most; of requests per minute, how many your own
-    credential has to wait for to be refilled. null if the limit applies to each agent, trace or
-    credential."""
+    credential has to wait for to be refilled. null if the limit applies to each user, agent, trace
+    or credential."""
 
 
 class LimitsResponse(TypedDict):

@@ -11,6 +11,11 @@ LOGIN = "/api/organizations/auth/login/"
 ME = "/api/organizations/auth/me/"
 KEYS = "/api/organizations/api-keys/"
 ANN = {"email": "Ann@Example.com", "password": "correct horse", "organization_name": " Acme ", "name": "Ann"}
+REFUSE_WRITES = """
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'No space left on device' USING ERRCODE = 'disk_full'; END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON login_network EXECUTE FUNCTION refuse();
+"""
 WRONG = {"detail": "Unable to log in with provided credentials."}
 
 
@@ -115,3 +120,9 @@ async def test_key_reads_which_key_it_is(api: Api) -> None:
         "api_key": {"id": key["id"], "name": "tests"},
         "organizations": [{**answer.body["organizations"][0], "name": "Acme", "role": "admin"}],
     }
+
+
+async def test_login_works_while_disk_of_database_is_full(service: Service) -> None:
+    await sign_up(service)
+    await service.storage.pool.execute(REFUSE_WRITES)
+    assert (await log_in(service, "ann@example.com", ANN["password"])).status == 200
