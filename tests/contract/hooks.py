@@ -45,8 +45,7 @@ PASSWORD = "correct horse"
 # Refusals for another reason than the form of the request: existing objects, or another field.
 STATE = re.compile(
     r"cached_tokens: Ensure this value is less than or equal to [0-9]+\."
-    r"|model: This field is required\."
-    r"|password: This field is required\."
+    r"|(model|password): This field is required\."
     r"|(config|config_schema): \$.*"
     r"|config_schema: A \$ref may not leave the document\."
     r"|.*Invalid pk .* - object does not exist\."

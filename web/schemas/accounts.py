@@ -17,7 +17,7 @@ class SignupBody(Body):
     """A new user and a new organization."""
 
     email = Email(required=True, blank=False, max_length=254)
-    """The address to log in with, unique in the service in any case. It is not verified."""
+    """The address to log in with, unique in the service, ignoring case. It is not verified."""
     password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)
     """8 to 128 characters."""
     organization_name = Line(required=True, blank=False, max_length=255)
@@ -30,7 +30,7 @@ class LoginBody(Body):
     """The credentials of a user."""
 
     email = Line(required=True, blank=False, max_length=254)
-    """The address of the account, in any case."""
+    """The address of the account, ignoring case."""
     password = Text(required=True, blank=False, max_length=MAX_PASSWORD)
     """The password of the account."""
 
@@ -48,7 +48,7 @@ class ResetBody(Body):
     """The code that an operator has given, and a new password."""
 
     email = Line(required=True, blank=False, max_length=254)
-    """The address of the account, in any case."""
+    """The address of the account, ignoring case."""
     code = Line(required=True, blank=False, max_length=255)
     """The code, which `hostsvc accounts reset-password` prints. It can be used once, within an hour."""
     new_password = Text(required=True, blank=False, min_length=MIN_PASSWORD, max_length=MAX_PASSWORD)

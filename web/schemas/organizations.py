@@ -14,7 +14,6 @@ class NewOrganizationBody(Body):
     """A further organization of the user who sends it."""
 
     name = Line(required=True, blank=False, max_length=255)
-    """What people call the organization; names need not be unique."""
 
 
 class OrganizationChangesBody(Body):

@@ -30,7 +30,7 @@ class SupervisorQuery(Body):
     organization = Uuid(load_default=None)
     """Only agents of this organization."""
     name = Line(blank=False, max_length=255, load_default=None)
-    """Only agents with exactly this name, in any case."""
+    """Only agents with exactly this name, ignoring case."""
     limit = Integer(min_value=1, max_value=1000, load_default=DEFAULT_LIMIT)
     """The maximum number of agents."""
 
