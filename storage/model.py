@@ -235,7 +235,7 @@ class AgentState:
     wake_seq: int = 0
     next_due_at: datetime | None = None
     seen_until: datetime | None = None
-    stop_reason: str = ""
+    stop_reason: str = ""  # of the stop at `stopped_at`
     version: int = field(default=0, compare=False)  # number of updates; says nothing about the agent
 
 
@@ -412,6 +412,7 @@ class Run:
     turns: int
     outcome: Outcome | None
     error: str
+    stop_reason: str = ""  # of the stop that ended it
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ WITH item AS (
         $16::timestamptz[], $17::timestamptz[], $18::integer[], $19::integer[], $20::integer[],
         $21::timestamptz[], $22::text[], $23::text[], $24::timestamptz[], $25::timestamptz[],
         $26::uuid[], $27::text[], $28::timestamptz[], $29::timestamptz[], $30::timestamptz[], $31::text[],
-        $32::uuid[], $33::text[], $34::timestamptz[], $35::integer[], $36::text[]
+        $32::uuid[], $33::text[], $34::timestamptz[], $35::integer[], $36::text[], $52::text[]
     ) AS i (
         agent_id, seen_status, seen_run_id, seen_version, seen_seq,
         status, run_id, run_started_at, last_wake_reason, last_wake_interrupted_sleep_until,
@@ -31,7 +31,7 @@ WITH item AS (
         run_requested_at, queued_at, failures, retries, left_over,
         retry_at, retry_reason, last_error, next_due_at, seen_until,
         start_id, start_reason, start_interrupted, start_max_sleep_until, start_at, start_name,
-        end_id, end_outcome, end_at, end_turns, end_error
+        end_id, end_outcome, end_at, end_turns, end_error, stop_reason
     )
 ), locked AS MATERIALIZED (
     SELECT s.agent_id FROM agent_state s JOIN item i USING (agent_id)
@@ -46,7 +46,7 @@ WITH item AS (
         run_requested_at = i.run_requested_at, queued_at = i.queued_at,
         failures = i.failures, retries = i.retries, left_over = i.left_over, retry_at = i.retry_at,
         retry_reason = i.retry_reason, last_error = i.last_error, next_due_at = i.next_due_at,
-        seen_until = i.seen_until
+        seen_until = i.seen_until, stop_reason = i.stop_reason
     FROM locked JOIN item i USING (agent_id)
     WHERE s.agent_id = locked.agent_id
       AND s.status = i.seen_status
@@ -73,11 +73,15 @@ WITH item AS (
     SELECT r.id, r.organization_id, r.agent_id, i.start_name, i.start_at
     FROM started_run r JOIN item i USING (agent_id)
 ), ended_run AS (
-    UPDATE run r SET ended_at = i.end_at, outcome = i.end_outcome, turns = i.end_turns, error = i.end_error
+    UPDATE run r SET ended_at = i.end_at, outcome = i.end_outcome, turns = i.end_turns, error = i.end_error,
+        stop_reason = CASE WHEN i.end_outcome = 'stopped' THEN i.stop_reason ELSE '' END
     FROM updated JOIN item i USING (agent_id)
     WHERE r.id = i.end_id AND r.ended_at IS NULL
 ), ended_trace AS (
-    UPDATE trace t SET ended_at = i.end_at, error = coalesce(nullif(i.end_error, ''), t.error)
+    UPDATE trace t SET ended_at = i.end_at, error = coalesce(nullif(i.end_error, ''), t.error),
+        metadata = CASE WHEN i.end_outcome = 'stopped' AND i.stop_reason <> ''
+                        THEN (t.metadata::jsonb || jsonb_build_object('stop_reason', i.stop_reason))::json
+                        ELSE t.metadata END
     FROM updated JOIN item i USING (agent_id)
     WHERE t.id = i.end_id AND t.ended_at IS NULL
 ), inserted_receipt AS (
@@ -131,6 +135,7 @@ def _parameters(updates: Sequence[StateUpdate]) -> Iterable[Any]:
         list(notices),
         *_notice_columns(notices.values()),
         MAX_RUN_NOTIFICATIONS,
+        [update.after.stop_reason for update in updates],
     )
 
 

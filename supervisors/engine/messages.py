@@ -159,9 +159,6 @@ class OwnedFieldsRequest(Request[None]):
 
     status: AgentStatus | Unset = UNSET
     sleep_until: datetime | Unset | None = UNSET
-    run_started_at: datetime | Unset | None = UNSET
-    last_wake_reason: str | Unset = UNSET
-    last_wake_interrupted_sleep_until: datetime | Unset | None = UNSET
     caller: str = ""
 
     def __str__(self) -> str:

@@ -107,7 +107,7 @@ async def stop(supervisor: Supervisor, request: StopRequest) -> StopReply | Defe
         return StopReply.NOT_RUNNING
     is_stopping = state.run_id is not None and _is_stopping(supervisor, state)
     cause = Cause(request.caller, request.reason)
-    await supervisor.change(facts, lambda seen: transitions.stopped(seen, now), cause=cause)
+    await supervisor.change(facts, lambda seen: transitions.stopped(seen, now, request.reason), cause=cause)
     if state.run_id is not None and run is not None and run.result is None:
         run.stop(0 if request.force else context.stop_grace_seconds)
         if is_stopping and not request.force:
@@ -148,13 +148,6 @@ async def write_owned_fields(supervisor: Supervisor, owned: OwnedFieldsRequest) 
             if after.status is AgentStatus.ARCHIVED:
                 raise AgentArchived("The agent is archived.")
             after = transitions.rescheduled(seen, owned.sleep_until, now)
-        if owned.run_started_at is not Unset.UNSET:
-            after = replace(after, run_started_at=owned.run_started_at)
-        if owned.last_wake_reason is not Unset.UNSET:
-            after = replace(after, last_wake_reason=owned.last_wake_reason)
-        interrupted = owned.last_wake_interrupted_sleep_until
-        if interrupted is not Unset.UNSET:
-            after = replace(after, last_wake_interrupted_sleep_until=interrupted)
         return after
 
     await supervisor.change(await supervisor.get_facts(), written)

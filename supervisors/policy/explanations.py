@@ -6,9 +6,11 @@ from storage.model import AgentFacts, AgentState, Budget
 from supervisors.policy.budgets import dollars, renewed_at
 from supervisors.policy.decisions import Decision, Wake, WakeCause, WakeReason, left_over_count
 from supervisors.policy.phases import Phase
+from supervisors.text import excerpt
 
 QUARANTINED = "Quarantined after too many failures in a row"
 OVER_BUDGET = "Over budget"
+MAX_REASON_LENGTH = 200  # of the text by the user that a sentence quotes
 NO_STARTS = "no run may start: the service is regaining its lead, or is shutting down"
 
 REASONS: dict[str, str] = {
@@ -200,7 +202,8 @@ def _why_held_by_budget(state: AgentState, decision: Decision, budget: Budget, n
 def _why_stopping(facts: AgentFacts) -> str:
     stopped_at = facts.state.stopped_at
     if stopped_at is not None:
-        return f"Its run was asked to stop at {when(stopped_at)} and has not ended yet."
+        asked = f"Its run was asked to stop at {when(stopped_at)}{_for_reason(facts.state)}"
+        return f"{asked} and has not ended yet."
     if facts.paused:
         return "Its organization is paused; its run was asked to stop and has not ended yet."
     return "Its run was asked to stop and has not ended yet; anything that is due then starts the next run."
@@ -231,7 +234,12 @@ def _stop(state: AgentState) -> str:
     stopped_at = state.stopped_at
     if stopped_at is None:
         return ""
-    return f"Stopped at {when(stopped_at)}: notifications from before that do not start it. "
+    stop = f"Stopped at {when(stopped_at)}{_for_reason(state)}"
+    return f"{stop}: notifications from before that do not start it. "
+
+
+def _for_reason(state: AgentState) -> str:
+    return f' for the reason "{excerpt(state.stop_reason, MAX_REASON_LENGTH)}"' if state.stop_reason else ""
 
 
 def _why_holding(decision: Decision, since: datetime | None) -> str:

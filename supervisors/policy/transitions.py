@@ -98,6 +98,7 @@ def started(facts: AgentFacts, run_id: UUID, reason: str, now: datetime) -> Agen
         max_sleep_until=cap_after(now, facts.max_sleep_hours),
         last_started_at=now,
         stopped_at=None,
+        stop_reason="",
         run_requested_at=None,
         queued_at=None,
         retries=0 if was_partly_cleared else state.retries,
@@ -199,11 +200,12 @@ def run_requested(state: AgentState, now: datetime) -> AgentState:
     return replace(state, run_requested_at=state.run_requested_at or now)
 
 
-def stopped(facts: AgentFacts, now: datetime) -> AgentState:
+def stopped(facts: AgentFacts, now: datetime, reason: str = "") -> AgentState:
     """Stop the agent: what is active now no longer starts it, and its schedule is cleared."""
     return replace(
         facts.state,
         stopped_at=now,
+        stop_reason=reason or (facts.state.stop_reason if facts.state.run_id else ""),
         seen_until=_latest_ahead_of_the_clock(facts, now) or facts.state.seen_until,
         sleep_until=None,
         run_requested_at=None,
@@ -226,6 +228,7 @@ def restored(facts: AgentFacts, now: datetime) -> AgentState:
         state,
         status=AgentStatus.SLEEPING if state.run_id is None else AgentStatus.RUNNING,
         stopped_at=None,
+        stop_reason="",
         retry_at=now if wakes else None,
         retry_reason="",
     )

@@ -259,7 +259,6 @@ ROWS: dict[str, Row] = {
             "parent": Ref("agent", which="parent"),
             "adapters": [ADAPTER],
             "max_sleep_hours": None,
-            "last_wake_reason": "MARK",
         },
     ),
     "POST /api/cloud/agents/{id}/tag/": Row({"id": AGENT}, {"tags": ["MARK", "fresh"]}),

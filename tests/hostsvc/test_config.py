@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hostsvc.config import SECTIONS, Config, ConfigError
-from hostsvc.config_reader import read_config, stray_variables
+from hostsvc.config_reader import read_config
 from hostsvc.llm.providers import ProviderSettings
 from hostsvc.process_harness.settings import RunLimits
 from storage.model import Source
@@ -398,60 +398,3 @@ def test_settings_built_in_code_have_the_same_limits(value: float) -> None:
         SupervisorSettings(idle_seconds=value)
     with pytest.raises(ValueError, match=r"^stop_grace_seconds must be between 0 and"):
         RunSettings(stop_grace_seconds=value)
-
-
-def test_all_errors_are_reported_with_their_sections() -> None:
-    file = config_file(
-        "[server]\nport = 70000\nhost = 1\n[harness]\nkind = 'process'\n[log]\nlevel = 'loud'\n"
-        "[models.a]\nstream = 1\n[models.b]\nbase_url = 'b'\n[serwer]\nport = 1\n"
-    )
-    config, errors = read_config(file, {"HOSTSVC__RUNS__MAX_TURNS": "x", "HOSTSVC__RUNS__MAX_SECONDS": "7"})
-    assert [message.partition(" ")[0] + " " + message.split(" ")[1] for message in errors.messages] == [
-        "config.toml: unknown",
-        "config.toml: server.port",
-        "config.toml: server.host",
-        "config.toml: log.level",
-        "HOSTSVC__RUNS__MAX_TURNS: runs.max_turns",
-        "harness.repository must",
-        "harness.command must",
-        "config.toml: models.a.stream",
-        "config.toml: models.a.base_url",
-        "config.toml: models.b.base_url",
-    ]
-    assert errors.sections == {"serwer", "server", "log", "runs", "harness", "models"}
-    assert config.runs.max_seconds == 7.0, "the valid rest is read"
-
-
-@pytest.mark.parametrize(
-    ("text", "environment", "hint"),
-    [
-        ("[server]\nprot = 1", {}, "; did you mean port?"),
-        ("[servr]\nport = 1", {}, "; did you mean server?"),
-        ("", {"HOSTSVC__SERVER__PROT": "1"}, "; did you mean port?"),
-        ("", {"HOSTSVC__SERVR__PORT": "1"}, "; did you mean HOSTSVC__SERVER__PORT?"),
-    ],
-)
-def test_unknown_name_is_refused_with_the_nearest_one(
-    text: str, environment: dict[str, str], hint: str
-) -> None:
-    assert refusal(text, **environment).endswith(hint)
-
-
-def test_variables_that_only_look_like_settings_are_found() -> None:
-    environment = {
-        "HOSTSVC_SERVER_PORT": "1",
-        "HOSTSVC_FLAVOUR": "vanilla",
-        "HOSTSVC_TEST_DATABASE_URL": "postgresql://",
-        "HOSTSVC_RUN_TOKEN": "of a run",
-        "HOSTSVC_KEY_OF_A": "named by a provider",
-        "HOSTSVC__SERVER__PORT": "1",
-        "HOSTSVC__MODELS__A__BASE_URL": "http://a",
-        "HOSTSVC__MODELS__A__API_KEY_ENV": "HOSTSVC_KEY_OF_A",
-        "PATH": "/bin",
-    }
-    flavour, port = stray_variables(load_config(None, environment), environment)
-    no_effect = "is not a setting and has no effect"
-    assert flavour == (
-        f"the variable HOSTSVC_FLAVOUR {no_effect}; settings have the form HOSTSVC__SECTION__KEY"
-    )
-    assert port == f"the variable HOSTSVC_SERVER_PORT {no_effect}; did you mean HOSTSVC__SERVER__PORT?"

@@ -23,6 +23,7 @@ from storage.model import (
     Budget,
     Counts,
     Notification,
+    Outcome,
     PendingGroup,
     Priority,
     Run,
@@ -359,7 +360,12 @@ def _write_update(
         if run is not None and run.ended_at is None:
             end = update.end
             tables.runs[run.id] = replace(
-                run, ended_at=end.ended_at, outcome=end.outcome, turns=end.turns, error=end.error
+                run,
+                ended_at=end.ended_at,
+                outcome=end.outcome,
+                turns=end.turns,
+                error=end.error,
+                stop_reason=after.stop_reason if end.outcome is Outcome.STOPPED else "",
             )
     if update.notice is not None and update.notice.id not in tables.notifications:
         tables.notifications[update.notice.id] = _left(update.notice, agent)

@@ -49,9 +49,9 @@ BODY = AgentBody()
 QUERY = AgentQuery()
 TAGS = TagsBody()
 
-SUPERVISOR_FIELD_DEFAULTS: dict[str, Any] = {
-    "status": AgentStatus.SLEEPING,
-    "sleep_until": None,
+SUPERVISOR_FIELD_DEFAULTS: dict[str, Any] = {"status": AgentStatus.SLEEPING, "sleep_until": None}
+# Only runs change these: a value that a client gives is checked, but has no effect.
+RUN_FIELD_DEFAULTS: dict[str, Any] = {
     "run_started_at": None,
     "last_wake_reason": "",
     "last_wake_interrupted_sleep_until": None,
@@ -97,7 +97,9 @@ async def create_agent(request: web.Request, caller: Caller) -> web.Response:
 
 
 def _pop_supervisor_fields(body: dict[str, Any]) -> dict[str, Any]:
-    """Remove the fields that the supervisor owns from the body and return them."""
+    """Remove the fields that the supervisor owns from the body; return those that a client may set."""
+    for name in RUN_FIELD_DEFAULTS:
+        body.pop(name, None)
     return {name: body.pop(name) for name in SUPERVISOR_FIELD_DEFAULTS if name in body}
 
 
@@ -119,6 +121,7 @@ def _build_agent(body: dict[str, Any], references: References, now: datetime) ->
         created_at=now,
         **{**body, **lists},
         **SUPERVISOR_FIELD_DEFAULTS,
+        **RUN_FIELD_DEFAULTS,
     )
 
 

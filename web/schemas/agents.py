@@ -32,8 +32,8 @@ from web.request.parsing import Body
 class AgentBody(Body):
     """The writable fields of an agent.
 
-    `status`, `sleep_until`, `run_started_at` and `last_wake_…` are owned by its supervisor: writing one is a
-    message to it.
+    `status` and `sleep_until` are owned by its supervisor: writing one is a message to it. `run_started_at`
+    and `last_wake_…` only runs change: a value for one of them is checked, but has no effect.
     """
 
     template_id = Uuid(data_key="template", allow_none=True, load_default=None)
@@ -58,13 +58,16 @@ class AgentBody(Body):
 
     status = Choice(AgentStatus)
     """A message to the supervisor: `running` requests a run, `sleeping` stops a run or restores an archived
-    agent, `archived` archives it. Left out at creation: `sleeping`."""
+    agent, `archived` archives it. The answer shows `running` only if a run has started."""
     sleep_until = Datetime(allow_none=True)
     """A message to the supervisor: when to wake, not later than `max_sleep_hours` allows; a time in the past
     wakes the agent now. During a run it applies if the run ends without asking for sleep."""
     run_started_at = Datetime(allow_none=True)
+    """Checked, but without effect: only a run has a start, and the answer shows that of the active one."""
     last_wake_reason = Line(max_length=64)
+    """Checked, but without effect: the answer shows why the last run started."""
     last_wake_interrupted_sleep_until = Datetime(allow_none=True)
+    """Checked, but without effect: the answer shows which sleep the start of the last run cut short."""
 
     def checked(self, values: Mapping[str, Any], *, partial: bool = False) -> dict[str, Any]:
         """Check like any body, and report a missing model together with the other missing fields.

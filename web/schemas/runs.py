@@ -14,6 +14,7 @@ from web.paging import PageQuery
 from web.request.parsing import Body
 
 DEFAULT_LIMIT = 50
+MAX_REASON_LENGTH = 1000
 
 NOTIFICATION = "notification"  # stands for all wake reasons of the form `notification:<source>`
 NOTIFICATION_REASONS = tuple(f"{NOTIFICATION}:{source}" for source in Source)
@@ -32,8 +33,8 @@ class StopBody(Body):
 
     force = Boolean(load_default=False)
     """true cancels the run at once, without the time that it otherwise has to end by itself."""
-    reason = Text(load_default="")
-    """Why it is stopped; "" if you do not say."""
+    reason = Text(load_default="", max_length=MAX_REASON_LENGTH)
+    """Why it is stopped, for people. The run and its trace keep it, and `why` quotes it; "": no reason."""
 
 
 class RunQuery(PageQuery):
@@ -115,6 +116,8 @@ class RunResponse(TypedDict):
     """How it ended; null while it is active."""
     error: str
     """What went wrong or ended it early, such as `stopped`; "" if nothing did."""
+    stop_reason: str
+    """The reason given with the stop that ended it; "" without one."""
     max_sleep_until: datetime | None
     """The latest moment that it may let the agent sleep until; null: no limit."""
 
@@ -133,5 +136,6 @@ def serialize_run(run: Run) -> RunResponse:
         "turns": run.turns,
         "outcome": run.outcome,
         "error": run.error,
+        "stop_reason": run.stop_reason,
         "max_sleep_until": run.max_sleep_until,
     }

@@ -276,6 +276,7 @@ async def test_update_writes_each_field_to_its_own_column(states: AgentStates, p
         last_error="it broke",
         next_due_at=NOW + 13 * SECOND,
         seen_until=NOW + 14 * SECOND,
+        stop_reason="Maintenance",
     )
 
     assert await states.update(StateUpdate(before, after, guarded=True))

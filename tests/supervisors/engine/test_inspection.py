@@ -257,14 +257,6 @@ async def test_clamped_schedule_is_not_explained_as_requested(world: World) -> N
     assert (await world.see(agent)).why.startswith("Asleep until 2126-11-21 09:30 UTC, as requested;")
 
 
-async def test_wake_reason_written_by_client_is_not_explained(world: World) -> None:
-    agent = await world.agent()
-    await world.start(agent)
-    await world.ask(agent, OwnedFieldsRequest(last_wake_reason="a full moon"))
-
-    assert (await world.see(agent)).why == "Running since 2126-11-21 09:00 UTC, woken by a run request."
-
-
 async def test_due_agent_is_explained_while_no_run_may_start(world: World) -> None:
     agent = await world.agent(sleep_until=world.at(10))
     world.registry.allow_starts(False)

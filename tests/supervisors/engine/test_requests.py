@@ -64,38 +64,6 @@ async def test_write_of_status_and_schedule_applies_both(world: World) -> None:
     assert await world.wakes(agent) == [(0, "run_requested"), (600, "sleep_elapsed")]
 
 
-async def test_written_start_fields_last_until_the_next_start(world: World) -> None:
-    agent = await world.agent()
-    written = OwnedFieldsRequest(
-        run_started_at=world.at(-5),
-        last_wake_reason="by hand",
-        last_wake_interrupted_sleep_until=world.at(-9),
-    )
-    await world.ask(agent, written)
-
-    agent_now = await world.agent_now(agent.id)
-    assert (
-        agent_now.run_started_at,
-        agent_now.last_wake_reason,
-        agent_now.last_wake_interrupted_sleep_until,
-    ) == (
-        world.at(-5),
-        "by hand",
-        world.at(-9),
-    )
-    await world.start(agent)
-    agent_now = await world.agent_now(agent.id)
-    assert (
-        agent_now.run_started_at,
-        agent_now.last_wake_reason,
-        agent_now.last_wake_interrupted_sleep_until,
-    ) == (
-        world.at(0),
-        "run_requested",
-        None,
-    )
-
-
 async def test_write_of_status_running_is_a_run_request(world: World) -> None:
     agent = await world.agent()
 

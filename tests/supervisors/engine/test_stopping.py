@@ -373,3 +373,18 @@ async def test_concurrent_stops_are_both_answered(world: World) -> None:
     assert replies[1] in {StopReply.STOPPING, StopReply.STOPPED}
     await world.wait_until_idle()
     assert await world.phase(agent) is Phase.ASLEEP
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_reason_of_stopped_hold_is_explained(world: World, is_restarted: bool) -> None:
+    agent = await world.agent(debounce_window_seconds=60)
+    await world.sms(agent)
+    await world.ask(agent, StopRequest(reason="The customer calls back."))
+    if is_restarted:
+        await world.restart()
+
+    assert (await world.see(agent)).why == (
+        'Stopped at 2126-11-21 09:00 UTC for the reason "The customer calls back.": '
+        "notifications from before that do not start it. "
+        "Asleep until a high-priority notification, a reminder or a run request wakes it."
+    )

@@ -290,16 +290,46 @@ async def test_local_times_use_the_agent_timezone(api: Api) -> None:
     assert answer.body["sleep_until"] == "2127-07-01T00:00:00.000000Z"
 
 
-async def test_supervisor_fields_are_stored_as_given(api: Api) -> None:
-    owned = {
+async def test_fields_of_runs_are_accepted_without_effect(api: Api) -> None:
+    claims = {
         "run_started_at": "2026-01-01T00:00:00.000000Z",
         "last_wake_reason": "by hand",
         "last_wake_interrupted_sleep_until": "2026-01-02T00:00:00.000000Z",
     }
-    created = await api.create_agent(**owned)
-    assert {name: created[name] for name in owned} == owned
-    changed = (await api.patch(path(created), {"last_wake_reason": ""})).body
-    assert changed == {**created, "last_wake_reason": ""}
+    truth = {"run_started_at": None, "last_wake_reason": "", "last_wake_interrupted_sleep_until": None}
+    created = await api.create_agent(**claims)
+    assert {name: created[name] for name in claims} == truth
+    for body in (claims, {**claims, "name": "Eve"}, {"run_started_at": None}):
+        changed = await api.patch(path(created), body)
+        assert changed.status == 200
+        assert changed.body == {**created, "name": changed.body["name"]}
+        assert (await api.get(path(created))).body == changed.body
+
+    await api.post(f"{path(created)}run/")
+    running = (await api.get(path(created))).body
+    assert (await api.patch(path(created), claims)).body == running
+    assert (running["status"], running["last_wake_reason"]) == ("running", "run_requested")
+
+
+async def test_status_running_is_answered_only_with_a_stored_run(service: Service, api: Api) -> None:
+    agent, capped = await api.create_agent(), await api.create_agent(max_cost_usd_per_day=0)
+    for each, expected in ((agent, "running"), (capped, "sleeping")):
+        claimed = {"status": "running", "run_started_at": "2026-01-01T00:00:00Z"}
+        answer = await api.patch(path(each), claimed)
+        runs = (await api.get(f"{path(each)}runs/")).body
+        assert (answer.status, answer.body["status"]) == (200, expected)
+        assert answer.body["run_started_at"] == (runs[0]["started_at"] if runs else None)
+        assert (await api.get(path(each))).body == answer.body
+    created = await api.create_agent(max_cost_usd_per_day=0, status="running")
+    started = await api.create_agent(status="running")
+    assert (created["status"], started["status"]) == ("sleeping", "running")
+    for each in (created, started):
+        assert (await api.get(path(each))).body == each
+
+    service.registry.allow_starts(False)
+    waiting = await api.create_agent(status="running")
+    assert (waiting["status"], waiting["run_started_at"]) == ("sleeping", None)
+    assert (await api.get(path(waiting))).body == waiting
 
 
 async def test_agent_is_archived_and_restored(api: Api) -> None:
@@ -425,8 +455,8 @@ async def test_times_next_to_the_calendar_limits_are_stored(service: Service, ap
     agent = await api.create_agent()
     await service.storage.pool.execute("UPDATE organization SET paused = true")  # a past sleep ends at once
     for moment in ("0001-01-01T00:00:00.000001Z", "9999-12-31T23:59:59.999998Z"):
-        owned = dict.fromkeys(("sleep_until", "run_started_at", "last_wake_interrupted_sleep_until"), moment)
-        answer = await api.patch(path(agent), owned)
+        owned = {"sleep_until": moment}
+        answer = await api.patch(path(agent), {**owned, "run_started_at": moment})
         assert (answer.status, answer.body) == (200, {**agent, **owned})
         assert (await api.get(path(agent))).body == answer.body
 
@@ -459,10 +489,10 @@ async def test_change_refused_by_a_full_mailbox_writes_nothing(
 
     async with full_mailbox(service, database_url, agent):
         before = await version()
-        refused = await api.patch(path(agent), {"name": "Zoe", "last_wake_reason": "by hand"})
+        refused = await api.patch(path(agent), {"name": "Zoe", "sleep_until": None})
         after = await version()
         beside = await api.patch(path(agent), {"name": "Eve"})
-        again = await api.patch(path(agent), {"name": "Zoe", "last_wake_reason": "by hand"})
+        again = await api.patch(path(agent), {"name": "Zoe", "sleep_until": None})
 
     assert (refused.status, refused.headers["Retry-After"], again.status) == (503, "1", 503)
     assert after == before, "nothing was written, not even for a moment"

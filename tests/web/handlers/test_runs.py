@@ -34,6 +34,7 @@ async def test_run_starts_once_and_is_listed(api: Api) -> None:
         "turns": 0,
         "outcome": None,
         "error": "",
+        "stop_reason": "",
         "max_sleep_until": run["max_sleep_until"],
     }
     shown = (await api.get(path(agent, ""))).body
@@ -70,6 +71,36 @@ async def test_stopping_is_idempotent(api: Api) -> None:
     assert (await api.post(path(agent, "stop/"))).body == {"status": "not_running"}
     (run,) = (await api.get(path(agent, "runs/"))).body
     assert run["outcome"] == "stopped"
+
+
+async def test_reason_of_stop_is_in_run_trace_and_why(api: Api) -> None:
+    agent = await api.create_agent(debounce_window_seconds=60)
+    await api.post(path(agent, "run/"))
+    await api.post(path(agent, "stop/"), {"reason": "Down for\n maintenance"})
+    [run] = (await api.get(path(agent, "runs/"))).body
+    assert (run["outcome"], run["error"]) == ("stopped", "stopped")
+    assert run["stop_reason"] == "Down for\n maintenance"
+    trace = (await api.get(f"/api/tracing/traces/{run['trace']}/")).body
+    assert (trace["error"], trace["metadata"]) == ("stopped", {"stop_reason": "Down for\n maintenance"})
+    why = (await api.get(path(agent, "supervisor/"))).body["why"]
+    assert ' for the reason "Down for maintenance": ' in why
+
+    await api.create_notification(agent, priority="high", source="sms")
+    await api.post(path(agent, "stop/"), {"reason": "enough"})
+    assert ' for the reason "enough": ' in (await api.get(path(agent, "supervisor/"))).body["why"]
+
+    await api.post(path(agent, "run/"))
+    await api.post(path(agent, "stop/"))
+    assert (await api.get(path(agent, "runs/"))).body[0]["stop_reason"] == ""
+    assert "reason" not in (await api.get(path(agent, "supervisor/"))).body["why"]
+
+
+async def test_reason_of_stop_is_bounded(api: Api) -> None:
+    agent = await api.create_agent()
+    refused = await api.post(path(agent, "stop/"), {"reason": "x" * 1001})
+    assert refused.status == 400
+    assert refused.body == {"reason": ["Ensure this field has no more than 1000 characters."]}
+    assert (await api.post(path(agent, "stop/"), {"reason": "x" * 1000})).status == 200
 
 
 async def test_status_running_requests_a_run(api: Api) -> None:

@@ -65,6 +65,7 @@ def test_response_has_the_trace_under_the_id_of_the_run() -> None:
         turns=3,
         outcome=Outcome.SLEPT,
         error="",
+        stop_reason="Maintenance",
     )
     assert serve(serialize_run(run)) == {
         "id": ID_TEXT,
@@ -79,5 +80,6 @@ def test_response_has_the_trace_under_the_id_of_the_run() -> None:
         "turns": 3,
         "outcome": "slept",
         "error": "",
+        "stop_reason": "Maintenance",
         "max_sleep_until": None,
     }
