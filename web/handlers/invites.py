@@ -17,7 +17,7 @@ from web.access.path_access import load_owned, path_id
 from web.app_keys import CLOCK, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret, make_code
 from web.credentials.throttle import AttemptKind, CountedAttempt
-from web.errors import Invalid, NotAuthenticated, PermissionDenied, require_found
+from web.errors import Invalid, NotAuthenticated, PermissionDenied, Throttled, require_found
 from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
 from web.paging import PageQuery, answer_owned_list
@@ -126,13 +126,24 @@ async def _accepting_user(
     user = await request.app[STORAGE].accounts.get_user_by_email(email)
     if "password" not in body:
         return await _user_of_token(request, user), False
-    if user is None:
-        password_hash = await hash_password(request, attempt, body["password"])
-        return User(new_id(), email, body["name"], password_hash, 1, now), True
-    with counted_attempt(request, AttemptKind.PASSWORD, email) as login:
-        if not await verify_password(request, login, user, body["password"]):
-            raise NotAuthenticated("Unable to log in with provided credentials.")
+    # Whoever invites somebody has the code: the answer tells them who has an account, as a sign-up does.
+    with counted_attempt(request, AttemptKind.SIGN_UP) as asked:
+        if user is None:
+            password_hash = await hash_password(request, attempt, body["password"])
+            return User(new_id(), email, body["name"], password_hash, 1, now), True
+        try:
+            await _check_password(request, user, body["password"])
+        except (NotAuthenticated, Throttled):
+            asked.count_wrong()
+            raise
     return user, False
+
+
+async def _check_password(request: web.Request, user: User, password: str) -> None:
+    """Raise NotAuthenticated for a wrong password, Throttled after too many."""
+    with counted_attempt(request, AttemptKind.PASSWORD, user.email) as login:
+        if not await verify_password(request, login, user, password):
+            raise NotAuthenticated("Unable to log in with provided credentials.")
 
 
 async def _user_of_token(request: web.Request, invited: User | None) -> User:
