@@ -8,8 +8,19 @@ from uuid import UUID
 
 from storage.channels.contacts import Contact
 from storage.channels.messages import Channel, Message, MessageStatus
+from storage.history.traces import Ending
 from storage.history.usage import UsageRecord
-from storage.model import Agent, AgentFacts, Budget, Counts, NewSpan, Notification, StateUpdate, Template
+from storage.model import (
+    Agent,
+    AgentFacts,
+    Budget,
+    Counts,
+    NewSpan,
+    Notification,
+    StateUpdate,
+    Template,
+    Trace,
+)
 from storage.notifications.inserts import NewNotification
 from storage.notifications.since import RecentNotification
 from storage.postgres.paging import Chunk
@@ -123,6 +134,12 @@ class AgentToolStore(Protocol):
     async def get_channel(self, agent_id: UUID, channel: str) -> CallableTool | None: ...
 
 
+class TraceStore(Protocol):
+    async def insert(self, trace: Trace) -> None: ...
+    async def insert_spans(self, spans: Sequence[NewSpan]) -> None: ...
+    async def end(self, trace_id: UUID, ending: Ending) -> Trace | None: ...
+
+
 class ToolStores(Protocol):
     @property
     def notifications(self) -> QueueStore: ...
@@ -138,6 +155,9 @@ class ToolStores(Protocol):
 
     @property
     def agent_tools(self) -> AgentToolStore: ...
+
+    @property
+    def traces(self) -> TraceStore: ...
 
 
 class TemplateStore(Protocol):

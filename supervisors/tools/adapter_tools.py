@@ -29,6 +29,7 @@ from supervisors.outbound import (
 from supervisors.ports import AgentToolStore
 from supervisors.timestamps import format_timestamp
 from supervisors.tools.answers import result_of
+from supervisors.tools.call_traces import recorded
 from supervisors.tools.errors import UNKNOWN_TOOL, ToolError
 from supervisors.tools.model_names import names_for_models
 from supervisors.tools.parameters import for_models
@@ -80,7 +81,7 @@ class AdapterTools:
         self, call: ToolInvocation, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
     ) -> Any:
         """Call the tool with unchecked arguments and return its result. Raise ToolError if it fails."""
-        return await self._post(tool, _outbound_call(call, tool, call_id, arguments))
+        return await self._post(call, tool, call_id, _request_body(call, tool, call_id, arguments))
 
     async def _use(self, tool_id: UUID, call: ToolInvocation) -> Any:
         """Call the tool for a model or harness. In a run, the call id is the id of its span."""
@@ -88,11 +89,11 @@ class AdapterTools:
             tool = await self._store.get(call.agent.id, tool_id)
         if tool is None:
             raise ToolError(UNKNOWN_TOOL, "You do not have this tool any more.")
-        arguments = call.arguments.given
-        outbound_call = _outbound_call(call, tool, call.span_id or new_id(), arguments)
+        arguments, call_id = call.arguments.given, call.span_id or new_id()
+        body = _request_body(call, tool, call_id, arguments)
         if tool.is_enforced:
             await self._require_fit(call.agent.organization_id, tool, arguments)
-        return await self._post(tool, outbound_call)
+        return await self._post(call, tool, call_id, body)
 
     async def _require_fit(
         self, organization_id: UUID, tool: CallableTool, arguments: Mapping[str, Any]
@@ -103,9 +104,22 @@ class AdapterTools:
             message = f"The arguments do not fit the tool's parameters: {'; '.join(errors)}"
             raise ToolError("invalid", message, errors=errors)
 
-    async def _post(self, tool: CallableTool, call: OutboundCall) -> Any:
+    async def _post(self, call: ToolInvocation, tool: CallableTool, call_id: UUID, body: bytes) -> Any:
+        """Send the call, with the trace of its run or else one of its own, and return its result."""
         if not tool.url:
             raise ToolError("no_url", f"The tool {tool.name} has no URL to be called at.")
+        trace_id = call.run_id or new_id()
+        traceparent = _traceparent(trace_id, call.span_id or call_id)
+        headers = {"Idempotency-Key": str(call_id), "traceparent": traceparent}
+        outbound_call = OutboundCall(
+            str(call_id), call.agent.organization_id, tool.url, body, tool.secret, headers
+        )
+        if call.run_id is not None:
+            return await self._result(outbound_call)
+        async with recorded(call, trace_id, call_id, tool.name, self._clock):
+            return await self._result(outbound_call)
+
+    async def _result(self, call: OutboundCall) -> Any:
         try:
             answer = await self._answer(call)
         except AddressRefused as error:
@@ -148,10 +162,10 @@ def _definition(name: str, tool: DescribedTool) -> ToolDefinition:
     return ToolDefinition(name, description, parameters, tool.adapter_id)
 
 
-def _outbound_call(
+def _request_body(
     call: ToolInvocation, tool: CallableTool, call_id: UUID, arguments: Mapping[str, Any]
-) -> OutboundCall:
-    """Return the outbound call, which is the same for every attempt."""
+) -> bytes:
+    """Return the body of the call, which is the same for every attempt."""
     data = {
         "tool_call_id": str(call_id),
         "adapter": str(tool.adapter_id),
@@ -163,15 +177,11 @@ def _outbound_call(
         "config": tool.config,
     }
     try:
-        body = to_json({"type": "tool.call", "timestamp": format_timestamp(call.now), "data": data})
+        return to_json({"type": "tool.call", "timestamp": format_timestamp(call.now), "data": data})
     except TypeError as error:  # from orjson: an integer over 64 bits, a broken text, or too many levels
         raise ToolError("invalid", f"The arguments cannot be sent: {error}.") from error
-    headers = {"Idempotency-Key": str(call_id)}
-    if call.run_id is not None:
-        headers["traceparent"] = _traceparent(call.run_id, call.span_id or call_id)
-    return OutboundCall(str(call_id), call.agent.organization_id, tool.url, body, tool.secret, headers)
 
 
-def _traceparent(run_id: UUID, span_id: UUID) -> str:
-    """Return the run and its step as a W3C `traceparent`, which has room for half of the span's id."""
-    return f"00-{run_id.hex}-{span_id.hex[16:]}-01"
+def _traceparent(trace_id: UUID, span_id: UUID) -> str:
+    """Return the trace and the span as a W3C `traceparent`, which has room for half of the span's id."""
+    return f"00-{trace_id.hex}-{span_id.hex[16:]}-01"

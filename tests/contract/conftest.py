@@ -17,7 +17,7 @@ __all__ = ["api", "service", "start_service"]
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_service(postgres_server: TestServer, template_database: str) -> AsyncIterator[Service]:
     """Yield a service that serves all tests of a module. It takes client addresses from X-Forwarded-For."""
-    settings = replace(SETTINGS, trusted_proxies=(ip_network("127.0.0.1/32"),))
+    settings = replace(SETTINGS, trusted_proxies=(ip_network("127.0.0.1/32"),), signups_per_hour=0)
     with postgres_server.database(template_database) as url:
         async with (
             open_pool(DatabaseSettings(url=url), epoch=None) as pool,

@@ -69,6 +69,7 @@ ANSWERS: dict[str, object] = {
             "turns": 3,
             "outcome": "slept",
             "error": "",
+            "stop_reason": "",
             "max_sleep_until": "2026-11-20T18:28:36.013826Z",
         }
     ],

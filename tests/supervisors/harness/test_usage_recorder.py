@@ -126,7 +126,7 @@ async def test_model_calls_are_recorded_with_price_and_trace(pool: Pool) -> None
     (total,) = await recorded(usage, agent)
     assert (total.model, total.calls) == ("openai/gpt-4o", 3)
     assert (total.input_tokens, total.output_tokens, total.cached_tokens) == (3000, 30, 1200)
-    assert total.cost_usd > 0
+    assert run.cost_usd == total.cost_usd > 0
     rows = await pool.fetch("SELECT trace_id, priced FROM usage_record")
     assert {tuple(row) for row in rows} == {(run.id, True)}
 

@@ -116,7 +116,7 @@ async def test_call_is_answered_by_the_server_of_the_tool(api: Api, server: Rece
         "config": {"unit": "K"},
     }
     assert received.headers["Idempotency-Key"] == received.headers["webhook-id"] == call_id
-    assert "traceparent" not in received.headers
+    assert received.headers["traceparent"].endswith(f"-{UUID(call_id).hex[16:]}-01")
     assert "webhook-signature" not in received.headers
 
     await call(api, agent, "Look_up")
@@ -145,6 +145,40 @@ async def test_call_by_a_run_carries_run_id_and_traceparent(api: Api, server: Re
     version, trace_id, parent_id, flags = received.headers["traceparent"].split("-")
     assert (version, trace_id, flags) == ("00", run_id.replace("-", ""), "01")
     assert received.data["tool_call_id"].replace("-", "").endswith(parent_id)
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_call_outside_a_run_has_its_own_trace(api: Api, server: Receiver, status: int) -> None:
+    agent = await agent_with(api, {"url": server.url, "parameters": CITY})
+    seen_during_call: list[Any] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        trace_id = UUID(request.headers["traceparent"].split("-")[1])
+        seen_during_call.append((await api.get(f"/api/tracing/traces/{trace_id}/")).body)
+        return web.json_response({"sun": True}, status=status)
+
+    server.answer = answer
+    await call(api, agent, "look_up", city="Graz")
+    [during] = seen_during_call
+    [received] = server.requests
+    after = (await api.get(f"/api/tracing/traces/{during['id']}/")).body
+    [span] = after["spans"]
+    assert (during["ended_at"], during["name"], during["agent"]) == (
+        None,
+        "execute_tool look_up",
+        agent["id"],
+    )
+    assert (span["id"], span["name"]) == (received.data["tool_call_id"], "execute_tool look_up")
+    assert (span["span_type"], span["has_error"], bool(after["error"])) == (
+        "tool",
+        status == 500,
+        status == 500,
+    )
+    assert during["started_at"] == span["started_at"] <= span["ended_at"] == after["ended_at"]
+    listed = (await api.get("/api/tracing/traces/")).body["results"]
+    assert [each["id"] for each in listed] == [during["id"]]
+    assert (await call(api, agent, "look_up", town="Graz")).status == 400
+    assert len((await api.get("/api/tracing/traces/")).body["results"]) == 1
 
 
 async def test_arguments_that_do_not_fit_the_schema_are_not_sent(api: Api, server: Receiver) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.web.conftest import SETTINGS, Api, Service
 from tests.web.handlers.unknown import UNKNOWN_ID, UNKNOWN_ID_MESSAGES
@@ -192,3 +193,18 @@ async def test_run_cannot_exhaust_its_organization(service: Service, api: Api, c
     [spent_usd] = [budget.spent_usd for budget in budgets if budget.of_organization]
     assert spent_usd == Decimal(cap_usd or 0)
     assert (await api.post(f"/api/cloud/agents/{other['id']}/run/", {})).body["status"] == "started"
+
+
+async def test_reported_cost_is_in_the_last_line_of_the_run(api: Api) -> None:
+    agent = await api.create_agent()
+    with capture_logs() as logged:
+        run = (await api.post(f"/api/cloud/agents/{agent['id']}/run/", {})).body["run"]
+        for cost_usd in (1.5, 0.25):
+            await api.create(path(agent), **CALL, trace=run, cost_usd=cost_usd)
+        await api.create(path(agent), **CALL, cost_usd=7)  # for no run
+        stop = await api.post(f"/api/cloud/agents/{agent['id']}/stop/", {"reason": "enough"})
+    assert stop.body == {"status": "stopped"}
+    [ended] = [line for line in logged if line["event"] == "run ended"]
+    assert (ended["run"], ended["outcome"], ended["cost_usd"]) == (run, "stopped", 1.75)
+    [stopped] = [line for line in logged if line["event"] == "agent stopped"]
+    assert (stopped["caller"].partition(":")[0], stopped["reason"]) == ("key", "enough")

@@ -26,7 +26,10 @@ def test_invited_person_becomes_a_member_by_default() -> None:
 
 def test_acceptance_needs_code_and_password() -> None:
     assert refuse(PasswordAcceptanceBody(), {}) == {"code": REQUIRED, "password": REQUIRED}
-    assert accept(AcceptanceBody(), {"code": "c"})["password"] is None
+    assert accept(AcceptanceBody(), {"code": "c"}) == {"code": "c", "name": ""}
+    assert refuse(AcceptanceBody(), {"code": "c", "password": None}) == {
+        "password": ["This field may not be null."]
+    }
     assert accept(PasswordAcceptanceBody(), {"code": " c ", "password": "correct horse"}) == {
         "code": "c",
         "password": "correct horse",
