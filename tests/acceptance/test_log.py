@@ -69,7 +69,7 @@ async def launch_careless(
     )
 
 
-async def test_json_log_tells_the_whole_life_and_nothing_else_is_printed(
+async def test_json_log_tells_all_and_nothing_else_is_printed(
     directory: Path, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     sections: Sections = {"server": {"port": 0}, "database": {"url": database_url}, "log": LOG}
