@@ -290,7 +290,7 @@ class AgentFacts:
     pending: tuple[PendingGroup, ...] = ()
     pending_at_start: int = 0  # notifications that were active when the active run started
     interrupted_sleep_until: datetime | None = None  # end of the sleep that the active run cut short
-    wake_reason: str = ""  # of the active run; clients may overwrite the one in `state`
+    wake_reason: str = ""  # of the active run, blank if there is none
     held_between: tuple[datetime, datetime] | None = None  # not stored: see `supervisors.engine.hold_clock`
 
 

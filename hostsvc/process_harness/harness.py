@@ -89,7 +89,7 @@ class ProcessHarness:
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Run the agent's code until it ends. Raise RunError if it fails."""
-        recorder = SpanRecorder(run.id, self.spans, self.clock)
+        recorder = SpanRecorder(run.id, self.spans, self.clock, lambda: run.ended_at)
         agent = await self.agents.get(run.agent_id)
         if agent is None:
             raise RunError("The agent was deleted.")

@@ -63,6 +63,12 @@ LEFT JOIN LATERAL (
 ) p ON true
 """
 
+END_OPEN_SPANS = """
+UPDATE span SET ended_at = greatest($2, started_at),
+                error = coalesce(nullif(error, ''), 'cut short: the run was ended')
+WHERE trace_id = $1 AND ended_at IS NULL
+"""
+
 LOCK = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR NO KEY UPDATE"
 
 LIST_DUE = """
@@ -224,6 +230,10 @@ class AgentStates:
         """
         is_made = await self._updates.add(update)
         return await self._update_alone(update) if is_made is None else is_made
+
+    async def end_open_spans(self, trace_id: UUID, ended_at: datetime) -> None:
+        """End the spans that a run which was cut short has left open in its trace."""
+        await self._pool.execute(END_OPEN_SPANS, trace_id, ended_at)
 
     @asynccontextmanager
     async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator["LockedState"]:

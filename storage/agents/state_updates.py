@@ -78,7 +78,8 @@ WITH item AS (
     FROM updated JOIN item i USING (agent_id)
     WHERE r.id = i.end_id AND r.ended_at IS NULL
 ), ended_trace AS (
-    UPDATE trace t SET ended_at = i.end_at, error = coalesce(nullif(i.end_error, ''), t.error),
+    UPDATE trace t SET ended_at = greatest(i.end_at, t.started_at),
+        error = coalesce(nullif(i.end_error, ''), t.error),
         metadata = CASE WHEN i.end_outcome = 'stopped' AND i.stop_reason <> ''
                         THEN (t.metadata::jsonb || jsonb_build_object('stop_reason', i.stop_reason))::json
                         ELSE t.metadata END

@@ -195,7 +195,7 @@ async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepR
     after = await supervisor.change(facts, slept, end)
     if after is not None:
         if run is not None:
-            run.fall_asleep()
+            run.fall_asleep(now)
         return SleepGranted(after.sleep_until, clamped=after.sleep_until != request.until)
     blockers = await context.store.list_blockers(supervisor.agent_id, now, MAX_BLOCKERS)
     return SleepRefused(tuple(blockers))

@@ -32,6 +32,8 @@ from supervisors.policy.phases import Phase
 BACKOFF_PRECISION_SECONDS = 0.001  # timers are set by the wall clock, which is exact to a microsecond only
 MAX_CRASH_BACKOFF = QUARANTINE_ATTEMPT_INTERVAL
 
+CUT_SHORT = transitions.FAILURES | {Outcome.STOPPED}  # the outcomes that may leave spans open
+
 Transition = Callable[[AgentFacts], AgentState | None]
 
 
@@ -272,7 +274,7 @@ class Supervisor:
             return False
         if state.status is not AgentStatus.SLEEPING or state.run_id or state.stopped_at:
             return False
-        run.fall_asleep()
+        run.fall_asleep(state.last_ended_at or self.context.clock.now())
         return True
 
     async def _read(self) -> tuple[AgentFacts | None, datetime]:
@@ -352,8 +354,12 @@ class Supervisor:
                 seen, result.outcome, result.error, now, counts=result.counts_as_failure, jitter=jitter
             )
 
-        if await self.change(facts, ended, end) is not None and run is None:
+        if await self.change(facts, ended, end) is None:
+            return
+        if run is None:
             report_lost_run(facts, end)
+        if result.outcome in CUT_SHORT:
+            await self.context.store.end_open_spans(run_id, now)
 
     def _on_agent_deleted(self) -> str:
         """Stop the run, and leave the slots and the timer."""

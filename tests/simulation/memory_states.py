@@ -62,6 +62,9 @@ class MemoryStates:
         agent_id = update.before.agent_id
         return await self._wire.run_to_completion(self._wire.carry(partial(self._update, update), agent_id))
 
+    async def end_open_spans(self, trace_id: UUID, ended_at: datetime) -> None:
+        """Do nothing: there are no spans here."""
+
     @asynccontextmanager
     async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator[MemoryLock]:
         async with Transaction(self._tables) as transaction:

@@ -150,6 +150,7 @@ async def change_password(request: web.Request, caller: Caller) -> web.Response:
     version = await app[STORAGE].accounts.replace_password(user, new_hash)
     if version is None:  # another request changed the password in the meantime
         raise Invalid(WRONG_PASSWORD)
+    await record_login(request, user.id)
     answer: FreshTokenResponse = {"token": app[USER_TOKENS].issue(user.id, version, app[CLOCK].now())}
     return json_response(answer)
 

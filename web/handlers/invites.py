@@ -16,8 +16,8 @@ from web.access.login_attempts import counted_attempt, hash_password, record_log
 from web.access.path_access import load_owned, path_id
 from web.app_keys import CLOCK, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret, make_code
-from web.credentials.throttle import Attempt, AttemptKind
-from web.errors import Invalid, NotAuthenticated, PermissionDenied, require_found
+from web.credentials.throttle import AttemptKind, CountedAttempt
+from web.errors import Invalid, NotAuthenticated, PermissionDenied, Throttled, require_found
 from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
 from web.paging import PageQuery, answer_owned_list
@@ -117,7 +117,7 @@ async def accept_invite(request: web.Request) -> web.Response:
 
 
 async def _accepting_user(
-    request: web.Request, attempt: Attempt, email: str, body: Mapping[str, Any], now: datetime
+    request: web.Request, attempt: CountedAttempt, email: str, body: Mapping[str, Any], now: datetime
 ) -> tuple[User, bool]:
     """Return the invited user, and whether it is a new one.
 
@@ -126,13 +126,24 @@ async def _accepting_user(
     user = await request.app[STORAGE].accounts.get_user_by_email(email)
     if "password" not in body:
         return await _user_of_token(request, user), False
-    if user is None:
-        password_hash = await hash_password(request, attempt, body["password"])
-        return User(new_id(), email, body["name"], password_hash, 1, now), True
-    with counted_attempt(request, AttemptKind.PASSWORD, email) as login:
-        if not await verify_password(request, login, user, body["password"]):
-            raise NotAuthenticated("Unable to log in with provided credentials.")
+    # Whoever invites somebody has the code: the answer tells them who has an account, as a sign-up does.
+    with counted_attempt(request, AttemptKind.SIGN_UP) as asked:
+        if user is None:
+            password_hash = await hash_password(request, attempt, body["password"])
+            return User(new_id(), email, body["name"], password_hash, 1, now), True
+        try:
+            await _check_password(request, user, body["password"])
+        except (NotAuthenticated, Throttled):
+            asked.count_wrong()
+            raise
     return user, False
+
+
+async def _check_password(request: web.Request, user: User, password: str) -> None:
+    """Raise NotAuthenticated for a wrong password, Throttled after too many."""
+    with counted_attempt(request, AttemptKind.PASSWORD, user.email) as login:
+        if not await verify_password(request, login, user, password):
+            raise NotAuthenticated("Unable to log in with provided credentials.")
 
 
 async def _user_of_token(request: web.Request, invited: User | None) -> User:
@@ -145,7 +156,7 @@ async def _user_of_token(request: web.Request, invited: User | None) -> User:
     return invited
 
 
-def _wrong_code(attempt: Attempt) -> Invalid:
+def _wrong_code(attempt: CountedAttempt) -> Invalid:
     """Count the attempt as wrong and return the error to raise."""
     attempt.count_wrong()
     return Invalid({"code": ["The code is wrong, used or expired."]})

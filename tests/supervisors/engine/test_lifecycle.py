@@ -41,7 +41,7 @@ def take(logged: Lines) -> Lines:
     return lines
 
 
-async def test_run_has_one_line_for_its_start_and_one_for_its_end(world: World, logged: Lines) -> None:
+async def test_run_logs_one_line_at_start_and_end(world: World, logged: Lines) -> None:
     agent = await world.agent()
     logged.clear()
     await world.notify(agent)

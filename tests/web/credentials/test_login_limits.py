@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from tests.web.conftest import Answer, Service, StartService
+from tests.web.conftest import Answer, Api, Service, StartService
+from tests.web.people import new_user
 from web.app_keys import PASSWORDS
 from web.credentials.formats import hash_secret
 
 SIGNUP = "/api/organizations/auth/signup/"
 LOGIN = "/api/organizations/auth/login/"
 RESET = "/api/organizations/auth/reset/"
+CHANGE = "/api/organizations/auth/password/"
+INVITES = "/api/organizations/invites/"
 PASSWORD = "correct horse"
 HOME, ELSEWHERE = "203.0.113.1", "203.0.113.2"
 
@@ -144,3 +147,28 @@ async def test_taken_addresses_are_not_found_out_quickly(service: Service) -> No
     statuses = [(await send(service, SIGNUP, HOME, **body)).status for _ in range(11)]
     assert statuses == [400] * 10 + [429]
     assert (await log_in(service, "ann")).status == 200
+
+
+async def test_own_invites_do_not_find_out_taken_addresses_quickly(service: Service, api: Api) -> None:
+    invites = []
+    for name in [*(f"taken{number}" for number in range(11)), "free"]:
+        if name != "free":
+            await new_user(service, f"{name}@example.com")
+        invites.append(await api.create(INVITES, email=f"{name}@example.com"))
+
+    async def accept(invite: Any, address: str) -> int:
+        body = {"code": invite["code"], "password": "a wrong guess"}
+        return (await send(service, f"{INVITES}{invite['id']}/accept/", address, **body)).status
+
+    assert [await accept(invite, HOME) for invite in invites] == [401] * 10 + [429, 429]
+    assert await accept(invites[-1], ELSEWHERE) == 200
+
+
+async def test_changed_password_makes_an_address_known(service: Service) -> None:
+    await sign_up(service, "ann")
+    token = (await log_in(service, "ann")).body["token"]
+    ann = service.nobody.with_authorization(f"Token {token}")
+    body = {"current_password": PASSWORD, "new_password": PASSWORD}
+    assert (await ann.post(CHANGE, body, headers={"X-Forwarded-For": ELSEWHERE})).status == 200
+    await spray(service, ELSEWHERE)
+    assert (await log_in(service, "ann", ELSEWHERE)).status == 200
