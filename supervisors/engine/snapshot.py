@@ -119,7 +119,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFilters:
-    """The agents to show; None shows all. `name` is compared in any case."""
+    """The agents to show; None shows all. `name` is compared ignoring case."""
 
     phase: Phase | None = None
     status: AgentStatus | None = None
