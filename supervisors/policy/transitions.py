@@ -203,8 +203,8 @@ def run_requested(state: AgentState, now: datetime) -> AgentState:
 def stopped(facts: AgentFacts, now: datetime, reason: str = "") -> AgentState:
     """Stop the agent: what is active now no longer starts it, and its schedule is cleared.
 
-    Without a run the failures are reset now, with a run at its end. So a quarantine that follows is a new one,
-    of which people are told again.
+    The failures are reset now, or at the end of the run if there is one, so people are told of the next
+    quarantine as of a new one.
     """
     state = facts.state
     has_run = state.run_id is not None
