@@ -318,7 +318,7 @@ class AgentStates:
     async def list_ids_of_name(
         self, name: str, organization_id: UUID | None, after: UUID | None, limit: int
     ) -> list[UUID]:
-        """List agents with this name in any case, by id, like `list_ids`."""
+        """List agents with this name, ignoring case, by id, like `list_ids`."""
         conditions = Conditions(after or FIRST_ID, limit, name)
         conditions.add_optional("o.id = $", organization_id)
         return await self._list_ids(conditions.into(LIST_IDS_OF_NAME), *conditions.parameters)

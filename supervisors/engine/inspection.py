@@ -184,7 +184,7 @@ def _why(
 
 def _current_run(facts: AgentFacts, context: SupervisorContext) -> CurrentRun | None:
     state = facts.state
-    if state.run_id is None:
+    if state.run_id is None or state.last_started_at is None:  # a start sets both
         return None
     run = context.runs.get(state.agent_id)
     turn = run.turns if run is not None and run.id == state.run_id else 0

@@ -26,7 +26,7 @@ class CurrentRun:
     """The id of the run."""
     trace: UUID
     """The id of the run's trace, which is the same."""
-    started_at: datetime | None
+    started_at: datetime
     """When the run started."""
     turn: int
     """The number of the current turn; 0 before the first, and always in a process harness."""
@@ -119,7 +119,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFilters:
-    """The agents to show; None shows all. `name` is compared in any case."""
+    """The agents to show; None shows all. `name` is compared ignoring case."""
 
     phase: Phase | None = None
     status: AgentStatus | None = None
@@ -194,11 +194,11 @@ class Spread:
     """A distribution in milliseconds over the last several hundred measurements, null before the first."""
 
     p50: float | None
-    """The median."""
+    """The median; null before the first measurement."""
     p99: float | None
-    """The value that one in a hundred exceeds."""
+    """The value that one in a hundred exceeds; null before the first measurement."""
     max: float | None
-    """The greatest value."""
+    """The greatest value; null before the first measurement."""
 
 
 @dataclass(frozen=True, slots=True)
