@@ -13,24 +13,18 @@ from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
-from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
-from storage.model import (
+from storage.agent_facts import (
     ActivationPeriod,
-    Agent,
     AgentFacts,
     AgentState,
-    AgentStatus,
     Budget,
     Counts,
-    Notification,
-    Outcome,
     PendingGroup,
-    Priority,
-    Run,
-    Source,
     StateUpdate,
     SystemNotice,
 )
+from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
+from storage.model import Agent, AgentStatus, Notification, Outcome, Priority, Run, Source
 from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
 
 Result = TypeVar("Result")
