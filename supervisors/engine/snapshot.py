@@ -158,6 +158,24 @@ class SupervisorsResponse:
 
 
 @dataclass(frozen=True, slots=True)
+class QuarantinedAgent:
+    """An agent that is in quarantine after too many failures."""
+
+    agent: UUID
+    """The agent; `/status/supervisors/{id}/` explains it."""
+    name: str
+    """Its name."""
+    organization: UUID
+    """The organization that it belongs to."""
+    failures: int
+    """How many runs have failed in a row."""
+    last_error: str
+    """The beginning of the latest error, at most 200 characters."""
+    until: datetime | None
+    """When the next retry is due; a run request starts the agent earlier."""
+
+
+@dataclass(frozen=True, slots=True)
 class AgentsResponse:
     """The agents of all organizations, by status."""
 
@@ -218,9 +236,11 @@ class Overview:
     """All agents in numbers, counted at most one scan interval ago."""
 
     supervisors: SupervisorsResponse
+    quarantined: tuple[QuarantinedAgent, ...]
     agents: AgentsResponse
     runs: RunsResponse
     timers: TimersResponse
     oldest_uncleared_high_seconds: float | None
     loop_lag_ms: Spread
     run_totals: RunTotals
+    quarantines: int

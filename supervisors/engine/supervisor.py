@@ -174,7 +174,7 @@ class Supervisor:
             context.slots.release(facts.organization_id)
             return None
         self.has_uncertain_update = False
-        report_update(facts, claim)
+        self._report(facts, claim)
         run = ActiveRun(self.agent_id, start, active_count(facts), context.clock)
         run.is_capped = bool(facts.budgets)
         run.agent_name, run.organization_id = facts.name, facts.organization_id
@@ -221,7 +221,7 @@ class Supervisor:
             return update.after
         if await self.context.store.update(update):
             self.has_uncertain_update = False
-            report_update(facts, update, cause)
+            self._report(facts, update, cause)
             return update.after
         async with self.context.store.locked(self.agent_id, now) as locked:
             if locked.facts is None:
@@ -231,8 +231,14 @@ class Supervisor:
             if update is None or not await locked.update(update):
                 return None
         self.has_uncertain_update = False
-        report_update(facts, update, cause)
+        self._report(facts, update, cause)
         return update.after
+
+    def _report(self, facts: AgentFacts, update: StateUpdate, cause: Cause = BY_RULE) -> None:
+        """Log an update that is stored, and count it if it begins a quarantine."""
+        report_update(facts, update, cause)
+        if transitions.is_newly_quarantined(update.before, update.after):
+            self.context.count_quarantine()
 
     def back_off(self) -> datetime:
         """Count a crash; return when the agent may be reconciled again."""
@@ -264,7 +270,7 @@ class Supervisor:
         update = StateUpdate(state, after, guarded=False, notice=notice)
         if not await self.context.store.update(update):
             return None
-        report_update(facts, update)
+        self._report(facts, update)
         self.phase = Phase.QUARANTINED if is_quarantined(replace(facts, state=after)) else Phase.BACKING_OFF
         return retry_at
 
