@@ -20,7 +20,7 @@ from supervisors.llm.inbox_model import PROVIDER
 DEFAULT_FILE = Path("config.toml")
 ENVIRONMENT_PREFIX = "HOSTSVC__"
 STRAY_PREFIX = "HOSTSVC_"
-TEST_PREFIX = "HOSTSVC_TEST_"
+TEST_PREFIX = "HOSTSVC_TEST_"  # read by the tests alone, which start services
 # The environment of a run, from which somebody may call hostsvc.
 OTHER_VARIABLES = frozenset({"HOSTSVC_URL", "HOSTSVC_RUN_TOKEN", "HOSTSVC_AGENT_ID", "HOSTSVC_RUN_ID"})
 PROVIDER_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")

@@ -111,7 +111,7 @@ _name_after_caller = structlog.stdlib.LoggerFactory(ignore_frame_names=[__name__
 
 
 def log_uncaught_errors() -> None:
-    """Have the interpreter log the errors that it would print, for which nobody else is left."""
+    """Log the uncaught errors that the interpreter would otherwise print."""
     sys.excepthook = _log_uncaught
     threading.excepthook = lambda error: _log_uncaught(error.exc_type, error.exc_value, error.exc_traceback)
     sys.unraisablehook = lambda error: _log_uncaught(error.exc_type, error.exc_value, error.exc_traceback)

@@ -125,27 +125,34 @@ async def serve(
         database=config.database.name,
         address=f"{config.server.host}:{config.server.port}",
     )
-    if (
-        config.database.url
-        and wait_for_database_seconds
-        and not await wait_for_database(config.database, wait_for_database_seconds, end, clock)
-    ):
-        return
+    must_wait = config.database.url and wait_for_database_seconds
+    if not must_wait or await wait_for_database(config.database, wait_for_database_seconds, end, clock):
+        await _serve_until_end(config, announce, on_ready, end, began)
+    log.info("service stopped", duration_seconds=_seconds_since(began, clock))
+
+
+async def _serve_until_end(
+    config: Config,
+    announce: Callable[[str], None],
+    on_ready: Callable[[Service], None],
+    end: EndRequest,
+    began: float,
+) -> None:
     with ExitStack() as forced_end:
         async with open_service(config, announce, end) as service:
-            if service is not None:
-                if service.notice:
-                    log.warning(service.notice)
-                ready_after = _seconds_since(began, clock)
-                log.info("service ready", address=service.base_url, duration_seconds=ready_after)
-                announce(f"hostsvc: listening on {service.base_url}")
-                on_ready(service)
-                await first_of(end.requested.wait(), service.leadership.wait_until_lost())
-                if not end.requested.is_set():
-                    service.registry.abandon()
-                    forced_end.callback(force_end_after(REPLACED_SECONDS, REPLACED).cancel)
-                    raise LeadershipLost(REPLACED)
-    log.info("service stopped", duration_seconds=_seconds_since(began, clock))
+            if service is None:
+                return
+            if service.notice:
+                log.warning(service.notice)
+            ready_after = _seconds_since(began, SystemClock())
+            log.info("service ready", address=service.base_url, duration_seconds=ready_after)
+            announce(f"hostsvc: listening on {service.base_url}")
+            on_ready(service)
+            await first_of(end.requested.wait(), service.leadership.wait_until_lost())
+            if not end.requested.is_set():
+                service.registry.abandon()
+                forced_end.callback(force_end_after(REPLACED_SECONDS, REPLACED).cancel)
+                raise LeadershipLost(REPLACED)
 
 
 def _seconds_since(moment: float, clock: Clock) -> float:

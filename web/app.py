@@ -58,6 +58,7 @@ from web.observability.request_counts import RequestCounts
 from web.openapi.document import build_document
 from web.ports import HarnessStatus, Health, Registry, StatusReader
 from web.request.body import check_expectation
+from web.request.unknown_names import headers_of_refusal
 from web.routes import Access
 from web.settings import WebSettings
 from web.streams import Streams
@@ -112,7 +113,10 @@ def build_app(
     """Build the HTTP interface over the parts that the composition root has opened."""
     counts = RequestCounts()
     app = web.Application(
-        middlewares=[request_id.identify_requests(counts), errors_as_json(health.report_refusal)],
+        middlewares=[
+            request_id.identify_requests(counts),
+            errors_as_json(health.report_refusal, headers_of_refusal),
+        ],
         client_max_size=settings.body_bytes,
     )
     app[app_keys.STORAGE] = storage

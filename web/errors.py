@@ -163,10 +163,14 @@ class Unavailable(ApiError):
         super().__init__(detail, {"Retry-After": str(retry_after_seconds)})
 
 
-def errors_as_json(report_refusal: Callable[[StorageError], None]) -> Middleware:
+def errors_as_json(
+    report_refusal: Callable[[StorageError], None],
+    further_headers: Callable[[web.Request], Mapping[str, str]],
+) -> Middleware:
     """Return the middleware that answers every refusal and every crash of a handler in JSON.
 
-    What the database refuses is reported instead of logged: in an outage that is every request.
+    The answer has the `further_headers` of the request. What the database refuses is reported instead of
+    logged: in an outage that is every request.
     """
 
     @web.middleware
@@ -180,7 +184,9 @@ def errors_as_json(report_refusal: Callable[[StorageError], None]) -> Middleware
         except Exception as error:  # the request's outermost edge
             if isinstance(error, UNAVAILABLE):
                 report_refusal(error)
-            return _error_response(request, error)
+            response = _error_response(request, error)
+            response.headers.update(further_headers(request))
+            return response
 
     return answer_error
 

@@ -66,6 +66,10 @@ class Route(ABC):
         ignored_headers = () if self.idempotent else (IDEMPOTENCY_HEADER,)
         return KnownNames(self.query, self.body, self.answer, ignored_headers)
 
+    def limit_body(self, request: web.Request) -> web.Request:
+        """Return the request with the maximum size of this route's body."""
+        return request if self.body_bytes is None else request.clone(client_max_size=self.body_bytes)
+
     @abstractmethod
     def endpoint(self) -> Handler:
         """Return the handler with everything that stands around it."""
@@ -78,6 +82,7 @@ class Route(ABC):
 
         async def answer(request: web.Request, *caller: Caller) -> web.StreamResponse:
             unknown = request[UNKNOWN_NAMES] = UnknownNames(request, known)
+            request = self.limit_body(request)  # a clone: refusals look for the names in the original
             if ignores_body and request.body_exists:
                 await note_fields(request)
             response = await handler(request, *caller)
@@ -104,12 +109,14 @@ class PublicRoute(Route):
 
         async def admitted(request: web.Request) -> web.StreamResponse:
             admit_address(request)
-            if self.body is not None:
-                maximum = min(self.body_bytes, request.client_max_size)
-                request = request.clone(client_max_size=maximum)
             return await handler(request)
 
         return admitted
+
+    def limit_body(self, request: web.Request) -> web.Request:
+        if self.body is None:
+            return request
+        return request.clone(client_max_size=min(self.body_bytes, request.client_max_size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +132,13 @@ class CallerRoute(Route):
         async def authenticated(request: web.Request) -> web.StreamResponse:
             caller = await admit_caller(request)
             caller.require_route(self.run_access)
-            named_organization(request, caller)
+            named = named_organization(request, caller)
+            if (
+                named is not None and named in caller.roles and self.method != "GET"
+            ):  # reads cover all organizations
+                caller = caller.confined_to(named)
             request[CALLER] = caller
             request[ACCOUNTABLE] = caller.accountable
-            if self.body_bytes is not None:
-                request = request.clone(client_max_size=self.body_bytes)
             return await handler(request, caller)
 
         return authenticated

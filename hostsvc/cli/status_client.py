@@ -62,7 +62,7 @@ class StatusClient:
         self.token = ""
 
     async def require_leader(self) -> None:
-        """Raise ServiceNotRunning if nothing answers, and ServiceStandingBy if that does not lead."""
+        """Raise ServiceNotRunning if nothing answers, ServiceStandingBy if it is no leader that answers."""
         status, _ = await self._request("/healthz")
         if status != 200:
             raise self._refusal(status, "/healthz")

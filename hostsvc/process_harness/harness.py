@@ -89,7 +89,7 @@ class ProcessHarness:
 
     async def execute(self, run: ActiveRun, ask: Ask) -> RunResult:
         """Run the agent's code until it ends. Raise RunError if it fails."""
-        recorder = SpanRecorder(run.id, self.spans, self.clock)
+        recorder = SpanRecorder(run.id, self.spans, self.clock, lambda: run.ended_at)
         agent = await self.agents.get(run.agent_id)
         if agent is None:
             raise RunError("The agent was deleted.")
@@ -233,8 +233,8 @@ async def open_workspace(
 
     Raise HarnessRefused if this machine or the settings do not allow it.
     """
-    for lack in machine_errors(environment):
-        raise HarnessRefused(lack)
+    if lacks := tuple(machine_errors(environment)):
+        raise HarnessRefused("; ".join(lacks))
     if not settings.user and not settings.first_user_id:
         log.warning(TRUSTED)
     repository = address_of(settings.repository)

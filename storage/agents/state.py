@@ -7,16 +7,9 @@ from uuid import UUID
 
 import asyncpg
 
+from storage.agent_facts import AgentFacts, AgentState, Budget, Counts, PendingGroup, StateUpdate
 from storage.agents.state_updates import update_states
 from storage.history.spending import get_budgets
-from storage.model import (
-    AgentFacts,
-    AgentState,
-    Budget,
-    Counts,
-    PendingGroup,
-    StateUpdate,
-)
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Connection, Pool
@@ -61,6 +54,12 @@ LEFT JOIN LATERAL (
     WHERE n.agent_id = i.agent_id AND n.activated_at IS NOT NULL
     GROUP BY 1, 2, 3
 ) p ON true
+"""
+
+END_OPEN_SPANS = """
+UPDATE span SET ended_at = greatest($2, started_at),
+                error = coalesce(nullif(error, ''), 'cut short: the run was ended')
+WHERE trace_id = $1 AND ended_at IS NULL
 """
 
 LOCK = "SELECT 1 FROM agent_state WHERE agent_id = $1 FOR NO KEY UPDATE"
@@ -225,6 +224,10 @@ class AgentStates:
         is_made = await self._updates.add(update)
         return await self._update_alone(update) if is_made is None else is_made
 
+    async def end_open_spans(self, trace_id: UUID, ended_at: datetime) -> None:
+        """End the spans that a run which was cut short has left open in its trace."""
+        await self._pool.execute(END_OPEN_SPANS, trace_id, ended_at)
+
     @asynccontextmanager
     async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator["LockedState"]:
         """Lock the agent's row, read its facts and let the caller update it.
@@ -308,7 +311,7 @@ class AgentStates:
     async def list_ids_of_name(
         self, name: str, organization_id: UUID | None, after: UUID | None, limit: int
     ) -> list[UUID]:
-        """List agents with this name in any case, by id, like `list_ids`."""
+        """List agents with this name, ignoring case, by id, like `list_ids`."""
         conditions = Conditions(after or FIRST_ID, limit, name)
         conditions.add_optional("o.id = $", organization_id)
         return await self._list_ids(conditions.into(LIST_IDS_OF_NAME), *conditions.parameters)

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
+from storage.agent_facts import RunEnd, RunStart, StateUpdate, SystemNotice
 from storage.delivery.receipts import receipt_columns
-from storage.model import RunEnd, RunStart, StateUpdate, SystemNotice
 from storage.postgres.pool import Connection, Pool
 
 # Many updates share one statement and one commit. Rows are locked in id order, so that two batches (or a
@@ -78,7 +78,8 @@ WITH item AS (
     FROM updated JOIN item i USING (agent_id)
     WHERE r.id = i.end_id AND r.ended_at IS NULL
 ), ended_trace AS (
-    UPDATE trace t SET ended_at = i.end_at, error = coalesce(nullif(i.end_error, ''), t.error),
+    UPDATE trace t SET ended_at = greatest(i.end_at, t.started_at),
+        error = coalesce(nullif(i.end_error, ''), t.error),
         metadata = CASE WHEN i.end_outcome = 'stopped' AND i.stop_reason <> ''
                         THEN (t.metadata::jsonb || jsonb_build_object('stop_reason', i.stop_reason))::json
                         ELSE t.metadata END

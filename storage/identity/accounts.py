@@ -43,7 +43,7 @@ UPDATE user_account SET reset_code_hash = $2, reset_code_expires_at = $3
 WHERE lower(email) = lower($1) RETURNING id
 """
 
-# A row of an unknown address would take another time, so the comparison happens in the same statement.
+# PostgreSQL compares the code, so that an unknown address takes the same time as a wrong code.
 HAS_RESET_CODE = """
 SELECT EXISTS (
     SELECT FROM user_account

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import chain
 from math import inf
 
-from storage.model import AgentFacts
+from storage.agent_facts import AgentFacts
 from supervisors.clock import Clock
 from supervisors.engine.clock_history import ClockHistory
 from supervisors.engine.timer_queue import CLOCK_DRIFT_SECONDS
@@ -58,9 +58,8 @@ class HoldClock:
         self._history = history
         self._policy = policy
         self._times: HoldTimes | None = None  # of the hold that was read last
-        self._notified: tuple[
-            float, ...
-        ] = ()  # the first and the last message about notifications since then
+        # When the first and the last message about notifications came since then.
+        self._notified: tuple[float, ...] = ()
 
     def note_notification(self) -> None:
         """Keep when a message about a notification came: its stored time may not tell after a step."""
@@ -101,7 +100,7 @@ def _place_hold(
 ) -> HoldTimes:
     """Place the stored times of a hold on the monotonic clock.
 
-    `before`: what was found when the agent's facts were read last; an activation stays where it was found.
+    `before` was found when the agent's facts were read last. An activation stays where it was found.
     """
     known = {each.at: each for each in _activations(before)}
     last = known.get(hold.last_at) or _place(hold.last_at, before, history, clock, notified[-1])

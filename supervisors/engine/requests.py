@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from storage.model import AgentFacts, AgentState, AgentStatus, Outcome, RunEnd
+from storage.agent_facts import AgentFacts, AgentState, RunEnd
+from storage.model import AgentStatus, Outcome
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.lifecycle import Cause
 from supervisors.engine.messages import (
@@ -195,7 +196,7 @@ async def request_sleep(supervisor: Supervisor, request: SleepRequest) -> SleepR
     after = await supervisor.change(facts, slept, end)
     if after is not None:
         if run is not None:
-            run.fall_asleep()
+            run.fall_asleep(now)
         return SleepGranted(after.sleep_until, clamped=after.sleep_until != request.until)
     blockers = await context.store.list_blockers(supervisor.agent_id, now, MAX_BLOCKERS)
     return SleepRefused(tuple(blockers))

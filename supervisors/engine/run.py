@@ -9,14 +9,16 @@ RunError                the run failed; the message is recorded in its trace
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Protocol, TypeVar
 from uuid import UUID
 
 import structlog
 
+from storage.agent_facts import AgentFacts, RunStart
 from storage.errors import DatabaseUnavailable, LeadershipLost, SecretUnreadable
-from storage.model import AgentFacts, Outcome, RunStart
+from storage.model import Outcome
 from supervisors.clock import Clock, Timer
 from supervisors.engine.messages import Reply, Request
 from supervisors.errors import AgentGone
@@ -78,6 +80,7 @@ class ActiveRun:
         self.is_capped = False  # a spend cap applies; the supervisor keeps this up to date
         self.slept = asyncio.Event()  # set when sleep was granted; the harness may still be finishing
         self.ended = asyncio.Event()  # set when the run's end is stored
+        self.ended_at: datetime | None = None  # set when sleep was granted: the end of its trace
         self.result: RunResult | None = None  # set when the run is over
         self.settled = asyncio.Event()  # set when the run is over and its end is stored
         self._interruptible: set[asyncio.Task[object]] = set()  # cancelled at once by a stop
@@ -108,8 +111,9 @@ class ActiveRun:
         """Ask the run to end at its next turn boundary."""
         self.is_draining = True
 
-    def fall_asleep(self) -> None:
+    def fall_asleep(self, ended_at: datetime) -> None:
         """Mark the run as ended by a granted sleep, which is stored; the harness may finish its work."""
+        self.ended_at = ended_at
         self.slept.set()
         self.ended.set()
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from storage.agent_facts import AgentFacts, AgentState, RunEnd, RunStart, StateUpdate
 from storage.ids import new_id
-from storage.model import AgentFacts, AgentState, AgentStatus, Outcome, Receipt, RunEnd, RunStart, StateUpdate
+from storage.model import AgentStatus, Outcome, Receipt
 from supervisors.engine.context import SupervisorContext
 from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.lifecycle import BY_RULE, Cause, report_lost_run, report_run, report_update
@@ -31,6 +32,8 @@ from supervisors.policy.phases import Phase
 
 BACKOFF_PRECISION_SECONDS = 0.001  # timers are set by the wall clock, which is exact to a microsecond only
 MAX_CRASH_BACKOFF = QUARANTINE_ATTEMPT_INTERVAL
+
+CUT_SHORT = transitions.FAILURES | {Outcome.STOPPED}  # the outcomes that may leave spans open
 
 Transition = Callable[[AgentFacts], AgentState | None]
 
@@ -171,7 +174,7 @@ class Supervisor:
             context.slots.release(facts.organization_id)
             return None
         self.has_uncertain_update = False
-        report_update(facts, claim)
+        self._report(facts, claim)
         run = ActiveRun(self.agent_id, start, active_count(facts), context.clock)
         run.is_capped = bool(facts.budgets)
         run.agent_name, run.organization_id = facts.name, facts.organization_id
@@ -218,7 +221,7 @@ class Supervisor:
             return update.after
         if await self.context.store.update(update):
             self.has_uncertain_update = False
-            report_update(facts, update, cause)
+            self._report(facts, update, cause)
             return update.after
         async with self.context.store.locked(self.agent_id, now) as locked:
             if locked.facts is None:
@@ -228,8 +231,14 @@ class Supervisor:
             if update is None or not await locked.update(update):
                 return None
         self.has_uncertain_update = False
-        report_update(facts, update, cause)
+        self._report(facts, update, cause)
         return update.after
+
+    def _report(self, facts: AgentFacts, update: StateUpdate, cause: Cause = BY_RULE) -> None:
+        """Log an update that is stored, and count it if it begins a quarantine."""
+        report_update(facts, update, cause)
+        if transitions.is_newly_quarantined(update.before, update.after):
+            self.context.count_quarantine()
 
     def back_off(self) -> datetime:
         """Count a crash; return when the agent may be reconciled again."""
@@ -261,7 +270,7 @@ class Supervisor:
         update = StateUpdate(state, after, guarded=False, notice=notice)
         if not await self.context.store.update(update):
             return None
-        report_update(facts, update)
+        self._report(facts, update)
         self.phase = Phase.QUARANTINED if is_quarantined(replace(facts, state=after)) else Phase.BACKING_OFF
         return retry_at
 
@@ -272,7 +281,7 @@ class Supervisor:
             return False
         if state.status is not AgentStatus.SLEEPING or state.run_id or state.stopped_at:
             return False
-        run.fall_asleep()
+        run.fall_asleep(state.last_ended_at or self.context.clock.now())
         return True
 
     async def _read(self) -> tuple[AgentFacts | None, datetime]:
@@ -352,8 +361,12 @@ class Supervisor:
                 seen, result.outcome, result.error, now, counts=result.counts_as_failure, jitter=jitter
             )
 
-        if await self.change(facts, ended, end) is not None and run is None:
+        if await self.change(facts, ended, end) is None:
+            return
+        if run is None:
             report_lost_run(facts, end)
+        if result.outcome in CUT_SHORT:
+            await self.context.store.end_open_spans(run_id, now)
 
     def _on_agent_deleted(self) -> str:
         """Stop the run, and leave the slots and the timer."""

@@ -55,7 +55,7 @@ class BuiltinHarness:
 
         Raise RunError if the run fails, AgentGone or LeadershipLost if it may not go on.
         """
-        recorder = SpanRecorder(run.id, self.spans, self.clock)
+        recorder = SpanRecorder(run.id, self.spans, self.clock, lambda: run.ended_at)
         agent = await self.agents.get(run.agent_id)
         if agent is None:
             raise RunError("The agent was deleted.")

@@ -1,7 +1,7 @@
 """The span recorder: it collects the spans of a run and stores them while the run goes on."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -41,8 +41,15 @@ class SpanRecorder:
     When the trace has as many spans as it may have, one more says so, and later ones are not recorded.
     """
 
-    def __init__(self, trace_id: UUID, store: SpanStore, clock: Clock) -> None:
+    def __init__(
+        self,
+        trace_id: UUID,
+        store: SpanStore,
+        clock: Clock,
+        trace_ended_at: Callable[[], datetime | None] = lambda: None,
+    ) -> None:
         self._trace_id = trace_id
+        self._trace_ended_at = trace_ended_at  # no span ends later
         self._store = store
         self._clock = clock
         self._finished: list[NewSpan] = []
@@ -74,6 +81,8 @@ class SpanRecorder:
     def _new_span(
         self, name: str, span_type: str, step: OpenSpan, parent: OpenSpan | None, started_at: datetime
     ) -> NewSpan:
+        now = self._clock.now()
+        started_at = min(started_at, self._trace_ended_at() or started_at)
         span = Span(
             id=step.id,
             trace_id=self._trace_id,
@@ -81,7 +90,7 @@ class SpanRecorder:
             name=storable(name),
             span_type=span_type,
             started_at=started_at,
-            ended_at=self._clock.now(),
+            ended_at=max(started_at, min(now, self._trace_ended_at() or now)),
             error=storable(step.error),
         )
         return NewSpan(span, to_json(step.metadata).decode())

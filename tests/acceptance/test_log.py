@@ -1,17 +1,17 @@
 """The log of a real process in JSON: every line parses, and nothing else is printed."""
 
 import asyncio
-import json
 import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import aiohttp
 
-from tests.acceptance.client import eventually, sign_up
+from tests.acceptance.client import sign_up
+from tests.acceptance.log_lines import line_of, lines_of
 from tests.acceptance.process import Launch, Process, Sections, ServiceProcess, spawn
 from tests.paths import ROOT
 
@@ -31,27 +31,8 @@ signal.signal(signal.SIGUSR1, misbehave)
 """
 
 
-def lines_of(process: ServiceProcess) -> list[dict[str, Any]]:
-    """Return the complete lines of the log, each of which must be JSON."""
-    complete, _, _ = process.log().rpartition("\n")
-    return [json.loads(line) for line in complete.splitlines()]
-
-
 def events_of(process: ServiceProcess) -> list[str]:
     return [line["event"] for line in lines_of(process) if line["logger"] != "access"]
-
-
-async def line_of(process: ServiceProcess, **fields: Any) -> dict[str, Any]:
-    """Wait for the first line with these fields."""
-
-    async def find() -> dict[str, Any] | None:
-        return next((line for line in lines_of(process) if _has(line, fields)), None)
-
-    return await eventually(find, f"the log to say {fields}")
-
-
-def _has(line: dict[str, Any], fields: dict[str, Any]) -> bool:
-    return all(line.get(name) == value for name, value in fields.items())
 
 
 async def launch_careless(
@@ -69,7 +50,7 @@ async def launch_careless(
     )
 
 
-async def test_json_log_tells_the_whole_life_and_nothing_else_is_printed(
+async def test_json_log_tells_all_and_nothing_else_is_printed(
     directory: Path, session: aiohttp.ClientSession, database_url: str
 ) -> None:
     sections: Sections = {"server": {"port": 0}, "database": {"url": database_url}, "log": LOG}
@@ -117,3 +98,12 @@ async def test_start_line_names_sources_and_database_without_password(
     assert start["database"] == "the database 127.0.0.1:1/nothing"
     assert (refused["event"], refused["level"]) == ("service refused", "error")
     assert "hunter2" not in process.log()
+
+
+async def test_end_of_wait_for_database_is_the_last_line(directory: Path, launch: Launch) -> None:
+    sections: Sections = {"server": {"port": 0}, "database": {"url": "postgresql://127.0.0.1:1/nothing"}}
+    process = await spawn(directory, "waiting", sections, launch, ["--wait-for-database", "600"])
+    await line_of(process, event="waiting for the database")
+    process.terminate()
+    assert await process.exit_code() == 0
+    assert events_of(process)[-2:] == ["end requested", "service stopped"]

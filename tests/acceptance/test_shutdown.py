@@ -11,8 +11,8 @@ import psycopg2
 
 from tests.acceptance.client import Client, eventually, moment, sign_up
 from tests.acceptance.locks import locked_row
+from tests.acceptance.log_lines import line_of
 from tests.acceptance.services import Services
-from tests.acceptance.test_log import line_of
 
 DRAIN_SECONDS = 10.0
 LATE = timedelta(seconds=1)

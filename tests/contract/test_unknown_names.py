@@ -89,6 +89,23 @@ async def test_form_names_unknown_fields(ours: Tenant, route: Route) -> None:
         assert answer.body[name] == ["Unknown field."]
 
 
+async def test_refusal_names_what_it_ignored(ours: Tenant) -> None:
+    agent = await ours.key.create_agent()
+    body = {"agent": agent["id"], "titel": "Hello"}
+    answer = await ours.key.post("/api/defaults/notifications/?colour=1", body)
+    assert (answer.status, answer.body) == (400, {"title": ["This field is required."]})
+    assert ignored(answer) == ["titel", "colour"]
+    answer = await ours.key.post("/api/defaults/notifications/", body, headers=STRICT)
+    assert answer.status == 400
+    assert not ignored(answer), "refused, not ignored"
+
+
+async def test_refusal_of_public_route_names_what_it_ignored(ours: Tenant) -> None:
+    body = {"email": "ada@example.org", "pasword": "secret-enough"}
+    answer = await ours.key.post("/api/organizations/auth/login/", body)
+    assert (answer.status, ignored(answer)) == (400, ["pasword"])
+
+
 @every_route
 async def test_strict_request_is_accepted_and_says_so(ours: Tenant, route: Route) -> None:
     answer = await sent(ours, await make(ours, route), headers=STRICT)

@@ -6,13 +6,13 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
 
-from tests.acceptance.client import Client, eventually, sign_up
-from tests.acceptance.process import Launch, ServiceProcess
+from tests.acceptance.client import Client, sign_up
+from tests.acceptance.log_lines import line_of, lines_of
+from tests.acceptance.process import Launch
 from tests.acceptance.services import OPERATOR_TOKEN, Services
 from tests.crash.load import Load
 from tests.crash.tcp_postgres import TcpPostgres
@@ -51,20 +51,6 @@ async def external_services(
     await services.close()
 
 
-def lines_of(service: ServiceProcess, since: int) -> list[dict[str, Any]]:
-    """Return the lines of the log from this character on. Each must be JSON."""
-    return [json.loads(line) for line in service.log()[since:].splitlines()]
-
-
-async def line_with(service: ServiceProcess, since: int, event: str) -> dict[str, Any]:
-    """Wait for the line with this event, and return it."""
-
-    async def look() -> dict[str, Any] | None:
-        return next((line for line in lines_of(service, since) if line["event"] == event), None)
-
-    return await eventually(look, f"the line {event!r}")
-
-
 async def reasons_of(client: Client) -> tuple[str, list[str]]:
     """Return the reasons that /readyz and /status/ give."""
     async with client.session.get(f"{client.url}/readyz") as response:
@@ -88,11 +74,11 @@ async def test_outage_is_one_warning_and_one_line_at_its_end(
         since = len(service.log())
         away = postgres.away(way)
         await asyncio.to_thread(away.__enter__)
-        warning = await line_with(service, since, UNAVAILABLE)
+        warning = await line_of(service, since, event=UNAVAILABLE)
         readiness, (status,) = await reasons_of(load.client)
         await asyncio.to_thread(away.__exit__, None, None, None)
         await load.acknowledged(20)
-    end = await line_with(service, since, BACK)
+    end = await line_of(service, since, event=BACK)
     lines = lines_of(service, since)
     assert warning["reason"] == reason
     assert readiness == status
@@ -115,9 +101,9 @@ async def test_standby_reports_an_outage_once_as_well(
     since = len(standby.log())
     away = postgres.away("fast")
     await asyncio.to_thread(away.__enter__)
-    warning = await line_with(standby, since, UNAVAILABLE)
+    warning = await line_of(standby, since, event=UNAVAILABLE)
     await asyncio.to_thread(away.__exit__, None, None, None)
-    await line_with(standby, since, BACK)
+    await line_of(standby, since, event=BACK)
     assert warning["reason"] == f"connection refused by {postgres.address}"
     # It may win the lead when the database is back, and then log what a leader logs at its start.
     watched = [line for line in lines_of(standby, since) if line["logger"].endswith("database_watch")]
@@ -131,7 +117,7 @@ async def test_service_ends_in_order_during_an_outage(
     since = len(service.log())
     away = postgres.away("fast")
     await asyncio.to_thread(away.__enter__)
-    warning = await line_with(service, since, UNAVAILABLE)
+    warning = await line_of(service, since, event=UNAVAILABLE)
     service.terminate()
     exit_code = await service.exit_code()
     await asyncio.to_thread(away.__exit__, None, None, None)
@@ -145,9 +131,9 @@ async def test_service_waits_for_a_database_that_starts_later(
     away = postgres.away("fast")
     await asyncio.to_thread(away.__enter__)
     service = await external_services.spawn("--wait-for-database", "60")
-    line = await line_with(service, 0, "waiting for the database")
+    line = await line_of(service, event="waiting for the database")
     await asyncio.to_thread(away.__exit__, None, None, None)
     await service.ready()
     assert line["reason"] == f"connection refused by {postgres.address}"
     assert line["database"] == f"the database {postgres.address}/postgres"
-    assert [each["event"] for each in lines_of(service, 0)].count("waiting for the database") == 1
+    assert [each["event"] for each in lines_of(service)].count("waiting for the database") == 1

@@ -13,24 +13,18 @@ from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
-from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
-from storage.model import (
+from storage.agent_facts import (
     ActivationPeriod,
-    Agent,
     AgentFacts,
     AgentState,
-    AgentStatus,
     Budget,
     Counts,
-    Notification,
-    Outcome,
     PendingGroup,
-    Priority,
-    Run,
-    Source,
     StateUpdate,
     SystemNotice,
 )
+from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
+from storage.model import Agent, AgentStatus, Notification, Outcome, Priority, Run, Source
 from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
 
 Result = TypeVar("Result")
@@ -61,6 +55,9 @@ class MemoryStates:
     async def update(self, update: StateUpdate) -> bool:
         agent_id = update.before.agent_id
         return await self._wire.run_to_completion(self._wire.carry(partial(self._update, update), agent_id))
+
+    async def end_open_spans(self, trace_id: UUID, ended_at: datetime) -> None:
+        """Do nothing: there are no spans here."""
 
     @asynccontextmanager
     async def locked(self, agent_id: UUID, now: datetime) -> AsyncIterator[MemoryLock]:

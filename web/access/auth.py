@@ -2,8 +2,9 @@
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Self
 from uuid import UUID
 
 from aiohttp import web
@@ -18,6 +19,7 @@ ORGANIZATION_HEADER = "X-Organization"
 ADMINS = frozenset({Role.OWNER, Role.ADMIN})
 NEEDS_ADMIN = "This needs the role admin or owner"
 NO_ORGANIZATION = "You belong to no organization: create one, or accept an invitation."
+OUTSIDE_NAMED = f"{ORGANIZATION_HEADER} names another organization than that of the resource."
 SEVERAL_ORGANIZATIONS = f"You belong to several organizations: name one in {ORGANIZATION_HEADER}."
 
 
@@ -47,6 +49,7 @@ class Caller:
     roles: Mapping[UUID, Role]
     run: RunScope | None = None
     is_user: bool = False
+    is_confined: bool = False  # to the organization in X-Organization, the only one in `roles`
 
     @property
     def identity(self) -> str:
@@ -76,6 +79,14 @@ class Caller:
             raise PermissionDenied(f"{NEEDS_ADMIN} in one of your organizations.")
         return administered
 
+    def confined_to(self, organization_id: UUID) -> Self:
+        """Return the caller with the role in one of its organizations alone."""
+        return replace(self, roles={organization_id: self.roles[organization_id]}, is_confined=True)
+
+    def refusal(self) -> PermissionDenied:
+        """Return the error for a resource outside the organizations of the caller."""
+        return PermissionDenied(OUTSIDE_NAMED) if self.is_confined else PermissionDenied()
+
     def require_user(self) -> UUID:
         """Return the user who calls. Raise PermissionDenied for a key or a run."""
         if not self.is_user:
@@ -85,7 +96,7 @@ class Caller:
     def require(self, organization_id: UUID) -> None:
         """Raise PermissionDenied unless the caller belongs to the organization."""
         if organization_id not in self.roles:
-            raise PermissionDenied
+            raise self.refusal()
 
     def require_agent(self, agent_id: UUID, organization_id: UUID) -> None:
         """Raise PermissionDenied for an agent of other organizations, and for any but a run's own agent."""

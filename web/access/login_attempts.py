@@ -9,7 +9,7 @@ from aiohttp import web
 
 from storage.model import User
 from web.app_keys import CLOCK, PASSWORDS, SETTINGS, SIGNUPS, STORAGE, THROTTLE
-from web.credentials.throttle import Attempt, AttemptKind, account_key
+from web.credentials.throttle import AttemptKind, CountedAttempt, account_key
 from web.errors import UNAVAILABLE, Throttled
 from web.request.client_address import client_network
 
@@ -17,7 +17,7 @@ NOBODY = UUID(int=0)  # no user's id
 
 
 @contextmanager
-def counted_attempt(request: web.Request, kind: AttemptKind, account: str = "") -> Iterator[Attempt]:
+def counted_attempt(request: web.Request, kind: AttemptKind, account: str = "") -> Iterator[CountedAttempt]:
     """Count the request as an attempt in progress while the block runs.
 
     `account` is an e-mail address, or the id of a user or an invitation. Raise Throttled if the client's
@@ -40,25 +40,25 @@ def count_signup(request: web.Request) -> None:
     app[SIGNUPS].add(network, now)
 
 
-async def hash_password(request: web.Request, attempt: Attempt, password: str) -> str:
+async def hash_password(request: web.Request, attempt: CountedAttempt, password: str) -> str:
     """Return the hash of a new password. Raise Unavailable if too many passwords wait."""
     return await request.app[PASSWORDS].hash(password, attempt.rank)
 
 
-async def verify_password(request: web.Request, attempt: Attempt, user: User | None, password: str) -> bool:
-    """Return whether the password is that of the user; a wrong one is counted.
+async def verify_password(
+    request: web.Request, attempt: CountedAttempt, user: User | None, password: str
+) -> bool:
+    """Return whether the password is that of the user, and count a wrong one.
 
-    An overdrawn attempt is checked if the user has logged in from the client's network lately. Then only a
-    right password gets in; any other attempt is refused after the same time, also for nobody's account. Raise
-    Throttled, or Unavailable if too many passwords wait.
+    An overdrawn attempt is only checked if the user has logged in from the client's network lately. If it is
+    not checked, or the password is wrong, Throttled is raised, after the same time and whether or not there
+    is a user. Raise Unavailable if too many passwords wait.
     """
-    passwords = request.app[PASSWORDS]
-    rank, is_known = attempt.rank, False
+    passwords, rank = request.app[PASSWORDS], attempt.rank
     if attempt.overdrawn is not None:
-        is_known = await _has_logged_in(request, user.id if user else NOBODY)
-        if not is_known:
+        if not await _has_logged_in(request, user.id if user else NOBODY):
             await request.app[CLOCK].sleep(passwords.usual_seconds)
-            attempt.count_wrong()
+            attempt.count_wrong()  # raises Throttled
         rank = 0  # the limit of this account from this network still holds
     is_right = await passwords.verify(password, user.password_hash if user else None, rank)
     if user is None or not is_right:

@@ -30,26 +30,32 @@ KEY_BYTES = 16
 
 
 class AttemptKind(Enum):
-    """What is guessed. Each kind is counted by itself, but for the limit of a network."""
+    """The thing that is guessed.
+
+    Each kind is counted apart, except that passwords and codes share the limit of a network.
+    """
 
     PASSWORD = auto()
     CODE = auto()  # too long to be guessed, so a limit of an account would only keep its owner out
-    SIGN_UP = auto()  # counted for the network alone: whether an address has an account
+    SIGN_UP = auto()  # a guess whether an e-mail address has an account, counted for the network alone
 
 
 class Limit(NamedTuple):
-    """How many wrong attempts are accepted at once, the seconds until one more is, and whom it counts."""
+    """A number of wrong attempts that are accepted at once, and the seconds until one more is.
+
+    `scope` says which attempts are counted together.
+    """
 
     attempts: int
     seconds: int
-    whose: str
+    scope: str
 
     def buckets(self) -> TokenBuckets:
         return TokenBuckets(self.attempts, float(self.attempts * self.seconds))
 
     def refusal(self, wait_seconds: float) -> Throttled:
         """Return the error that names this limit."""
-        limit = f"At most {self.attempts} wrong attempts {self.whose} are accepted, and one more"
+        limit = f"At most {self.attempts} wrong attempts {self.scope} are accepted, and one more"
         return Throttled(math.ceil(wait_seconds), f"{limit} every {self.seconds} seconds.")
 
 
@@ -61,10 +67,9 @@ Pair = tuple[AttemptKind, str, bytes]
 
 
 @dataclass(slots=True)
-class Attempt:
+class CountedAttempt:
     """An attempt in progress. It costs nothing unless it is counted as wrong."""
 
-    network: str
     rank: int  # of its check among those of others: the recent wrong attempts of the network
     overdrawn: Throttled | None = None  # the refusal, unless there is a reason to trust the client
     is_wrong: bool = field(default=False, init=False)
@@ -93,7 +98,9 @@ class Throttle:
         return f"<Throttle: {counts}, {self._in_progress.total()} in progress>"
 
     @contextmanager
-    def attempt(self, kind: AttemptKind, network: str, account: bytes, now: float) -> Iterator[Attempt]:
+    def attempt(
+        self, kind: AttemptKind, network: str, account: bytes, now: float
+    ) -> Iterator[CountedAttempt]:
         """Count an attempt while the block runs, and afterwards if it was wrong.
 
         Raise Throttled if the network has made too many wrong attempts at the account, or has too many in
@@ -107,7 +114,7 @@ class Throttle:
             raise OF_PAIR.refusal(quota.more_in_seconds)
         rank = OF_NETWORK.attempts - self._of_networks.peek(network, now).remaining
         overdrawn = self._take_shared(kind, network, account, now)
-        attempt = Attempt(network, rank + OF_PAIR.attempts - 1 - quota.remaining, overdrawn)
+        attempt = CountedAttempt(rank + OF_PAIR.attempts - 1 - quota.remaining, overdrawn)
         self._in_progress[pair] += 1
         try:
             yield attempt

@@ -18,7 +18,7 @@ class ServiceAddressesResponse(TypedDict):
     service: str
     """The name of the service: hostsvc."""
     api: str
-    """Below this path is the API."""
+    """The path that all paths of the API begin with."""
     documentation: str
     """A page to read and try the API."""
     schema: str
@@ -30,7 +30,8 @@ class ServiceAddressesResponse(TypedDict):
     status: str
     """Shows what every agent is doing, and why; needs the operator's token."""
     metrics: str
-    """The same in numbers, for Prometheus; needs the operator's token, unless the operator has opened it."""
+    """The state of the service in numbers, for Prometheus; needs the operator's token, unless it is
+    open."""
 
 
 class ApiAddressesResponse(TypedDict):

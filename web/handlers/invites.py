@@ -16,7 +16,7 @@ from web.access.login_attempts import counted_attempt, hash_password, record_log
 from web.access.path_access import load_owned, path_id
 from web.app_keys import CLOCK, STORAGE, USER_TOKENS
 from web.credentials.formats import hash_secret, make_code
-from web.credentials.throttle import Attempt, AttemptKind
+from web.credentials.throttle import AttemptKind, CountedAttempt
 from web.errors import Invalid, NotAuthenticated, PermissionDenied, Throttled, require_found
 from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
@@ -117,7 +117,7 @@ async def accept_invite(request: web.Request) -> web.Response:
 
 
 async def _accepting_user(
-    request: web.Request, attempt: Attempt, email: str, body: Mapping[str, Any], now: datetime
+    request: web.Request, attempt: CountedAttempt, email: str, body: Mapping[str, Any], now: datetime
 ) -> tuple[User, bool]:
     """Return the invited user, and whether it is a new one.
 
@@ -156,7 +156,7 @@ async def _user_of_token(request: web.Request, invited: User | None) -> User:
     return invited
 
 
-def _wrong_code(attempt: Attempt) -> Invalid:
+def _wrong_code(attempt: CountedAttempt) -> Invalid:
     """Count the attempt as wrong and return the error to raise."""
     attempt.count_wrong()
     return Invalid({"code": ["The code is wrong, used or expired."]})

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from aiohttp import web
 
-from storage.errors import ReferenceMissing
+from storage.errors import Forbidden, ReferenceMissing
 from storage.ids import new_id
 from storage.notifications.inserts import NewNotification
 from storage.notifications.notifications import NotificationFilters, NotificationOwner
@@ -59,6 +59,8 @@ async def create_notification(request: web.Request, caller: Caller) -> web.Respo
         await request.app[STORAGE].notifications.insert(new, caller.roles, receipt_of(request, answer))
     except ReferenceMissing as error:
         raise Invalid({"agent": [unknown_id(agent_id)]}) from error
+    except Forbidden as error:
+        raise caller.refusal() from error
     return answer
 
 

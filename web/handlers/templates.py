@@ -12,7 +12,7 @@ from web.access.auth import Caller, requested_organization
 from web.access.path_access import load_owned
 from web.app_keys import CLOCK, REGISTRY, STORAGE
 from web.errors import Conflict, require_found
-from web.idempotency import read_body_once, receipt_of
+from web.idempotency import read_body_once, receipt_without
 from web.json import json_response
 from web.paging import PageQuery, answer_owned_list
 from web.request.parsing import read_body, read_query
@@ -40,8 +40,8 @@ async def create_template(request: web.Request, caller: Caller) -> web.Response:
     body["tool_call_secret"] = body["tool_call_secret"] or ""
     now = request.app[CLOCK].now()
     template = Template(id=new_id(), organization_id=organization_id, created_at=now, **body)
-    repeated = serialize_template(template, show_secret=False)
-    receipt = receipt_of(request, json_response(repeated, status=201))
+    whole = serialize_template(template, show_secret=True)
+    receipt = receipt_without(request, whole, "tool_call_secret")
     await request.app[STORAGE].templates.insert(template, receipt)
     return _answer(caller, template, status=201)
 

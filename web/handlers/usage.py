@@ -79,9 +79,8 @@ async def report_usage(request: web.Request, caller: Caller) -> web.Response:
     answer = json_response(serialize_usage_record(record), status=201)
     cap_usd = None if caller.run is None else await _agent_cap(storage, agent_id, record.occurred_at)
     await storage.usage.insert(record, receipt_of(request, answer), cap_usd=cap_usd)
-    request.app[REGISTRY].add_cost(
-        agent_id, record.trace_id, record.cost_usd
-    )  # a run and its trace have one id
+    run_id = record.trace_id  # a run and its trace have one id
+    request.app[REGISTRY].add_cost(agent_id, run_id, record.cost_usd)
     return answer
 
 

@@ -41,7 +41,7 @@ for `/status/` and `/metrics` alone.
 **Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Read-only fields are \
 ignored. So are unknown fields and query parameters, but the answer names them in `{IGNORED_HEADER}`, and \
 with `Prefer: {STRICT}` they are refused. What is described here is the usual way to write a value; \
-besides, digits are taken for an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a \
+besides, digits are taken for an integer, `true`, `false`, `1` and `0` for a boolean, ignoring case, and a \
 number for text. One-line text is trimmed. NUL characters, lone surrogates and keys that an object has twice \
 are refused. A datetime without \
 an offset is local time of the agent it is about, else UTC. A body holds at most {MAX_VALUES:,} values \

@@ -151,7 +151,7 @@ def response(status: int, *further: Json) -> Json:
     usual = BODIES.get(status, REFUSAL)
     return {
         "description": RESPONSES[status][1],
-        "headers": headers("X-Request-ID", *HEADERS.get(status, [])),
+        "headers": headers("X-Request-ID", IGNORED_HEADER, *HEADERS.get(status, [])),
         "content": {"application/json": {"schema": {"anyOf": [usual, *further]} if further else usual}},
     }
 

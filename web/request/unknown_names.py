@@ -140,8 +140,8 @@ class UnknownNames:
         unknown = known.find_unknown(value, self._shown)
         if not unknown:
             return convert(value)
-        self._fields = unknown.keys()
         if not self.is_strict:
+            self._fields = unknown.keys()
             return convert(value)
         messages = _messages("field", unknown)
         try:
@@ -154,16 +154,25 @@ class UnknownNames:
 
     def headers(self) -> dict[str, str]:
         """Return the headers with which the answer says what was ignored, and that `strict` was respected."""
-        headers: dict[str, str] = {}
-        if self._fields or self._others:
-            names = list(dict.fromkeys([*self._fields, *self._others]))
-            headers[IGNORED_HEADER] = ", ".join(map(_as_token, names[:MAX_NAMES]))
+        headers = self.headers_of_refusal()
         if self.is_strict:
             headers[APPLIED_HEADER] = STRICT
         return headers
 
+    def headers_of_refusal(self) -> dict[str, str]:
+        """Return the header with which a refusal says what was ignored: a misspelt field may be the cause."""
+        if not (self._fields or self._others):
+            return {}
+        names = list(dict.fromkeys([*self._fields, *self._others]))
+        return {IGNORED_HEADER: ", ".join(map(_as_token, names[:MAX_NAMES]))}
+
 
 UNKNOWN_NAMES = web.RequestKey("unknown_names", UnknownNames)
+
+
+def headers_of_refusal(request: web.Request) -> dict[str, str]:
+    """Return the headers of a refusal by or after the look at the names of the request."""
+    return request[UNKNOWN_NAMES].headers_of_refusal() if UNKNOWN_NAMES in request else {}
 
 
 def _shown_fields(answer: Any, written: Collection[str]) -> frozenset[str]:

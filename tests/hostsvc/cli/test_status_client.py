@@ -68,7 +68,7 @@ async def test_missing_service_is_reported_with_its_url() -> None:
     assert caught.value.exit_code == 3
 
 
-async def test_other_program_at_the_address_is_not_taken_for_a_service() -> None:
+async def test_other_program_at_address_is_reported_as_such() -> None:
     for answers in ({}, {"/healthz": 503}):
         async with serving_json(answers) as url, status_client(url) as client:
             with pytest.raises(StatusUnavailable, match="probably not hostsvc") as caught:

@@ -150,9 +150,7 @@ async def test_agents_are_found_by_name_along_an_index(explain: Any, scout: Agen
     require_few(pool)
 
 
-async def test_agents_of_all_organizations_are_found_by_name_along_an_index(
-    explain: Any, scout: Agent
-) -> None:
+async def test_agents_of_all_organizations_are_found_by_indexed_name(explain: Any, scout: Agent) -> None:
     await stored_agent(await explain(FILL_AGENTS))
     pool = await explain("SELECT 1")
     states = AgentStates(pool)

@@ -30,6 +30,13 @@ async def start(world: World, agent: Agent) -> None:
     await world.ask(agent, OwnedFieldsRequest(status=AgentStatus.RUNNING))
 
 
+async def start_once(world: World, agent: Agent) -> None:
+    """Run the agent to the end of its script; what it leaves uncleared starts no second run."""
+    await world.registry.ask(agent.id, OwnedFieldsRequest(status=AgentStatus.RUNNING))
+    world.registry.allow_starts(False)
+    await world.wait_until_idle()
+
+
 async def notify(world: World, agent: Agent, title: str, **fields: Any) -> NewNotification:
     """Insert a notification now, without waiting for the registry."""
     new = new_notification(agent.id, title=title, created_at=world.clock.now(), **fields)

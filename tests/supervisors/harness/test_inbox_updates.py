@@ -7,7 +7,7 @@ from storage.postgres.pool import Pool
 from supervisors.harness.inbox_updates import MAX_FETCHED
 from supervisors.llm.port import ChatRole
 from tests.storage.factories import new_notification
-from tests.supervisors.harness.scripted_runs import notify, running, start
+from tests.supervisors.harness.scripted_runs import notify, running, start_once
 
 
 async def test_arrival_is_shown_once_at_the_next_turn_boundary(pool: Pool) -> None:
@@ -19,7 +19,7 @@ async def test_arrival_is_shown_once_at_the_next_turn_boundary(pool: Pool) -> No
                 arrived.append(str((await notify(world, agent, "A fire")).id))
 
         world.toolbox.rigged = {"wait": wait}
-        await start(world, agent)
+        await start_once(world, agent)
 
         updates = [message.text for message in script.conversation if message.role is ChatRole.USER][1:]
         named = f'[{{"id":"{arrived[0]}","priority":"high","source":"api","title":"A fire"}}]'
@@ -37,10 +37,11 @@ async def test_arrival_is_shown_despite_many_older_notifications(pool: Pool) -> 
             for _ in range(MAX_FETCHED):
                 old = new_notification(agent.id, created_at=before)
                 await world.storage.notifications.insert(old, {agent.organization_id})
+            await world.pool.execute("UPDATE notification SET activated_at = created_at")
             await notify(world, agent, "A fire")
 
         world.toolbox.rigged = {"wait": wait}
-        await start(world, agent)
+        await start_once(world, agent)
 
         assert '"title":"A fire"' in script.conversation[-1].text
 
@@ -53,7 +54,7 @@ async def test_more_arrivals_than_fetched_are_counted_as_at_least(pool: Pool) ->
                 await notify(world, agent, f"Fire {number}")
 
         world.toolbox.rigged = {"wait": wait}
-        await start(world, agent)
+        await start_once(world, agent)
 
         assert "] and at least 90 more. list_notifications" in script.conversation[-1].text
 
@@ -73,7 +74,7 @@ async def test_notification_of_another_program_is_shown_after_its_signal(pool: P
             world._tell([agent.id])
 
         world.toolbox.rigged = {"wait": wait}
-        await start(world, agent)
+        await start_once(world, agent)
 
         assert "By psql" in script.conversation[-1].text
 
@@ -88,7 +89,7 @@ async def test_notification_raised_to_high_during_the_run_is_shown(pool: Pool) -
             await world.storage.notifications.update(low.id, raised, world.clock.now())
 
         world.toolbox.rigged = {"wait": wait}
-        await start(world, agent)
+        await start_once(world, agent)
 
         assert "Smoke" in script.conversation[-1].text
 
@@ -101,7 +102,7 @@ async def test_ten_of_many_arrivals_are_named(pool: Pool) -> None:
                 await notify(world, agent, f"Fire {number}")
 
         world.toolbox.rigged = {"wait": wait}
-        await start(world, agent)
+        await start_once(world, agent)
 
         assert "Fire 9" in script.conversation[-1].text
         assert "Fire 10" not in script.conversation[-1].text
@@ -119,6 +120,6 @@ async def test_arrival_without_signal_is_shown_after_an_interval(pool: Pool) -> 
                 world.clock.advance(30)
 
         world.toolbox.rigged = {"wait": wait}
-        await start(world, agent)
+        await start_once(world, agent)
 
         assert "By the way" in script.conversation[-1].text

@@ -86,8 +86,31 @@ async def test_template_in_the_body_says_where_an_agent_is_created(service: Serv
     answer = await ann.post("/api/cloud/agents/", agent, headers={"X-Organization": str(own.id)})
     assert (answer.status, answer.body) == (
         403,
-        {"detail": "X-Organization and the body name different organizations."},
+        {"detail": "X-Organization names another organization than that of the resource."},
     )
+
+
+async def test_header_confines_writes_to_its_organization(service: Service, api: Api) -> None:
+    user, own = await new_user(service)
+    agent = await api.create_agent()
+    await join(service, user, UUID(agent["organization"]), Role.ADMIN)
+    ann, path = as_user(service, user), f"/api/cloud/agents/{agent['id']}/"
+    elsewhere = {"X-Organization": str(own.id)}
+    for method, where, body in (
+        ("POST", "/api/defaults/notifications/", {"agent": agent["id"], "title": "x"}),
+        ("POST", "/api/defaults/notifications/clear/", {"agent": agent["id"]}),
+        ("POST", "/api/tracing/traces/", {"agent": agent["id"], "name": "x"}),
+        ("POST", f"{path}usage/", {"model": "m", "input_tokens": 1, "output_tokens": 1}),
+        ("PATCH", path, {"name": "x"}),
+        ("DELETE", path, None),
+    ):
+        answer = await ann.request(method, where, json=body, headers=elsewhere)
+        assert (answer.status, answer.body["detail"]) == (
+            403,
+            "X-Organization names another organization than that of the resource.",
+        ), where
+    assert (await ann.get(path, headers=elsewhere)).status == 200, "reads cover all organizations"
+    assert (await ann.delete(path, headers={"X-Organization": agent["organization"]})).status == 204
 
 
 @pytest.mark.parametrize(

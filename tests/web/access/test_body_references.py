@@ -54,11 +54,11 @@ async def test_named_resources_must_share_organization() -> None:
         await organization_for_new(request_to(storage_of(agent, contact)), CALLER, body)
 
 
-async def test_header_must_agree_with_named_resource() -> None:
+async def test_confined_caller_cannot_name_resource_elsewhere() -> None:
     agent = Resource(SECOND)
-    request = request_to(storage_of(agent), **{ORGANIZATION_HEADER: str(OURS)})
-    with pytest.raises(PermissionDenied):
-        await organization_for_new(request, CALLER, {"agent_id": agent.id})
+    confined = CALLER.confined_to(OURS)
+    with pytest.raises(PermissionDenied, match="X-Organization names another organization"):
+        await organization_for_new(request_to(storage_of(agent)), confined, {"agent_id": agent.id})
 
 
 async def test_foreign_resource_is_refused() -> None:

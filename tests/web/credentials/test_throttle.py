@@ -133,7 +133,7 @@ def test_attempts_in_progress_count_towards_the_wrong() -> None:
     assert fail(throttle) is None
 
 
-def test_codes_and_sign_ups_do_not_keep_an_owner_from_logging_in() -> None:
+def test_codes_and_sign_ups_do_not_count_as_passwords() -> None:
     throttle = Throttle()
     for number in range(100):
         fail(throttle, network=str(number), kind=CODE)

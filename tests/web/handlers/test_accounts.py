@@ -78,7 +78,7 @@ async def test_signup_is_refused_when_closed(start_service: StartService) -> Non
     assert (answer.status, answer.body) == (403, {"detail": "Sign-up is closed."})
 
 
-async def test_account_is_locked_out_at_one_address_after_ten_refused_logins(
+async def test_account_is_locked_out_after_ten_refused_logins(
     start_service: StartService,
 ) -> None:
     service = await start_service(trusted_proxies=(ip_network("127.0.0.0/8"),))
