@@ -7,16 +7,9 @@ from uuid import UUID
 
 import asyncpg
 
+from storage.agent_facts import AgentFacts, AgentState, Budget, Counts, PendingGroup, StateUpdate
 from storage.agents.state_updates import update_states
 from storage.history.spending import get_budgets
-from storage.model import (
-    AgentFacts,
-    AgentState,
-    Budget,
-    Counts,
-    PendingGroup,
-    StateUpdate,
-)
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Connection, Pool

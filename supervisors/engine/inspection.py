@@ -8,7 +8,8 @@ from datetime import datetime
 from itertools import starmap
 from uuid import UUID
 
-from storage.model import AgentFacts, Counts, Outcome
+from storage.agent_facts import AgentFacts, Counts
+from storage.model import Outcome
 from supervisors.engine.context import SupervisorContext
 from supervisors.engine.message_log import read_messages
 from supervisors.engine.requests import MAX_BLOCKERS

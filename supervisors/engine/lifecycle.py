@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from storage.model import AgentFacts, AgentState, AgentStatus, RunEnd, RunStart, StateUpdate
+from storage.agent_facts import AgentFacts, AgentState, RunEnd, RunStart, StateUpdate
+from storage.model import AgentStatus
 from supervisors.engine.run import ActiveRun
 from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES
 from supervisors.policy.transitions import is_newly_quarantined

@@ -8,8 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from storage.agent_facts import AgentFacts, AgentState, RunEnd, RunStart, StateUpdate
 from storage.ids import new_id
-from storage.model import AgentFacts, AgentState, AgentStatus, Outcome, Receipt, RunEnd, RunStart, StateUpdate
+from storage.model import AgentStatus, Outcome, Receipt
 from supervisors.engine.context import SupervisorContext
 from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.lifecycle import BY_RULE, Cause, report_lost_run, report_run, report_update

@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from storage.model import ActivationPeriod, AgentFacts, AgentState, AgentStatus, Outcome
+from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState
+from storage.model import AgentStatus, Outcome
 from supervisors.policy.decisions import (
     QUARANTINE_AFTER_FAILURES,
     Policy,
