@@ -361,12 +361,12 @@ class Supervisor:
                 seen, result.outcome, result.error, now, counts=result.counts_as_failure, jitter=jitter
             )
 
-        if await self.change(facts, ended, end) is None:
-            return
-        if run is None:
-            report_lost_run(facts, end)
-        if result.outcome in CUT_SHORT:
+        if (
+            result.outcome in CUT_SHORT
+        ):  # first: once the end is stored, nothing would repeat this after a crash
             await self.context.store.end_open_spans(run_id, now)
+        if await self.change(facts, ended, end) is not None and run is None:
+            report_lost_run(facts, end)
 
     def _on_agent_deleted(self) -> str:
         """Stop the run, and leave the slots and the timer."""
