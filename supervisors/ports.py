@@ -6,21 +6,12 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
+from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
 from storage.channels.contacts import Contact
 from storage.channels.messages import Channel, Message, MessageStatus
 from storage.history.traces import Ending
 from storage.history.usage import UsageRecord
-from storage.model import (
-    Agent,
-    AgentFacts,
-    Budget,
-    Counts,
-    NewSpan,
-    Notification,
-    StateUpdate,
-    Template,
-    Trace,
-)
+from storage.model import Agent, NewSpan, Notification, Template, Trace
 from storage.notifications.inserts import NewNotification
 from storage.notifications.since import RecentNotification
 from storage.postgres.paging import Chunk

@@ -87,7 +87,8 @@ def check_config(file: Path | None) -> None:
         print_problem(f"warning: {message}")
     if config.harness.kind == "process" and "harness" not in errors.sections:
         unreachable = asyncio.run(repository_error(config.harness, os.environ))
-        errors.messages += [unreachable] if unreachable else []
+        if unreachable:
+            errors.messages.append(unreachable)
     if errors.messages:
         refuse(*errors.messages)
     click.echo(f"the configuration is valid; it comes from {', '.join(config.origins) or 'the defaults'}")

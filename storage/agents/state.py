@@ -7,16 +7,9 @@ from uuid import UUID
 
 import asyncpg
 
+from storage.agent_facts import AgentFacts, AgentState, Budget, Counts, PendingGroup, StateUpdate
 from storage.agents.state_updates import update_states
 from storage.history.spending import get_budgets
-from storage.model import (
-    AgentFacts,
-    AgentState,
-    Budget,
-    Counts,
-    PendingGroup,
-    StateUpdate,
-)
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Connection, Pool
@@ -318,7 +311,7 @@ class AgentStates:
     async def list_ids_of_name(
         self, name: str, organization_id: UUID | None, after: UUID | None, limit: int
     ) -> list[UUID]:
-        """List agents with this name in any case, by id, like `list_ids`."""
+        """List agents with this name, ignoring case, by id, like `list_ids`."""
         conditions = Conditions(after or FIRST_ID, limit, name)
         conditions.add_optional("o.id = $", organization_id)
         return await self._list_ids(conditions.into(LIST_IDS_OF_NAME), *conditions.parameters)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import chain
 from math import inf
 
-from storage.model import AgentFacts
+from storage.agent_facts import AgentFacts
 from supervisors.clock import Clock
 from supervisors.engine.clock_history import ClockHistory
 from supervisors.engine.timer_queue import CLOCK_DRIFT_SECONDS

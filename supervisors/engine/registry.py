@@ -92,6 +92,7 @@ class Registry:
             timer_queue=TimerQueue(clock, lambda agent_id: self.tell(agent_id, Signal.DUE)),
             slots=RunSlots(run_settings.max_concurrent, self._offer_slot, max_runs_per_organization),
             launch=self._launch,
+            count_quarantine=self._count_quarantine,
             stop_grace_seconds=run_settings.stop_grace_seconds,
             random=random,
             runs={},
@@ -351,6 +352,9 @@ class Registry:
     def _log_message(self, supervisor: Supervisor, message: str, outcome: str) -> None:
         now = self._context.clock.now()
         supervisor.message_log = append_message(supervisor.message_log, now, message, outcome)
+
+    def _count_quarantine(self) -> None:
+        self.statistics.quarantines += 1
 
     async def _launch(self, run: ActiveRun, organization_id: UUID) -> None:
         self.statistics.started_runs += 1

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from storage.model import PendingGroup
+from storage.agent_facts import PendingGroup
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from storage.model import AgentState, AgentStatus, Notification, Outcome, RunEnd, RunStart, StateUpdate
+from storage.agent_facts import AgentState, RunEnd, RunStart, StateUpdate
+from storage.model import AgentStatus, Notification, Outcome
 from supervisors.engine.messages import SleepGranted
 from supervisors.engine.run import ActiveRun
 from tests.simulation.arrivals import ROUNDING, Arrivals

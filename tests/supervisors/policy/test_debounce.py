@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.model import PendingGroup, Source
+from storage.agent_facts import PendingGroup
+from storage.model import Source
 from supervisors.policy.debounce import Hold, effective_window, hold_for, max_hold_seconds
 from tests.storage.factories import NOW
 from tests.supervisors.agent_facts import past, seconds, waiting
