@@ -202,8 +202,15 @@ class Registry:
         """Set whether runs may start: not while draining, nor while another instance may lead."""
         self._context.may_start = allowed
 
+    def observe_clocks(self) -> None:
+        """Compare the clocks, so that a step of the wall clock is seen soon although no agent is busy."""
+        self._context.clock_history.observe()
+
     def drop_idle(self) -> int:
-        """Drop supervisors of resting agents that have had no message for a while; return how many."""
+        """Drop supervisors of resting agents that have had no message for a while; return how many.
+
+        After a step of the wall clock, one that alone knows when a hold ends stays until that moment.
+        """
         latest = self._context.clock.monotonic() - self._settings.idle_seconds
         idle = [
             supervisor.agent_id
@@ -213,6 +220,7 @@ class Registry:
             and supervisor.run is None
             and supervisor.phase in IDLE_PHASES
             and supervisor.idle_since <= latest
+            and not supervisor.hold_clock.is_needed()
         ]
         for agent_id in idle:
             del self._supervisors[agent_id]

@@ -6,6 +6,7 @@ Everything it keeps can be read again, so the registry may drop it and make a ne
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from math import inf
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, AgentState, RunEnd, RunStart, StateUpdate
@@ -342,7 +343,9 @@ class Supervisor:
             ends_at = self.hold_clock.ends_at(decision.hold)
             fixed_at = ends_at if decision.wake.at == decision.hold.due_at else None
             # If something else is due first, the hold still ends in time when the wall clock is set back.
-            context.timer_queue.schedule(self.agent_id, decision.wake.at, fixed_at, latest=ends_at)
+            # A wake after its end waits for more than the hold: for the next start of a quarantined agent.
+            latest = ends_at if decision.wake.at <= decision.hold.due_at else inf
+            context.timer_queue.schedule(self.agent_id, decision.wake.at, fixed_at, latest)
         else:
             context.timer_queue.schedule(self.agent_id, decision.wake.at)
         return decision.phase

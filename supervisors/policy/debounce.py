@@ -15,6 +15,7 @@ class Hold:
     first_at: datetime
     last_at: datetime
     due_at: datetime
+    count: int  # of its messages
 
     @property
     def is_capped(self) -> bool:
@@ -57,4 +58,5 @@ def hold_for(
     stored = min(group.first_at for group in groups), max(group.last_at for group in groups)
     first_at, last_at = between or stored
     length = hold_length(last_at - first_at, window_seconds, cap_seconds)
-    return Hold(window_seconds, first_at, last_at, first_at + length)
+    count = sum(group.count for group in groups)
+    return Hold(window_seconds, first_at, last_at, first_at + length, count)
