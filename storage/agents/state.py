@@ -82,6 +82,13 @@ WHERE n.activated_at <= $1 AND n.agent_id > $2
 ORDER BY s.agent_id LIMIT $3
 """
 
+# Agents with a notification that became active before the clock was set back to an earlier time.
+LIST_ACTIVATED_LATER = """
+SELECT DISTINCT s.agent_id FROM notification n
+JOIN agent_state s ON s.agent_id = n.agent_id
+WHERE n.activated_at > $1 AND n.scheduled_for IS DISTINCT FROM n.activated_at AND s.status = 'sleeping'
+"""
+
 # Like LIST_WITH_ACTIVE, but only agents that nothing will start: no due time lies ahead, unlike in a backoff
 # or a quarantine.
 LIST_STUCK = """
@@ -255,6 +262,10 @@ class AgentStates:
     ) -> list[UUID]:
         """List sleeping agents with an active notification, by id; `after` is the last one seen."""
         return await self._list_ids(LIST_WITH_ACTIVE, now, after or FIRST_ID, limit)
+
+    async def list_activated_later(self, now: datetime) -> list[UUID]:
+        """List sleeping agents with a notification that is no reminder and became active after `now`."""
+        return await self._list_ids(LIST_ACTIVATED_LATER, now)
 
     async def list_stuck(self, now: datetime, limit: int) -> list[UUID]:
         """List sleeping agents with an active notification and no due time ahead, by id."""

@@ -141,6 +141,15 @@ class MemoryStates:
 
         return [agent_id for _, agent_id in await self._read(queued)]
 
+    async def list_activated_later(self, now: datetime) -> list[UUID]:
+        def is_ahead(state: AgentState) -> bool:
+            return state.status is AgentStatus.SLEEPING and any(
+                one.activated_at is not None and now < one.activated_at != one.scheduled_for
+                for one in self._tables.queue(state.agent_id)
+            )
+
+        return await self._page(is_ahead, None, len(self._tables.states))
+
     async def list_ids(self, organization_id: UUID | None, after: UUID | None, limit: int) -> list[UUID]:
         def belongs(state: AgentState) -> bool:
             return organization_id in {None, self._tables.agents[state.agent_id].organization_id}

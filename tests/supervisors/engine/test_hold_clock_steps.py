@@ -184,6 +184,16 @@ async def test_restart_after_clock_set_back_holds_one_window(world: World) -> No
     await ends_after(world, agent, WINDOW)
 
 
+async def test_restart_after_clock_set_back_ends_hold_without_message(world: World) -> None:
+    """Check scenarios 19 and 24."""
+    agent = await world.agent(debounce_window_seconds=WINDOW)
+    await world.sms(agent)
+    await world.advance(10)
+    world.clock.step(-HOUR)
+    await world.restart()
+    await ends_after(world, agent, WINDOW)
+
+
 async def test_hold_ends_although_clock_step_postpones_a_retry(world: World) -> None:
     """Check I5."""
     agent = await world.agent(debounce_window_seconds=2)
