@@ -172,7 +172,7 @@ class QuarantinedAgent:
     last_error: str
     """The beginning of the latest error, at most 200 characters."""
     until: datetime | None
-    """When the next retry is due; a run request starts the agent earlier."""
+    """When the next retry is due; null if none is. A run request starts the agent earlier."""
 
 
 @dataclass(frozen=True, slots=True)

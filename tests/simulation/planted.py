@@ -103,7 +103,7 @@ PLANTED = (
         HoldClock._find,
         "self._times, self._history",
         "None, self._history",
-        42,
+        116,
     ),
     PlantedBug(
         "a start ignores the status of the agent",

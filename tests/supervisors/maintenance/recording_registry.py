@@ -38,4 +38,4 @@ class RecordingRegistry:
         self.may_start = allowed
 
     def observe_clocks(self) -> None:
-        """Do nothing: there is no history of the clocks."""
+        pass
