@@ -1,6 +1,8 @@
-"""The limit of open files, and how many connections of clients it leaves room for."""
+"""Descriptors: the standard streams, the limit of open files, and the connections that it leaves room for."""
 
+import os
 import resource
+import sys
 
 import structlog
 
@@ -14,6 +16,16 @@ RESERVED = (
 PER_RUN = 4  # a model call, or the pipes of a process and of its keeper
 
 log = structlog.get_logger()
+
+
+def open_missing_streams() -> None:
+    """Open the null device as each standard stream that the parent has closed.
+
+    Otherwise a socket would take its number, and libuv aborts the process when it closes such a socket.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 -- for the life of the process
 
 
 def raise_descriptor_limit() -> int:

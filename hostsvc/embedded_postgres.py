@@ -98,8 +98,8 @@ class EmbeddedPostgres:
                     fcntl.flock(lock, fcntl.LOCK_SH)
         except OSError as error:
             raise EmbeddedPostgresError(
-                f"the embedded PostgreSQL cannot use {self._data_dir}: {error}; set database.data_dir "
-                "to a directory that this user can write, or set database.url"
+                f"the embedded PostgreSQL cannot use {self._data_dir}: {error.strerror or error}; "
+                "set database.data_dir to a directory that this user can write, or set database.url"
             ) from error
         return f"postgresql://postgres:@/postgres?host={self._sockets}"
 

@@ -81,7 +81,7 @@ class LastOwner(StorageError):
 
 
 class LimitReached(StorageError):
-    """The organization, or `who` else, has as much as the limit `name` allows."""
+    """The limit `name` is reached: by the organization, unless `who` begins the message otherwise."""
 
     def __init__(self, name: str, limit: int, who: str = "The organization has") -> None:
         super().__init__(f"{who} reached limits.{name}, which is {limit}.")

@@ -6,21 +6,12 @@ from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
+from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
 from storage.channels.contacts import Contact
 from storage.channels.messages import Channel, Message, MessageStatus
 from storage.history.traces import Ending
 from storage.history.usage import UsageRecord
-from storage.model import (
-    Agent,
-    AgentFacts,
-    Budget,
-    Counts,
-    NewSpan,
-    Notification,
-    StateUpdate,
-    Template,
-    Trace,
-)
+from storage.model import Agent, NewSpan, Notification, Template, Trace
 from storage.notifications.inserts import NewNotification
 from storage.notifications.since import RecentNotification
 from storage.postgres.paging import Chunk
@@ -72,6 +63,8 @@ class StateStore(Protocol):
     async def list_running(self) -> list[UUID]: ...
 
     async def list_queued(self) -> list[UUID]: ...
+
+    async def list_activated_later(self, now: datetime) -> list[UUID]: ...
 
     async def list_ids(self, organization_id: UUID | None, after: UUID | None, limit: int) -> list[UUID]: ...
 

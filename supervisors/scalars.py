@@ -14,7 +14,7 @@ BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def parse_boolean(value: Any) -> bool | None:
-    """Read true, false, 0, 1 and these as text in any case."""
+    """Read true, false, 0, 1 and these as text, ignoring case."""
     return BOOLEANS.get(str(value).lower()) if isinstance(value, int | str) else None  # a bool is an int
 
 

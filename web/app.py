@@ -112,11 +112,9 @@ def build_app(
 ) -> web.Application:
     """Build the HTTP interface over the parts that the composition root has opened."""
     counts = RequestCounts()
+    answer_errors = errors_as_json(health.report_refusal, headers_of_refusal)
     app = web.Application(
-        middlewares=[
-            request_id.identify_requests(counts),
-            errors_as_json(health.report_refusal, headers_of_refusal),
-        ],
+        middlewares=[request_id.identify_requests(counts), answer_errors],
         client_max_size=settings.body_bytes,
     )
     app[app_keys.STORAGE] = storage
@@ -135,8 +133,6 @@ def build_app(
     app[app_keys.IN_FLIGHT] = set()
     app[app_keys.USER_TOKENS] = UserTokens(settings.token_secret, timedelta(days=settings.token_days))
     app[app_keys.RUN_TOKENS] = RunTokens(settings.token_secret)
-    app[app_keys.API_DOCUMENT] = to_json(build_document(ROUTES))
-    app[app_keys.COLLECTIONS] = addresses.collection_paths(ROUTES)
     app.cleanup_ctx.append(_passwords)
     _add_routes(app)
     return app
@@ -155,6 +151,9 @@ def _add_client_limits(app: web.Application, settings: WebSettings) -> None:
 
 
 def _add_routes(app: web.Application) -> None:
+    """Add the routes, and what tells clients of them."""
+    app[app_keys.API_DOCUMENT] = to_json(build_document(ROUTES))
+    app[app_keys.COLLECTIONS] = addresses.collection_paths(ROUTES)
     for route in ROUTES:
         endpoint = route.endpoint()
         app.router.add_route(route.method, route.path, endpoint, expect_handler=check_expectation)

@@ -133,9 +133,8 @@ class CallerRoute(Route):
             caller = await admit_caller(request)
             caller.require_route(self.run_access)
             named = named_organization(request, caller)
-            if (
-                named is not None and named in caller.roles and self.method != "GET"
-            ):  # reads cover all organizations
+            is_read = self.method == "GET"  # of all organizations, whatever the header names
+            if named is not None and named in caller.roles and not is_read:
                 caller = caller.confined_to(named)
             request[CALLER] = caller
             request[ACCOUNTABLE] = caller.accountable

@@ -23,6 +23,7 @@ from hostsvc.cli.status_command import PHASES_AND_STATUSES, Selection, show_stat
 from hostsvc.cli.tenant_commands import accounts, adapters, pause_command, unpause_command
 from hostsvc.config import Config
 from hostsvc.config_reader import stray_variables
+from hostsvc.descriptors import open_missing_streams
 from hostsvc.process_harness.requirements import repository_error
 from hostsvc.service import Service, serve
 
@@ -35,6 +36,7 @@ def main() -> None:
     Settings come from the file config.toml in this directory and from variables HOSTSVC__SECTION__KEY.
     The exit code is 0, or 2 if the command was refused; docs/operations.md lists the others.
     """
+    open_missing_streams()
 
 
 for command in (
@@ -87,7 +89,8 @@ def check_config(file: Path | None) -> None:
         print_problem(f"warning: {message}")
     if config.harness.kind == "process" and "harness" not in errors.sections:
         unreachable = asyncio.run(repository_error(config.harness, os.environ))
-        errors.messages += [unreachable] if unreachable else []
+        if unreachable:
+            errors.messages.append(unreachable)
     if errors.messages:
         refuse(*errors.messages)
     click.echo(f"the configuration is valid; it comes from {', '.join(config.origins) or 'the defaults'}")

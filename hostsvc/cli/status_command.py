@@ -81,7 +81,7 @@ async def find_agent(client: StatusClient, id_or_name: str) -> UUID:
     agent_id = parse_uuid(id_or_name)
     if agent_id is not None:
         return agent_id
-    matches = await client.supervisors(MAX_AGENTS, name=id_or_name)  # in any case
+    matches = await client.supervisors(MAX_AGENTS, name=id_or_name)  # ignoring case
     exact = [agent for agent in matches if agent["name"] == id_or_name]
     matches = exact if len(exact) == 1 else matches
     if len(matches) > 1:

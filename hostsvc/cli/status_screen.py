@@ -78,6 +78,8 @@ def _service_facts(status: Json) -> Iterable[tuple[str, str | Text]]:
     phases = ", ".join(f"{count} {phase}" for phase, count in sorted(supervisors["by_phase"].items()))
     yield "supervisors", f"{supervisors['active'] or 'none'} in memory" + (f": {phases}" if phases else "")
     yield "trouble", _trouble(supervisors)
+    for agent in status["quarantined"]:
+        yield "quarantined", _quarantine(agent)
     mailbox = supervisors["mailbox"]
     deepest = f", at most {mailbox['deepest']} to one agent" if mailbox["depth"] > 1 else ""
     yield "mailboxes", f"{counted(mailbox['depth'], 'unanswered request')}{deepest}"
@@ -96,6 +98,11 @@ def _trouble(supervisors: Json) -> str:
     parts = [f"{counted(quarantined, 'agent')} quarantined"] if quarantined else []
     parts += [f"{counted(restarts, 'supervisor')} restarted after a crash"] if restarts else []
     return ", ".join(parts) or "none"
+
+
+def _quarantine(agent: Json) -> str:
+    until = f" until {moment(agent['until'])} UTC" if agent["until"] else ""
+    return f"{agent['agent']} {plain(agent['name'])}{until}: {plain(agent['last_error'])}"
 
 
 def _timers(timers: Json) -> str:

@@ -233,8 +233,8 @@ async def open_workspace(
 
     Raise HarnessRefused if this machine or the settings do not allow it.
     """
-    for lack in machine_errors(environment):
-        raise HarnessRefused(lack)
+    if lacks := tuple(machine_errors(environment)):
+        raise HarnessRefused("; ".join(lacks))
     if not settings.user and not settings.first_user_id:
         log.warning(TRUSTED)
     repository = address_of(settings.repository)

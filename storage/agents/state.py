@@ -7,16 +7,9 @@ from uuid import UUID
 
 import asyncpg
 
+from storage.agent_facts import AgentFacts, AgentState, Budget, Counts, PendingGroup, StateUpdate
 from storage.agents.state_updates import update_states
 from storage.history.spending import get_budgets
-from storage.model import (
-    AgentFacts,
-    AgentState,
-    Budget,
-    Counts,
-    PendingGroup,
-    StateUpdate,
-)
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Connection, Pool
@@ -87,6 +80,13 @@ WHERE n.activated_at <= $1 AND n.agent_id > $2
   AND (s.stopped_at IS NULL OR n.activated_at > greatest(s.stopped_at, s.seen_until))
   AND n.organization_id NOT IN (SELECT id FROM organization WHERE paused)
 ORDER BY s.agent_id LIMIT $3
+"""
+
+# Agents with a notification that became active before the clock was set back to an earlier time.
+LIST_ACTIVATED_LATER = """
+SELECT DISTINCT s.agent_id FROM notification n
+JOIN agent_state s ON s.agent_id = n.agent_id
+WHERE n.activated_at > $1 AND n.scheduled_for IS DISTINCT FROM n.activated_at AND s.status = 'sleeping'
 """
 
 # Like LIST_WITH_ACTIVE, but only agents that nothing will start: no due time lies ahead, unlike in a backoff
@@ -263,6 +263,10 @@ class AgentStates:
         """List sleeping agents with an active notification, by id; `after` is the last one seen."""
         return await self._list_ids(LIST_WITH_ACTIVE, now, after or FIRST_ID, limit)
 
+    async def list_activated_later(self, now: datetime) -> list[UUID]:
+        """List sleeping agents with a notification that is no reminder and became active after `now`."""
+        return await self._list_ids(LIST_ACTIVATED_LATER, now)
+
     async def list_stuck(self, now: datetime, limit: int) -> list[UUID]:
         """List sleeping agents with an active notification and no due time ahead, by id."""
         return await self._list_ids(LIST_STUCK, now, limit)
@@ -318,7 +322,7 @@ class AgentStates:
     async def list_ids_of_name(
         self, name: str, organization_id: UUID | None, after: UUID | None, limit: int
     ) -> list[UUID]:
-        """List agents with this name in any case, by id, like `list_ids`."""
+        """List agents with this name, ignoring case, by id, like `list_ids`."""
         conditions = Conditions(after or FIRST_ID, limit, name)
         conditions.add_optional("o.id = $", organization_id)
         return await self._list_ids(conditions.into(LIST_IDS_OF_NAME), *conditions.parameters)

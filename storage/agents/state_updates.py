@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
+from storage.agent_facts import RunEnd, RunStart, StateUpdate, SystemNotice
 from storage.delivery.receipts import receipt_columns
-from storage.model import RunEnd, RunStart, StateUpdate, SystemNotice
 from storage.postgres.pool import Connection, Pool
 
 # Many updates share one statement and one commit. Rows are locked in id order, so that two batches (or a

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from asyncpg import Record
 
-from storage.model import Budget
+from storage.agent_facts import Budget
 from storage.postgres.group_commit import GroupCommit
 from storage.postgres.pool import Connection, Pool
 

@@ -91,11 +91,11 @@ def translated() -> Iterator[None]:
     except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
         raise RowLocked(str(error)) from error
     except _UNUSABLE as error:
-        raise DatabaseRefused(f"the database cannot be used: {error}") from error
+        raise DatabaseRefused(f"the database cannot be used: {failure_reason(error)}") from error
     except _READ_ONLY as error:
         raise DatabaseReadOnly(f"the database cannot be written to: {failure_reason(error)}") from error
     except asyncpg.DiskFullError as error:
-        raise DatabaseFull(f"the disk of the database is full: {error}") from error
+        raise DatabaseFull(f"the disk of the database is full: {failure_reason(error)}") from error
     except TimeoutError as error:
         raise NoAnswer(failure_reason(error)) from error
     except _UNAVAILABLE as error:

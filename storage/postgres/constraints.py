@@ -33,6 +33,7 @@ _UNIQUE = {
 _REFERENCES = {
     "membership_organization_id_fkey": "organization",
     "membership_user_id_fkey": "user",
+    "login_network_user_id_fkey": "user",
     "invite_organization_id_fkey": "organization",
     "api_key_organization_id_fkey": "organization",
     "adapter_organization_id_fkey": "organization",

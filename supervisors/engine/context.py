@@ -27,6 +27,7 @@ class SupervisorContext:
     timer_queue: TimerQueue
     slots: RunSlots
     launch: Callable[[ActiveRun, UUID], Awaitable[None]]  # begins to execute a run; takes its organization
+    count_quarantine: Callable[[], None]  # called whenever one begins
     stop_grace_seconds: float
     random: Random
     runs: dict[UUID, ActiveRun]  # by agent; a run stays until its end is stored and its job is over

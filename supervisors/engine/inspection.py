@@ -8,7 +8,8 @@ from datetime import datetime
 from itertools import starmap
 from uuid import UUID
 
-from storage.model import AgentFacts, Counts, Outcome
+from storage.agent_facts import AgentFacts, Counts
+from storage.model import Outcome
 from supervisors.engine.context import SupervisorContext
 from supervisors.engine.message_log import read_messages
 from supervisors.engine.requests import MAX_BLOCKERS
@@ -21,6 +22,7 @@ from supervisors.engine.snapshot import (
     MailboxResponse,
     NextWake,
     Overview,
+    QuarantinedAgent,
     RecentMessage,
     RunsResponse,
     RunTotals,
@@ -34,8 +36,10 @@ from supervisors.engine.supervisor import Supervisor
 from supervisors.policy import explanations
 from supervisors.policy.decisions import Decision, active_count, decide
 from supervisors.policy.phases import Phase
+from supervisors.text import excerpt
 
 PAGE_SIZE = 200
+MAX_ERROR = 200  # characters of an error in the overview
 LOOP_LAG_SAMPLES = 1200  # one minute
 NO_COUNTS = Counts(0, 0, 0, frozenset(), 0, None, None)
 
@@ -45,6 +49,8 @@ class Statistics:
     """The numbers that the registry and the maintenance services keep for the overview."""
 
     counts: Counts = NO_COUNTS  # as last read from the database
+    quarantined: Sequence[AgentFacts] = ()  # some of those that were counted
+    quarantines: int = 0  # begun in this process
     restarts: int = 0  # of crashed supervisors
     started_runs: int = 0
     ended_runs: Counter[Outcome] = field(default_factory=Counter)
@@ -117,13 +123,23 @@ class StatusReader:
                 restarts=statistics.restarts,
                 quarantined=phases[Phase.QUARANTINED] + len(counts.quarantined - supervisors.keys()),
             ),
+            quarantined=tuple(map(_quarantined_agent, filter(self._is_quarantined, statistics.quarantined))),
             agents=AgentsResponse(slots.taken, sleeping, counts.archived),
             runs=RunsResponse(slots.taken, slots.waiting, slots.limit),
             timers=TimersResponse(counts.timers, counts.next_due_at, lateness),
             loop_lag_ms=_milliseconds(statistics.loop_lag_seconds),
             oldest_uncleared_high_seconds=max(0.0, (now - oldest).total_seconds()) if oldest else None,
             run_totals=RunTotals(statistics.started_runs, dict(statistics.ended_runs)),
+            quarantines=statistics.quarantines,
         )
+
+    def _is_quarantined(self, facts: AgentFacts) -> bool:
+        """Return whether an agent that was counted as quarantined is so still, as far as is known here."""
+        agent_id = facts.state.agent_id
+        supervisor = self._supervisors.get(agent_id)
+        if supervisor is not None:
+            return supervisor.phase is Phase.QUARANTINED
+        return agent_id in self._statistics.counts.quarantined
 
     def _build_snapshot(
         self, facts: AgentFacts, blockers: Sequence[UUID], supervisor: Supervisor | None
@@ -182,9 +198,17 @@ def _why(
     )
 
 
+def _quarantined_agent(facts: AgentFacts) -> QuarantinedAgent:
+    state = facts.state
+    error = excerpt(state.last_error, MAX_ERROR)
+    return QuarantinedAgent(
+        state.agent_id, facts.name, facts.organization_id, state.failures, error, state.retry_at
+    )
+
+
 def _current_run(facts: AgentFacts, context: SupervisorContext) -> CurrentRun | None:
     state = facts.state
-    if state.run_id is None:
+    if state.run_id is None or state.last_started_at is None:  # a start sets both
         return None
     run = context.runs.get(state.agent_id)
     turn = run.turns if run is not None and run.id == state.run_id else 0

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from storage.model import AgentFacts, AgentState, AgentStatus, RunEnd, RunStart, StateUpdate
+from storage.agent_facts import AgentFacts, AgentState, RunEnd, RunStart, StateUpdate
+from storage.model import AgentStatus
 from supervisors.engine.run import ActiveRun
 from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES
 from supervisors.policy.transitions import is_newly_quarantined
@@ -46,7 +47,7 @@ def report_update(facts: AgentFacts, update: StateUpdate, cause: Cause = BY_RULE
             **_agent(facts),
             failures=after.failures,
             until=format_timestamp(after.retry_at),
-            last_error=_line(after.last_error),
+            last_error=excerpt(after.last_error, MAX_TEXT),
         )
     elif before.failures >= QUARANTINE_AFTER_FAILURES > after.failures:
         log.info("quarantine ended", **_agent(facts))
@@ -67,7 +68,7 @@ def report_run(run: ActiveRun) -> None:
         turns=run.turns,
         cost_usd=float(run.cost_usd),
         duration_seconds=round(run.seconds, 3),
-        error=_line(run.result.error),
+        error=excerpt(run.result.error, MAX_TEXT),
     )
 
 
@@ -85,7 +86,7 @@ def report_lost_run(facts: AgentFacts, end: RunEnd) -> None:
         turns=end.turns,
         cost_usd=None,
         duration_seconds=max(0.0, round((end.ended_at - began).total_seconds(), 3)),
-        error=_line(end.error),
+        error=excerpt(end.error, MAX_TEXT),
     )
 
 
@@ -104,7 +105,9 @@ def _report_stop(facts: AgentFacts, before: AgentState, cause: Cause) -> None:
     if before.run_id is not None and before.stopped_at is not None:
         return  # the run is stopping already: a client may ask again and again
     run = str(before.run_id) if before.run_id else ""
-    log.info("agent stopped", **_agent(facts), run=run, caller=cause.caller, reason=_line(cause.reason))
+    log.info(
+        "agent stopped", **_agent(facts), run=run, caller=cause.caller, reason=excerpt(cause.reason, MAX_TEXT)
+    )
 
 
 def _agent(facts: AgentFacts) -> dict[str, str]:
@@ -114,7 +117,3 @@ def _agent(facts: AgentFacts) -> dict[str, str]:
         "name": facts.name,
         "organization": str(facts.organization_id),
     }
-
-
-def _line(text: str) -> str:
-    return excerpt(text, MAX_TEXT) if text else ""

@@ -3,8 +3,9 @@
 from dataclasses import replace
 from datetime import datetime
 
+from storage.agent_facts import AgentFacts, AgentState, RunEnd, SystemNotice
 from storage.ids import derive_id, new_id
-from storage.model import AgentFacts, AgentState, Outcome, RunEnd, SystemNotice
+from storage.model import Outcome
 from supervisors.policy import explanations
 from supervisors.policy.budgets import reached_budget
 from supervisors.policy.decisions import Policy, decide

@@ -92,6 +92,7 @@ class Registry:
             timer_queue=TimerQueue(clock, lambda agent_id: self.tell(agent_id, Signal.DUE)),
             slots=RunSlots(run_settings.max_concurrent, self._offer_slot, max_runs_per_organization),
             launch=self._launch,
+            count_quarantine=self._count_quarantine,
             stop_grace_seconds=run_settings.stop_grace_seconds,
             random=random,
             runs={},
@@ -201,8 +202,15 @@ class Registry:
         """Set whether runs may start: not while draining, nor while another instance may lead."""
         self._context.may_start = allowed
 
+    def observe_clocks(self) -> None:
+        """Compare the clocks, so that a step of the wall clock is seen soon although no agent is busy."""
+        self._context.clock_history.observe()
+
     def drop_idle(self) -> int:
-        """Drop supervisors of resting agents that have had no message for a while; return how many."""
+        """Drop supervisors of resting agents that have had no message for a while; return how many.
+
+        After a step of the wall clock, one that alone knows when a hold ends stays until that moment.
+        """
         latest = self._context.clock.monotonic() - self._settings.idle_seconds
         idle = [
             supervisor.agent_id
@@ -212,6 +220,7 @@ class Registry:
             and supervisor.run is None
             and supervisor.phase in IDLE_PHASES
             and supervisor.idle_since <= latest
+            and not supervisor.hold_clock.is_needed()
         ]
         for agent_id in idle:
             del self._supervisors[agent_id]
@@ -343,6 +352,9 @@ class Registry:
     def _log_message(self, supervisor: Supervisor, message: str, outcome: str) -> None:
         now = self._context.clock.now()
         supervisor.message_log = append_message(supervisor.message_log, now, message, outcome)
+
+    def _count_quarantine(self) -> None:
+        self.statistics.quarantines += 1
 
     async def _launch(self, run: ActiveRun, organization_id: UUID) -> None:
         self.statistics.started_runs += 1

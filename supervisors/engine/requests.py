@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from storage.model import AgentFacts, AgentState, AgentStatus, Outcome, RunEnd
+from storage.agent_facts import AgentFacts, AgentState, RunEnd
+from storage.model import AgentStatus, Outcome
 from supervisors.clock import Clock, wait_for_event
 from supervisors.engine.lifecycle import Cause
 from supervisors.engine.messages import (

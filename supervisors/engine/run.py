@@ -16,8 +16,9 @@ from uuid import UUID
 
 import structlog
 
+from storage.agent_facts import AgentFacts, RunStart
 from storage.errors import DatabaseUnavailable, LeadershipLost, SecretUnreadable
-from storage.model import AgentFacts, Outcome, RunStart
+from storage.model import Outcome
 from supervisors.clock import Clock, Timer
 from supervisors.engine.messages import Reply, Request
 from supervisors.errors import AgentGone

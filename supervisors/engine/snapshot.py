@@ -26,7 +26,7 @@ class CurrentRun:
     """The id of the run."""
     trace: UUID
     """The id of the run's trace, which is the same."""
-    started_at: datetime | None
+    started_at: datetime
     """When the run started."""
     turn: int
     """The number of the current turn; 0 before the first, and always in a process harness."""
@@ -119,7 +119,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFilters:
-    """The agents to show; None shows all. `name` is compared in any case."""
+    """The agents to show; None shows all. `name` is compared ignoring case."""
 
     phase: Phase | None = None
     status: AgentStatus | None = None
@@ -155,6 +155,24 @@ class SupervisorsResponse:
     """How many crashed and were started again, since the start of the service."""
     quarantined: int
     """How many agents are in quarantine, with or without a supervisor in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedAgent:
+    """An agent that is in quarantine after too many failures."""
+
+    agent: UUID
+    """The agent; `/status/supervisors/{id}/` explains it."""
+    name: str
+    """Its name."""
+    organization: UUID
+    """The organization that it belongs to."""
+    failures: int
+    """How many runs have failed in a row."""
+    last_error: str
+    """The beginning of the latest error, at most 200 characters."""
+    until: datetime | None
+    """When the next retry is due; null if none is. A run request starts the agent earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +212,11 @@ class Spread:
     """A distribution in milliseconds over the last several hundred measurements, null before the first."""
 
     p50: float | None
-    """The median."""
+    """The median; null before the first measurement."""
     p99: float | None
-    """The value that one in a hundred exceeds."""
+    """The value that one in a hundred exceeds; null before the first measurement."""
     max: float | None
-    """The greatest value."""
+    """The greatest value; null before the first measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +236,11 @@ class Overview:
     """All agents in numbers, counted at most one scan interval ago."""
 
     supervisors: SupervisorsResponse
+    quarantined: tuple[QuarantinedAgent, ...]
     agents: AgentsResponse
     runs: RunsResponse
     timers: TimersResponse
     oldest_uncleared_high_seconds: float | None
     loop_lag_ms: Spread
     run_totals: RunTotals
+    quarantines: int

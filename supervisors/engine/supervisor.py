@@ -6,10 +6,12 @@ Everything it keeps can be read again, so the registry may drop it and make a ne
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from math import inf
 from uuid import UUID
 
+from storage.agent_facts import AgentFacts, AgentState, RunEnd, RunStart, StateUpdate
 from storage.ids import new_id
-from storage.model import AgentFacts, AgentState, AgentStatus, Outcome, Receipt, RunEnd, RunStart, StateUpdate
+from storage.model import AgentStatus, Outcome, Receipt
 from supervisors.engine.context import SupervisorContext
 from supervisors.engine.hold_clock import HoldClock
 from supervisors.engine.lifecycle import BY_RULE, Cause, report_lost_run, report_run, report_update
@@ -173,7 +175,7 @@ class Supervisor:
             context.slots.release(facts.organization_id)
             return None
         self.has_uncertain_update = False
-        report_update(facts, claim)
+        self._report(facts, claim)
         run = ActiveRun(self.agent_id, start, active_count(facts), context.clock)
         run.is_capped = bool(facts.budgets)
         run.agent_name, run.organization_id = facts.name, facts.organization_id
@@ -220,7 +222,7 @@ class Supervisor:
             return update.after
         if await self.context.store.update(update):
             self.has_uncertain_update = False
-            report_update(facts, update, cause)
+            self._report(facts, update, cause)
             return update.after
         async with self.context.store.locked(self.agent_id, now) as locked:
             if locked.facts is None:
@@ -230,8 +232,14 @@ class Supervisor:
             if update is None or not await locked.update(update):
                 return None
         self.has_uncertain_update = False
-        report_update(facts, update, cause)
+        self._report(facts, update, cause)
         return update.after
+
+    def _report(self, facts: AgentFacts, update: StateUpdate, cause: Cause = BY_RULE) -> None:
+        """Log an update that is stored, and count it if it begins a quarantine."""
+        report_update(facts, update, cause)
+        if transitions.is_newly_quarantined(update.before, update.after):
+            self.context.count_quarantine()
 
     def back_off(self) -> datetime:
         """Count a crash; return when the agent may be reconciled again."""
@@ -263,7 +271,7 @@ class Supervisor:
         update = StateUpdate(state, after, guarded=False, notice=notice)
         if not await self.context.store.update(update):
             return None
-        report_update(facts, update)
+        self._report(facts, update)
         self.phase = Phase.QUARANTINED if is_quarantined(replace(facts, state=after)) else Phase.BACKING_OFF
         return retry_at
 
@@ -335,7 +343,9 @@ class Supervisor:
             ends_at = self.hold_clock.ends_at(decision.hold)
             fixed_at = ends_at if decision.wake.at == decision.hold.due_at else None
             # If something else is due first, the hold still ends in time when the wall clock is set back.
-            context.timer_queue.schedule(self.agent_id, decision.wake.at, fixed_at, latest=ends_at)
+            # A wake after its end waits for more than the hold: for the next start of a quarantined agent.
+            latest = ends_at if decision.wake.at <= decision.hold.due_at else inf
+            context.timer_queue.schedule(self.agent_id, decision.wake.at, fixed_at, latest)
         else:
             context.timer_queue.schedule(self.agent_id, decision.wake.at)
         return decision.phase
@@ -354,12 +364,12 @@ class Supervisor:
                 seen, result.outcome, result.error, now, counts=result.counts_as_failure, jitter=jitter
             )
 
-        if await self.change(facts, ended, end) is None:
-            return
-        if run is None:
-            report_lost_run(facts, end)
-        if result.outcome in CUT_SHORT:
+        if (
+            result.outcome in CUT_SHORT
+        ):  # first: once the end is stored, nothing would repeat this after a crash
             await self.context.store.end_open_spans(run_id, now)
+        if await self.change(facts, ended, end) is not None and run is None:
+            report_lost_run(facts, end)
 
     def _on_agent_deleted(self) -> str:
         """Stop the run, and leave the slots and the timer."""

@@ -33,6 +33,7 @@ class DueScan:
 
     async def run_once(self) -> None:
         """Signal the agents that are due or have active notifications; set timers for those due soon."""
+        self._registry.observe_clocks()
         if self._clock.monotonic() >= self._spread_until:
             self._spread.clear()
         async for agent_id, signal in self._overdue():
@@ -49,6 +50,9 @@ class DueScan:
         self._registry.tell_all(interrupted, Signal.RELOAD)
         queued = await self._store.list_queued()
         self._registry.tell_all(queued, Signal.RELOAD)
+        # The clock was set back since these became active. Their stored due times may be far ahead.
+        activated_later = await self._store.list_activated_later(self._clock.now())
+        self._registry.tell_all(activated_later, Signal.RELOAD)
         overdue = {agent_id: signal async for agent_id, signal in self._overdue()}
         log.info("recovered", interrupted_runs=len(interrupted), queued=len(queued), due=len(overdue))
         for agent_id in list(overdue)[:IMMEDIATE_STARTS]:

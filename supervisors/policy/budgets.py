@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 
-from storage.model import Budget
+from storage.agent_facts import Budget
 
 DAY = timedelta(days=1)
 

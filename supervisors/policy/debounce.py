@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from storage.model import PendingGroup
+from storage.agent_facts import PendingGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,7 @@ class Hold:
     first_at: datetime
     last_at: datetime
     due_at: datetime
+    count: int  # of its messages
 
     @property
     def is_capped(self) -> bool:
@@ -57,4 +58,5 @@ def hold_for(
     stored = min(group.first_at for group in groups), max(group.last_at for group in groups)
     first_at, last_at = between or stored
     length = hold_length(last_at - first_at, window_seconds, cap_seconds)
-    return Hold(window_seconds, first_at, last_at, first_at + length)
+    count = sum(group.count for group in groups)
+    return Hold(window_seconds, first_at, last_at, first_at + length, count)

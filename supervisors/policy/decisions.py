@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from storage.model import ActivationPeriod, AgentFacts, AgentStatus, Budget, PendingGroup, Source
+from storage.agent_facts import ActivationPeriod, AgentFacts, Budget, PendingGroup
+from storage.model import AgentStatus, Source
 from supervisors.policy.budgets import reached_budget, renewed_at
 from supervisors.policy.debounce import Hold, effective_window, hold_for
 from supervisors.policy.phases import Phase

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from storage.model import AgentFacts, AgentState, Budget
+from storage.agent_facts import AgentFacts, AgentState, Budget
 from supervisors.policy.budgets import dollars, renewed_at
 from supervisors.policy.decisions import Decision, Wake, WakeCause, WakeReason, left_over_count
 from supervisors.policy.phases import Phase

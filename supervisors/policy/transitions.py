@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from storage.model import ActivationPeriod, AgentFacts, AgentState, AgentStatus, Outcome
+from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState
+from storage.model import AgentStatus, Outcome
 from supervisors.policy.decisions import (
     QUARANTINE_AFTER_FAILURES,
     Policy,
@@ -201,15 +202,23 @@ def run_requested(state: AgentState, now: datetime) -> AgentState:
 
 
 def stopped(facts: AgentFacts, now: datetime, reason: str = "") -> AgentState:
-    """Stop the agent: what is active now no longer starts it, and its schedule is cleared."""
+    """Stop the agent: what is active now no longer starts it, and its schedule is cleared.
+
+    The failures are reset now, or at the end of the run if there is one, so people are told of the next
+    quarantine as of a new one.
+    """
+    state = facts.state
+    has_run = state.run_id is not None
     return replace(
-        facts.state,
+        state,
         stopped_at=now,
-        stop_reason=reason or (facts.state.stop_reason if facts.state.run_id else ""),
-        seen_until=_latest_ahead_of_the_clock(facts, now) or facts.state.seen_until,
+        stop_reason=reason or (state.stop_reason if has_run else ""),
+        seen_until=_latest_ahead_of_the_clock(facts, now) or state.seen_until,
         sleep_until=None,
         run_requested_at=None,
         queued_at=None,
+        failures=state.failures if has_run else 0,
+        retries=state.retries if has_run else 0,
         retry_at=None,
         retry_reason="",
     )

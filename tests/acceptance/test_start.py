@@ -2,15 +2,18 @@
 
 import asyncio
 import resource
-from collections.abc import AsyncIterator
+import shlex
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import IO
 
 import aiohttp
 import pytest
 
 from tests.acceptance.client import Client, sign_up
-from tests.acceptance.process import launch_fresh
+from tests.acceptance.process import Process, launch_fresh
 from tests.acceptance.services import Services
 
 STARTS = 3
@@ -87,6 +90,14 @@ async def test_service_raises_its_limit_of_descriptors(fresh_services: Services)
     assert resource.prlimit(service.pid, resource.RLIMIT_NOFILE) == (min(hard, 65_536), hard)
 
 
+async def test_service_starts_and_ends_without_stderr(directory: Path, database_url: str) -> None:
+    services = Services(directory, {"url": database_url}, _launch_without_stderr)
+    service = await services.start()
+    service.terminate()
+    assert await service.exit_code() == 0
+    await services.close()
+
+
 async def test_health_endpoints_need_no_credential(
     services: Services, session: aiohttp.ClientSession
 ) -> None:
@@ -103,3 +114,15 @@ async def _start_and_stop(services: Services) -> float:
     service.terminate()
     assert await service.exit_code() == 0
     return round(took, 2)
+
+
+async def _launch_without_stderr(
+    arguments: Sequence[str], directory: Path, environment: Mapping[str, str], _: IO[bytes]
+) -> Process:
+    command = shlex.join([sys.executable, "-m", "hostsvc", *arguments])
+    return await asyncio.create_subprocess_exec(
+        *("sh", "-c", f"exec {command} 2>&-"),
+        cwd=directory,
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+    )

@@ -65,6 +65,17 @@ def test_fields_are_described_in_one_or_two_sentences() -> None:
     assert {name: text for name, text in own.items() if len(SENTENCE_END.findall(text)) > 2} == {}
 
 
+def test_fields_that_may_be_null_say_when() -> None:
+    nullable = {
+        f"{name}.{field}": described["description"]
+        for name, schema in SCHEMAS.items()
+        for field, described in schema.get("properties", {}).items()
+        if any("null" in each.get("type", ()) for each in (described, *described.get("anyOf", ())))
+    }
+    assert nullable
+    assert [name for name, text in nullable.items() if "null" not in text] == []
+
+
 def test_texts_about_tags_and_ids_are_all_used() -> None:
     assert {tag["name"] for tag in DOCUMENT["tags"]} == TAGS.keys()
     text = str(DOCUMENT["paths"])

@@ -80,6 +80,14 @@ def test_request_examples_fit_their_schema(name: str) -> None:
     assert violations(REQUESTS[name], schema_in(operation_of(name)["requestBody"])) == []
 
 
+def test_headers_of_requests_are_plain_strings() -> None:
+    headers = DOCUMENT["components"]["parameters"].values()
+    assert {header["in"] for header in headers} == {"header"}
+    assert not [header["name"] for header in headers if "format" in header["schema"]], (
+        "a generated client turns a formatted value into an object, which it cannot send in a header"
+    )
+
+
 @pytest.mark.parametrize("name", sorted(ANSWERS))
 def test_answer_examples_fit_their_schema(name: str) -> None:
     success = next(iter(operation_of(name)["responses"].values()))

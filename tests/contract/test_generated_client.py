@@ -71,8 +71,11 @@ async def do_the_main_job(generated: Generated, url: str) -> None:
             ),
         )
     async with generated.authenticated(url, signed_up.token, "Token") as user:
+        second = await generated.call("organizations", "create_organization")(
+            client=user, body=generated.NewOrganizationBody(name="Second")
+        )
         key = await generated.call("api_keys", "create_key")(
-            client=user, body=generated.NewApiKeyBody(name="server")
+            client=user, body=generated.NewApiKeyBody(name="server"), x_organization=str(second.id)
         )
     async with generated.authenticated(url, key.key, "Bearer") as server:
         await have_an_agent_work(generated, server)

@@ -19,6 +19,11 @@ class Arrival:
     steps: int
 
 
+def by_present_clock(moment: datetime, now: datetime) -> datetime:
+    """Return when a request began; now, if the wall clock was set since it read that moment."""
+    return moment if timedelta() <= now - moment < MAX_DELAY else now
+
+
 class Arrivals:
     """The activations of all notifications but reminders. A new process knows only their stored times."""
 

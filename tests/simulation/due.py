@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from storage.model import AgentState, Notification, Source
+from storage.agent_facts import AgentState
+from storage.model import Notification, Source
 from tests.simulation.tables import Tables
 
 CONVERSATIONAL = frozenset(

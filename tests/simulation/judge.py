@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from storage.model import AgentState, AgentStatus, Notification, Outcome, RunEnd, RunStart, StateUpdate
+from storage.agent_facts import AgentState, RunEnd, RunStart, StateUpdate
+from storage.model import AgentStatus, Notification, Outcome
 from supervisors.engine.messages import SleepGranted
 from supervisors.engine.run import ActiveRun
-from tests.simulation.arrivals import ROUNDING, Arrivals
+from tests.simulation.arrivals import ROUNDING, Arrivals, by_present_clock
 from tests.simulation.clock import Wall, beginning_of_moment
 from tests.simulation.due import (
     CONVERSATIONAL,
@@ -283,7 +284,7 @@ class Judge:
     def _require_due(self, after: AgentState, due: Due | None, start: RunStart) -> None:
         if due is None:
             self.condemn("I6", after.agent_id, f"starts by {start.wake_reason}, and nothing is there")
-        elif due.at > start.started_at + ROUNDING:
+        elif due.at > by_present_clock(start.started_at, self.wall.now()) + ROUNDING:
             self.condemn(due.invariant, after.agent_id, f"starts before {due.why} is due, at {_time(due.at)}")
 
     def _check_end(self, before: AgentState, after: AgentState, end: RunEnd) -> None:

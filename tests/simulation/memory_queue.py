@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from storage.agent_facts import AgentState
 from storage.errors import Forbidden, ReferenceMissing
-from storage.model import AgentState, AgentStatus, Notification, Priority, Source
+from storage.model import AgentStatus, Notification, Priority, Source
 from storage.notifications.activation import activation
 from storage.notifications.inserts import NewNotification
 from storage.postgres.paging import Chunk

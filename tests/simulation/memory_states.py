@@ -4,33 +4,24 @@ The contract suite in `tests/storage/test_store_contract.py` holds the two to th
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
-from decimal import Decimal
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
-from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
-from storage.model import (
-    ActivationPeriod,
-    Agent,
+from storage.agent_facts import (
     AgentFacts,
     AgentState,
-    AgentStatus,
-    Budget,
     Counts,
-    Notification,
-    Outcome,
-    PendingGroup,
-    Priority,
-    Run,
-    Source,
     StateUpdate,
     SystemNotice,
 )
+from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
+from storage.model import Agent, AgentStatus, Notification, Outcome, Priority, Run, Source
+from tests.simulation.memory_facts import budgets, facts
 from tests.simulation.tables import LOCK_TIMEOUT_SECONDS, Tables, Transaction, Wire
 
 Result = TypeVar("Result")
@@ -150,6 +141,15 @@ class MemoryStates:
 
         return [agent_id for _, agent_id in await self._read(queued)]
 
+    async def list_activated_later(self, now: datetime) -> list[UUID]:
+        def is_ahead(state: AgentState) -> bool:
+            return state.status is AgentStatus.SLEEPING and any(
+                one.activated_at is not None and now < one.activated_at != one.scheduled_for
+                for one in self._tables.queue(state.agent_id)
+            )
+
+        return await self._page(is_ahead, None, len(self._tables.states))
+
     async def list_ids(self, organization_id: UUID | None, after: UUID | None, limit: int) -> list[UUID]:
         def belongs(state: AgentState) -> bool:
             return organization_id in {None, self._tables.agents[state.agent_id].organization_id}
@@ -264,77 +264,6 @@ def active_ids(tables: Tables, agent_id: UUID, now: datetime) -> list[UUID]:
         if one.activated_at is not None and (one.activated_at <= now or one.scheduled_for != one.activated_at)
     )
     return [notification_id for _, notification_id in found]
-
-
-def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
-    """Return what the statement GET_FACTS reads at this moment."""
-    agent, state = tables.agent(agent_id), tables.states.get(agent_id)
-    if agent is None or state is None:
-        return None
-    template = tables.templates.get(agent.template_id) if agent.template_id else None
-    run = tables.runs.get(state.run_id) if state.run_id else None
-    return AgentFacts(
-        organization_id=agent.organization_id,
-        state=state,
-        created_at=agent.created_at,
-        name=agent.name,
-        paused=tables.organizations[agent.organization_id].paused,
-        max_sleep_hours=agent.max_sleep_hours,
-        agent_window_seconds=agent.debounce_window_seconds,
-        template_window_seconds=template.debounce_window_seconds if template else None,
-        budgets=budgets(tables, agent, now),
-        pending=tuple(_groups(tables.queue(agent_id), state, now)),
-        pending_at_start=run.notification_count if run else 0,
-        interrupted_sleep_until=run.interrupted_sleep_until if run else None,
-        wake_reason=run.wake_reason if run else "",
-    )
-
-
-def budgets(tables: Tables, agent: Agent, now: datetime) -> tuple[Budget, ...]:
-    """Return the budgets that cap the agent's spending, its own first."""
-    template = tables.templates.get(agent.template_id) if agent.template_id else None
-    inherited = template.max_cost_usd_per_day if template else None
-    own = agent.max_cost_usd_per_day if agent.max_cost_usd_per_day is not None else inherited
-    shared = tables.organizations[agent.organization_id].max_cost_usd_per_day
-    of_both = ((False, own, agent.id), (True, shared, agent.organization_id))
-    return tuple(
-        Budget(of_organization, cap, tables.spending.get((owner_id, now.date()), Decimal(0)))
-        for of_organization, cap, owner_id in of_both
-        if cap is not None
-    )
-
-
-def _groups(queue: Iterable[Notification], state: AgentState, now: datetime) -> Iterable[PendingGroup]:
-    groups: dict[tuple[object, ...], PendingGroup] = {}
-    for one in queue:
-        at = one.activated_at
-        if at is None:
-            continue
-        is_reminder, period = one.scheduled_for == at, _period(one, at, state, now)
-        key = (one.source, is_reminder, period)
-        group = groups.get(key)
-        if group is None:
-            groups[key] = PendingGroup(one.source, is_reminder, period, 1, at, at)
-        else:
-            first_at, last_at = min(group.first_at, at), max(group.last_at, at)
-            groups[key] = replace(group, count=group.count + 1, first_at=first_at, last_at=last_at)
-    return groups.values()
-
-
-def _period(one: Notification, at: datetime, state: AgentState, now: datetime) -> ActivationPeriod:
-    if one.scheduled_for == at and at > now:
-        return ActivationPeriod.AHEAD
-    if state.stopped_at is not None and at <= state.stopped_at:
-        return ActivationPeriod.STOPPED
-    if state.seen_until is not None and at <= state.seen_until and one.scheduled_for != at:
-        return ActivationPeriod.BEFORE if state.stopped_at is None else ActivationPeriod.STOPPED
-    if state.last_started_at is None:
-        return ActivationPeriod.SINCE
-    if at <= state.last_started_at:
-        return ActivationPeriod.BEFORE
-    if state.last_ended_at is not None and at > state.last_ended_at and state.run_id is None:
-        return ActivationPeriod.SINCE
-    return ActivationPeriod.DURING
 
 
 def _write_update(

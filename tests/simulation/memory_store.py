@@ -12,20 +12,12 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from storage.agent_facts import AgentState, Budget
 from storage.history.usage import UsageRecord
-from storage.model import (
-    Agent,
-    AgentState,
-    AgentStatus,
-    Budget,
-    Notification,
-    Organization,
-    Outcome,
-    Run,
-    Template,
-)
+from storage.model import Agent, AgentStatus, Notification, Organization, Outcome, Run, Template
+from tests.simulation.memory_facts import budgets
 from tests.simulation.memory_queue import MemoryNotifications
-from tests.simulation.memory_states import MemoryStates, budgets
+from tests.simulation.memory_states import MemoryStates
 from tests.simulation.tables import ShortWire, Tables, Transaction, Wire
 
 SHOWN_STATE = (

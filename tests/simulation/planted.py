@@ -19,7 +19,7 @@ from supervisors.engine.run_slots import RunSlots
 from supervisors.engine.supervisor import Supervisor
 from supervisors.maintenance.budget_renewal import BudgetRenewal
 from supervisors.policy import debounce, decisions, transitions
-from tests.simulation import memory_states
+from tests.simulation import memory_facts, memory_states
 from tests.simulation.memory_queue import MemoryNotifications
 from tests.simulation.memory_states import MemoryStates
 
@@ -103,7 +103,7 @@ PLANTED = (
         HoldClock._find,
         "self._times, self._history",
         "None, self._history",
-        42,
+        116,
     ),
     PlantedBug(
         "a start ignores the status of the agent",
@@ -158,7 +158,7 @@ PLANTED = (
     ),
     PlantedBug(
         "a budget is not renewed each day",
-        memory_states.budgets,
+        memory_facts.budgets,
         "(owner_id, now.date())",
         "(owner_id, min(day for _, day in tables.spending) if tables.spending else now.date())",
         34,

@@ -10,8 +10,9 @@ from typing import Any
 
 import structlog
 
+from storage.agent_facts import AgentState
 from storage.errors import StorageError
-from storage.model import AgentState, Organization
+from storage.model import Organization
 from supervisors.engine import notices, supervisor
 from supervisors.errors import SupervisorError
 from tests.simulation.clients import Clients

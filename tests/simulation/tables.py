@@ -14,8 +14,9 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 from uuid import UUID
 
+from storage.agent_facts import AgentState, StateUpdate
 from storage.errors import RowLocked
-from storage.model import Agent, AgentState, Notification, Organization, Run, StateUpdate, Template
+from storage.model import Agent, Notification, Organization, Run, Template
 
 Result = TypeVar("Result")
 

@@ -8,7 +8,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from storage.model import AgentStatus, StateUpdate
+from storage.agent_facts import StateUpdate
+from storage.model import AgentStatus
 from storage.postgres.pool import Pool
 from supervisors.tools.errors import ToolError
 from tests.simulation.planted import SLEEP_WITHOUT_WAKE_SEQ

@@ -3,8 +3,9 @@
 from dataclasses import replace
 from decimal import Decimal
 
+from storage.agent_facts import AgentState, Budget
 from storage.ids import new_id
-from storage.model import AgentState, Budget, Role
+from storage.model import Role
 from tests.storage.factories import receipt, template, user
 
 

@@ -11,27 +11,21 @@ from uuid import UUID
 
 import pytest
 
-from storage.errors import Forbidden, ReferenceMissing, RowLocked
-from storage.ids import new_id
-from storage.model import (
+from storage.agent_facts import (
     ActivationPeriod,
-    Agent,
     AgentFacts,
     AgentState,
-    AgentStatus,
     Budget,
     Counts,
-    Notification,
-    Organization,
-    Outcome,
     PendingGroup,
-    Priority,
     RunEnd,
     RunStart,
-    Source,
     StateUpdate,
     SystemNotice,
 )
+from storage.errors import Forbidden, ReferenceMissing, RowLocked
+from storage.ids import new_id
+from storage.model import Agent, AgentStatus, Notification, Organization, Outcome, Priority, Source
 from storage.postgres.pool import Pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock

@@ -9,7 +9,8 @@ from uuid import UUID
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from storage.model import ActivationPeriod, AgentFacts, AgentState, AgentStatus, Budget, PendingGroup, Source
+from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState, Budget, PendingGroup
+from storage.model import AgentStatus, Source
 from supervisors.policy.decisions import Policy, WakeReason
 from supervisors.settings import CONVERSATIONAL
 from tests.storage.factories import HOUR, NOW

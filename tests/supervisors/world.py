@@ -11,19 +11,11 @@ from uuid import UUID
 
 from hostsvc.llm.price_list import PriceList
 from hostsvc.outbound.guarded_http import OutboundSettings, open_guarded_http
+from storage.agent_facts import AgentFacts, AgentState, StateUpdate
 from storage.agents.state import AgentStates, LockedState
 from storage.errors import DatabaseUnavailable
 from storage.history.runs import RunFilters
-from storage.model import (
-    Agent,
-    AgentFacts,
-    AgentState,
-    Notification,
-    Outcome,
-    Source,
-    StateUpdate,
-    Template,
-)
+from storage.model import Agent, Notification, Outcome, Source, Template
 from storage.model import Run as LedgerEntry
 from storage.notifications.notifications import NotificationFilters
 from storage.postgres.paging import Page

@@ -147,12 +147,13 @@ IS_OPERATOR = web.RequestKey("is_operator", bool)
 def named_organization(request: web.Request, caller: Caller) -> UUID | None:
     """Return the organization in X-Organization; None without that header.
 
-    Raise BadRequest for text that is no UUID, PermissionDenied for another organization than the caller's.
+    Raise BadRequest for text that is no UUID, or for several such headers, and PermissionDenied for another
+    organization than the caller's.
     """
-    header = request.headers.get(ORGANIZATION_HEADER)
-    if header is None:
+    headers = request.headers.getall(ORGANIZATION_HEADER, ())
+    if not headers:
         return None
-    organization_id = parse_uuid(header)
+    organization_id = parse_uuid(", ".join(headers))
     if organization_id is None:
         raise BadRequest(f"{ORGANIZATION_HEADER}: Must be a valid UUID.")
     if not caller.acts_for(organization_id):

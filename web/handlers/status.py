@@ -23,6 +23,7 @@ async def get_status(request: web.Request) -> web.Response:
         "service": await _service_response(app),
         "harness": app[HARNESS](),
         "supervisors": overview.supervisors,
+        "quarantined": overview.quarantined,
         "agents": overview.agents,
         "runs": overview.runs,
         "timers": overview.timers,

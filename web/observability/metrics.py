@@ -85,6 +85,9 @@ def _of_supervisors(overview: Overview) -> Iterator[Metric]:
         "Crashes after which a supervisor reloaded its agent.",
         supervisors.restarts,
     )
+    yield Counters(
+        "hostsvc_quarantines", "Quarantines of agents that began in this process.", overview.quarantines
+    )
     mailbox = supervisors.mailbox
     yield Gauges("hostsvc_mailbox_depth", "Messages that wait for all supervisors.", mailbox.depth)
     yield Gauges("hostsvc_mailbox_depth_max", "Messages in the longest mailbox.", mailbox.deepest)

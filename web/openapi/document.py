@@ -35,13 +35,13 @@ the interface; `info.version` is that of the service.
 
 **Credentials.** An API key under `Bearer` acts for its organization; a user's token under `Token` acts for \
 that user in all of the user's organizations. `X-Organization` says which of them a request is about where \
-the body does not tell; any route refuses one that is not the caller's. Operators have a token of their own, \
-for `/status/` and `/metrics` alone.
+the body does not tell; any route refuses one that is not the caller's, and a request that changes something \
+reaches no other. Operators have a token of their own, for `/status/` and `/metrics` alone.
 
 **Bodies** are JSON, `application/x-www-form-urlencoded` or `multipart/form-data`. Read-only fields are \
 ignored. So are unknown fields and query parameters, but the answer names them in `{IGNORED_HEADER}`, and \
 with `Prefer: {STRICT}` they are refused. What is described here is the usual way to write a value; \
-besides, digits are taken for an integer, `true`, `false`, `1` and `0` in any case for a boolean, and a \
+besides, digits are taken for an integer, `true`, `false`, `1` and `0` for a boolean, ignoring case, and a \
 number for text. One-line text is trimmed. NUL characters, lone surrogates and keys that an object has twice \
 are refused. A datetime without \
 an offset is local time of the agent it is about, else UTC. A body holds at most {MAX_VALUES:,} values \
@@ -82,6 +82,9 @@ SECURITY_SCHEMES: dict[str, Json] = {
 }
 
 
+UUID_PATTERN = "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
+
+
 def _header(name: str, description: str, **limits: Any) -> Json:
     schema = {"type": "string", **limits}
     return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
@@ -96,7 +99,7 @@ HEADERS = {
         ORGANIZATION_HEADER,
         "The organization that the request is about, one of the caller's own. Required for a user of "
         "several, unless the body names a resource whose organization is meant.",
-        format="uuid",
+        pattern=UUID_PATTERN,  # generated clients cannot send the UUID objects that "format" makes of it
     ),
     "Prefer": _header(
         PREFER_HEADER,

@@ -60,14 +60,16 @@ class AgentBody(Body):
     """A message to the supervisor: `running` requests a run, `sleeping` stops a run or restores an archived
     agent, `archived` archives it. The answer shows `running` only if a run has started."""
     sleep_until = Datetime(allow_none=True)
-    """A message to the supervisor: when to wake, not later than `max_sleep_hours` allows; a time in the past
-    wakes the agent now. During a run it applies if the run ends without asking for sleep."""
+    """A message to the supervisor: when to wake, at the latest when `max_sleep_hours` allows, as with null; a
+    time in the past wakes the agent now. During a run it applies if the run ends without asking for sleep."""
     run_started_at = Datetime(allow_none=True)
-    """Checked, but without effect: only a run has a start, and the answer shows that of the active one."""
+    """A datetime or null, without effect: only a run has a start, and the answer shows that of the active
+    one."""
     last_wake_reason = Line(max_length=64)
     """Checked, but without effect: the answer shows why the last run started."""
     last_wake_interrupted_sleep_until = Datetime(allow_none=True)
-    """Checked, but without effect: the answer shows which sleep the start of the last run cut short."""
+    """A datetime or null, without effect: the answer shows which sleep the start of the last run cut
+    short."""
 
     def checked(self, values: Mapping[str, Any], *, partial: bool = False) -> dict[str, Any]:
         """Check like any body, and report a missing model together with the other missing fields.

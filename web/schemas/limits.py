@@ -11,7 +11,7 @@ class LimitScope(StrEnum):
 
     ORGANIZATION = "organization"
     """The organization as a whole."""
-    CREDENTIAL = "credential"  # each API key, user or run token
+    CREDENTIAL = "credential"
     """Each API key, user or run token."""
     USER = "user"
     """Each user."""
@@ -31,9 +31,8 @@ class LimitResponse(TypedDict):
     limit: int | None
     """The maximum; null: there is none."""
     used: int | None
-    """How much of it is in use, a few seconds ago at most; of requests per minute, how many your own
-    credential has to wait for to be refilled. null if the limit applies to each user, agent, trace
-    or credential."""
+    """How much of it is in use, a few seconds old at most; of requests per minute, how many of its own your
+    credential has used up. null if the limit applies to each user, agent, trace or credential."""
 
 
 class LimitsResponse(TypedDict):

@@ -9,6 +9,7 @@ from storage.model import AgentStatus
 from storage.postgres.pool import PoolSize
 from supervisors.engine.snapshot import (
     AgentsResponse,
+    QuarantinedAgent,
     RunsResponse,
     Spread,
     SupervisorsResponse,
@@ -59,6 +60,8 @@ class StatusResponse(TypedDict):
     """How runs are executed."""
     supervisors: SupervisorsResponse
     """The supervisors in memory."""
+    quarantined: Sequence[QuarantinedAgent]
+    """At most 20 agents in quarantine, by id, as read one scan interval ago; `supervisors` counts all."""
     agents: AgentsResponse
     """The agents by status, counted at most one scan interval ago."""
     runs: RunsResponse

@@ -24,7 +24,7 @@ class TemplateBody(Body):
     harness_git_ref = Line(load_default="", max_length=255)
     agent_created_webhook_url = Url(load_default="", max_length=200)
     tool_call_secret = Text(load_default="", max_length=255, allow_none=True)
-    """Signs webhooks and tool calls; "" leaves them unsigned. Null is like leaving the field out, so that a
+    """Signs webhooks and tool calls; "" leaves them unsigned. null is like leaving the field out, so that a
     member can send back what it has read."""
     max_cost_usd_per_day = Money(allow_none=True, load_default=None)
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import structlog
 from aiohttp import StreamReader, web
+from aiohttp.http_exceptions import BadHttpMethod, InvalidURLError, LineTooLong, PayloadEncodingError
 
 from web.errors import framework_error_response
 from web.json import json_response
@@ -30,12 +31,24 @@ SHUTDOWN_SECONDS = 1.0  # for the last requests; the service has drained before
 DEFAULTS = ConnectionSettings()
 NO_ACCESS_LOG: dict[str, Any] = {"access_log": None}
 INVALID_HTTP = "The request is not valid HTTP."
+MALFORMATIONS = {  # in words, because aiohttp's own messages quote the request
+    BadHttpMethod: "it does not begin with a known method; perhaps the client expects TLS",
+    InvalidURLError: "the address in the first line is invalid",
+    LineTooLong: "a line of the head is too long",
+    PayloadEncodingError: "the body does not have the announced length or encoding",
+}
 OPTIONS: dict[str, Any] = {
     "auto_decompress": False,  # `web/request/body.py` decompresses, and only bodies that are read
     "lingering_time": 0.0,  # `discard_rest` limits the bytes as well
 }
 
 log = structlog.get_logger(__name__)
+
+
+def _malformation(error: BaseException | None) -> str:
+    """Return in words what is wrong with a request, without any part of it."""
+    kinds = (words for kind, words in MALFORMATIONS.items() if isinstance(error, kind))
+    return next(kinds, "the first line or a header is invalid")
 
 
 class Protocol(ReaderWatch):
@@ -89,7 +102,7 @@ class Protocol(ReaderWatch):
             raise ConnectionError("the response has already begun")
         request_id, body = fresh_id(), {"detail": HEAD_TOO_LONG if status == 431 else INVALID_HTTP}
         if status < 500:
-            reason = type(exc).__name__
+            reason = _malformation(exc)
             self._lines.write(log.info, "malformed request refused", reason=reason, request_id=request_id)
         else:
             log.error("request failed", exc_info=exc, request_id=request_id)

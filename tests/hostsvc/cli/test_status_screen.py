@@ -97,6 +97,9 @@ def service_status(
             "restarts": trouble,
             "mailbox": {"depth": requests, "deepest": requests},
         },
+        "quarantined": [
+            {"agent": "4711", "name": "Ada", "until": DUE, "last_error": "no\nmodel"} for _ in range(trouble)
+        ],
         "timers": {"pending": timers[0], "next_due_at": timers[1], "lateness_ms": spread},
         "loop_lag_ms": spread,
         "database": {"connections": connections, "idle": connections, "waiting": requests},
@@ -124,6 +127,7 @@ agents 1 running, 1 sleeping, 1 archived
 runs 1 active of at most 100; 1 agent waiting for a slot
 supervisors 1 in memory: 1 running
 trouble 1 agent quarantined, 1 supervisor restarted after a crash
+quarantined 4711 Ada until 2026-11-20 10:28:36 UTC: no·model
 mailboxes 1 unanswered request
 timers 1 set, for 2026-11-20 10:28:36 UTC
 lateness timers not measured yet; event loop not measured yet
@@ -138,6 +142,8 @@ agents 2 running, 2 sleeping, 2 archived
 runs 2 active of at most 100; 2 agents waiting for a slot
 supervisors 2 in memory: 2 running
 trouble 2 agents quarantined, 2 supervisors restarted after a crash
+quarantined 4711 Ada until 2026-11-20 10:28:36 UTC: no·model
+quarantined 4711 Ada until 2026-11-20 10:28:36 UTC: no·model
 mailboxes 2 unanswered requests, at most 2 to one agent
 timers 2 set, the next for 2026-11-20 10:28:36 UTC
 lateness timers not measured yet; event loop not measured yet

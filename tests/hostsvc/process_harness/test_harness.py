@@ -14,8 +14,9 @@ import pytest
 from hostsvc.process_harness.cache import HarnessRefused
 from hostsvc.process_harness.harness import ProcessHarness, RunCredentials, open_workspace
 from hostsvc.process_harness.settings import HarnessSettings
+from storage.agent_facts import RunStart
 from storage.ids import new_id
-from storage.model import Agent, NewSpan, Outcome, RunStart, Template
+from storage.model import Agent, NewSpan, Outcome, Template
 from supervisors.clock import SystemClock
 from supervisors.engine.run import ActiveRun, RunError, RunResult, RunStopped
 from supervisors.settings import RunSettings

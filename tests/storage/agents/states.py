@@ -10,9 +10,10 @@ from uuid import UUID
 
 import asyncpg
 
+from storage.agent_facts import AgentFacts, AgentState, RunEnd, RunStart, StateUpdate
 from storage.agents.state import AgentStates
 from storage.ids import new_id
-from storage.model import Agent, AgentFacts, AgentState, AgentStatus, Outcome, RunEnd, RunStart, StateUpdate
+from storage.model import Agent, AgentStatus, Outcome
 from storage.notifications.notifications import Notifications
 from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, MINUTE, NOW, new_notification

@@ -6,20 +6,12 @@ from uuid import UUID
 
 import pytest
 
+from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState, Counts, PendingGroup
 from storage.agents.agents import Agents
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.ids import new_id
-from storage.model import (
-    ActivationPeriod,
-    AgentFacts,
-    AgentState,
-    AgentStatus,
-    Counts,
-    PendingGroup,
-    Priority,
-    Source,
-)
+from storage.model import AgentStatus, Priority, Source
 from storage.notifications.notifications import Notifications
 from storage.postgres.pool import Pool
 from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES

@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 
 import storage.postgres.pool
+from storage.agent_facts import AgentState, StateUpdate, SystemNotice
 from storage.agents.state import AgentStates
 from storage.agents.state_updates import MAX_RUN_NOTIFICATIONS
 from storage.errors import RowLocked
 from storage.history.runs import Runs
 from storage.history.traces import Traces
 from storage.ids import new_id
-from storage.model import Agent, AgentState, AgentStatus, Outcome, Priority, StateUpdate, SystemNotice
+from storage.model import Agent, AgentStatus, Outcome, Priority
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from tests.storage.agents.states import (
     end_update,

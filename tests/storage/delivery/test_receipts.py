@@ -9,6 +9,7 @@ from types import NoneType
 
 import pytest
 
+from storage.agent_facts import AgentState, StateUpdate
 from storage.channels.contacts import Contact
 from storage.channels.documents import Document
 from storage.channels.messages import Channel, Direction, Message, MessageStatus
@@ -17,7 +18,7 @@ from storage.delivery.receipts import StoredAnswer
 from storage.errors import AnsweredBefore, Forbidden, NotUnique, StorageError
 from storage.history.usage import UsageRecord
 from storage.ids import new_id
-from storage.model import Agent, AgentState, AgentStatus, Receipt, StateUpdate, Trace
+from storage.model import Agent, AgentStatus, Receipt, Trace
 from storage.postgres.pool import Pool
 from storage.storage import Storage
 from storage.toolbox.adapter_configs import AdapterConfig

@@ -4,10 +4,10 @@ import asyncio
 from datetime import timedelta
 from decimal import Decimal
 
+from storage.agent_facts import Budget
 from storage.history.spending import Spending
 from storage.history.usage import Usage
 from storage.identity.organizations import Organizations
-from storage.model import Budget
 from storage.postgres.pool import Pool
 from tests.storage.factories import HOUR, NOW, stored_agent, stored_organization, usage_record
 

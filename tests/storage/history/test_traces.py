@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from storage.agent_facts import AgentState, RunEnd, RunStart, StateUpdate
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
 from storage.errors import NotUnique
@@ -20,17 +21,7 @@ from storage.history.traces import (
     Traces,
 )
 from storage.ids import new_id
-from storage.model import (
-    Agent,
-    AgentState,
-    AgentStatus,
-    NewSpan,
-    Outcome,
-    RunEnd,
-    RunStart,
-    StateUpdate,
-    Trace,
-)
+from storage.model import Agent, AgentStatus, NewSpan, Outcome, Trace
 from storage.postgres.json_values import decoded
 from storage.postgres.paging import Page
 from storage.postgres.pool import Pool

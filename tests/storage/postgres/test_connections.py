@@ -115,3 +115,13 @@ def test_error_of_asyncpg_becomes_storage_error(error: Exception, translation: t
     with pytest.raises(translation) as raised, translated():
         raise error
     assert type(raised.value) is translation
+
+
+def test_full_disk_is_told_in_one_line() -> None:
+    full = asyncpg.DiskFullError("could not extend file: No space left on device")
+    full.hint = "Check free disk space."
+    with pytest.raises(DatabaseFull) as raised, translated():
+        raise full
+    assert str(raised.value) == (
+        "the disk of the database is full: could not extend file: No space left on device"
+    )

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+from storage.agent_facts import AgentFacts, RunStart, StateUpdate
 from storage.agents.agents import Agents
 from storage.agents.state import AgentStates
 from storage.ids import new_id
-from storage.model import Agent, AgentFacts, AgentStatus, RunStart, StateUpdate
+from storage.model import Agent, AgentStatus
 from storage.notifications.notifications import NotificationFilters, Notifications
 from storage.notifications.since import RecentNotifications
 from storage.postgres.paging import Page

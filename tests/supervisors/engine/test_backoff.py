@@ -2,8 +2,9 @@
 
 import pytest
 
+from storage.agent_facts import StateUpdate
 from storage.errors import DatabaseUnavailable
-from storage.model import Agent, Priority, Source, StateUpdate
+from storage.model import Agent, Priority, Source
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import OwnedFieldsRequest, RunRequest
 from supervisors.policy.phases import Phase

@@ -184,6 +184,16 @@ async def test_restart_after_clock_set_back_holds_one_window(world: World) -> No
     await ends_after(world, agent, WINDOW)
 
 
+async def test_restart_after_clock_set_back_ends_hold_without_message(world: World) -> None:
+    """Check scenarios 19 and 24."""
+    agent = await world.agent(debounce_window_seconds=WINDOW)
+    await world.sms(agent)
+    await world.advance(10)
+    world.clock.step(-HOUR)
+    await world.restart()
+    await ends_after(world, agent, WINDOW)
+
+
 async def test_hold_ends_although_clock_step_postpones_a_retry(world: World) -> None:
     """Check I5."""
     agent = await world.agent(debounce_window_seconds=2)
@@ -192,3 +202,46 @@ async def test_hold_ends_although_clock_step_postpones_a_retry(world: World) -> 
     await world.sms(agent)
     world.clock.step(-HOUR)
     await ends_after(world, agent, 2)
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_hold_of_dropped_supervisor_keeps_its_maximum(world: World, step: float) -> None:
+    """Check I5: the supervisor is made again for a message after the step, during a pause."""
+    agent = await world.agent(debounce_window_seconds=WINDOW)
+    await world.pause(agent.organization_id, True)
+    await world.sms(agent)
+    await world.advance(CAP - 30)
+    assert world.registry.drop_idle() == 1
+    world.clock.step(step)
+    await world.advance(10)
+    await world.sms(agent)
+    await world.pause(agent.organization_id, False)
+    await ends_after(world, agent, 20)
+
+
+async def test_supervisor_stays_while_it_alone_knows_a_hold(world: World) -> None:
+    """Check I5: what is stored after a step back counts on from what was stored before."""
+    agent = await world.agent(debounce_window_seconds=2 * WINDOW)
+    await world.pause(agent.organization_id, True)
+    await world.sms(agent)
+    await world.advance(10)
+    world.clock.step(-HOUR)
+    await world.advance(5)
+    await world.sms(agent)
+    await world.advance(WINDOW + 1)
+    assert world.registry.drop_idle() == 0
+    await world.pause(agent.organization_id, False)
+    await ends_after(world, agent, WINDOW - 1)
+
+
+async def test_supervisor_of_paused_agent_is_dropped_after_hold(world: World) -> None:
+    agent = await world.agent(debounce_window_seconds=WINDOW)
+    await world.pause(agent.organization_id, True)
+    await world.sms(agent)
+    await world.advance(10)
+    world.clock.step(-HOUR)
+    await world.sms(agent)
+    await world.advance(CAP - 1)
+    assert world.registry.drop_idle() == 0
+    await world.advance(1)
+    assert world.registry.drop_idle() == 1

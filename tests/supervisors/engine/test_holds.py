@@ -1,9 +1,11 @@
 """Holds: one run for a conversation, at the end of its window."""
 
 import asyncio
+from datetime import timedelta
 
 from storage.model import Source
 from tests.storage.factories import new_notification
+from tests.supervisors.engine.situations import quarantined
 from tests.supervisors.world import World
 
 
@@ -72,3 +74,18 @@ async def test_reminder_during_a_long_hold_is_in_time(world: World) -> None:
     await world.go_to(400)
 
     assert await world.wakes(agent) == [(301, "reminder")]
+
+
+async def test_quarantined_agent_rests_after_the_end_of_a_hold(world: World) -> None:
+    """Its next start is later than that, and nothing happens before."""
+    agent = await quarantined(world)
+    last_started_at = (await world.state(agent)).last_started_at
+    assert last_started_at is not None
+    await world.change(agent, debounce_window_seconds=2)
+    await world.sms(agent)
+    async with asyncio.timeout(10):
+        await world.advance(30)
+        await world.advance(31)
+
+    assert agent.id in world.puppets
+    assert (await world.state(agent)).last_started_at == last_started_at + timedelta(seconds=60)

@@ -119,6 +119,34 @@ async def test_overview_counts_quarantined_agents(world: World) -> None:
     assert await quarantined() == 0
 
 
+async def test_overview_lists_quarantined_agents_with_their_errors(world: World) -> None:
+    first, second = await world.agent(), await world.agent()
+    counting = AgentCounter(world.states, world.registry.statistics, world.clock)
+    for agent in (first, second):
+        await world.pool.execute(QUARANTINE, agent.id, world.at(900))
+        await world.pool.execute("UPDATE agent_state SET last_error = $1", "no\nmodel " * 100)
+    await counting.run_once()
+
+    listed = world.registry.status.overview().quarantined
+    assert [(each.agent, each.name, each.organization) for each in listed] == [
+        (agent.id, agent.name, agent.organization_id) for agent in (first, second)
+    ]
+    assert {(each.failures, each.until) for each in listed} == {(5, world.at(900))}
+    assert all(each.last_error.startswith("no model no model") for each in listed)
+    assert all(len(each.last_error) == 201 for each in listed)
+
+    await world.ask(first, StopRequest())
+    assert [each.agent for each in world.registry.status.overview().quarantined] == [second.id]
+
+
+async def test_quarantines_are_counted_when_they_begin(world: World) -> None:
+    agent = await world.agent()
+    await world.pool.execute("UPDATE agent_state SET failures = 4")
+    run = await world.start(agent)
+    await run.fail("There is no model.")
+    assert world.registry.status.overview().quarantines == 1
+
+
 async def test_overview_counts_everything(pool: Pool) -> None:
     async with open_world(pool, runs={"max_concurrent": 1}) as world:
         running, queued, held, archived = (

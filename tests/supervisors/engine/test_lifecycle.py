@@ -99,6 +99,19 @@ async def test_quarantine_is_told_once_with_its_cause_and_its_end(world: World, 
     assert [line["event"] for line in logged[-2:]] == ["quarantine ended", "run ended"]
 
 
+async def test_stop_ends_quarantine_and_next_one_is_told(world: World, logged: Lines) -> None:
+    agent = await world.agent()
+    for _ in range(2):
+        await world.start(agent)
+        for _ in range(QUARANTINE_AFTER_FAILURES - 1):
+            await world.puppets[agent.id].fail("no model")
+            await world.ask(agent, RunRequest())
+        await world.puppets[agent.id].fail("no model")
+        await world.ask(agent, StopRequest(reason="repair", caller=CALLER))
+    told = [line["event"] for line in logged if line["event"].startswith(("agent", "quarantine"))]
+    assert told == ["agent quarantined", "agent stopped", "quarantine ended"] * 2
+
+
 async def test_stop_names_caller_and_reason_once(world: World, logged: Lines) -> None:
     agent = await world.agent()
     world.puppets_are_stubborn = True

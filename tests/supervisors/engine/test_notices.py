@@ -3,7 +3,8 @@
 from datetime import timedelta
 from decimal import Decimal
 
-from storage.model import AgentFacts, Budget, Outcome, RunEnd
+from storage.agent_facts import AgentFacts, Budget, RunEnd
+from storage.model import Outcome
 from supervisors.engine.notices import notice_for, quarantine_notice
 from tests.storage.factories import HOUR, NOW
 from tests.supervisors.agent_facts import POLICY, RUN, facts, state

@@ -2,10 +2,12 @@
 
 from collections import Counter
 
-from storage.model import Agent
+from storage.errors import DatabaseUnavailable
+from storage.model import Agent, Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import RunRequest
 from supervisors.maintenance.due_scan import IMMEDIATE_STARTS, STARTS_PER_SECOND
+from tests.storage.factories import new_span
 from tests.supervisors.world import World, open_world
 
 MANY = 60
@@ -80,3 +82,15 @@ async def test_agents_with_interrupted_runs_restart_with_jitter(pool: Pool) -> N
         assert returned.total() == 30
         assert len(returned) > 15
         assert min(returned) >= 1
+
+
+async def test_open_spans_are_ended_although_the_answer_is_lost(world: World) -> None:
+    agent = await world.agent()
+    run = await world.start(agent)
+    await world.storage.traces.insert_spans([new_span(run.run.id, started_at=world.at(0), ended_at=None)])
+    world.states.lost_update_answer = DatabaseUnavailable("away")
+    await run.fail()
+    await world.advance(5)
+    assert (await world.outcomes(agent))[0] is Outcome.FAILED
+    [span] = await world.storage.traces.list_spans(run.run.id, None, 9)
+    assert span.ended_at is not None

@@ -5,8 +5,9 @@ import asyncio
 import asyncpg
 import pytest
 
+from storage.agent_facts import StateUpdate
 from storage.errors import DatabaseUnavailable, LeadershipLost, StorageError
-from storage.model import Outcome, StateUpdate
+from storage.model import Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import RunAnswer, RunRequest, Signal
 from supervisors.errors import MailboxFull

@@ -8,8 +8,9 @@ from uuid import UUID
 import pytest
 import uvloop
 
+from storage.agent_facts import RunStart
 from storage.errors import SecretUnreadable
-from storage.model import Outcome, RunStart
+from storage.model import Outcome
 from supervisors.clock import SystemClock
 from supervisors.engine.messages import Reply, Request
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult

@@ -6,9 +6,10 @@ from random import Random
 import asyncpg
 import pytest
 
+from storage.agent_facts import StateUpdate
 from storage.errors import NoAnswer
 from storage.ids import new_id
-from storage.model import AgentStatus, Outcome, Priority, Source, StateUpdate
+from storage.model import AgentStatus, Outcome, Priority, Source
 from storage.notifications.notifications import Notifications
 from storage.postgres.pool import DatabaseSettings, Pool, open_pool
 from supervisors.engine.messages import OwnedFieldsRequest, SleepRequest, StopRequest

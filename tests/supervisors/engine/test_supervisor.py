@@ -6,8 +6,9 @@ from itertools import pairwise
 import pytest
 from structlog.testing import capture_logs
 
+from storage.agent_facts import StateUpdate
 from storage.errors import DatabaseUnavailable
-from storage.model import Agent, AgentStatus, Outcome, StateUpdate
+from storage.model import Agent, AgentStatus, Outcome
 from storage.postgres.pool import Pool
 from supervisors.engine.messages import RunAnswer, RunRequest
 from supervisors.errors import NoStarts

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
+from storage.agent_facts import Budget, RunStart
 from storage.ids import new_id
-from storage.model import Budget, RunStart
 from supervisors.engine.run import ActiveRun, RunBudgetReached
 from supervisors.harness.budget_guard import BudgetGuard
 from tests.storage.factories import NOW

@@ -10,11 +10,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from hostsvc.llm.price_list import PriceList
+from storage.agent_facts import RunStart
 from storage.errors import DatabaseUnavailable
 from storage.history.spending import Spending
 from storage.history.usage import ModelUsage, Usage, UsageRecord
 from storage.ids import new_id
-from storage.model import Agent, Outcome, RunStart
+from storage.model import Agent, Outcome
 from storage.postgres.pool import Pool
 from storage.storage import Storage
 from supervisors.clock import SystemClock

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import cast
 
-from storage.model import Counts
+from storage.agent_facts import Counts
 from supervisors.engine.inspection import Statistics
 from supervisors.maintenance.agent_counter import AgentCounter
 from supervisors.policy.decisions import QUARANTINE_AFTER_FAILURES

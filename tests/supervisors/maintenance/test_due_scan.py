@@ -42,6 +42,9 @@ class DueAgents:
     async def list_queued(self) -> list[UUID]:
         return self.queued
 
+    async def list_activated_later(self, _: datetime) -> list[UUID]:
+        return []
+
 
 def new_scan(agents: DueAgents, clock: HeldClock) -> tuple[DueScan, RecordingRegistry]:
     registry = RecordingRegistry()

@@ -7,16 +7,8 @@ from decimal import Decimal
 from random import Random
 from uuid import uuid4
 
-from storage.model import (
-    ActivationPeriod,
-    AgentFacts,
-    AgentState,
-    AgentStatus,
-    Budget,
-    Outcome,
-    PendingGroup,
-    Source,
-)
+from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState, Budget, PendingGroup
+from storage.model import AgentStatus, Outcome, Source
 from supervisors.policy import explanations, transitions
 from supervisors.policy.decisions import active_count, decide
 from supervisors.policy.phases import Phase

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from storage.model import Budget
+from storage.agent_facts import Budget
 from supervisors.policy.budgets import dollars, reached_budget, renewed_at
 from tests.storage.factories import HOUR, NOW
 from tests.supervisors.agent_facts import seconds

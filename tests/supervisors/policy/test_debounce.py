@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.model import PendingGroup, Source
+from storage.agent_facts import PendingGroup
+from storage.model import Source
 from supervisors.policy.debounce import Hold, effective_window, hold_for, max_hold_seconds
 from tests.storage.factories import NOW
 from tests.supervisors.agent_facts import past, seconds, waiting
@@ -44,7 +45,7 @@ def test_no_message_or_no_window_means_no_hold() -> None:
 def test_hold_ends_one_window_after_the_last_message() -> None:
     held = [waiting(Source.SMS, NOW, NOW + seconds(50)), waiting(Source.EMAIL, NOW + seconds(20))]
 
-    assert hold_for(held, 60, 300) == Hold(60, NOW, NOW + seconds(50), NOW + seconds(110))
+    assert hold_for(held, 60, 300) == Hold(60, NOW, NOW + seconds(50), NOW + seconds(110), 2)
 
 
 def test_hold_ends_at_its_cap() -> None:

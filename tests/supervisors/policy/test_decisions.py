@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.model import ActivationPeriod, AgentFacts, AgentStatus, Budget, PendingGroup, Source
+from storage.agent_facts import ActivationPeriod, AgentFacts, Budget, PendingGroup
+from storage.model import AgentStatus, Source
 from supervisors.policy.decisions import (
     Decision,
     Wake,

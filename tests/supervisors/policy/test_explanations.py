@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from storage.model import ActivationPeriod, AgentFacts, AgentState, AgentStatus, Source
+from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState
+from storage.model import AgentStatus, Source
 from supervisors.policy import explanations
 from supervisors.policy.decisions import WakeReason, decide
 from supervisors.policy.phases import Phase

@@ -12,7 +12,7 @@ DOCUMENT = ROOT / "docs" / "architecture.md"
 DIAGRAM = re.compile(r"^```mermaid\nstateDiagram-v2\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FRAME = re.compile(r"state (\w+) \{(.*?)\}", re.DOTALL)
 ARROW = re.compile(r"(\w+) --> (\w+) :")
-WALKS = 700
+WALKS = 1000
 STEPS = 40
 
 Transition = tuple[Phase, Phase]

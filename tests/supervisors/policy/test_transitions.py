@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.model import ActivationPeriod, AgentFacts, AgentState, AgentStatus, Outcome, Source
+from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState
+from storage.model import AgentStatus, Outcome, Source
 from supervisors.policy import transitions
 from supervisors.policy.decisions import WakeReason, decide
 from supervisors.policy.phases import Phase

@@ -129,6 +129,15 @@ async def test_unusable_organization_header_is_refused_on_every_route(
     assert (answer.status, answer.body) == (status, {"detail": f"X-Organization: {whose}"})
 
 
+async def test_several_organization_headers_are_refused(service: Service) -> None:
+    user, own = await new_user(service)
+    authorization = as_user(service, user).authorization or ""
+    headers = [("X-Organization", str(own.id))] * 2 + [("Authorization", authorization)]
+    async with service.nobody.client.get("/api/templates/", headers=headers) as response:
+        assert response.status == 400
+        assert await response.json() == {"detail": "X-Organization: Must be a valid UUID."}
+
+
 async def test_header_must_name_the_organization_of_the_key(api: Api, other: Api) -> None:
     foreign = (await other.create_agent())["organization"]
     answer = await api.get("/api/templates/", headers={"X-Organization": foreign})

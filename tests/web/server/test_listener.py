@@ -70,6 +70,27 @@ async def test_malformed_http_is_refused_in_json_without_repeating_it(
     assert SECRET.decode() not in caplog.text + str(logged)
 
 
+@pytest.mark.parametrize(
+    ("request_bytes", "reason"),
+    [
+        (
+            b"\x16\x03\x01\x00\r\n\r\n",
+            "it does not begin with a known method; perhaps the client expects TLS",
+        ),
+        (b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n", "the address in the first line is invalid"),
+        (b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", "a line of the head is too long"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nA: \x01\r\n\r\n", "the first line or a header is invalid"),
+    ],
+    ids=["method", "address", "length", "header"],
+)
+async def test_malformed_request_is_logged_in_words(
+    address: Address, request_bytes: bytes, reason: str
+) -> None:
+    with capture_logs() as logged:
+        await answer(address, request_bytes)
+    assert [line["reason"] for line in logged] == [reason]
+
+
 async def test_crash_of_application_reveals_only_its_request_id(caplog: pytest.LogCaptureFixture) -> None:
     async def fail(_: web.Request) -> web.Response:
         raise RuntimeError("a secret")

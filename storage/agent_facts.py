@@ -1,0 +1,157 @@
+"""The facts from which the rules decide what an agent does next, and the updates that they decide on."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from uuid import UUID
+
+from storage.model import AgentStatus, Outcome, Receipt, Source
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """The narrow row that a supervisor owns; the migrations describe each column."""
+
+    agent_id: UUID
+    status: AgentStatus = AgentStatus.SLEEPING
+    run_id: UUID | None = None
+    run_started_at: datetime | None = None
+    last_wake_reason: str = ""
+    last_wake_interrupted_sleep_until: datetime | None = None
+    sleep_until: datetime | None = None
+    max_sleep_until: datetime | None = None
+    last_started_at: datetime | None = None
+    last_ended_at: datetime | None = None
+    stopped_at: datetime | None = None
+    run_requested_at: datetime | None = None
+    queued_at: datetime | None = None
+    failures: int = 0
+    retries: int = 0
+    left_over: int = 0
+    retry_at: datetime | None = None
+    retry_reason: str = ""
+    last_error: str = ""
+    wake_seq: int = 0
+    next_due_at: datetime | None = None
+    seen_until: datetime | None = None
+    stop_reason: str = ""  # of the stop at `stopped_at`
+    version: int = field(default=0, compare=False)  # number of updates; says nothing about the agent
+
+
+class ActivationPeriod(StrEnum):
+    """The time at which a high, uncleared notification became active, relative to the last stop and run."""
+
+    AHEAD = "ahead"  # not yet: a reminder that is not due
+    STOPPED = "stopped"  # at or before the stop: starts nothing
+    BEFORE = "before"  # at or before the last run's start
+    DURING = "during"  # after that start, at or before its end
+    SINCE = "since"  # after that end, or there has been no run
+
+
+@dataclass(frozen=True, slots=True)
+class PendingGroup:
+    """High, uncleared notifications of one agent that the rules treat alike: their number and times."""
+
+    source: Source
+    reminder: bool
+    period: ActivationPeriod
+    count: int
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The cap and today's spending, by UTC day, of one agent or of its whole organization."""
+
+    of_organization: bool
+    cap_usd: Decimal
+    spent_usd: Decimal
+
+    @property
+    def is_reached(self) -> bool:
+        return self.spent_usd >= self.cap_usd
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFacts:
+    """The facts from which the rules decide what one agent does next, read in one database snapshot."""
+
+    organization_id: UUID
+    state: AgentState
+    created_at: datetime
+    name: str
+    paused: bool
+    max_sleep_hours: int | None
+    agent_window_seconds: int | None
+    template_window_seconds: int | None
+    budgets: tuple[Budget, ...] = ()  # empty if nothing caps the spending
+    pending: tuple[PendingGroup, ...] = ()
+    pending_at_start: int = 0  # notifications that were active when the active run started
+    interrupted_sleep_until: datetime | None = None  # end of the sleep that the active run cut short
+    wake_reason: str = ""  # of the active run, blank if there is none
+    held_between: tuple[datetime, datetime] | None = None  # not stored: see `supervisors.engine.hold_clock`
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """The run that a state update starts, and its trace with it."""
+
+    run_id: UUID
+    wake_reason: str
+    interrupted_sleep_until: datetime | None
+    max_sleep_until: datetime | None
+    started_at: datetime
+    trace_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """The run that a state update ends, and its trace with it."""
+
+    run_id: UUID
+    outcome: Outcome
+    ended_at: datetime
+    turns: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class SystemNotice:
+    """A low `system` notification that a state update adds to its agent's queue, unless its id is there."""
+
+    id: UUID
+    title: str
+    body: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StateUpdate:
+    """One step of one agent: from the state that was read to the next, with the run it starts or ends.
+
+    It takes effect only if the agent has not been updated since `before` was read and, when `guarded`, no
+    notification has become active since then.
+    """
+
+    before: AgentState
+    after: AgentState
+    guarded: bool
+    start: RunStart | None = None
+    end: RunEnd | None = None
+    receipt: Receipt | None = None
+    notice: SystemNotice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The numbers of agents, timers and pending notifications at one moment."""
+
+    running: int
+    sleeping: int
+    archived: int
+    quarantined: frozenset[UUID]  # a supervisor in memory may know a newer state
+    timers: int
+    next_due_at: datetime | None
+    oldest_active_at: datetime | None

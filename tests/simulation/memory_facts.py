@@ -1,0 +1,82 @@
+"""The facts about agents in memory: the same as the statement GET_FACTS of `storage.agents.state` reads."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+from storage.agent_facts import ActivationPeriod, AgentFacts, AgentState, Budget, PendingGroup
+from storage.model import Agent, Notification
+from tests.simulation.tables import Tables
+
+
+def facts(tables: Tables, agent_id: UUID, now: datetime) -> AgentFacts | None:
+    """Return the facts about the agent at this moment; None if there is no such agent."""
+    agent, state = tables.agent(agent_id), tables.states.get(agent_id)
+    if agent is None or state is None:
+        return None
+    template = tables.templates.get(agent.template_id) if agent.template_id else None
+    run = tables.runs.get(state.run_id) if state.run_id else None
+    return AgentFacts(
+        organization_id=agent.organization_id,
+        state=state,
+        created_at=agent.created_at,
+        name=agent.name,
+        paused=tables.organizations[agent.organization_id].paused,
+        max_sleep_hours=agent.max_sleep_hours,
+        agent_window_seconds=agent.debounce_window_seconds,
+        template_window_seconds=template.debounce_window_seconds if template else None,
+        budgets=budgets(tables, agent, now),
+        pending=tuple(_groups(tables.queue(agent_id), state, now)),
+        pending_at_start=run.notification_count if run else 0,
+        interrupted_sleep_until=run.interrupted_sleep_until if run else None,
+        wake_reason=run.wake_reason if run else "",
+    )
+
+
+def budgets(tables: Tables, agent: Agent, now: datetime) -> tuple[Budget, ...]:
+    """Return the budgets that cap the agent's spending, its own first."""
+    template = tables.templates.get(agent.template_id) if agent.template_id else None
+    inherited = template.max_cost_usd_per_day if template else None
+    own = agent.max_cost_usd_per_day if agent.max_cost_usd_per_day is not None else inherited
+    shared = tables.organizations[agent.organization_id].max_cost_usd_per_day
+    of_both = ((False, own, agent.id), (True, shared, agent.organization_id))
+    return tuple(
+        Budget(of_organization, cap, tables.spending.get((owner_id, now.date()), Decimal(0)))
+        for of_organization, cap, owner_id in of_both
+        if cap is not None
+    )
+
+
+def _groups(queue: Iterable[Notification], state: AgentState, now: datetime) -> Iterable[PendingGroup]:
+    groups: dict[tuple[object, ...], PendingGroup] = {}
+    for one in queue:
+        at = one.activated_at
+        if at is None:
+            continue
+        is_reminder, period = one.scheduled_for == at, _period(one, at, state, now)
+        key = (one.source, is_reminder, period)
+        group = groups.get(key)
+        if group is None:
+            groups[key] = PendingGroup(one.source, is_reminder, period, 1, at, at)
+        else:
+            first_at, last_at = min(group.first_at, at), max(group.last_at, at)
+            groups[key] = replace(group, count=group.count + 1, first_at=first_at, last_at=last_at)
+    return groups.values()
+
+
+def _period(one: Notification, at: datetime, state: AgentState, now: datetime) -> ActivationPeriod:
+    if one.scheduled_for == at and at > now:
+        return ActivationPeriod.AHEAD
+    if state.stopped_at is not None and at <= state.stopped_at:
+        return ActivationPeriod.STOPPED
+    if state.seen_until is not None and at <= state.seen_until and one.scheduled_for != at:
+        return ActivationPeriod.BEFORE if state.stopped_at is None else ActivationPeriod.STOPPED
+    if state.last_started_at is None:
+        return ActivationPeriod.SINCE
+    if at <= state.last_started_at:
+        return ActivationPeriod.BEFORE
+    if state.last_ended_at is not None and at > state.last_ended_at and state.run_id is None:
+        return ActivationPeriod.SINCE
+    return ActivationPeriod.DURING
