@@ -85,6 +85,11 @@ def _of_supervisors(overview: Overview) -> Iterator[Metric]:
         "Crashes after which a supervisor reloaded its agent.",
         supervisors.restarts,
     )
+    yield Gauges(
+        "hostsvc_quarantined_agents",
+        "Agents in quarantine, with or without a supervisor in memory.",
+        supervisors.quarantined,
+    )
     yield Counters(
         "hostsvc_quarantines", "Quarantines of agents that began in this process.", overview.quarantines
     )

@@ -143,7 +143,7 @@ async def test_metrics_agree_with_status(service: Service, api: Api) -> None:
     seen = await scrape(service)
     assert seen.value("hostsvc_info", version=status["service"]["version"]) == 1
     assert seen.value("hostsvc_supervisors", phase="holding") == 1
-    assert seen.value("hostsvc_supervisors", phase="quarantined") == status["supervisors"]["quarantined"] == 0
+    assert seen.value("hostsvc_quarantined_agents") == status["supervisors"]["quarantined"] == 0
     assert seen.value("hostsvc_supervisor_restarts_total") == status["supervisors"]["restarts"]
     assert seen.value("hostsvc_mailbox_depth") == status["supervisors"]["mailbox"]["depth"]
     assert seen.value("hostsvc_mailbox_depth_max") == status["supervisors"]["mailbox"]["deepest"]
