@@ -81,6 +81,7 @@ WITH item AS (
     UPDATE trace t SET ended_at = greatest(i.end_at, t.started_at),
         error = coalesce(nullif(i.end_error, ''), t.error),
         metadata = CASE WHEN i.end_outcome = 'stopped' AND i.stop_reason <> ''
+                             AND json_typeof(t.metadata) = 'object'
                         THEN (t.metadata::jsonb || jsonb_build_object('stop_reason', i.stop_reason))::json
                         ELSE t.metadata END
     FROM updated JOIN item i USING (agent_id)

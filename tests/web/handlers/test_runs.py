@@ -95,6 +95,16 @@ async def test_reason_of_stop_is_in_run_trace_and_why(api: Api) -> None:
     assert "reason" not in (await api.get(path(agent, "supervisor/"))).body["why"]
 
 
+async def test_stop_keeps_trace_metadata_that_is_no_object(api: Api) -> None:
+    agent = await api.create_agent()
+    run = (await api.post(path(agent, "run/"))).body["run"]
+    for metadata in (["a", 1], "text", 7):
+        ended = await api.post(f"/api/tracing/traces/{run}/end/", {"metadata": metadata})
+        assert ended.body["metadata"] == metadata
+    await api.post(path(agent, "stop/"), {"reason": "enough"})
+    assert (await api.get(f"/api/tracing/traces/{run}/")).body["metadata"] == 7
+
+
 async def test_reason_of_stop_is_bounded(api: Api) -> None:
     agent = await api.create_agent()
     refused = await api.post(path(agent, "stop/"), {"reason": "x" * 1001})
