@@ -38,7 +38,7 @@ class WriteProbe:
         self._clock = clock
         self._watch = watch
         self._turn = asyncio.Lock()
-        self._probed_at = float("-inf")  # the beginning of the latest probe
+        self._probed_at = float("-inf")  # the end of the latest probe
         self._full_until = float("-inf")
         self._suspected = asyncio.Event()
         self._locked = 0  # requests refused because of locked rows, not logged yet
@@ -85,13 +85,18 @@ class WriteProbe:
             self._locked = 0
 
     async def check(self) -> None:
-        """Probe, unless the latest result is fresh; callers share one probe."""
+        """Probe, unless the latest result is fresh; callers share one probe, also one in progress."""
         async with self._turn:
             if self._clock.monotonic() - self._probed_at > FRESH_SECONDS:
                 await self._probe()
 
     async def _probe(self) -> None:
-        self._probed_at = self._clock.monotonic()
+        try:
+            await self._try_write()
+        finally:
+            self._probed_at = self._clock.monotonic()
+
+    async def _try_write(self) -> None:
         try:
             async with asyncio.timeout(PROBE_SECONDS):
                 _require_descriptor()

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import socket
 import zlib
 from contextlib import suppress
 from time import perf_counter
@@ -13,7 +14,8 @@ from tests.attack.raw import connected, head_of
 from tests.attack.target import AGENTS, LOG_IN, Target
 
 CHUNK = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
-BODY_MB = 8.0  # the limit of 1 MiB, and what the buffers of both kernels hold
+BODY_MB = 8.0  # the limit of 1 MiB, and what the buffers of the service's kernel hold
+SEND_BUFFER_BYTES = 65_536  # of the attacker's kernel, which may not hide what the service takes
 CHUNKED_SECONDS = 20.0
 BOMB_BYTES = 32 << 20
 BOMB_GROWTH_MB = 16
@@ -30,6 +32,8 @@ async def endless_chunks(target: Target) -> list[Finding]:
     lines = ("Content-Type: application/json", "Transfer-Encoding: chunked")
     taken, deadline = 0, perf_counter() + CHUNKED_SECONDS
     async with connected(target) as (reader, writer):
+        sender = writer.get_extra_info("socket")
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         writer.write(head_of(target, "POST", LOG_IN, *lines))
         answering = asyncio.create_task(reader.read())
         with suppress(OSError, TimeoutError):

@@ -71,6 +71,18 @@ async def test_callers_share_a_fresh_result() -> None:
     assert store.probes == 2
 
 
+async def test_caller_takes_the_result_of_a_slow_probe_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_probe, "PROBE_SECONDS", 0.02)
+    store, clock = Store(), HeldClock()
+    store.is_silent = True
+    probe = WriteProbe(store, clock, DatabaseWatch(clock))
+    first, second = asyncio.create_task(probe.check()), asyncio.create_task(probe.check())
+    await asyncio.sleep(0)
+    clock.advance(2 * FRESH_SECONDS)
+    await asyncio.gather(first, second)
+    assert store.probes == 1
+
+
 async def test_silent_database_fails_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(write_probe, "PROBE_SECONDS", 0.02)
     store = Store()
