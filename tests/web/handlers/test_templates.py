@@ -131,6 +131,7 @@ async def test_detached_agents_keep_what_they_inherited(api: Api) -> None:
         "debounce_window_seconds": 0,
         "harness_git_ref": "main",
         "max_cost_usd_per_day": 0,
+        "unpriced": "allow",
     }
     heir = await api.create_agent(template=template["id"])
     independent = await api.create_agent(template=template["id"], **own)
