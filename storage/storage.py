@@ -6,6 +6,7 @@ from uuid import UUID
 from storage.agents.agents import Agents
 from storage.agents.state import AgentStates
 from storage.agents.templates import Templates
+from storage.agents.wakes import Wakes
 from storage.channels.contacts import Contacts
 from storage.channels.documents import Documents
 from storage.channels.messages import Messages
@@ -76,6 +77,7 @@ class Storage:
         self.outbox = Outbox(pool, cipher)
         self.agents = Agents(pool, self.limits, on_webhook_stored=self.outbox.stored.set)
         self.agent_states = AgentStates(pool, sleep)
+        self.wakes = Wakes(pool, cipher, sleep)
         self.notifications = Notifications(pool, on_commit, on_clear, self.limits, sleep=sleep)
         self.recent_notifications = RecentNotifications(pool, sleep)
         self.contacts = Contacts(pool)
@@ -95,6 +97,7 @@ class Storage:
         await self.notifications.close()
         await self.recent_notifications.close()
         await self.agent_states.close()
+        await self.wakes.close()
         await self.traces.close()
         await self.usage.close()
         await self.spending.close()

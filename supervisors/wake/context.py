@@ -1,0 +1,154 @@
+"""The wake context: what an agent is told at the start of a run, within a number of tokens.
+
+Each part has a share of the tokens. The room that a part does not need goes to the others.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from storage.agents.wakes import (
+    BYTES_PER_TOKEN,
+    MAX_NOTIFICATIONS,
+    ContactMessages,
+    PastMessage,
+    PastRun,
+    WaitingNotification,
+    WakeFacts,
+)
+from supervisors.wake.journal_lines import journal_line
+from supervisors.wake.lines import Line, contact_text, memory_line, message_line, notification_line
+
+FRAME_BYTES = 1200  # for the head and the headings of the parts
+LINE_BYTES = 150  # of a line beside its text, for the estimate of a part's size
+
+# In hundredths of the tokens. The order is that in which the parts get the room that others do not need.
+SHARES = {"notifications": 35, "core_memory": 25, "conversations": 25, "journal": 15}
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The messages with a contact that are shown, the oldest first. `has_earlier`: others are not."""
+
+    contact: ContactMessages
+    heading: str
+    lines: tuple[Line, ...]
+    has_earlier: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WakeContext:
+    """The parts of the facts that are shown, as lines. `core_memory` is None if there is none.
+
+    `notifications_left_out` may be one too few of many; `has_more_notifications` says so.
+    """
+
+    facts: WakeFacts
+    now: datetime
+    timezone: ZoneInfo
+    notifications: tuple[Line, ...]
+    notifications_left_out: int
+    conversations: tuple[Conversation, ...]
+    core_memory: Line | None
+    journal: tuple[Line, ...]
+
+    @property
+    def has_more_notifications(self) -> bool:
+        """Return whether more notifications may wait than were counted."""
+        return len(self.facts.notifications) > MAX_NOTIFICATIONS
+
+
+def select(facts: WakeFacts, now: datetime, context_tokens: int) -> WakeContext:
+    """Choose what is shown. Without a number of tokens on the template, it is `context_tokens`."""
+    timezone = ZoneInfo(facts.agent.timezone)
+    tokens = (facts.template.context_tokens if facts.template else 0) or context_tokens
+    room = _rooms(facts, max(0, tokens * BYTES_PER_TOKEN - FRAME_BYTES))
+    notifications = _first_fitting(
+        facts.notifications[:MAX_NOTIFICATIONS],
+        lambda one, max_bytes: notification_line(one, timezone, max_bytes),
+        room["notifications"],
+    )
+    memory = facts.core_memory
+    return WakeContext(
+        facts,
+        now,
+        timezone,
+        tuple(notifications),
+        len(facts.notifications) - len(notifications),
+        tuple(_conversations(facts.conversations, timezone, room["conversations"])),
+        memory_line(memory.content, memory.bytes, room["core_memory"]) if memory else None,
+        tuple(_journal(facts.runs, timezone, room["journal"])),
+    )
+
+
+def _rooms(facts: WakeFacts, total_bytes: int) -> dict[str, int]:
+    """Divide the bytes among the parts: first by their shares, then what is left by their order."""
+    needed = _needed_bytes(facts)
+    rooms = {part: min(needed[part], total_bytes * share // 100) for part, share in SHARES.items()}
+    left = total_bytes - sum(rooms.values())
+    for part in SHARES:
+        more = min(left, needed[part] - rooms[part])
+        rooms[part] += more
+        left -= more
+    # The needs are estimates: what nobody seems to need is at hand for the parts that have others' texts.
+    rooms["notifications"] += left // 3
+    rooms["conversations"] += left // 3
+    rooms["core_memory"] += left // 3
+    return rooms
+
+
+def _needed_bytes(facts: WakeFacts) -> dict[str, int]:
+    return {
+        "notifications": sum(2 * LINE_BYTES + one.body_bytes for one in facts.notifications),
+        "core_memory": LINE_BYTES + facts.core_memory.bytes if facts.core_memory else 0,
+        "conversations": sum(
+            2 * LINE_BYTES + sum(LINE_BYTES + one.body_bytes for one in talk.messages)
+            for talk in facts.conversations
+        ),
+        "journal": 2 * LINE_BYTES * len(facts.runs),
+    }
+
+
+def _first_fitting(
+    items: Sequence[WaitingNotification] | Sequence[PastMessage],
+    make: Callable[..., Line | None],
+    max_bytes: int,
+) -> list[Line]:
+    """Return the lines of the first items that fit; the last of them may be cut."""
+    lines: list[Line] = []
+    for item in items:
+        line = make(item, max_bytes)
+        if line is None:
+            break
+        lines.append(line)
+        max_bytes -= line.bytes
+    return lines
+
+
+def _conversations(
+    talks: Sequence[ContactMessages], timezone: ZoneInfo, max_bytes: int
+) -> Iterable[Conversation]:
+    """Divide the bytes equally among the contacts; the room that one does not need goes to the later ones."""
+    for position, talk in enumerate(talks):
+        heading = contact_text(talk)
+        room = max_bytes // (len(talks) - position)
+        lines = _first_fitting(
+            talk.messages,
+            lambda one, max_bytes: message_line(one, timezone, max_bytes),
+            room - len(heading.encode()) - LINE_BYTES,
+        )
+        max_bytes -= sum(line.bytes for line in lines) + len(heading.encode()) + LINE_BYTES
+        yield Conversation(talk, heading, tuple(reversed(lines)), len(lines) < len(talk.messages))
+
+
+def _journal(runs: Sequence[PastRun], timezone: ZoneInfo, max_bytes: int) -> Iterable[Line]:
+    """Return the lines of the latest runs that fit, the oldest first."""
+    lines: list[Line] = []
+    for run in runs:
+        line = journal_line(run, timezone)
+        max_bytes -= line.bytes
+        if max_bytes < 0:
+            break
+        lines.append(line)
+    return reversed(lines)
