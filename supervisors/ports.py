@@ -7,6 +7,7 @@ from typing import Protocol
 from uuid import UUID
 
 from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
+from storage.agents.wakes import WakeFacts
 from storage.channels.contacts import Contact
 from storage.channels.messages import Channel, Message, MessageStatus
 from storage.history.traces import Ending
@@ -157,6 +158,10 @@ class ToolStores(Protocol):
 
 class TemplateStore(Protocol):
     async def get(self, template_id: UUID) -> Template | None: ...
+
+
+class WakeStore(Protocol):
+    async def get(self, agent_id: UUID, now: datetime, context_tokens: int) -> WakeFacts | None: ...
 
 
 class SpanStore(Protocol):

@@ -21,7 +21,7 @@ from storage.postgres.rows import from_row
 CORE_MEMORY_PATH = "/memories/core.md"
 
 BYTES_PER_TOKEN = 3  # an estimate: English has about four, other languages and numbers have fewer
-MAX_PART_BYTES = 262_144  # of each part of the texts, whatever a template allows
+MAX_PART_BYTES = 131_072  # of each part of the texts, whatever a template allows
 MAX_NOTIFICATIONS = 50
 MAX_CONTACTS = 8
 MAX_MESSAGES = 500  # with one contact
@@ -32,10 +32,10 @@ MAX_SHARED = 16  # agents in one statement: their texts are in memory together
 
 # The arrays are the results of subqueries, which hides their lengths from the planner: with a visible length
 # PostgreSQL would plan the statement again at each execution.
-# The notifications: high ones first, the longest active first; then low ones, the oldest first.
-# The contacts: those of waiting notifications, then those of messages since the last run; if there are none of
-# either, the one of the last message.
-# A text is left out if those before it fill the budget already.
+# Notifications: high ones first, the longest active first; then low ones, the oldest first.
+# Contacts: those of waiting notifications, then those of messages since the last run; if there are none of
+# either, that of the last message.
+# A text is left out if those before it use up the budget.
 GET = r"""
 SELECT item.ordinal, a.*,
        s.status, s.sleep_until, s.run_started_at, s.last_wake_reason, s.last_wake_interrupted_sleep_until,
@@ -60,7 +60,10 @@ LEFT JOIN template t ON t.id = a.template_id
 LEFT JOIN agent p ON p.id = a.parent_id
 LEFT JOIN run r ON r.id = s.run_id
 CROSS JOIN LATERAL (
-    SELECT least((SELECT $4::integer), (SELECT $5::integer) * coalesce(nullif(t.context_tokens, 0), item.tokens)) AS bytes
+    SELECT least(
+        (SELECT $4::integer),
+        (SELECT $5::integer) * coalesce(nullif(t.context_tokens, 0), item.tokens)
+    ) AS bytes
 ) budget
 LEFT JOIN LATERAL (
     SELECT d.content FROM document d WHERE d.agent_id = a.id AND d.path = (SELECT $6::text) LIMIT 1
@@ -124,7 +127,8 @@ CROSS JOIN LATERAL (
                    octet_length(m.body), json_array_length(m.attachments), m.status, m.created_at
                ) ORDER BY m.place) AS messages
         FROM (
-            SELECT m.*, sum(octet_length(m.body)) OVER (ORDER BY m.place) - octet_length(m.body) AS bytes_before
+            SELECT m.*,
+                   sum(octet_length(m.body)) OVER (ORDER BY m.place) - octet_length(m.body) AS bytes_before
             FROM (
                 SELECT m.*, row_number() OVER (ORDER BY m.created_at DESC, m.id DESC) AS place
                 FROM message m

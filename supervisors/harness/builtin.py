@@ -21,9 +21,11 @@ from supervisors.harness.tool_execution import execute_tool_calls
 from supervisors.harness.usage_recorder import UsageRecorder
 from supervisors.llm.port import ChatMessage, ChatRole, FinishReason, Model, ModelResponse
 from supervisors.llm.pricing import Prices
-from supervisors.ports import AgentStore, InboxUpdateStore, SpanStore, TemplateStore, UsageStore
+from supervisors.ports import InboxUpdateStore, SpanStore, UsageStore
 from supervisors.settings import RunSettings
 from supervisors.tools.toolbox import Toolbox
+from supervisors.wake.context import WakeContext
+from supervisors.wake.contexts import WakeContexts
 
 CUT_OFF = {
     FinishReason.LENGTH: (
@@ -38,8 +40,7 @@ CUT_OFF = {
 class BuiltinHarness:
     """Executes runs in this process."""
 
-    agents: AgentStore
-    templates: TemplateStore
+    wakes: WakeContexts
     recent_notifications: InboxUpdateStore
     spans: SpanStore
     usage: UsageStore
@@ -56,16 +57,17 @@ class BuiltinHarness:
         Raise RunError if the run fails, AgentGone or LeadershipLost if it may not go on.
         """
         recorder = SpanRecorder(run.id, self.spans, self.clock, lambda: run.ended_at)
-        agent = await self.agents.get(run.agent_id)
-        if agent is None:
+        context = await self.wakes.get(run.agent_id)
+        if context is None:
             raise RunError("The agent was deleted.")
+        agent = context.facts.agent
         usage_recorder = UsageRecorder(agent, run.id, self.usage, self.prices, self.clock)
         try:
             with recorder.span(f"invoke_agent {agent.name}", "agent", started_at=run.started_at) as root:
                 root.metadata["gen_ai.operation.name"] = "invoke_agent"
                 root.metadata["gen_ai.agent.name"] = agent.name
                 return await self._converse(
-                    await self._begin(run, ask, agent, recorder, root, usage_recorder)
+                    await self._begin(run, ask, context, recorder, root, usage_recorder)
                 )
         finally:
             await _run_to_completion(_store_all(run, usage_recorder, recorder))
@@ -74,12 +76,12 @@ class BuiltinHarness:
         self,
         run: ActiveRun,
         ask: Ask,
-        agent: Agent,
+        context: WakeContext,
         recorder: SpanRecorder,
         root: OpenSpan,
         usage_recorder: UsageRecorder,
     ) -> Conversation:
-        template = await self.templates.get(agent.template_id) if agent.template_id else None
+        agent, template = context.facts.agent, context.facts.template
         provider_name, model = self._model_of(agent)
         return Conversation(
             run=run,
@@ -96,7 +98,7 @@ class BuiltinHarness:
             root=root,
             usage_recorder=usage_recorder,
             inbox_updates=InboxUpdates(run, self.recent_notifications, self.clock),
-            messages=first_messages(run, agent, template, self.clock),
+            messages=first_messages(context),
         )
 
     def _model_of(self, agent: Agent) -> tuple[str, str]:

@@ -21,10 +21,11 @@ from supervisors.wake.journal_lines import journal_line
 from supervisors.wake.lines import Line, contact_text, memory_line, message_line, notification_line
 
 FRAME_BYTES = 1200  # for the head and the headings of the parts
-LINE_BYTES = 150  # of a line beside its text, for the estimate of a part's size
+LINE_BYTES = 150  # of a line beside its text, for the estimate of what a part needs
 
-# In hundredths of the tokens. The order is that in which the parts get the room that others do not need.
-SHARES = {"notifications": 35, "core_memory": 25, "conversations": 25, "journal": 15}
+# In hundredths of the tokens. In this order the parts get the room that others do not need; in the end the
+# conversations have what is left.
+SHARES = {"notifications": 30, "core_memory": 25, "conversations": 30, "journal": 15}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +64,26 @@ def select(facts: WakeFacts, now: datetime, context_tokens: int) -> WakeContext:
     """Choose what is shown. Without a number of tokens on the template, it is `context_tokens`."""
     timezone = ZoneInfo(facts.agent.timezone)
     tokens = (facts.template.context_tokens if facts.template else 0) or context_tokens
-    room = _rooms(facts, max(0, tokens * BYTES_PER_TOKEN - FRAME_BYTES))
+    left = max(0, tokens * BYTES_PER_TOKEN - FRAME_BYTES)
+    rooms = _rooms(facts, left)
     notifications = _first_fitting(
         facts.notifications[:MAX_NOTIFICATIONS],
         lambda one, max_bytes: notification_line(one, timezone, max_bytes),
-        room["notifications"],
+        rooms["notifications"],
     )
     memory = facts.core_memory
+    core_memory = memory_line(memory.content, memory.bytes, rooms["core_memory"]) if memory else None
+    journal = _journal(facts.runs, timezone, rooms["journal"])
+    left -= sum(line.bytes for line in (*notifications, *journal)) + (core_memory.bytes if core_memory else 0)
     return WakeContext(
         facts,
         now,
         timezone,
         tuple(notifications),
         len(facts.notifications) - len(notifications),
-        tuple(_conversations(facts.conversations, timezone, room["conversations"])),
-        memory_line(memory.content, memory.bytes, room["core_memory"]) if memory else None,
-        tuple(_journal(facts.runs, timezone, room["journal"])),
+        tuple(_conversations(facts.conversations, timezone, left)),
+        core_memory,
+        tuple(journal),
     )
 
 
@@ -91,23 +96,19 @@ def _rooms(facts: WakeFacts, total_bytes: int) -> dict[str, int]:
         more = min(left, needed[part] - rooms[part])
         rooms[part] += more
         left -= more
-    # The needs are estimates: what nobody seems to need is at hand for the parts that have others' texts.
-    rooms["notifications"] += left // 3
-    rooms["conversations"] += left // 3
-    rooms["core_memory"] += left // 3
     return rooms
 
 
 def _needed_bytes(facts: WakeFacts) -> dict[str, int]:
-    return {
-        "notifications": sum(2 * LINE_BYTES + one.body_bytes for one in facts.notifications),
-        "core_memory": LINE_BYTES + facts.core_memory.bytes if facts.core_memory else 0,
-        "conversations": sum(
-            2 * LINE_BYTES + sum(LINE_BYTES + one.body_bytes for one in talk.messages)
-            for talk in facts.conversations
-        ),
-        "journal": 2 * LINE_BYTES * len(facts.runs),
+    """Estimate what each part needs. A text may need a quarter more than its bytes, as JSON escapes some."""
+    texts = {
+        "notifications": [one.body_bytes + LINE_BYTES for one in facts.notifications],
+        "core_memory": [facts.core_memory.bytes] if facts.core_memory else [],
+        "conversations": [one.body_bytes for talk in facts.conversations for one in talk.messages],
     }
+    needed = {part: sum(sizes) * 5 // 4 + LINE_BYTES * len(sizes) for part, sizes in texts.items()}
+    needed["conversations"] += 2 * LINE_BYTES * len(facts.conversations)
+    return needed | {"journal": 4 * LINE_BYTES * len(facts.runs)}
 
 
 def _first_fitting(
@@ -142,7 +143,7 @@ def _conversations(
         yield Conversation(talk, heading, tuple(reversed(lines)), len(lines) < len(talk.messages))
 
 
-def _journal(runs: Sequence[PastRun], timezone: ZoneInfo, max_bytes: int) -> Iterable[Line]:
+def _journal(runs: Sequence[PastRun], timezone: ZoneInfo, max_bytes: int) -> list[Line]:
     """Return the lines of the latest runs that fit, the oldest first."""
     lines: list[Line] = []
     for run in runs:
@@ -151,4 +152,4 @@ def _journal(runs: Sequence[PastRun], timezone: ZoneInfo, max_bytes: int) -> Ite
         if max_bytes < 0:
             break
         lines.append(line)
-    return reversed(lines)
+    return lines[::-1]

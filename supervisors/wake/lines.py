@@ -1,4 +1,4 @@
-"""The lines of the first message: each is one JSON object, so that a text in it cannot end it or start another.
+"""The lines of the first message that hold data: each is one JSON object, so that no text can end its line.
 
 A text that does not fit is cut, and `cut` says how to read it whole.
 """
@@ -76,7 +76,7 @@ def notification_line(one: WaitingNotification, timezone: ZoneInfo, max_bytes: i
             value["body"] = body
         if cut:
             value["cut"] = f"{cut}; list_notifications shows it whole"
-        return line_of(replace(one, body=body), value)
+        return line_of(replace(one, body=body) if cut else one, value)
 
     return fitting(make, one.body_bytes, max_bytes)
 
@@ -102,7 +102,7 @@ def message_line(one: PastMessage, timezone: ZoneInfo, max_bytes: int) -> Line |
         value["text"] = body
         if cut:
             value["cut"] = f"{cut}; get_message shows it whole"
-        return line_of(replace(one, body=body), value)
+        return line_of(replace(one, body=body) if cut else one, value)
 
     return fitting(make, one.body_bytes, max_bytes)
 

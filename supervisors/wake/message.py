@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from storage.agents.wakes import CORE_MEMORY_PATH
-from storage.model import CarryOver, Priority
+from storage.model import Priority
 from supervisors.policy.explanations import describe_reason
 from supervisors.wake.context import Conversation, WakeContext
 from supervisors.wake.lines import quoted
@@ -32,7 +32,8 @@ def _lines(context: WakeContext) -> Iterator[str]:
 
 def _head(context: WakeContext) -> Iterator[str]:
     facts, agent = context.facts, context.facts.agent
-    yield f"You are {quoted(agent.name)}, an agent of {quoted(facts.organization_name)}. Your id is {agent.id}."
+    organization = quoted(facts.organization_name)
+    yield f"You are {quoted(agent.name)}, an agent of {organization}. Your id is {agent.id}."
     local = context.now.astimezone(context.timezone)
     yield f"It is {local:%A, %Y-%m-%d %H:%M:%S} in {agent.timezone} ({local:%Z}, UTC{local:%z})."
     run = facts.run
@@ -64,8 +65,8 @@ def _notifications(context: WakeContext) -> Iterator[str]:
     high = sum(one.priority is Priority.HIGH for one in waiting)
     at_least = "at least " if context.has_more_notifications else ""
     yield (
-        f"Notifications that wait for you: {at_least}{len(waiting)}, of which {high} have high priority and "
-        "must be cleared before you can sleep:"
+        f"Notifications that wait for you: {at_least}{len(waiting)}. You can sleep once those with high priority "
+        f"are cleared: {high}."
     )
     yield from (line.text for line in context.notifications)
     if context.notifications_left_out:

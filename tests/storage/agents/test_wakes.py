@@ -62,9 +62,17 @@ async def notify(storage: Storage, agent: Agent, **fields: Any) -> None:
 
 
 async def contact(storage: Storage, agent: Agent, **fields: Any) -> Contact:
-    values = {"id": new_id(), "organization_id": agent.organization_id, "agent_id": None, "name": "Ann"}
-    defaults = {"email": "", "phone": "+49 30 1", "metadata": {}, "created_at": NOW}
-    stored = Contact(**values | defaults | fields)
+    values: dict[str, Any] = {
+        "id": new_id(),
+        "organization_id": agent.organization_id,
+        "agent_id": None,
+        "name": "Ann",
+        "email": "",
+        "phone": "+49 30 1",
+        "metadata": {},
+        "created_at": NOW,
+    }
+    stored = Contact(**values | fields)
     await Contacts(storage.pool).insert(stored)
     return stored
 
