@@ -179,7 +179,7 @@ async def test_the_builtin_model_is_recorded_and_free(pool: Pool) -> None:
 
     await execute(pool, new_run(agent), Parrot(()), usage)
 
-    assert await recorded(usage, agent) == (ModelUsage("builtin/inbox", 0, 0, 0, Decimal(0), 1),)
+    assert await recorded(usage, agent) == (ModelUsage("builtin/inbox", 0, 0, 0, Decimal(0), 1, priced=True),)
     assert await pool.fetchval("SELECT priced FROM usage_record") is True
 
 
