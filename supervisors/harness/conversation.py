@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from storage.model import Agent, ReasoningEffort, Template
 from supervisors.engine.run import ActiveRun, Ask
+from supervisors.engine.run_log import RunLog
 from supervisors.harness.inbox_updates import InboxUpdates
 from supervisors.harness.span_recorder import OpenSpan, SpanRecorder
 from supervisors.harness.usage_recorder import UsageRecorder
@@ -22,6 +23,7 @@ class Conversation:
     """
 
     run: ActiveRun
+    log: RunLog
     ask: Ask
     agent: Agent
     provider: Model
