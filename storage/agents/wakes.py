@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-import orjson
 from asyncpg import Record
 
 from storage.agents.templates import template_of
 from storage.channels.messages import Channel, Direction, MessageStatus
 from storage.encryption import NO_ENCRYPTION, SecretCipher
+from storage.history.journals import PastRun
 from storage.model import Agent, Outcome, Priority, Source, Template
 from storage.postgres.group_commit import GroupCommit
+from storage.postgres.json_values import decoded
 from storage.postgres.leadership import Sleep
 from storage.postgres.pool import Pool
 from storage.postgres.rows import from_row
@@ -26,7 +26,7 @@ MAX_NOTIFICATIONS = 50
 MAX_CONTACTS = 8
 MAX_MESSAGES = 500  # with one contact
 BYTES_PER_MESSAGE = 400  # at the least, with what surrounds its text: so many messages are read
-MAX_RUNS = 10
+MAX_RUNS = 5
 MAX_LATEST_MESSAGES = 20  # those among which contacts are looked for
 MAX_SHARED = 16  # agents in one statement: their texts are in memory together
 
@@ -46,7 +46,10 @@ SELECT item.ordinal, a.*,
        waiting.notifications, concerned.conversations,
        left(d.content, budget.bytes) AS core_memory, octet_length(d.content) AS core_memory_bytes,
        ARRAY(
-           SELECT ROW (e.id, e.wake_reason, e.started_at, e.ended_at, e.outcome, e.error, e.journal::text)
+           SELECT ROW (
+               e.wake_reason, e.started_at, e.ended_at, e.turns, e.outcome, left(e.error, 1000),
+               left(e.output, 1000), e.journal
+           )
            FROM run e WHERE e.agent_id = a.id AND e.outcome IS NOT NULL
            ORDER BY e.started_at DESC, e.id DESC
            LIMIT CASE WHEN coalesce(t.carry_over, 'journal') <> 'none' THEN (SELECT $7::integer) ELSE 0 END
@@ -185,19 +188,6 @@ class ContactMessages:
 
 
 @dataclass(frozen=True, slots=True)
-class PastRun:
-    """A run that has ended; `journal` is null for runs that have none."""
-
-    id: UUID
-    wake_reason: str
-    started_at: datetime
-    ended_at: datetime
-    outcome: Outcome
-    error: str
-    journal: Any
-
-
-@dataclass(frozen=True, slots=True)
 class CurrentRun:
     """The run that is under way."""
 
@@ -329,6 +319,7 @@ def _messages(rows: Sequence[Record]) -> Iterator[PastMessage]:
 
 
 def _runs(rows: Sequence[Record]) -> Iterator[PastRun]:
-    for id_, wake_reason, started_at, ended_at, outcome, error, journal in rows:
-        entry = None if journal is None else orjson.loads(journal)
-        yield PastRun(id_, wake_reason, started_at, ended_at, Outcome(outcome), error, entry)
+    for wake_reason, started_at, ended_at, turns, outcome, error, output, journal in rows:
+        yield PastRun(
+            wake_reason, started_at, ended_at, turns, Outcome(outcome), error, output, decoded(journal)
+        )

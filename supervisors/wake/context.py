@@ -13,14 +13,22 @@ from storage.agents.wakes import (
     MAX_NOTIFICATIONS,
     ContactMessages,
     PastMessage,
-    PastRun,
     WaitingNotification,
     WakeFacts,
 )
-from supervisors.wake.journal_lines import journal_line
-from supervisors.wake.lines import Line, contact_text, memory_line, message_line, notification_line
+from storage.history.journals import PastRun
+from supervisors.wake.lines import (
+    Line,
+    contact_text,
+    journal_line,
+    memory_line,
+    message_line,
+    notification_line,
+    quoted,
+)
 
-FRAME_BYTES = 1200  # for the head and the headings of the parts
+MIN_TOKENS = 500  # whatever a template says: below this, hardly anything could be told
+FRAME_BYTES = 1000  # for the head without its names, and for the headings of the parts
 LINE_BYTES = 150  # of a line beside its text, for the estimate of what a part needs
 
 # In hundredths of the tokens. In this order the parts get the room that others do not need; in the end the
@@ -64,7 +72,8 @@ def select(facts: WakeFacts, now: datetime, context_tokens: int) -> WakeContext:
     """Choose what is shown. Without a number of tokens on the template, it is `context_tokens`."""
     timezone = ZoneInfo(facts.agent.timezone)
     tokens = (facts.template.context_tokens if facts.template else 0) or context_tokens
-    left = max(0, tokens * BYTES_PER_TOKEN - FRAME_BYTES)
+    names = quoted([facts.agent.name, facts.organization_name])
+    left = max(0, max(tokens, MIN_TOKENS) * BYTES_PER_TOKEN - FRAME_BYTES - len(names.encode()))
     rooms = _rooms(facts, left)
     notifications = _first_fitting(
         facts.notifications[:MAX_NOTIFICATIONS],
@@ -130,17 +139,22 @@ def _first_fitting(
 def _conversations(
     talks: Sequence[ContactMessages], timezone: ZoneInfo, max_bytes: int
 ) -> Iterable[Conversation]:
-    """Divide the bytes equally among the contacts; the room that one does not need goes to the later ones."""
+    """Divide the bytes equally among the contacts; the room that one does not need goes to the later ones.
+
+    A contact without room for a message is left out.
+    """
     for position, talk in enumerate(talks):
         heading = contact_text(talk)
-        room = max_bytes // (len(talks) - position)
+        heading_bytes = len(heading.encode()) + LINE_BYTES
+        room = max_bytes // (len(talks) - position) - heading_bytes
         lines = _first_fitting(
             talk.messages,
             lambda one, max_bytes: message_line(one, timezone, max_bytes),
-            room - len(heading.encode()) - LINE_BYTES,
+            room,
         )
-        max_bytes -= sum(line.bytes for line in lines) + len(heading.encode()) + LINE_BYTES
-        yield Conversation(talk, heading, tuple(reversed(lines)), len(lines) < len(talk.messages))
+        if lines:
+            max_bytes -= sum(line.bytes for line in lines) + heading_bytes
+            yield Conversation(talk, heading, tuple(reversed(lines)), len(lines) < len(talk.messages))
 
 
 def _journal(runs: Sequence[PastRun], timezone: ZoneInfo, max_bytes: int) -> list[Line]:

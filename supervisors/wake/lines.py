@@ -11,7 +11,9 @@ from zoneinfo import ZoneInfo
 
 from storage.agents.wakes import ContactMessages, PastMessage, WaitingNotification
 from storage.channels.messages import Direction, MessageStatus
+from storage.history.journals import PastRun
 from storage.postgres.json_values import to_json
+from supervisors.policy.journal import describe_run
 
 MIN_TEXT_BYTES = 40  # a text with less room is left out
 
@@ -114,6 +116,11 @@ def memory_line(content: str, whole_bytes: int, max_bytes: int) -> Line | None:
         return line_of(text, value)
 
     return fitting(make, whole_bytes, max_bytes)
+
+
+def journal_line(run: PastRun, timezone: ZoneInfo) -> Line:
+    text = f"- {describe_run(run, timezone.key)}"
+    return Line(text, run, len(text.encode()) + 1)
 
 
 def contact_text(contact: ContactMessages) -> str:

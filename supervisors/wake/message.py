@@ -64,10 +64,8 @@ def _notifications(context: WakeContext) -> Iterator[str]:
         return
     high = sum(one.priority is Priority.HIGH for one in waiting)
     at_least = "at least " if context.has_more_notifications else ""
-    yield (
-        f"Notifications that wait for you: {at_least}{len(waiting)}. You can sleep once those with high priority "
-        f"are cleared: {high}."
-    )
+    count = f"{at_least}{len(waiting)}, of high priority {high}"
+    yield f"Notifications that wait for you ({count}):"
     yield from (line.text for line in context.notifications)
     if context.notifications_left_out:
         yield f"{at_least.capitalize()}{context.notifications_left_out} more: list_notifications shows them."

@@ -9,10 +9,10 @@ from storage.agents.wakes import (
     BYTES_PER_TOKEN,
     CORE_MEMORY_PATH,
     PastMessage,
-    PastRun,
     WaitingNotification,
 )
 from storage.channels.messages import Channel, Direction, MessageStatus
+from storage.history.journals import PastRun
 from storage.model import Outcome, Priority, Source
 from supervisors.wake.context import Conversation, WakeContext
 from supervisors.wake.instruction import system_message
@@ -96,8 +96,6 @@ class ContextMemoryResponse(TypedDict):
 class ContextRunResponse(TypedDict):
     """A run that has ended, as the agent is told about it."""
 
-    run: UUID
-    """The id of the run."""
     started_at: datetime
     """When it started."""
     ended_at: datetime
@@ -107,7 +105,7 @@ class ContextRunResponse(TypedDict):
     outcome: Outcome
     """How it ended."""
     entry: str
-    """What the agent is told about the run, as JSON text."""
+    """What the agent is told about the run."""
 
 
 class ContextResponse(TypedDict):
@@ -163,7 +161,7 @@ def serialize_context(context: WakeContext) -> ContextResponse:
         "notifications_left_out": context.notifications_left_out,
         "conversations": [_conversation(talk) for talk in context.conversations],
         "memory": _memory(context),
-        "journal": [_run(line.item, line.text) for line in context.journal],
+        "journal": [_run(line.item, line.text.removeprefix("- ")) for line in context.journal],
     }
 
 
@@ -218,7 +216,6 @@ def _memory(context: WakeContext) -> ContextMemoryResponse | None:
 
 def _run(run: PastRun, entry: str) -> ContextRunResponse:
     return {
-        "run": run.id,
         "started_at": run.started_at,
         "ended_at": run.ended_at,
         "wake_reason": run.wake_reason,

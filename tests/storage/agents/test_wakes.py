@@ -231,7 +231,7 @@ async def test_core_memory_and_ended_runs_are_read(storage: Storage, pool: Pool)
     for number in range(MAX_RUNS + 2):
         began = NOW - HOUR + timedelta(minutes=number)
         run = (new_id(), agent.id, agent.organization_id, began, began + SECOND)
-        await pool.execute(INSERT_RUN, *run, Outcome.SLEPT, f'{{"number": {number}}}')
+        await pool.execute(INSERT_RUN, *run, Outcome.SLEPT, {"number": number})
     current = new_id()
     await pool.execute(INSERT_RUN, current, agent.id, agent.organization_id, NOW, None, None, None)
     await pool.execute(START, agent.id, current, NOW - MINUTE)
@@ -240,7 +240,7 @@ async def test_core_memory_and_ended_runs_are_read(storage: Storage, pool: Pool)
 
     assert facts.core_memory is not None
     assert (facts.core_memory.content, facts.core_memory.bytes) == (content, len(content))
-    assert [run.journal["number"] for run in facts.runs] == [*range(MAX_RUNS + 1, 1, -1)]
+    assert [run.journal and run.journal["number"] for run in facts.runs] == [*range(MAX_RUNS + 1, 1, -1)]
     assert facts.run is not None
     assert (facts.run.id, facts.run.wake_reason, facts.last_ended_at) == (current, "reminder", NOW - MINUTE)
 

@@ -7,11 +7,11 @@ from storage.agents.wakes import (
     CoreMemory,
     CurrentRun,
     PastMessage,
-    PastRun,
     WaitingNotification,
     WakeFacts,
 )
 from storage.channels.messages import Channel, Direction, MessageStatus
+from storage.history.journals import PastRun
 from storage.ids import new_id
 from storage.model import Outcome, Priority, Source
 from tests.storage.factories import HOUR, MINUTE, NOW, agent
@@ -73,12 +73,13 @@ def memory(content: str) -> CoreMemory:
 
 def past_run(**fields: Any) -> PastRun:
     values: dict[str, Any] = {
-        "id": new_id(),
         "wake_reason": "reminder",
         "started_at": NOW - HOUR,
         "ended_at": NOW - HOUR + MINUTE,
         "outcome": Outcome.SLEPT,
+        "turns": 3,
         "error": "",
+        "output": "",
         "journal": None,
     }
     return PastRun(**values | fields)
