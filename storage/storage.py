@@ -14,6 +14,7 @@ from storage.delivery.outbox import Outbox
 from storage.delivery.receipts import Receipts
 from storage.encryption import NO_ENCRYPTION, SecretCipher
 from storage.history.runs import Runs
+from storage.history.shared_contents import SharedContents
 from storage.history.span_inserts import MAX_SPANS_PER_TRACE
 from storage.history.spending import Spending
 from storage.history.traces import Traces
@@ -85,6 +86,7 @@ class Storage:
         self.receipts = Receipts(pool)
         self.runs = Runs(pool)
         self.traces = Traces(pool, sleep, spans_per_trace)
+        self.shared_contents = SharedContents(pool)
         self.usage = Usage(pool, sleep)
         self.spending = Spending(pool)
         self.retention = Retention(pool)

@@ -108,7 +108,7 @@ class ProcessHarness:
                 context = orjson.dumps(self._context(run, agent, template) | code).decode()
                 return await self._execute(run, agent, checkout, context, span)
         finally:
-            await recorder.flush()
+            run.has_open_spans = not await recorder.flush()
 
     async def _check_out(self, run: ActiveRun, lease: Lease, ref: str, span: OpenSpan) -> Checkout:
         span.metadata["harness.ref"] = ref

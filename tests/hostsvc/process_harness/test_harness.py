@@ -1,7 +1,7 @@
 """The process harness: one run from checkout to result, and settings with which it cannot start."""
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,6 +41,13 @@ class Stores:
 
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None:
         self.spans += spans
+
+    async def end_spans(self, spans: Sequence[NewSpan]) -> None:
+        ended = {new.span.id: new for new in spans}
+        self.spans = [ended.get(new.span.id, new) for new in self.spans]
+
+    async def list_known_span_ids(self, span_ids: Collection[UUID]) -> set[UUID]:
+        return {new.span.id for new in self.spans} & set(span_ids)
 
     async def insert_note(self, note: NewSpan) -> None:
         self.spans.append(note)
