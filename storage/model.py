@@ -347,6 +347,7 @@ class Run:
     error: str
     stop_reason: str = ""  # of the stop that ended it
     output: str = ""  # the text of the final answer
+    journal: Any = None  # what it did; None while it is active
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from storage.errors import DatabaseUnavailable, LeadershipLost, SecretUnreadable
 from storage.model import Outcome
 from supervisors.clock import Clock, Timer
 from supervisors.engine.messages import Reply, Request
+from supervisors.engine.run_log import RunLog
 from supervisors.errors import AgentGone
 from supervisors.failure_log import log_failure
 
@@ -83,6 +84,7 @@ class ActiveRun:
         self.max_sleep_until = start.max_sleep_until
         self.turns = 0
         self.cost_usd = Decimal(0)  # of its model calls so far
+        self.log: RunLog | None = None  # kept by a harness that sees all that the run does
         self.is_stopping = False
         self.is_draining = False
         self.is_notified = False  # the agent's queue has changed since the run read it
