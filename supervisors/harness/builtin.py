@@ -8,6 +8,7 @@ from typing import Any
 from storage.model import Agent, Outcome
 from supervisors.clock import Clock
 from supervisors.engine.run import ActiveRun, Ask, RunError, RunResult
+from supervisors.engine.run_log import RunLog
 from supervisors.harness.budget_guard import BudgetGuard
 from supervisors.harness.call_content import CallContent
 from supervisors.harness.conversation import (
@@ -101,8 +102,10 @@ class BuiltinHarness:
         template = await self.templates.get(agent.template_id) if agent.template_id else None
         provider_name, model = self._model_of(agent)
         recorder.content_policy = content_policy(template, self.tracing, self.max_content_bytes)
+        run.log = log = RunLog()
         return Conversation(
             run=run,
+            log=log,
             ask=ask,
             agent=agent,
             provider=self.providers[provider_name],
@@ -192,6 +195,7 @@ class BuiltinHarness:
             }
         )
         await conversation.usage_recorder.flush()
+        conversation.run.cost_usd = conversation.usage_recorder.cost_usd
         return answer
 
 
@@ -214,7 +218,7 @@ async def _answer(conversation: Conversation, span: OpenSpan) -> ModelResponse:
 
 async def _store_all(run: ActiveRun, usage_recorder: UsageRecorder, recorder: SpanRecorder) -> None:
     await usage_recorder.close()
-    run.cost_usd += usage_recorder.cost_usd
+    run.cost_usd = usage_recorder.cost_usd
     run.has_open_spans = not await recorder.flush()
 
 
