@@ -110,7 +110,9 @@ DELETE_SHARED_CONTENT = """
 DELETE FROM shared_content WHERE (organization_id, digest) IN (
     SELECT c.organization_id, c.digest FROM organization o
     CROSS JOIN LATERAL (
-        SELECT greatest($2::integer, max(coalesce(nullif(content_days, 0), $3::integer))) AS days
+        SELECT greatest(
+            $2::integer, max(CASE content_days WHEN 0 THEN $3::integer ELSE content_days END)
+        ) AS days
         FROM template WHERE organization_id = o.id
     ) kept
     CROSS JOIN LATERAL (
