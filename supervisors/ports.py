@@ -10,6 +10,7 @@ from storage.agent_facts import AgentFacts, Budget, Counts, StateUpdate
 from storage.channels.contacts import Contact, ContactFilters
 from storage.channels.messages import Channel, Message, MessageFilters, MessageStatus
 from storage.channels.projects import Project, ProjectFilters
+from storage.history.journals import JournalFacts
 from storage.history.runs import RunFilters
 from storage.history.traces import Ending
 from storage.history.usage import UsageRecord
@@ -39,6 +40,8 @@ class StateStore(Protocol):
     def locked(self, agent_id: UUID, now: datetime) -> AbstractAsyncContextManager[LockedAgent]: ...
 
     async def end_open_spans(self, trace_id: UUID, ended_at: datetime) -> None: ...
+
+    async def get_journal_facts(self, run_id: UUID) -> JournalFacts: ...
 
     async def list_due(
         self, until: datetime, after: tuple[datetime, UUID] | None, limit: int
@@ -188,6 +191,13 @@ class TemplateStore(Protocol):
 class SpanStore(Protocol):
     async def insert_spans(self, spans: Sequence[NewSpan]) -> None: ...
     async def insert_note(self, note: NewSpan) -> None: ...
+
+
+class JournalStore(Protocol):
+    """The journals of runs that processes execute."""
+
+    async def get_facts(self, run_id: UUID) -> JournalFacts: ...
+    async def update(self, run_id: UUID, entries: dict[str, Any]) -> None: ...
 
 
 class UsageStore(Protocol):
