@@ -46,6 +46,27 @@ CROSS JOIN LATERAL (
 ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3
 """
 
+# What one agent sees: its own, and those for all agents of its organization.
+PAGE_FOR_AGENT = """
+SELECT d.* FROM (
+    (SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type,
+            d.created_at, d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
+     FROM document d
+     WHERE d.agent_id = $1 /* and */
+     ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint)
+    UNION ALL
+    (SELECT d.id, d.organization_id, d.agent_id, d.project_id, d.title, d.content, d.content_type,
+            d.created_at, d.updated_at, d.path, d.version, d.author, d.run_id, d.deleted_at
+     FROM document d
+     WHERE d.organization_id = (SELECT a.organization_id FROM agent a WHERE a.id = $1)
+       AND d.agent_id IS NULL /* and */
+     ORDER BY d.created_at DESC, d.id DESC LIMIT $2::bigint + $3::bigint)
+) d
+ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3
+"""
+
+ORDER = "d.created_at, d.id"
+
 UPDATE = """
 UPDATE document d
 SET updated_at = $2, language = coalesce((SELECT a.language FROM agent a WHERE a.id = $3), ''), /* set */
@@ -113,7 +134,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilters:
-    """The documents that a list shows; either those that agents have deleted, or the others."""
+    """The documents that a list shows: those of organizations, or those that one agent sees.
+
+    Either those that agents have deleted are listed, or the others.
+    """
 
     organization_ids: tuple[UUID, ...]
     agent_id: UUID | None = None
@@ -121,6 +145,7 @@ class DocumentFilters:
     created: Period = ALWAYS
     path: str | None = None
     is_deleted: bool = False
+    visible_to: UUID | None = None
 
 
 class Documents:
@@ -142,13 +167,16 @@ class Documents:
 
     async def list_page(self, filters: DocumentFilters, page: Page) -> Chunk[Document]:
         """List one page of the documents, newest first."""
-        conditions = PageConditions(filters.organization_ids, page, "d.created_at, d.id")
+        if filters.visible_to is None:
+            conditions, statement = PageConditions(filters.organization_ids, page, ORDER), PAGE
+        else:
+            conditions, statement = PageConditions(filters.visible_to, page, ORDER), PAGE_FOR_AGENT
         conditions.add("d.deleted_at IS NOT NULL" if filters.is_deleted else "d.deleted_at IS NULL")
         conditions.add_optional("d.agent_id = $", filters.agent_id)
         conditions.add_optional("d.project_id = $", filters.project_id)
         conditions.add_period("d.created_at", filters.created)
         conditions.add_optional("d.path = $", filters.path)
-        return await fetch_page(self._pool, Document, PAGE, conditions)
+        return await fetch_page(self._pool, Document, statement, conditions)
 
     async def update(
         self,

@@ -12,9 +12,9 @@ from storage.channels.memory_paths import core_refusal
 from storage.ids import new_id
 from storage.organization_limits import document_bytes
 from storage.storage import Storage
-from web.access.auth import Caller
-from web.access.body_references import organization_for_new, require_same_organization
-from web.access.path_access import load, load_owned, require_agent, require_owned
+from web.access.auth import Caller, RunAccess
+from web.access.body_references import organization_for_new, require_same_owner
+from web.access.path_access import load, load_of_agent, load_owned, require_agent, require_of_agent
 from web.app_keys import CLOCK, STORAGE, STREAMS
 from web.constraint_errors import refusing_constraint_errors
 from web.errors import Conflict, Invalid, require_found
@@ -42,9 +42,12 @@ async def create_document(request: web.Request, caller: Caller) -> web.Response:
     """Create a document, for one agent or for all agents of the organization.
 
     With a `path` the agent finds it by its tool `memory`; `/memories/core.md` may have 8,192 bytes. If the
-    organization's documents would take more than `limits.document_bytes`, the answer is 400.
+    organization's documents would take more than `limits.document_bytes`, the answer is 400. A run creates
+    documents of its agent, also without an `agent` in the body.
     """
     body = await read_body_once(request, caller, BODY)
+    if caller.run is not None and body["agent_id"] is None:
+        body["agent_id"] = caller.run.agent_id
     organization_id, now = await organization_for_new(request, caller, body), request.app[CLOCK].now()
     storage, writer = request.app[STORAGE], writer_of(caller)
     document = Document(
@@ -65,21 +68,25 @@ async def create_document(request: web.Request, caller: Caller) -> web.Response:
 
 
 async def list_documents(request: web.Request, caller: Caller) -> web.StreamResponse:
-    """List the documents of your organizations with their contents, newest first."""
-    query = read_query(request, QUERY)
+    """List the documents of your organizations with their contents, newest first.
+
+    A run lists those of its agent and those for all agents.
+    """
+    query, reach = read_query(request, QUERY), caller.reach
     await require_agent(request, caller, query["agent"])
-    await require_owned(caller, request.app[STORAGE].projects.get, query["project"])
+    await require_of_agent(caller, request.app[STORAGE].projects.get, query["project"])
     documents = request.app[STORAGE].documents
     filters = DocumentFilters(
-        caller.organizations,
+        reach.organization_ids,
         query["agent"],
         query["project"],
         period(query, "created"),
         query["path"],
         query["deleted"],
+        visible_to=reach.agent_id,
     )
     return await answer_owned_list(
-        request, query, caller.organizations, documents, filters, serialize_document
+        request, query, reach.organization_ids, documents, filters, serialize_document
     )
 
 
@@ -87,13 +94,14 @@ async def search_documents(request: web.Request, caller: Caller) -> web.Response
     """Search titles, paths and the first 50,000 characters of contents for words, best first.
 
     Words are found as they are written and, with `agent`, by their stems in the agent's `language`, if they
-    were written since it was set. Of more than 500 documents that match, 500 are compared.
+    were written since it was set. Of more than 500 documents that match, 500 are compared. A run finds what
+    its agent finds.
     """
     query, storage = read_query(request, SEARCH_QUERY), request.app[STORAGE]
     await require_agent(request, caller, query["agent"])
-    scope = SearchScope(caller.organizations)
-    if query["agent"] is not None:
-        agent = await storage.agents.get(query["agent"])
+    scope, agent_id = SearchScope(caller.organizations), query["agent"] or caller.reach.agent_id
+    if agent_id is not None:
+        agent = await storage.agents.get(agent_id)
         if agent is None:
             return json_response([])
         scope = SearchScope.of(agent)
@@ -104,7 +112,7 @@ async def search_documents(request: web.Request, caller: Caller) -> web.Response
 
 async def get_document(request: web.Request, caller: Caller) -> web.Response:
     """Read one document with its content."""
-    document = await load_owned(request, caller, request.app[STORAGE].documents.get)
+    document = await load_of_agent(request, caller, request.app[STORAGE].documents.get)
     return json_response(serialize_document(document))
 
 
@@ -112,12 +120,13 @@ async def change_document(request: web.Request, caller: Caller) -> web.Response:
     """Change the fields that the body contains. The limits hold as for a new document.
 
     A change of title, content or content type keeps the version before it, which counts against the limit,
-    too. A document that its agent has deleted is refused with 409: revert it first.
+    too. A document that its agent has deleted is refused with 409: revert it first. A run may not change the
+    `agent`.
     """
     storage = request.app[STORAGE]
-    document = await load_owned(request, caller, storage.documents.get)
+    document = await load_of_agent(request, caller, storage.documents.get)
     changes = await read_body(request, BODY, partial=True)
-    await require_same_organization(request, document.organization_id, changes)
+    await require_same_owner(request, caller, document, changes)
     document = await load(request, storage.documents.get)  # it may have changed while the body arrived
     if document.deleted_at is not None:
         raise Conflict("The agent has deleted this document; revert it to an earlier version first.")
@@ -176,6 +185,7 @@ ROUTES = (
         "List documents",
         answer=list[DocumentResponse],
         query=QUERY,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "POST",
@@ -187,6 +197,7 @@ ROUTES = (
         body=BODY,
         idempotent=True,
         by_header=True,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "GET",
@@ -195,9 +206,15 @@ ROUTES = (
         "Search documents",
         answer=list[DocumentHitResponse],
         query=SEARCH_QUERY,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
-        "GET", "/api/defaults/documents/{id}/", get_document, "Read a document", answer=DocumentResponse
+        "GET",
+        "/api/defaults/documents/{id}/",
+        get_document,
+        "Read a document",
+        answer=DocumentResponse,
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute(
         "PATCH",
@@ -207,6 +224,7 @@ ROUTES = (
         answer=DocumentResponse,
         body=BODY,
         refusals=frozenset({409}),
+        run_access=RunAccess.RUNNING,
     ),
     CallerRoute("DELETE", "/api/defaults/documents/{id}/", delete_document, "Delete a document", status=204),
 )
