@@ -12,7 +12,14 @@ from uuid import UUID
 import orjson
 from asyncpg import Record
 
-from storage.encryption import OPERATOR_TOKEN, TOKEN_SECRET, SecretCipher, config_of, tool_call_secret_of, value_of_secret
+from storage.encryption import (
+    OPERATOR_TOKEN,
+    TOKEN_SECRET,
+    SecretCipher,
+    config_of,
+    tool_call_secret_of,
+    value_of_secret,
+)
 from storage.errors import SecretUnreadable
 from storage.postgres.json_values import to_json
 from storage.postgres.pool import Pool

@@ -1,12 +1,11 @@
 """Fields about secrets for code and tools: their names, their values, and the headers that carry them."""
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
-from marshmallow import ValidationError, fields
+from marshmallow import ValidationError, validate
 
-from web.fields import ListOf, Text, _Field, printable, wording
+from web.fields import JsonObject, ListOf, Text, printable, wording
 
 MAX_NAME_CHARACTERS = 128
 MAX_VALUE_BYTES = 65_536
@@ -73,23 +72,22 @@ class SecretNames(ListOf[str]):
     """Names of secrets, each at most once."""
 
     default_error_messages = wording(
-        many=f"Ensure this field has no more than {MAX_ENVIRONMENT_SECRETS} elements.",
         repeated="Each name may be given once.",
     )
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(SecretName(), **options)
+        most = "Ensure this field has no more than {max} elements."
+        length = validate.Length(max=MAX_ENVIRONMENT_SECRETS, error=most)
+        super().__init__(SecretName(), validate=length, **options)
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> list[str | None]:
         names = super()._deserialize(value, attr, data, **options)
-        if len(names) > MAX_ENVIRONMENT_SECRETS:
-            raise self.make_error("many")
         if len(set(names)) < len(names):
             raise self.make_error("repeated")
         return names
 
 
-class SecretHeaders(_Field, fields.Dict):
+class SecretHeaders(JsonObject):
     """An object of headers, each with the name of the secret that is its value."""
 
     default_error_messages = wording(
@@ -101,14 +99,14 @@ class SecretHeaders(_Field, fields.Dict):
     )
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **options: Any) -> dict[str, str]:
-        if not isinstance(value, Mapping):
-            raise self.make_error("invalid", type=type(value).__name__)
-        if len(value) > MAX_HEADERS:
+        headers = super()._deserialize(value, attr, data, **options)
+        if len(headers) > MAX_HEADERS:
             raise self.make_error("many")
-        names, messages = SecretName(), {}
+        names = SecretName()
+        messages: dict[str, Any] = {}
         checked: dict[str, str] = {}
         taken: set[str] = set()
-        for header, name in value.items():
+        for header, name in headers.items():
             try:
                 self._check_header(header, taken)
                 checked[header] = names.deserialize(name)
