@@ -83,6 +83,7 @@ async def _open_harness(
                 agents=storage.agents,
                 templates=storage.templates,
                 spans=storage.traces,
+                secrets=storage.secrets,
                 clock=clock,
                 command=config.harness.command,
                 run_settings=config.runs,

@@ -5,13 +5,12 @@ from uuid import UUID
 from aiohttp import web
 
 from storage.agents.secrets import Secret, SecretFilters
-from storage.errors import NotUnique
+from storage.errors import NotUnique, ReferenceMissing
 from storage.ids import new_id
 from storage.model import Template
 from web.access.auth import Caller, requested_organization
 from web.access.path_access import load, load_owned
 from web.app_keys import CLOCK, STORAGE
-from web.constraint_errors import refusing_constraint_errors
 from web.errors import Invalid, NotFound, require_found
 from web.idempotency import read_body_once, receipt_of
 from web.json import json_response
@@ -58,12 +57,13 @@ async def _create(
     secret = Secret(new_id(), organization_id, template_id, body["name"], now, now)
     answer = json_response(serialize_secret(secret), status=201)
     storage = request.app[STORAGE]
-    try:
-        with refusing_constraint_errors({"template_id": template_id}):
-            async with storage.limits.secrets.reserved(organization_id):
-                await storage.secrets.insert(secret, body["value"], receipt_of(request, answer))
-    except NotUnique as error:
-        raise Invalid({"name": [NAME_TAKEN]}) from error
+    async with storage.limits.secrets.reserved(organization_id):
+        try:
+            await storage.secrets.insert(secret, body["value"], receipt_of(request, answer))
+        except NotUnique as error:
+            raise Invalid({"name": [NAME_TAKEN]}) from error
+        except ReferenceMissing as error:
+            raise NotFound from error  # the template was deleted meanwhile
     return answer
 
 
